@@ -1,0 +1,17 @@
+"""Pictures of a walk and of a ranking: stored arrays in, matplotlib out.
+
+A display keeps the arrays that it draws, so a figure can be drawn again, on other axes
+or with other options, without computing anything anew. ``from_*`` take the arrays from
+a fitted object and draw them; ``plot(ax=None, ...)`` draws, on a new figure unless it is
+given axes, sets ``ax_`` and ``figure_`` and returns the display; ``frame`` gives back
+the drawn table. Legends and names stand beside the axes, where they hide nothing: a
+figure made with ``layout="constrained"`` leaves them room.
+
+Matplotlib and pandas are imported only when something is drawn or tabulated.
+"""
+
+from sklearn_mdl.display.codelengths import CodelengthDisplay
+from sklearn_mdl.display.critical_difference import CriticalDifferenceDisplay
+from sklearn_mdl.display.posteriors import PosteriorDisplay
+
+__all__ = ["CodelengthDisplay", "CriticalDifferenceDisplay", "PosteriorDisplay"]

@@ -1,0 +1,89 @@
+"""What the displays share: checks, thinning, figures and legends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+# The palette of Okabe and Ito, which colour-blind eyes tell apart; its yellow, too pale
+# for lines on paper, has given way to a grey.
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
+    *("#E69F00", "#56B4E9", "#000000", "#8C8C8C"),
+)
+LEGEND_ROWS = 24
+
+
+def vector(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Return finite float64 values of shape (n,), n > 0."""
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or vector.size == 0 or not np.isfinite(vector).all():
+        raise ValueError(
+            f"{name} must be a vector of one or more finite numbers, got shape "
+            f"{vector.shape} or other numbers: give one number for each."
+        )
+    return vector
+
+
+def fitted(estimator: Any, attribute: str) -> Any:
+    """Return a fitted attribute."""
+    if not hasattr(estimator, attribute):
+        raise AttributeError(
+            f"An object with `{attribute}` was required, got {estimator!r}: fit it first."
+        )
+    return getattr(estimator, attribute)
+
+
+def architectures(estimator: Any) -> dict[str, list[int]]:
+    """Return the indices of the readouts of each architecture."""
+    members: dict[str, list[int]] = {}
+    for k, readout in enumerate(estimator.readouts_):
+        members.setdefault(readout.architecture, []).append(k)
+    return members
+
+
+def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
+    """Return the rows to draw, at most `max_points`, first and last among them."""
+    if max_points < 2:
+        raise ValueError(
+            f"`max_points` must be at least 2, got {max_points}: raise it."
+        )
+    if n_samples <= max_points:
+        return np.arange(n_samples)
+    spaced = np.geomspace if log_x else np.linspace
+    return np.unique(np.rint(spaced(1, n_samples, max_points)).astype(np.intp)) - 1
+
+
+def plot_extra(module: str) -> Any:
+    """Import a module that only drawing needs."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f'{module} is required but missing: pip install "sklearn_mdl[plot]".'
+        ) from error
+
+
+def new_axes(width: float, height: float) -> Any:
+    """Return the axes of a new figure of the given size in inches."""
+    pyplot = plot_extra("matplotlib.pyplot")
+    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def axes_beside_legend(ax: Any, labels: Sequence[str]) -> Any:
+    """Return the axes given, or new ones with room for a legend on their right."""
+    if ax is not None:
+        return ax
+    height = 0.6 + 0.18 * min(len(labels), LEGEND_ROWS)
+    return new_axes(5.4 + 0.075 * max(map(len, labels)), max(3.6, height))
+
+
+def put_legend(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Put a legend to the right of the axes."""
+    columns = 1 + (len(labels) - 1) // LEGEND_ROWS
+    place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
+    ax.legend(handles, labels, ncols=columns, frameon=False, fontsize="small", **place)

@@ -1,0 +1,229 @@
+"""Cumulative codelengths and regrets against examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.codelength import regret, uniform_codelength
+from sklearn_mdl.display import canvas
+
+_LINE_STYLES = ("-", "--", ":", "-.")
+
+
+class CodelengthDisplay:
+    """Cumulative codelengths, or regrets to a reference, against examples.
+
+    Parameters
+    ----------
+    curves : mapping of str to array-like of shape (n_samples,)
+        Codelength of each example, in nats, under each name.
+    reference : array-like of shape (n_samples,), optional
+        Codelengths to subtract, in nats: the curves become regrets, which are below zero
+        where the curve is the better code.
+    reference_name : str, optional
+        What the vertical axis calls the reference.
+    thin : mapping of str to str, optional
+        The curves to draw thin, each with the legend entry that it shares with others.
+
+    Attributes
+    ----------
+    lines_ : dict of str to matplotlib Line2D
+        The drawn curves.
+    """
+
+    def __init__(
+        self,
+        curves: Mapping[str, ArrayLike],
+        *,
+        reference: ArrayLike | None = None,
+        reference_name: str | None = None,
+        thin: Mapping[str, str] | None = None,
+    ) -> None:
+        self.curves = {
+            name: canvas.vector(c, f"curve {name!r}") for name, c in curves.items()
+        }
+        self.reference = (
+            None if reference is None else canvas.vector(reference, "reference")
+        )
+        self.reference_name = reference_name or "reference"
+        self.thin = dict(thin or {})
+        lengths = [len(curve) for curve in self.curves.values()]
+        expected = lengths[:1] if reference is None else [len(self.reference)]
+        if not lengths or set(lengths) != set(expected):
+            raise ValueError(
+                "One or more curves, of one length with the reference, were required, got "
+                f"lengths {lengths} and a reference of shape {np.shape(reference)}: take "
+                "all from the same examples."
+            )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        reference: str | ArrayLike | None = "uniform",
+        readouts: str | None = "best",
+        name: str | None = None,
+        ax: Any = None,
+        **plot_options: Any,
+    ) -> CodelengthDisplay:
+        """Draw the curve of a fitted `MDLReadoutSwitcher` and, thin, of its readouts.
+
+        Parameters
+        ----------
+        estimator : MDLReadoutSwitcher
+            A fitted one.
+        reference : {"uniform", "best"}, array-like of shape (n_samples,) or None
+            The uniform code, the readout that is best in hindsight, or the given code.
+        readouts : {"best", "all"} or None
+            The best readout of each architecture, all readouts, or none.
+        name : str, optional
+            Name of the switcher's curve; by default that of its class.
+        ax, **plot_options
+            Passed to `plot`.
+        """
+        codelengths = canvas.fitted(estimator, "codelengths_")
+        losses = np.asarray(estimator.readout_losses_, dtype=np.float64)
+        codes = _uniform_code(len(losses), len(estimator.classes_))
+        codes["best"] = losses[:, losses.sum(axis=0).argmin()]
+        code, code_name = _reference(reference, codes)
+        if code_name == "best":
+            code_name = "best readout"
+        name = name or type(estimator).__name__
+        thin_curves, thin = _readout_curves(estimator, losses, readouts, taken=name)
+        curves = {name: codelengths, **thin_curves}
+        display = cls(curves, reference=code, reference_name=code_name, thin=thin)
+        return display.plot(ax, **plot_options)
+
+    @classmethod
+    def from_codelengths(
+        cls,
+        curves: Mapping[str, ArrayLike],
+        *,
+        reference: str | ArrayLike | None = None,
+        n_classes: int | None = None,
+        ax: Any = None,
+        **plot_options: Any,
+    ) -> CodelengthDisplay:
+        """Draw given codelengths, for example one curve per encoder.
+
+        Parameters
+        ----------
+        curves : mapping of str to array-like of shape (n_samples,)
+            Codelength of each example, in nats, under each name.
+        reference : str, array-like of shape (n_samples,) or None
+            The name of a curve, ``"uniform"`` together with `n_classes`, or the code.
+        n_classes : int, optional
+            Number of classes of the uniform code.
+        ax, **plot_options
+            Passed to `plot`.
+        """
+        n_samples = max((np.size(curve) for curve in curves.values()), default=0)
+        codes = {**_uniform_code(n_samples, n_classes), **curves}
+        code, code_name = _reference(reference, codes)
+        display = cls(curves, reference=code, reference_name=code_name)
+        return display.plot(ax, **plot_options)
+
+    def plot(
+        self, ax: Any = None, *, log_x: bool = False, max_points: int = 2000
+    ) -> CodelengthDisplay:
+        """Draw the curves, thinned to `max_points`; the legend lists them from the top."""
+        entries = {name: self.thin.get(name, name) for name in self.curves}
+        labels = list(dict.fromkeys(entries.values()))
+        self.ax_ = ax = canvas.axes_beside_legend(ax, labels)
+        self.figure_ = ax.figure
+        n_taken = len(_labelled_lines(ax))  # an earlier display keeps its colours
+        self.lines_ = {}
+        for name, values in self._values().items():
+            rows, entry = canvas.thinned(len(values), max_points, log_x), entries[name]
+            # The first line of an entry speaks for all of them in the legend.
+            label = None if entry in map(entries.get, self.lines_) else entry
+            style = _line_style(n_taken + labels.index(entry), thin=name in self.thin)
+            (line,) = ax.plot(rows + 1, values[rows], label=label, **style)
+            self.lines_[name] = line
+        self._label_axes(log_x)
+        lines = sorted(_labelled_lines(ax), key=lambda line: -line.get_ydata()[-1])
+        canvas.put_legend(ax, lines, [line.get_label() for line in lines])
+        return self
+
+    def _values(self) -> dict[str, NDArray[np.float64]]:
+        """Return what is drawn under each name, in nats."""
+        if self.reference is None:
+            return {name: np.cumsum(curve) for name, curve in self.curves.items()}
+        return {name: regret(c, self.reference) for name, c in self.curves.items()}
+
+    def _label_axes(self, log_x: bool) -> None:
+        """Give the axes their scale, their labels and the zero line of a regret."""
+        self.ax_.set_xscale("log" if log_x else "linear")
+        self.ax_.set(xlabel="examples", ylabel="cumulative codelength (nats)")
+        if self.reference is not None:
+            self.ax_.set_ylabel(f"regret to {self.reference_name} (nats)")
+            self.ax_.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
+        self.ax_.spines[["top", "right"]].set_visible(False)
+
+    def frame(self) -> Any:
+        """Return the curves, not thinned, as a DataFrame: one row per example."""
+        table = canvas.plot_extra("pandas").DataFrame(self._values())
+        return table.set_axis(np.arange(1, len(table) + 1)).rename_axis("examples")
+
+
+def _readout_curves(
+    estimator: Any, losses: NDArray[np.float64], readouts: str | None, taken: str
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, str]]:
+    """Return the readouts' curves by name, and the legend entry of each."""
+    if readouts not in ("best", "all", None):
+        raise ValueError(
+            f"`readouts` must be 'best', 'all' or None, got {readouts!r}: choose one."
+        )
+    curves, entries = {}, {}
+    for architecture, members in (
+        canvas.architectures(estimator).items() if readouts else ()
+    ):
+        best = members[losses[:, members].sum(axis=0).argmin()]
+        for k in members if readouts == "all" else [best]:
+            name = estimator.readout_names_[k]
+            name = f"{name} [{k}]" if name in (taken, *curves) else name
+            curves[name] = losses[:, k]
+            entries[name] = architecture if readouts == "all" else name
+    return curves, entries
+
+
+def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]:
+    """Return the uniform code, in nats per example, if the classes are counted."""
+    if n_classes is None:
+        return {}
+    return {"uniform": np.full(n_samples, uniform_codelength(1, n_classes))}
+
+
+def _reference(
+    reference: str | ArrayLike | None, codes: Mapping[str, ArrayLike]
+) -> tuple[ArrayLike | None, str | None]:
+    """Return the code to compare with, in nats per example, and its name."""
+    if not isinstance(reference, str):
+        return reference, None
+    if reference not in codes:
+        raise ValueError(
+            f"`reference` must be an array or one of {list(codes)}, got {reference!r}: "
+            "name one of these ('uniform' needs `n_classes`)."
+        )
+    return codes[reference], reference
+
+
+def _labelled_lines(ax: Any) -> list[Any]:
+    """Return the lines that a legend names."""
+    return [line for line in ax.get_lines() if not line.get_label().startswith("_")]
+
+
+def _line_style(index: int, thin: bool) -> dict[str, Any]:
+    """Return the colour and dashes of an index; thin lines stay in the back."""
+    cycle, colour = divmod(index, len(canvas.COLOURS))
+    return {
+        "color": canvas.COLOURS[colour],
+        "linestyle": _LINE_STYLES[cycle % len(_LINE_STYLES)],
+        "linewidth": 1.0 if thin else 2.0,
+        "zorder": 2.0 if thin else 2.5,
+    }

@@ -1,0 +1,176 @@
+"""Average ranks of encoders, and the differences that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.display import canvas
+
+
+class CriticalDifferenceDisplay:
+    """Demšar's diagram: average ranks, and bars over those they cannot tell apart.
+
+    Parameters
+    ----------
+    average_ranks : array-like of shape (n_encoders,)
+        Average rank of each encoder over the datasets; 1 is best.
+    names : sequence of str of length n_encoders
+        Their names.
+    critical_difference : float
+        The least significant difference between two average ranks.
+    alpha : float, default=0.1
+        The level of the test behind it.
+
+    Attributes
+    ----------
+    bars_ : list of matplotlib Line2D
+        The drawn bars, in the order of `groups`.
+
+    Notes
+    -----
+    The diagram is that of Demšar (2006), "Statistical comparisons of classifiers over
+    multiple data sets", JMLR 7, section 3.2.2.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.display import CriticalDifferenceDisplay
+    >>> CriticalDifferenceDisplay([3.4, 1.2, 2.0], ["a", "b", "c"], 1.0).groups()
+    [(1, 2)]
+    """
+
+    def __init__(
+        self,
+        average_ranks: ArrayLike,
+        names: Sequence[str],
+        critical_difference: float,
+        *,
+        alpha: float = 0.1,
+    ) -> None:
+        self.average_ranks = canvas.vector(average_ranks, "`average_ranks`")
+        self.names = list(names)
+        self.critical_difference = float(critical_difference)
+        self.alpha = alpha
+        ranks, n_names = self.average_ranks, len(self.names)
+        if not len(ranks) == n_names > 1 or ranks.min() < 1:
+            raise ValueError(
+                "Two or more names, each with a rank of at least 1, were required, got "
+                f"{n_names} names and {ranks}: rank the encoders from 1, the best."
+            )
+        if not 0 < self.critical_difference < np.inf:
+            raise ValueError(
+                "`critical_difference` must be positive and finite, got "
+                f"{critical_difference!r}: take it from a Nemenyi test."
+            )
+        self._order = np.argsort(ranks, kind="stable").tolist()
+
+    @classmethod
+    def from_scorer(cls, scorer: Any, *, ax: Any = None) -> CriticalDifferenceDisplay:
+        """Draw the diagram of a fitted `RepresentationScorer`."""
+        ranks, names = canvas.fitted(scorer, "average_ranks_"), scorer.encoder_names_
+        return cls(ranks, names, scorer.critical_difference_, alpha=scorer.alpha).plot(
+            ax
+        )
+
+    def groups(self) -> list[tuple[int, ...]]:
+        """Return the maximal groups of encoders that the ranks cannot tell apart.
+
+        Any two encoders of a group differ by less than the critical difference, and no
+        other encoder could join them. Groups of one are left out.
+
+        Returns
+        -------
+        list of tuple of int
+            Indices of encoders, best first. The groups may overlap.
+        """
+        ranks, groups, end = self.average_ranks[self._order], [], 0
+        for start, rank in enumerate(ranks):
+            # In order of rank a group is a run; one that ends no later than the run
+            # before it is a part of it.
+            stop = int(np.searchsorted(ranks - rank, self.critical_difference))
+            if stop > max(end, start + 1):
+                groups.append(tuple(self._order[start:stop]))
+                end = stop
+        return groups
+
+    def plot(self, ax: Any = None) -> CriticalDifferenceDisplay:
+        """Draw the diagram, the better half of the names on the left."""
+        spans = [self.average_ranks[[g[0], g[-1]]] for g in self.groups()]
+        lanes = _lanes(spans, gap=0.02 * len(self.names))
+        # Heights count in rows of text, downwards from the axis of ranks.
+        first_row = 1.2 + 0.5 * max(lanes, default=-1)
+        depth = first_row + (len(self.names) + 1) // 2
+        if ax is None:
+            width = 5.2 + 0.16 * max(map(len, self.names))
+            ax = canvas.new_axes(width, 0.24 * (depth + 3.0))
+        self.ax_, self.figure_ = ax, ax.figure
+        self._draw_axis(depth)
+        self._draw_names(first_row)
+        style = {"color": "black", "linewidth": 4.0}
+        levels = [0.6 + 0.5 * lane for lane in lanes]
+        drawn = [
+            ax.plot(s, [y, y], **style) for s, y in zip(spans, levels, strict=True)
+        ]
+        self.bars_ = [bar for (bar,) in drawn]
+        return self
+
+    def _draw_axis(self, depth: float) -> None:
+        """Draw the axis of ranks and, above it, the critical difference to scale."""
+        ax, cd = self.ax_, self.critical_difference
+        last = max(len(self.names), int(np.ceil(self.average_ranks.max())))
+        pad = 0.02 * (last - 1)
+        ax.set(xlim=(1 - pad, max(last, 1 + cd) + pad), ylim=(depth, -3.0), yticks=[])
+        ax.set_xticks(np.arange(1, last + 1, 1 + last // 25))
+        ax.xaxis.set_ticks_position("top")
+        ax.spines[["left", "right", "bottom"]].set_visible(False)
+        ax.spines["top"].set_position(("data", 0.0))
+        ax.spines["top"].set_bounds(1, last)
+        ax.plot([1, 1 + cd], [-1.9, -1.9], color="black", marker="|", linewidth=1.2)
+        ax.text(1, -2.2, f"CD = {cd:.2f} (alpha = {self.alpha:g})", va="bottom")
+        ax.text(last + 2 * pad, 0.0, "average rank", va="center")
+
+    def _draw_names(self, first_row: float) -> None:
+        """Hang names and ranks on the axis, the best and the worst in the top row."""
+        n_left = (len(self._order) + 1) // 2
+        for i, position in zip(self._order, range(len(self._order)), strict=True):
+            left = position < n_left
+            row = position if left else len(self._order) - 1 - position
+            rank, y = self.average_ranks[i], first_row + row
+            edge = self.ax_.get_xlim()[0 if left else 1]
+            self.ax_.plot([rank, rank, edge], [0, y, y], color="0.35", linewidth=0.9)
+            words = (self.names[i], f"{rank:.2f}")
+            self.ax_.annotate(
+                "  ".join(words if left else words[::-1]),
+                (edge, y),
+                xytext=(-4 if left else 4, 0),
+                textcoords="offset points",
+                ha="right" if left else "left",
+                va="center",
+            )
+
+    def frame(self) -> Any:
+        """Return names, ranks and numbers of groups as a DataFrame, best first."""
+        numbers = {i: [] for i in self._order}
+        for number, group in enumerate(self.groups(), 1):
+            for i in group:
+                numbers[i].append(str(number))
+        table = {
+            "encoder": [self.names[i] for i in self._order],
+            "average_rank": self.average_ranks[self._order],
+            "groups": [" ".join(numbers[i]) for i in self._order],
+        }
+        return canvas.plot_extra("pandas").DataFrame(table).set_index("encoder")
+
+
+def _lanes(spans: Sequence[NDArray[np.float64]], gap: float) -> list[int]:
+    """Return for each span the first lane in which it stays clear of the others."""
+    lanes: list[int] = []
+    ends: list[float] = []
+    for first, last in spans:
+        lane = next((i for i, end in enumerate(ends) if end + gap < first), len(ends))
+        ends[lane : lane + 1] = [last]
+        lanes.append(lane)
+    return lanes

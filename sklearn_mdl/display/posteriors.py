@@ -1,0 +1,114 @@
+"""The posterior over readouts against examples seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_mdl.display import canvas
+
+_HATCHES = ("", "////", "....", "xxxx")
+
+
+class PosteriorDisplay:
+    """Posterior probabilities of readouts, stacked, against examples seen.
+
+    Parameters
+    ----------
+    posterior : array-like of shape (n_samples, n_groups)
+        Probability of each readout, or group of readouts, at example ``t`` given the
+        labels before ``t``. Rows sum to one.
+    names : sequence of str of length n_groups
+        Their names.
+
+    Attributes
+    ----------
+    areas_ : list of matplotlib PolyCollection
+        The drawn areas, from the lowest to the highest.
+    """
+
+    def __init__(self, posterior: ArrayLike, names: Sequence[str]) -> None:
+        self.posterior = np.asarray(posterior, dtype=np.float64)
+        self.names = list(names)
+        shape = self.posterior.shape
+        if len(shape) != 2 or shape[0] == 0 or shape[1] != len(self.names):
+            raise ValueError(
+                f"`posterior` must have shape (n_samples, {len(self.names)}), a column "
+                f"per name, got shape {shape}: give both for the same readouts."
+            )
+        total, least = self.posterior.sum(axis=1), self.posterior.min()
+        if not np.allclose(total, 1.0, rtol=0.0, atol=1e-6) or least < 0:
+            raise ValueError(
+                "The rows of `posterior` must be probabilities that sum to one, got sums "
+                f"of {total.min():g} to {total.max():g} and entries from {least:g} on: "
+                "normalise them."
+            )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        group: str | None = "architecture",
+        ax: Any = None,
+        **plot_options: Any,
+    ) -> PosteriorDisplay:
+        """Draw the posterior over the readouts of a fitted `MDLReadoutSwitcher`.
+
+        Parameters
+        ----------
+        estimator : MDLReadoutSwitcher
+            A fitted one.
+        group : {"architecture"} or None
+            Whether to add up the settings of each architecture, in order of first
+            appearance, or to show every readout.
+        ax, **plot_options
+            Passed to `plot`.
+        """
+        posterior = np.asarray(canvas.fitted(estimator, "posterior_"), dtype=np.float64)
+        if group is None:
+            return cls(posterior, estimator.readout_names_).plot(ax, **plot_options)
+        if group != "architecture":
+            raise ValueError(
+                f"`group` must be 'architecture' or None, got {group!r}: choose one."
+            )
+        members = canvas.architectures(estimator)
+        sums = [posterior[:, columns].sum(axis=1) for columns in members.values()]
+        return cls(np.transpose(sums), list(members)).plot(ax, **plot_options)
+
+    def plot(
+        self, ax: Any = None, *, log_x: bool = True, max_points: int = 2000
+    ) -> PosteriorDisplay:
+        """Draw the areas, thinned to `max_points`; the legend lists them from the top.
+
+        A logarithmic axis has no zero and so leaves out the first row, the prior. Of more
+        than 24 areas the legend lists the 24 that rise highest.
+        """
+        n_samples = len(self.posterior)
+        start = int(log_x and n_samples > 1)
+        rows = start + canvas.thinned(n_samples - start, max_points, log_x)
+        by_peak = np.argsort(-self.posterior.max(axis=0), kind="stable")
+        listed = np.sort(by_peak[: canvas.LEGEND_ROWS])[::-1]
+        labels = [self.names[i] for i in listed]
+        self.ax_ = ax = canvas.axes_beside_legend(ax, labels)
+        self.figure_ = ax.figure
+        self.areas_ = ax.stackplot(rows, self.posterior[rows].T, linewidth=0.0)
+        for i, area in enumerate(self.areas_):
+            cycle, colour = divmod(i, len(canvas.COLOURS))
+            hatch = _HATCHES[cycle % len(_HATCHES)]
+            area.set(facecolor=canvas.COLOURS[colour], edgecolor="white", hatch=hatch)
+        ax.set_xscale("log" if start else "linear")
+        ax.margins(x=0.0)
+        ax.set(ylim=(0.0, 1.0), xlabel="examples seen", ylabel="posterior probability")
+        canvas.put_legend(ax, [self.areas_[i] for i in listed], labels)
+        return self
+
+    def frame(self) -> Any:
+        """Return the posterior, not thinned, as a DataFrame: one row per example."""
+        table = canvas.plot_extra("pandas").DataFrame(
+            self.posterior, columns=self.names
+        )
+        return table.rename_axis("examples seen")

@@ -1,0 +1,314 @@
+"""The walk: predict a minibatch, only then see its labels, learn from them, go on.
+
+A *learner* is whatever has ``log_proba`` and ``update``: a stack of readouts, an adapted
+classifier, an encoder that learns. ``walk`` leads one learner over rows as a coroutine that
+yields log-probabilities and is sent labels; no label can leak into its own prediction,
+because it does not exist yet when the prediction is made. ``Course`` leads many learners
+over one stream, segment by segment, and keeps the trace that everything else reads.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed
+from torch import Tensor
+
+from sklearn_mdl.replay import ReplayStreams, SampleStore
+from sklearn_mdl.scaling import ScaledRows
+from sklearn_mdl.switching import ForwardPass, SwitchingPrior
+from sklearn_mdl.trace import PrequentialTrace
+
+SEGMENT = 1024  # rows that one learner walks before the next one's turn
+PREDICTED_AT_ONCE = 1024
+
+
+class Learner(Protocol):
+    """What can walk.
+
+    Attributes
+    ----------
+    columns : sequence of int
+        Places of its ``K`` readouts among all readouts of the walk.
+    scaling : {"standard", "whiten"} or None
+        How it wants its rows.
+    n_replay_streams : int
+    recency : float
+        The replay it asks for.
+    """
+
+    columns: Sequence[int]
+    scaling: str | None
+    n_replay_streams: int
+    recency: float
+
+    def log_proba(self, x: Tensor) -> Tensor:
+        """Log-probabilities (K, n, C), float64, of rows (n, d); changes nothing."""
+
+    def update(self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]) -> None:
+        """Learn from a new minibatch first, then from the replayed ones."""
+
+    def re_express(self, change: Any) -> None:
+        """Adapt to rows that are scaled anew (:meth:`Scaling.re_expression`)."""
+
+
+class WalkState:
+    """All that a walk remembers beside the learner itself.
+
+    Parameters
+    ----------
+    batch_size : int
+        Size ``B`` of the minibatches that are learned.
+    streams : ReplayStreams
+    device : torch.device
+        Where the labels are kept.
+
+    Attributes
+    ----------
+    n_scored, n_learned : int
+        Rows predicted, and rows learned, which lag behind by less than a minibatch.
+    """
+
+    def __init__(self, batch_size: int, streams: ReplayStreams, device: torch.device) -> None:
+        self.batch_size = batch_size
+        self.streams = streams
+        self.n_scored = 0
+        self.n_learned = 0
+        self._labels = torch.empty(0, dtype=torch.long, device=device)
+
+    def see(self, labels: Tensor) -> None:
+        """Keep the labels of the rows just predicted."""
+        stop = self.n_scored + len(labels)
+        if stop > len(self._labels):
+            room = self._labels.new_empty(max(stop, 2 * len(self._labels)))
+            room[: self.n_scored] = self._labels[: self.n_scored]
+            self._labels = room
+        self._labels[self.n_scored : stop] = labels
+        self.n_scored = stop
+
+    def learn(self, learner: Learner, rows: ScaledRows) -> None:
+        """Let the learner learn the pending rows, then replay."""
+        pending = slice(self.n_learned, self.n_scored)
+        positions = self.streams.advance()
+        self.n_learned = self.n_scored
+        learner.update(rows[pending], self._labels[pending], self._replay(rows, positions))
+
+    def _replay(
+        self, rows: ScaledRows, positions: np.ndarray
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        for start in (positions * self.batch_size).tolist():
+            batch = slice(start, min(start + self.batch_size, self.n_learned))
+            yield rows[batch], self._labels[batch]
+
+
+def walk(
+    learner: Learner, rows: ScaledRows, state: WalkState, stop: int
+) -> Generator[Tensor, Tensor, None]:
+    """Predict, be told, learn: the prequential coroutine over rows up to ``stop``.
+
+    Yields
+    ------
+    log_proba : Tensor of shape (K, n, C)
+        For the next ``n`` rows, at most up to the end of their minibatch.
+
+    Receives
+    --------
+    labels : Tensor of shape (n,)
+        Encoded labels of those rows. A minibatch is learned as soon as it is full.
+    """
+    while state.n_scored < stop:
+        start, end = state.n_scored, state.n_learned + state.batch_size
+        labels = yield learner.log_proba(rows[start : min(stop, end)])
+        state.see(labels)
+        if state.n_scored == end:
+            state.learn(learner, rows)
+
+
+def score(steps: Generator[Tensor, Tensor, None], labels: Tensor) -> np.ndarray:
+    """Drive a walk with known labels.
+
+    Parameters
+    ----------
+    steps : generator
+        A :func:`walk` that has not begun.
+    labels : Tensor of shape (n,)
+        Labels of the rows it will predict; each batch sees its own only when predicted.
+
+    Returns
+    -------
+    losses : ndarray of shape (n, K)
+        Minus log-probability of the label that came, in nats.
+    """
+    losses, start = [], 0
+    log_proba = next(steps, None)
+    while log_proba is not None:
+        batch = labels[start : start + log_proba.shape[1]]
+        index = batch.expand(len(log_proba), -1).unsqueeze(-1)
+        losses.append(-log_proba.gather(2, index).squeeze(-1).T)
+        start += len(batch)
+        try:
+            log_proba = steps.send(batch)
+        except StopIteration:
+            log_proba = None
+    return torch.cat(losses).cpu().numpy()
+
+
+class Course:
+    """Many learners on one stream, and the trace they leave.
+
+    Parameters
+    ----------
+    learners : list of Learner
+    prior : SwitchingPrior
+    weights : ndarray of shape (K,) or None
+        Prior weights of the readouts.
+    n_features : int
+    batch_size : int
+    seed : int
+        Of the replay streams: the same for all readouts.
+    device : torch.device
+    store : "memory" or path
+        Where the trace is kept.
+    n_jobs : int or None
+        Learners that walk side by side, as threads.
+    """
+
+    def __init__(
+        self,
+        learners: Sequence[Learner],
+        prior: SwitchingPrior,
+        weights: np.ndarray | None,
+        *,
+        n_features: int,
+        batch_size: int,
+        seed: int,
+        device: torch.device,
+        store: str = "memory",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.learners = learners
+        self.batch_size = batch_size
+        self.device = device
+        self.n_jobs = n_jobs
+        self.n_readouts = sum(len(learner.columns) for learner in learners)
+        self.samples = SampleStore(n_features)
+        self.forward = ForwardPass(prior, self.n_readouts, weights)
+        self.trace = PrequentialTrace(self.n_readouts, store)
+        self.rows = {
+            scaling: ScaledRows(self.samples, scaling, device)
+            for scaling in {learner.scaling: None for learner in learners}
+        }
+        self.states = [
+            WalkState(
+                batch_size,
+                ReplayStreams(lr.n_replay_streams, recency=lr.recency, seed=seed),
+                device,
+            )
+            for lr in learners
+        ]
+
+    @property
+    def n_scored(self) -> int:
+        """Number of rows walked so far."""
+        return len(self.trace)
+
+    def extend(self, X: np.ndarray, y: np.ndarray) -> Iterator[int]:
+        """Walk on over new rows (n, d) with encoded labels (n,).
+
+        Yields
+        ------
+        n_rows : int
+            Number of rows done, after each segment.
+        """
+        begin = len(self.samples)
+        self.samples.append(X)
+        labels = torch.as_tensor(y, dtype=torch.long).to(self.device)
+        with one_thread():
+            while self.n_scored < len(self.samples):
+                start, stop = self.n_scored, self._segment_end()
+                self._walk_segment(stop, labels[start - begin : stop - begin])
+                yield stop - start
+
+    def _segment_end(self) -> int:
+        """Segments end where the scaling is refreshed: at B, 2B, 4B, ... rows."""
+        refresh = self.batch_size
+        while refresh <= self.n_scored:
+            refresh *= 2
+        return min(self.n_scored + SEGMENT, refresh, len(self.samples))
+
+    def _walk_segment(self, stop: int, labels: Tensor) -> None:
+        for rows in self.rows.values():
+            # The first minibatch is learned with its own statistics, after it was scored
+            # (uniformly, whatever they are: output layers start at zero).
+            if not rows.n_refreshed and stop >= self.batch_size:
+                rows.refresh(self.batch_size)
+            rows.extend(stop)
+        losses = np.empty((len(labels), self.n_readouts))
+        parallel = Parallel(n_jobs=self.n_jobs, require="sharedmem")
+        found = parallel(
+            delayed(score)(walk(learner, self.rows[learner.scaling], state, stop), labels)
+            for learner, state in zip(self.learners, self.states, strict=True)
+        )
+        for learner, columns in zip(self.learners, found, strict=True):
+            losses[:, learner.columns] = columns
+        reading = self.forward.extend(losses)
+        self.trace.append(losses, reading.codelengths, reading.posterior)
+        if stop > self.batch_size and _is_doubling(stop, self.batch_size):
+            self._refresh(stop)
+
+    def _refresh(self, n_rows: int) -> None:
+        for scaling, rows in self.rows.items():
+            change = rows.refresh(n_rows)
+            for learner in self.learners:
+                if change is not None and learner.scaling == scaling:
+                    learner.re_express(change)
+
+    def learned(self) -> Course:
+        """Return a copy that has learned its pending rows too, for prediction only."""
+        if all(state.n_learned == state.n_scored for state in self.states):
+            return self
+        other = copy.copy(self)
+        # Rows that were scaled once stay as they are on the way, and need no copy.
+        kept: list[object] = [rows for rows in self.rows.values() if rows.n_refreshed]
+        memo = {id(shared): shared for shared in [self.samples, *kept]}
+        parts = (self.learners, self.states, self.rows)
+        other.learners, other.states, other.rows = copy.deepcopy(parts, memo)
+        with one_thread():
+            for rows in other.rows.values():
+                if not rows.n_refreshed:
+                    rows.refresh(self.n_scored)
+            for learner, state in zip(other.learners, other.states, strict=True):
+                state.learn(learner, other.rows[learner.scaling])
+        return other
+
+    def log_proba(self, X: np.ndarray) -> Iterator[Tensor]:
+        """Log-probabilities (K, n, C) of rows that are not part of the stream, in blocks."""
+        with one_thread():
+            for start in range(0, len(X), PREDICTED_AT_ONCE):
+                block = X[start : start + PREDICTED_AT_ONCE]
+                found = [lr.log_proba(self.rows[lr.scaling].apply(block)) for lr in self.learners]
+                order = np.argsort([c for lr in self.learners for c in lr.columns])
+                yield torch.cat(found)[torch.as_tensor(order, device=self.device)]
+
+
+def _is_doubling(n_rows: int, batch_size: int) -> bool:
+    batches, rest = divmod(n_rows, batch_size)
+    return rest == 0 and batches & (batches - 1) == 0
+
+
+class one_thread:  # noqa: N801 - a context manager, used as a verb
+    """Keep torch to one thread inside: small products lose more than they win by a second.
+
+    It also makes the numbers independent of how many cores a machine has.
+    """
+
+    def __enter__(self) -> None:
+        self.n_threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+
+    def __exit__(self, *exception: object) -> None:
+        torch.set_num_threads(self.n_threads)

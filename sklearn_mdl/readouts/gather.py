@@ -1,0 +1,77 @@
+"""From a plain list of readouts to as few stacks as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+
+from sklearn_mdl.readouts.stack import Averaging, Member, ReadoutStack, Shape, Training
+from sklearn_mdl.scaling import MAX_WHITENED_FEATURES
+
+
+def stack_readouts(
+    readouts: Sequence[Any],
+    n_features: int,
+    n_classes: int,
+    *,
+    seed: int,
+    device: torch.device,
+) -> list[ReadoutStack]:
+    """Gather readouts of one shape into one module with a leading readout axis.
+
+    Parameters
+    ----------
+    readouts : sequence of LinearReadout or MLPReadout
+        In any order; a stack's ``columns`` remember the places.
+    n_features, n_classes : int
+        Width of the features and number of classes.
+    seed : int
+        Stands in where a readout's ``random_state`` is None.
+    device : torch.device
+
+    Returns
+    -------
+    stacks : list of ReadoutStack
+        One per shape, in the order of first appearance. A stack equals its parts: numbers
+        of a readout depend neither on its neighbours nor on their order.
+
+    Raises
+    ------
+    ValueError
+        If a readout asks to whiten more than ``MAX_WHITENED_FEATURES`` features.
+    """
+    groups: dict[Shape, list[Member]] = {}
+    for column, readout in enumerate(readouts):
+        _check_width(readout, n_features)
+        groups.setdefault(_shape(readout), []).append(_member(readout, column, seed))
+    return [
+        ReadoutStack(shape, members, n_features, n_classes, device)
+        for shape, members in groups.items()
+    ]
+
+
+def _check_width(readout: Any, n_features: int) -> None:
+    if readout.scaling == "whiten" and n_features > MAX_WHITENED_FEATURES:
+        raise ValueError(
+            f"scaling='whiten' needs at most {MAX_WHITENED_FEATURES} features, got "
+            f"{n_features}; use scaling='standard' or reduce the width first"
+        )
+
+
+def _shape(readout: Any) -> Shape:
+    sizes = np.atleast_1d(readout.hidden_layer_sizes).astype(int).tolist()
+    return Shape(
+        tuple(sizes), readout.scaling, int(readout.n_replay_streams), float(readout.recency)
+    )
+
+
+def _member(readout: Any, column: int, seed: int) -> Member:
+    if readout.random_state is not None:
+        seed = int(check_random_state(readout.random_state).randint(2**31 - 1))
+    settings = {name: float(getattr(readout, name)) for name in Training._fields[1:]}
+    averaging = Averaging(*(getattr(readout, name) for name in Averaging._fields))
+    return Member(column, Training(seed, **settings), averaging)

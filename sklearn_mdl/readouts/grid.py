@@ -1,0 +1,144 @@
+"""Boards of readouts: products of settings, presets, and the default by width and classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from sklearn_mdl.readouts.estimators import LinearReadout, MLPReadout
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "vtab-frozen": {
+        "hidden_layer_sizes": [(512,) * depth for depth in range(8)],
+        "n_replay_streams": [3, 10, 30, 100],
+        "lr": [1e-4, 3e-4, 1e-3, 3e-3],
+        "beta1": [0.5, 0.7, 0.9],
+        "weight_decay": [0.0, 1e-6, 1e-4, 1e-2],
+        "ema_step_size": [1e-4, 1e-2, 1.0],
+    },
+    "imagenet-frozen": {
+        "hidden_layer_sizes": [(512,) * depth for depth in range(4)],
+        "n_replay_streams": [10, 30, 50],
+        "lr": [3e-5, 1e-4, 3e-4, 1e-3],
+        "beta1": [0.5, 0.7],
+        "weight_decay": [1e-2, 1.0],
+        "ema_step_size": [1e-2, 1.0],
+        "batch_size": 512,
+    },
+}
+# What the paper does not do, or leaves open (the width 512 above, the smoothing here).
+_PAPER = {"scaling": None, "calibration": False, "ema_warmup": False, "label_smoothing": 0.01}
+_BLOCKS = {"vtab-frozen": 11, "imagenet-frozen": 2}  # m of the fixed share
+
+
+def readout_grid(preset: str | None = None, **settings: Any) -> list[Any]:
+    """Build every combination of the given settings as a list of readouts.
+
+    Parameters
+    ----------
+    preset : {"vtab-frozen", "imagenet-frozen"} or None
+        Settings to start from: the paper's grids for frozen encoders (its tables 8 and
+        11), with 8 x 576 and 4 x 96 readouts.
+    **settings : scalar or list
+        Parameters of :class:`~sklearn_mdl.MLPReadout`; a list is a dimension of the grid.
+        ``hidden_layer_sizes`` is a list of tuples, where ``()`` is a linear readout, or
+        one tuple.
+
+    Returns
+    -------
+    readouts : list of LinearReadout and MLPReadout
+        The first setting named varies slowest.
+
+    Raises
+    ------
+    ValueError
+        If the preset is unknown or a list is empty.
+    TypeError
+        If a setting is not a parameter of the readouts.
+
+    Examples
+    --------
+    >>> from sklearn_mdl import readout_grid
+    >>> board = readout_grid(hidden_layer_sizes=[(), (64,)], lr=[1e-3, 3e-3])
+    >>> [(readout.architecture, readout.lr) for readout in board]
+    [('linear', 0.001), ('linear', 0.003), ('mlp 1x64', 0.001), ('mlp 1x64', 0.003)]
+    """
+    settings = {"hidden_layer_sizes": [()], **_preset_settings(preset), **settings}
+    sizes = settings["hidden_layer_sizes"]
+    if isinstance(sizes, int) or all(isinstance(size, int) for size in sizes):
+        settings["hidden_layer_sizes"] = [sizes]
+    columns = {name: _as_list(name, values) for name, values in settings.items()}
+    return [
+        _readout(**dict(zip(columns, values, strict=True)))
+        for values in product(*columns.values())
+    ]
+
+
+def preset_options(name: str) -> dict[str, Any]:
+    """Readouts, number of blocks and batch size that a preset stands for."""
+    return {
+        "readouts": readout_grid(name),
+        "m": _BLOCKS[name],
+        "batch_size": PRESETS[name].get("batch_size", 32),
+    }
+
+
+def _preset_settings(name: str | None) -> Mapping[str, Any]:
+    if name is None:
+        return {}
+    if name not in PRESETS:
+        raise ValueError(
+            f"preset must be one of {sorted(PRESETS)}, got {name!r}; or name settings instead"
+        )
+    return {**PRESETS[name], **_PAPER}
+
+
+def _as_list(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        return [values]
+    found = list(values)
+    if not found:
+        raise ValueError(f"{name} must hold at least one value, got an empty list; add one")
+    return found
+
+
+def _readout(hidden_layer_sizes: Any, **settings: Any) -> LinearReadout | MLPReadout:
+    if hidden_layer_sizes == ():
+        return LinearReadout(**settings)
+    return MLPReadout(hidden_layer_sizes, **settings)
+
+
+def default_readouts(n_features: int, n_classes: int) -> list[Any]:
+    """Return the default board for features of width ``d`` and ``C`` classes.
+
+    Chosen by measurement on digits and on deep features (``benchmarks/bench_codelength.py``).
+    It depends on ``d`` and ``C`` alone, since a stream does not know its length.
+    """
+    shared = {
+        "ema_step_size": [1.0, 0.03],
+        "scaling": ["standard", "whiten"],
+        "n_replay_streams": 30,
+    }
+    linear = readout_grid(lr=[1e-3, 3e-3, 1e-2], **shared)
+    return linear + readout_grid(
+        hidden_layer_sizes=[(256,), (256, 256)], lr=[1e-3, 3e-3], **shared
+    )
+
+
+def readout_names(readouts: Sequence[Any]) -> list[str]:
+    """Name readouts by their architecture and by the settings in which they differ."""
+    settings = [
+        {k: v for k, v in readout.get_params().items() if k != "hidden_layer_sizes"}
+        for readout in readouts
+    ]
+    varying = [
+        name for name in settings[0] if len({str(setting[name]) for setting in settings}) > 1
+    ]
+    names: list[str] = []
+    for readout, setting in zip(readouts, settings, strict=True):
+        words = [readout.architecture, *(f"{name}={setting[name]}" for name in varying)]
+        name = " ".join(words)
+        repeats = sum(other == name or other.startswith(f"{name} #") for other in names)
+        names.append(f"{name} #{repeats + 1}" if repeats else name)
+    return names

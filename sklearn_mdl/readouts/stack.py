@@ -1,0 +1,196 @@
+"""Readouts of one shape, trained and scored together.
+
+A stack holds ``T`` trainings and serves ``K >= T`` readouts: those that differ in their
+averaging step alone share one training, since averaged weights serve prediction only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from skorch import NeuralNet
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from sklearn_mdl.stacked import StackedAdamW, StackedAverages, StackedCrossEntropy, StackedMLP
+
+IDENTITY = math.log(math.e - 1)  # softplus of it is one
+CALIBRATION_LR = 0.1  # one step a minibatch must be able to follow an overfitting readout
+
+
+class Shape(NamedTuple):
+    """What readouts of one stack have in common."""
+
+    hidden_layer_sizes: tuple[int, ...]
+    scaling: str | None
+    n_replay_streams: int
+    recency: float
+
+
+class Training(NamedTuple):
+    """What readouts that share one training run have in common."""
+
+    seed: int
+    lr: float
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
+    label_smoothing: float
+
+
+class Averaging(NamedTuple):
+    """How a readout predicts from its training run."""
+
+    ema_step_size: float
+    ema_warmup: bool
+    calibration: bool
+
+
+class Member(NamedTuple):
+    """A readout as a stack sees it."""
+
+    column: int
+    training: Training
+    averaging: Averaging
+
+
+class StackNet(NeuralNet):
+    """The skorch net behind a stack: it builds and owns module, criterion and optimiser.
+
+    ``train_step`` keeps its meaning - gradients, then one optimiser step - without the
+    recording of gradients and callbacks that cost more than the arithmetic of a minibatch.
+    """
+
+    @torch.no_grad()
+    def train_step(self, batch: tuple[Tensor, Tensor], **fit_params: Any) -> dict[str, Tensor]:
+        """Take one step on a minibatch (x, y); returns its logits as ``y_pred``."""
+        x, y = batch
+        activations = self.module_.activations(x)
+        gradient = self.criterion_.gradient(activations[-1], y)
+        self.module_.backward(activations, gradient)
+        self.optimizer_.step()
+        return {"y_pred": activations[-1]}
+
+
+def make_net(
+    layer_sizes: Sequence[int], trainings: Sequence[Training], device: torch.device
+) -> StackNet:
+    """Build the net of ``T`` trainings; ``layer_sizes`` from features to classes."""
+    columns = {name: [getattr(t, name) for t in trainings] for name in Training._fields}
+    names = ("lr", "beta1", "beta2", "eps", "weight_decay")
+    net = StackNet(
+        StackedMLP,
+        module__layer_sizes=tuple(layer_sizes),
+        module__seeds=columns["seed"],
+        criterion=StackedCrossEntropy,
+        criterion__label_smoothing=torch.tensor(columns["label_smoothing"]),
+        optimizer=StackedAdamW,
+        **{f"optimizer__{name}": columns[name] for name in names},
+        train_split=None,
+        callbacks="disable",
+        device=str(device),
+        verbose=0,
+    )
+    return net.initialize()
+
+
+class ReadoutStack:
+    """A learner for the walk: all readouts of one shape.
+
+    Parameters
+    ----------
+    shape : Shape
+    members : sequence of Member
+        Its ``K`` readouts.
+    n_features, n_classes : int
+    device : torch.device
+
+    Attributes
+    ----------
+    net : StackNet
+        The trainings.
+    averages : StackedAverages
+        Averaged copies of their weights.
+    temperature : Tensor of shape (K,)
+        Raw forward calibration; logits are multiplied by its softplus.
+    diverged : Tensor of shape (K,), bool
+        Readouts whose logits stopped being finite; they predict uniformly from then on.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        members: Sequence[Member],
+        n_features: int,
+        n_classes: int,
+        device: torch.device,
+    ) -> None:
+        self.columns = [member.column for member in members]
+        self.scaling = shape.scaling
+        self.n_replay_streams = shape.n_replay_streams
+        self.recency = shape.recency
+        trainings = list(dict.fromkeys(member.training for member in members))
+        sizes = (n_features, *shape.hidden_layer_sizes, n_classes)
+        self.net = make_net(sizes, trainings, device)
+        self.averages = StackedAverages(
+            self.net.module_,
+            [trainings.index(member.training) for member in members],
+            [member.averaging.ema_step_size for member in members],
+            [member.averaging.ema_warmup for member in members],
+        )
+        self.calibrated = torch.tensor([m.averaging.calibration for m in members]).to(device)
+        self.diverged = torch.zeros(len(members), dtype=torch.bool, device=device)
+        self.temperature = torch.nn.Parameter(torch.full((len(members),), IDENTITY).to(device))
+        self.thermostat = torch.optim.Adam([self.temperature], lr=CALIBRATION_LR, betas=(0.9, 0.99))
+
+    @torch.no_grad()
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits (K, n, C), uncalibrated, of scaled rows (n, d)."""
+        return self.averages(self.net.module_, x)
+
+    @torch.no_grad()
+    def log_proba(self, x: Tensor) -> Tensor:
+        """Log-probabilities (K, n, C), float64, of scaled rows (n, d)."""
+        logits = self.logits(x)
+        finite = logits.isfinite().flatten(1).all(1)
+        usable = (finite & ~self.diverged)[:, None, None]
+        heat = softplus(self.temperature.double())[:, None, None]
+        return torch.where(usable, logits.double() * heat, 0.0).log_softmax(-1)
+
+    def update(self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]) -> None:
+        """Calibrate on a new minibatch, learn from it, then from the replayed ones."""
+        self._calibrate(x, y)
+        self._step(x, y)
+        for batch in replayed:
+            self._step(*batch)
+
+    def _step(self, x: Tensor, y: Tensor) -> None:
+        self.net.train_step((x, y))
+        self.averages.update(self.net.module_)
+
+    def _calibrate(self, x: Tensor, y: Tensor) -> None:
+        """Take one step on the temperatures, by the loss before the weights saw ``y``.
+
+        Logits are computed anew on the full minibatch: those of arrival would depend on
+        the pieces in which its rows came.
+        """
+        logits = self.logits(x)
+        self.diverged |= ~logits.isfinite().flatten(1).all(1)
+        usable = (self.calibrated & ~self.diverged)[:, None, None]
+        logits = torch.where(usable, logits, 0.0)
+        with torch.no_grad():
+            proba = (logits * softplus(self.temperature)[:, None, None]).softmax(-1)
+            onehot = torch.eye(logits.shape[-1], device=x.device).index_select(0, y)
+            slope = ((proba - onehot) * logits).sum(-1).mean(-1)
+            self.temperature.grad = slope * self.temperature.sigmoid()
+        self.thermostat.step()
+
+    @torch.no_grad()
+    def re_express(self, change: Any) -> None:
+        """Adapt the first layers to rows that are scaled anew."""
+        for module in (self.net.module_, *self.averages.copies):
+            change(module.layers[0].weight, module.layers[0].bias)

@@ -1,0 +1,229 @@
+r"""Feature scaling learned on the walk: running standardiser and whitener.
+
+A scaling maps a row ``x`` to ``(x - m) T``. It is computed from full minibatches that have
+already been scored, refreshed when their number doubles, and shared by all readouts that
+ask for it. At a refresh the first layer of a readout is re-expressed,
+
+.. math::
+
+    W' = T_{new}^{-1} T_{old} W, \qquad b' = b + (m_{new} - m_{old}) T_{old} W,
+
+so that the function it computes does not jump: a code should not punish a representation
+for what an affine map undoes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sklearn_mdl.replay import SampleStore
+
+MAX_WHITENED_FEATURES = 2048
+_EIGENVALUE_FLOOR = 1e-6  # of the mean eigenvalue: what float32 rows can carry
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The affine map ``x -> (x - mean) T``, with a diagonal or a symmetric ``T``.
+
+    Parameters
+    ----------
+    mean : Tensor of shape (d,), float64
+    transform, inverse : Tensor of shape (d,) or (d, d), float64
+        ``T`` and its inverse; one-dimensional where they are diagonal.
+    """
+
+    mean: Tensor
+    transform: Tensor
+    inverse: Tensor
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Scale float32 rows, (n, d) to (n, d)."""
+        centred = x - self.mean.to(x)
+        transform = self.transform.to(x)
+        return centred * transform if transform.ndim == 1 else centred @ transform
+
+    def re_expression(self, old: Scaling) -> Callable[[Tensor, Tensor], None]:
+        """What keeps a first layer's function when ``old`` gives way to this scaling.
+
+        Returns
+        -------
+        re_express : callable
+            Changes ``weight`` (K, d, h) and ``bias`` (K, 1, h) in place.
+        """
+        diagonal = old.transform.ndim == 1
+        if diagonal:
+            change = (self.inverse * old.transform).unsqueeze(1)
+            shift = (self.mean - old.mean) * old.transform
+        else:
+            change = self.inverse @ old.transform
+            shift = (self.mean - old.mean) @ old.transform
+
+        def re_express(weight: Tensor, bias: Tensor) -> None:
+            bias.add_((shift.to(weight) @ weight).unsqueeze(1))
+            factor = change.to(weight)
+            weight.copy_(factor * weight if diagonal else factor @ weight)
+
+        return re_express
+
+
+class RunningStandardizer:
+    """Running mean and regularised running variance of every feature.
+
+    The variance of a feature is taken as its own plus the mean over features. Without the
+    second term nearly constant features (digits has many) would be blown up to noise, and
+    none would be spared by a smaller share: half own, half common served pixels and deep
+    features alike.
+
+    Parameters
+    ----------
+    n_features : int
+        Width ``d``.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n_rows = 0
+        self.mean = torch.zeros(n_features, dtype=torch.float64)
+        self.scatter = torch.zeros(n_features, dtype=torch.float64)
+
+    def update(self, X: np.ndarray) -> None:
+        """Take in a block of rows, (n, d) (Chan, Golub and LeVeque, 1983)."""
+        x = torch.as_tensor(X, dtype=torch.float64)
+        centre = x.mean(0)
+        gap = centre - self.mean
+        total = self.n_rows + len(x)
+        between = self._scatter(gap[None]) * (self.n_rows * len(x) / total)
+        self.scatter += self._scatter(x - centre) + between
+        self.mean = self.mean + gap * (len(x) / total)
+        self.n_rows = total
+
+    def _scatter(self, centred: Tensor) -> Tensor:
+        return centred.square().sum(0)
+
+    def scaling(self) -> Scaling:
+        """Return the scaling by the rows taken in so far."""
+        variance = self.scatter / self.n_rows
+        total = variance + variance.mean()
+        deviation = torch.where(total > 0, total, 1.0).sqrt()
+        return Scaling(self.mean, 1 / deviation, deviation)
+
+
+class RunningWhitener(RunningStandardizer):
+    """Running mean and shrunk running covariance; symmetric (ZCA) whitening.
+
+    The covariance is shrunk towards a multiple of the identity by the oracle approximating
+    rule (Chen, Wiesel, Eldar and Hero, 2010), whose share falls with the number of rows.
+    The symmetric inverse root keeps axes where they were, so weights keep their meaning
+    from one refresh to the next.
+
+    Parameters
+    ----------
+    n_features : int
+        Width ``d``, at most ``MAX_WHITENED_FEATURES``: the eigendecomposition grows with
+        the third power of it.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__(n_features)
+        self.scatter = torch.zeros(n_features, n_features, dtype=torch.float64)
+
+    def _scatter(self, centred: Tensor) -> Tensor:
+        return centred.T @ centred
+
+    def scaling(self) -> Scaling:
+        """Return the scaling by the rows taken in so far."""
+        covariance = shrunk_covariance(self.scatter / self.n_rows, self.n_rows)
+        values, vectors = torch.linalg.eigh(covariance)
+        values = values.clamp_min(_EIGENVALUE_FLOOR * values.mean())
+        values = torch.where(values > 0, values, 1.0).sqrt()  # (d,) standard deviations
+        return Scaling(self.mean, (vectors / values) @ vectors.T, (vectors * values) @ vectors.T)
+
+
+def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
+    """Shrink a covariance (d, d) of ``n_rows`` rows by the oracle approximating rule."""
+    d = len(covariance)
+    spread = covariance.square().mean()
+    level = covariance.diagonal().mean()
+    numerator = spread + level**2
+    denominator = (n_rows + 1) * (spread - level**2 / d)
+    share = (numerator / denominator).clamp(max=1.0) if denominator > 0 else 1.0
+    return (1 - share) * covariance + share * level * torch.eye(d, dtype=covariance.dtype)
+
+
+class ScaledRows:
+    """The rows of a store as readouts of one scaling see them, on their device.
+
+    Parameters
+    ----------
+    store : SampleStore
+        The raw rows.
+    scaling : {"standard", "whiten"} or None
+        None hands the rows on as they are.
+    device : torch.device
+
+    Attributes
+    ----------
+    current : Scaling or None
+        The scaling of the last refresh; before the first, rows are all zero, since
+        nothing is known of them that a code may use.
+    n_refreshed : int
+        Number of rows that the last refresh had taken in.
+    """
+
+    def __init__(
+        self, store: SampleStore, scaling: str | None, device: torch.device
+    ) -> None:
+        makers = {"standard": RunningStandardizer, "whiten": RunningWhitener}
+        self.store = store
+        self.device = device
+        self.running = None if scaling is None else makers[scaling](store.n_features)
+        self.current: Scaling | None = None
+        self.n_refreshed = 0
+        self._buffer = torch.empty(0, store.n_features, device=device)
+        self._n_rows = 0
+
+    def __getitem__(self, rows: slice) -> Tensor:
+        return self._buffer[rows]
+
+    def apply(self, X: np.ndarray) -> Tensor:
+        """Scale raw rows, (n, d), as they stand now."""
+        x = torch.as_tensor(X, dtype=torch.float32, device=self.device)
+        if self.running is None:
+            return x
+        return torch.zeros_like(x) if self.current is None else self.current.apply(x)
+
+    def extend(self, stop: int) -> None:
+        """Make the store's rows up to ``stop`` readable here."""
+        if stop > len(self._buffer):  # double the room: appending stays linear
+            room = torch.empty(max(stop, 2 * len(self._buffer)), self.store.n_features)
+            room = room.to(self.device)
+            room[: self._n_rows] = self._buffer[: self._n_rows]
+            self._buffer = room
+        self._fill(self._n_rows, stop)
+        self._n_rows = max(stop, self._n_rows)
+
+    def _fill(self, start: int, stop: int) -> None:
+        if start < stop:
+            self._buffer[start:stop] = self.apply(self.store.rows(start, stop))
+
+    def refresh(self, n_rows: int) -> Callable[[Tensor, Tensor], None] | None:
+        """Take in the store's rows up to ``n_rows`` and scale all rows anew.
+
+        Returns
+        -------
+        re_express : callable or None
+            What first layers must undergo (:meth:`Scaling.re_expression`); None at the
+            first refresh, before anything was learned, and where nothing is scaled.
+        """
+        if self.running is None:
+            return None
+        self.running.update(self.store.rows(self.n_refreshed, n_rows))
+        self.n_refreshed = n_rows
+        old, self.current = self.current, self.running.scaling()
+        self._fill(0, self._n_rows)
+        return None if old is None else self.current.re_expression(old)

@@ -1,0 +1,308 @@
+"""Many readouts of one shape as one module: the leading axis is the readout.
+
+A stack of ``K`` multilayer perceptrons is one module whose weights have shape
+``(K, n_in, n_out)``; one batched matrix product serves them all, and every member has its
+own learning rate, weight decay, betas, label smoothing and averaging step. Members never
+mix: the loss is the *sum* over members of each member's mean loss, so a stack equals its
+parts, bitwise, on one machine and one thread.
+
+Gradients are written out by hand instead of recorded by autograd: at minibatches of 32 the
+recording costs as much as the arithmetic. The tests hold them against autograd.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class StackedLinear(nn.Module):
+    """``K`` linear layers side by side.
+
+    Parameters
+    ----------
+    n_members : int
+        Number of layers ``K``.
+    in_features, out_features : int
+        Width of the input and of the output.
+
+    Attributes
+    ----------
+    weight : Parameter of shape (n_members, in_features, out_features)
+    bias : Parameter of shape (n_members, 1, out_features)
+        Both start at zero.
+    """
+
+    def __init__(self, n_members: int, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(n_members, in_features, out_features))
+        self.bias = nn.Parameter(torch.zeros(n_members, 1, out_features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``x`` of shape (K, B, in_features) to (K, B, out_features)."""
+        return torch.baddbmm(self.bias, x, self.weight)
+
+    @torch.no_grad()
+    def draw_weights(self, member: int, generator: torch.Generator) -> None:
+        """Draw one member's weights and bias as ``nn.Linear`` does."""
+        bound = self.weight.shape[1] ** -0.5
+        for tensor in (self.weight[member], self.bias[member]):
+            values = torch.empty(tensor.shape).uniform_(-bound, bound, generator=generator)
+            tensor.copy_(values)
+
+
+class StackedMLP(nn.Module):
+    """``K`` perceptrons of one shape: linear layers with ReLU between them.
+
+    Parameters
+    ----------
+    layer_sizes : sequence of int
+        Widths from the input to the output; two widths make linear readouts.
+    seeds : sequence of int
+        One seed per member, for its hidden weights. The output layer starts at zero, so
+        that a code is uniform before any label is seen.
+    """
+
+    def __init__(self, layer_sizes: Sequence[int], seeds: Sequence[int]) -> None:
+        super().__init__()
+        pairs = zip(layer_sizes[:-1], layer_sizes[1:], strict=True)
+        self.layers = nn.ModuleList(StackedLinear(len(seeds), i, o) for i, o in pairs)
+        for member, seed in enumerate(seeds):
+            generator = torch.Generator().manual_seed(seed)
+            for layer in self.layers[:-1]:
+                layer.draw_weights(member, generator)
+
+    @property
+    def n_members(self) -> int:
+        """Number of perceptrons in the stack."""
+        return self.layers[0].weight.shape[0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits of shape (K, B, C) for ``x`` of shape (B, d), seen by every member."""
+        return self.activations(x)[-1]
+
+    def activations(self, x: Tensor) -> list[Tensor]:
+        """Input, hidden activations and logits, as :meth:`backward` wants them."""
+        h = x.expand(self.n_members, *x.shape)  # (K, B, d), a view
+        found = [h]
+        for layer in self.layers[:-1]:
+            h = layer(h).relu_()
+            found.append(h)
+        found.append(self.layers[-1](h))
+        return found
+
+    @torch.no_grad()
+    def backward(self, activations: list[Tensor], grad: Tensor) -> None:
+        """Write ``.grad`` of every parameter.
+
+        Parameters
+        ----------
+        activations : list of Tensor
+            What :meth:`activations` returned.
+        grad : Tensor of shape (K, B, C)
+            Derivative of the loss by the logits.
+        """
+        for i in range(len(self.layers) - 1, -1, -1):
+            layer, h = self.layers[i], activations[i]
+            torch.bmm(h.transpose(1, 2), grad, out=_gradient_of(layer.weight))
+            torch.sum(grad, 1, keepdim=True, out=_gradient_of(layer.bias))
+            if i:
+                grad = torch.bmm(grad, layer.weight.transpose(1, 2))
+                grad = torch.ops.aten.threshold_backward(grad, h, 0.0)
+
+    def pick(self, members: Sequence[int]) -> StackedMLP:
+        """Return a copy of some members, not to be trained."""
+        other = copy.deepcopy(self).requires_grad_(False)
+        for layer in other.layers:
+            layer.weight = nn.Parameter(layer.weight[list(members)], requires_grad=False)
+            layer.bias = nn.Parameter(layer.bias[list(members)], requires_grad=False)
+        return other
+
+
+def _gradient_of(parameter: nn.Parameter) -> Tensor:
+    # One buffer for life: the optimiser keeps views of it.
+    if parameter.grad is None:
+        parameter.grad = torch.empty_like(parameter)
+    return parameter.grad
+
+
+class StackedCrossEntropy(nn.Module):
+    """Mean cross-entropy of each member, summed over members, with label smoothing.
+
+    Parameters
+    ----------
+    label_smoothing : Tensor of shape (K,)
+        Share of the target spread evenly over all classes. It serves training alone.
+    """
+
+    def __init__(self, label_smoothing: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("label_smoothing", label_smoothing.view(-1, 1, 1))
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Loss in nats, a scalar, for (K, B, C) logits and (B,) labels."""
+        log_proba = logits.log_softmax(-1)
+        return -(self.targets(labels, logits.shape[-1]) * log_proba).sum(-1).mean(-1).sum()
+
+    def targets(self, labels: Tensor, n_classes: int) -> Tensor:
+        """Smoothed one-hot labels, (K, B, C)."""
+        onehot = torch.eye(n_classes, device=labels.device).index_select(0, labels)
+        return onehot * (1 - self.label_smoothing) + self.label_smoothing / n_classes
+
+    def gradient(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Derivative of :meth:`forward` by the logits, (K, B, C)."""
+        targets = self.targets(labels, logits.shape[-1])
+        return logits.softmax(-1).sub_(targets).div_(len(labels))
+
+
+class StackedAdamW(torch.optim.Optimizer):
+    """AdamW (Loshchilov and Hutter, 2019) with one setting per member.
+
+    Parameters
+    ----------
+    params : iterable of Parameter
+        Each with the member as its leading axis.
+    lr, beta1, beta2, eps, weight_decay : sequence of float, one per member
+        As in ``torch.optim.AdamW``.
+
+    Notes
+    -----
+    Each member's update is one call of torch's fused kernel over views of the stacked
+    tensors: a single pass through memory, where a broadcast formula would make nine.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Sequence[float],
+        beta1: Sequence[float],
+        beta2: Sequence[float],
+        eps: Sequence[float],
+        weight_decay: Sequence[float],
+    ) -> None:
+        names = ("lr", "beta1", "beta2", "eps", "weight_decay")
+        settings = zip(lr, beta1, beta2, eps, weight_decay, strict=True)
+        members = [dict(zip(names, values, strict=True)) for values in settings]
+        super().__init__(params, {"members": members, "n_steps": 0})
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["exp_avg"] = torch.zeros_like(p)
+                self.state[p]["exp_avg_sq"] = torch.zeros_like(p)
+        self._calls: dict[int, _FusedCalls] = {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._calls = {}
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Take one step for every member; ``closure`` computes the gradients, if given."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for i, group in enumerate(self.param_groups):
+            calls = self._calls.get(i)
+            if calls is None or not calls.hold(group["params"]):
+                calls = self._calls[i] = _FusedCalls(group, self.state)
+            group["n_steps"] += 1
+            calls.run(group["n_steps"])
+        return loss
+
+
+class _FusedCalls:
+    """The arguments of one fused update per member: views that are made once."""
+
+    def __init__(self, group: dict[str, Any], state: dict[Tensor, Any]) -> None:
+        params = group["params"]
+        self.grads = [p.grad for p in params]
+        tensors = (
+            params,
+            self.grads,
+            [state[p]["exp_avg"] for p in params],
+            [state[p]["exp_avg_sq"] for p in params],
+        )
+        self.step = torch.zeros((), device=params[0].device)
+        self.steps = [self.step] * len(params)
+        self.members = [
+            ([list(column) for column in columns], settings)
+            for *columns, settings in zip(
+                *(zip(*(t.unbind(0) for t in group_), strict=True) for group_ in tensors),
+                group["members"],
+                strict=True,
+            )
+        ]
+
+    def hold(self, params: list[nn.Parameter]) -> bool:
+        """Whether the views still look at these parameters' gradients."""
+        return all(p.grad is g for p, g in zip(params, self.grads, strict=True))
+
+    def run(self, n_steps: int) -> None:
+        self.step.fill_(n_steps)
+        for (p, g, m, v), settings in self.members:
+            torch._fused_adamw_(
+                p, g, m, v, [], self.steps, amsgrad=False, maximize=False, **settings
+            )
+
+
+class StackedAverages(nn.Module):
+    """Exponential moving averages of trained weights, for prediction alone.
+
+    Parameters
+    ----------
+    trained : StackedMLP
+        The ``T`` perceptrons that are being trained.
+    sources : sequence of int
+        For each of ``K`` readouts the training that it follows.
+    step_sizes : sequence of float
+        ``average <- (1 - step) average + step weights`` after every optimiser step; at 1
+        the readout is its training and owns no weights.
+    warmup : sequence of bool
+        Where true, the ``n``-th step is at least ``1 / (n + 1)``, a plain mean at first.
+    """
+
+    def __init__(
+        self,
+        trained: StackedMLP,
+        sources: Sequence[int],
+        step_sizes: Sequence[float],
+        warmup: Sequence[bool],
+    ) -> None:
+        super().__init__()
+        rules = list(zip(step_sizes, warmup, strict=True))
+        self.n_steps = 0
+        self.rules = list(dict.fromkeys(rule for rule in rules if rule[0] < 1))
+        followed = [
+            sorted({s for s, r in zip(sources, rules, strict=True) if r == rule})
+            for rule in self.rules
+        ]
+        self.copies = nn.ModuleList(trained.pick(members) for members in followed)
+        # Where each readout's logits stand among those of the trainings and the copies.
+        table = [(s, None) for s in range(trained.n_members)]
+        for rule, members in zip(self.rules, followed, strict=True):
+            table += [(s, rule) for s in members]
+        wanted = [(s, r if r[0] < 1 else None) for s, r in zip(sources, rules, strict=True)]
+        device = trained.layers[0].weight.device
+        self.places = torch.tensor([table.index(w) for w in wanted], device=device)
+        self.followed = [torch.tensor(members, device=device) for members in followed]
+
+    def forward(self, trained: StackedMLP, x: Tensor) -> Tensor:
+        """Logits (K, n, C) of rows (n, d)."""
+        logits = [module(x) for module in (trained, *self.copies)]
+        return torch.cat(logits).index_select(0, self.places)
+
+    @torch.no_grad()
+    def update(self, trained: StackedMLP) -> None:
+        """Follow the weights after an optimiser step."""
+        self.n_steps += 1
+        for (step, warm), members, own in zip(
+            self.rules, self.followed, self.copies, strict=True
+        ):
+            weight = max(step, 1 / (self.n_steps + 1)) if warm else step
+            whole = len(members) == trained.n_members
+            for average, p in zip(own.parameters(), trained.parameters(), strict=True):
+                average.lerp_(p if whole else p.index_select(0, members), weight)

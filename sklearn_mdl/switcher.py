@@ -1,0 +1,255 @@
+"""The meta-estimator: many readouts walk, a switching prior mixes them, a codelength results."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._sklearn import Interval
+from sklearn_mdl.online import OnlineClassifier, resolve_device
+from sklearn_mdl.prequential import Course
+from sklearn_mdl.readouts import (
+    LinearReadout,
+    MLPReadout,
+    default_readouts,
+    preset_options,
+    readout_names,
+    stack_readouts,
+)
+from sklearn_mdl.switching import (
+    FixedShare,
+    ForwardTrace,
+    SwitchingPrior,
+    as_prior,
+    forward,
+)
+
+
+class MDLReadoutSwitcher(OnlineClassifier):
+    """Codelength of labels given features, by switching between readouts.
+
+    Every example is predicted by all readouts before its label is seen; a prior over
+    sequences of readouts mixes the predictions; the sum of the mixture's log-losses is
+    the codelength (Li, Bornschein and Hutter, 2023, sections 3.1 to 3.3). Shorter is better: it
+    accounts for accuracy, complexity of the readout and data efficiency together.
+
+    Parameters
+    ----------
+    readouts : list of LinearReadout and MLPReadout, default=None
+        The experts; see :func:`~sklearn_mdl.readout_grid`. None takes a default board,
+        chosen by measurement, that depends on the number of features and classes alone.
+    switching : str or SwitchingPrior, default=None
+        Prior over sequences of readouts: "fixed-share" (the default, with rate ``1 / t``),
+        "bayes", "elementwise", or an object such as ``FixedShare(m=11)``, whose
+        parameters can then be searched as ``switching__m``.
+    expert_weights : array-like of shape (n_readouts,), default=None
+        Prior weights of the readouts; None is uniform.
+    batch_size : int, default=32
+        Rows learned at once; wins over the readouts' own.
+    shuffle : bool, default=False
+        Permute the rows once in ``fit``; the order is kept in ``order_``.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. Wins over the readouts' own.
+    store : "memory" or path-like, default="memory"
+        A directory for the trace (``losses.npy``, ``posterior.npy``), which is then
+        memory-mapped, for streams whose ``N x K`` numbers do not fit.
+    n_jobs : int, default=None
+        Stacks of readouts that walk side by side, as threads; the numbers are the same.
+    verbose : int, default=0
+        Show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        Seeds initial weights, replay and the permutation.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        Codelength of every example, in nats.
+    posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
+        ``p(readout at t | labels before t)``: before label ``t`` is seen, as in the
+        paper's algorithm 1.
+    readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
+        Log-loss of every readout at every example, in nats.
+    readout_codelengths_ : ndarray of shape (n_readouts,)
+        Their sums.
+    readout_names_ : list of str
+    readouts_ : list of LinearReadout and MLPReadout
+        The readouts used, as settings; their weights live in the walk.
+    diverged_readouts_ : list of str
+        Names of readouts whose predictions stopped being finite; they predict uniformly.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` walked the rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_mdl import MDLReadoutSwitcher
+    >>> X, y = load_iris(return_X_y=True)
+    >>> switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
+    >>> uniform = len(y) * 1.0986  # nats, log 3 an example
+    >>> bool(switcher.codelength_ < 0.5 * uniform)
+    True
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "readouts": [list, tuple, None],
+        "switching": [str, SwitchingPrior, None],
+        "expert_weights": ["array-like", None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "shuffle": ["boolean"],
+        "device": [str],
+        "store": [str, PathLike],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        readouts=None,
+        *,
+        switching=None,
+        expert_weights=None,
+        batch_size=32,
+        shuffle=False,
+        device="auto",
+        store="memory",
+        n_jobs=None,
+        verbose=0,
+        random_state=None,
+    ):
+        self.readouts = readouts
+        self.switching = switching
+        self.expert_weights = expert_weights
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.device = device
+        self.store = store
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @classmethod
+    def from_preset(cls, name: str, **overrides: Any) -> Self:
+        """Make a switcher with a grid of the paper, its prior and its batch size.
+
+        Parameters
+        ----------
+        name : {"vtab-frozen", "imagenet-frozen"}
+            8 x 576 readouts with m = 11, or 4 x 96 with m = 2.
+        **overrides
+            Parameters of the switcher that replace the preset's.
+
+        Returns
+        -------
+        switcher : MDLReadoutSwitcher
+        """
+        options = preset_options(name)
+        settings = {
+            "readouts": options["readouts"],
+            "switching": FixedShare(m=options["m"]),
+            "batch_size": options["batch_size"],
+        }
+        return cls(**{**settings, **overrides})
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of a prior object as ``switching__<name>``."""
+        prior = params.get("switching", self.switching)
+        nested = [name for name in params if name.startswith("switching__")]
+        if nested and not isinstance(prior, SwitchingPrior):
+            raise ValueError(
+                f"{nested[0]} needs switching to be a prior object with that parameter, got "
+                f"switching={prior!r}; pass for example switching=FixedShare(m=2)"
+            )
+        return super().set_params(**params)
+
+    def _start(self, n_features: int, n_classes: int, seed: int) -> Course:
+        prior = clone(as_prior(self.switching))
+        readouts = self._board(n_features, n_classes)
+        device = resolve_device(self.device)
+        course = Course(
+            stack_readouts(readouts, n_features, n_classes, seed=seed, device=device),
+            prior,
+            self.expert_weights,
+            n_features=n_features,
+            batch_size=self.batch_size,
+            seed=seed,
+            device=device,
+            store=self.store,
+            n_jobs=self.n_jobs,
+        )
+        self.readouts_ = readouts
+        return course
+
+    def _board(self, n_features: int, n_classes: int) -> list[Any]:
+        if self.readouts is None:
+            return default_readouts(n_features, n_classes)
+        if not len(self.readouts):
+            raise ValueError(
+                "readouts must hold at least one readout, got an empty list; pass None for "
+                "the default board"
+            )
+        for readout in self.readouts:
+            if not isinstance(readout, (LinearReadout, MLPReadout)):
+                raise TypeError(
+                    "readouts must hold LinearReadout and MLPReadout objects, got "
+                    f"{readout!r}; build them with readout_grid(...)"
+                )
+            readout._validate_params()
+        return [clone(readout) for readout in self.readouts]
+
+    def switch(self, switching: str | SwitchingPrior | None) -> ForwardTrace:
+        """Read the same losses under another prior, without training again.
+
+        Parameters
+        ----------
+        switching : str, SwitchingPrior or None
+            As the parameter of that name.
+
+        Returns
+        -------
+        trace : ForwardTrace
+            ``codelength``, ``codelengths`` and ``posterior``, in nats.
+        """
+        check_is_fitted(self)
+        return forward(as_prior(switching), self.readout_losses_, self.expert_weights)
+
+    @property
+    def posterior_(self) -> np.ndarray:
+        """Posterior over readouts before each label, (n_samples_seen_, n_readouts)."""
+        return self._course.trace.posterior
+
+    @property
+    def readout_losses_(self) -> np.ndarray:
+        """Log-losses in nats, (n_samples_seen_, n_readouts)."""
+        return self._course.trace.losses
+
+    @property
+    def readout_codelengths_(self) -> np.ndarray:
+        """Codelength of every readout alone, (n_readouts,), in nats."""
+        return self.readout_losses_.sum(0)
+
+    @property
+    def readout_names_(self) -> list[str]:
+        """Architecture and differing settings of every readout."""
+        return readout_names(self.readouts_)
+
+    @property
+    def diverged_readouts_(self) -> list[str]:
+        """Names of the readouts whose predictions stopped being finite."""
+        names = self.readout_names_
+        return [
+            names[column]
+            for stack in self._course.learners
+            for column, bad in zip(stack.columns, stack.diverged.tolist(), strict=True)
+            if bad
+        ]

@@ -1,0 +1,121 @@
+"""What a walk leaves behind: losses of every readout at every example, and their reading.
+
+In memory, or in ``.npy`` files that grow on disk, since ``N x K`` can be larger than memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+
+class GrowingArray:
+    """Rows of float64 that are appended, never changed.
+
+    Parameters
+    ----------
+    width : int or None
+        Numbers in a row; None for a plain vector.
+    path : Path or None
+        A ``.npy`` file to keep them in; None keeps them in memory.
+    """
+
+    def __init__(self, width: int | None, path: Path | None = None) -> None:
+        self.width = width
+        self.path = path
+        self.n_rows = 0
+        self._tail = () if width is None else (width,)
+        self._buffer = np.empty((0, *self._tail))
+
+    def append(self, rows: np.ndarray) -> None:
+        """Add rows, shape (n,) or (n, width)."""
+        if self.path is None:
+            self._append_in_memory(rows)
+        else:
+            self._append_on_disk(self.path, rows)
+        self.n_rows += len(rows)
+
+    def _append_in_memory(self, rows: np.ndarray) -> None:
+        stop = self.n_rows + len(rows)
+        if stop > len(self._buffer):  # double the room: appending stays linear
+            room = np.empty((max(stop, 2 * len(self._buffer)), *self._tail))
+            room[: self.n_rows] = self._buffer[: self.n_rows]
+            self._buffer = room
+        self._buffer[self.n_rows : stop] = rows
+
+    def _append_on_disk(self, path: Path, rows: np.ndarray) -> None:
+        # numpy pads the header of a .npy file so that the first axis may grow in place.
+        with path.open("r+b" if self.n_rows else "w+b") as file:
+            self._write_header(file, self.n_rows)
+            file.seek(self.n_rows * rows[:1].nbytes, 1)
+            file.truncate()
+            file.write(np.ascontiguousarray(rows, dtype="<f8").data)
+            file.seek(0)
+            self._write_header(file, self.n_rows + len(rows))
+
+    def _write_header(self, file, n_rows: int) -> None:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (n_rows, *self._tail)}
+        np.lib.format.write_array_header_1_0(file, header)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """All rows: a read-only view of memory, or a memory map of the file."""
+        if self.path is not None and self.n_rows:
+            found = np.load(self.path, mmap_mode="r")
+            return found[: self.n_rows]
+        view = self._buffer[: self.n_rows]
+        view.flags.writeable = False
+        return view
+
+
+class PrequentialTrace:
+    """Losses, codelengths and posterior of a walk, all in nats and by example.
+
+    Parameters
+    ----------
+    n_readouts : int
+        Number ``K`` of readouts.
+    store : "memory" or path-like
+        A directory for ``losses.npy`` and ``posterior.npy``, or "memory".
+
+    Attributes
+    ----------
+    losses : ndarray of shape (N, K)
+        ``-log p_k(y_t | past)``.
+    codelengths : ndarray of shape (N,)
+        ``-log p(y_t | past)`` of the mixture.
+    posterior : ndarray of shape (N, K)
+        ``p(readout at t | labels before t)``.
+    """
+
+    def __init__(self, n_readouts: int, store: str = "memory") -> None:
+        folder = None if store == "memory" else Path(store)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        self._losses = GrowingArray(n_readouts, folder and folder / "losses.npy")
+        self._posterior = GrowingArray(n_readouts, folder and folder / "posterior.npy")
+        self._codelengths = GrowingArray(None)
+
+    def __len__(self) -> int:
+        return self._codelengths.n_rows
+
+    def append(
+        self, losses: np.ndarray, codelengths: np.ndarray, posterior: np.ndarray
+    ) -> None:
+        """Add a segment: losses (n, K), mixture codelengths (n,) and posterior (n, K)."""
+        self._losses.append(losses)
+        self._posterior.append(posterior)
+        self._codelengths.append(codelengths)
+
+    @property
+    def losses(self) -> np.ndarray:
+        return self._losses.rows
+
+    @property
+    def codelengths(self) -> np.ndarray:
+        return self._codelengths.rows
+
+    @property
+    def posterior(self) -> np.ndarray:
+        return self._posterior.rows

@@ -7,6 +7,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.multiclass import (
     _check_partial_fit_first_call as check_partial_fit_first_call,
 )
+from sklearn.utils.validation import _num_samples as num_samples
 
 __all__ = [
     "Interval",
@@ -14,4 +15,5 @@ __all__ = [
     "StrOptions",
     "check_partial_fit_first_call",
     "fit_context",
+    "num_samples",
 ]

@@ -64,8 +64,8 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
 
         p(y_t = c | y_{<t}) = (n_c + 1/2) / (t - 1 + C/2) ,
 
-    and the codelength is the sum of ``-log p(y_t | y_{<t})``. It depends on the order of
-    the labels in no way, only on the counts.
+    and the codelength is the sum of ``-log p(y_t | y_{<t})``. It depends on the counts
+    of the labels alone, not on their order.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
 
 
 def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
-    """Running difference between two codes of the same labels.
+    """Return the running difference between two codes of the same labels.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _label_counts(y: ArrayLike) -> NDArray[np.intp]:
         )
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError(
-            "`y` must have no missing labels, got NaN; drop the samples without a label."
+            "`y` must have no missing labels, got NaN; drop the samples that lack one."
         )
     return np.unique(labels, return_counts=True)[1]
 

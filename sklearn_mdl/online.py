@@ -139,6 +139,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X) -> np.ndarray:
         """Most probable class of every row, (n_samples,)."""
+        check_is_fitted(self)
         return self.classes_[self.predict_log_proba(X).argmax(1)]
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,6 @@ from sklearn_mdl.switching import ForwardPass, SwitchingPrior
 from sklearn_mdl.trace import PrequentialTrace
 
 SEGMENT = 1024  # rows that one learner walks before the next one's turn
-PREDICTED_AT_ONCE = 1024
 
 
 class Learner(Protocol):
@@ -110,6 +109,9 @@ def walk(
 ) -> Generator[Tensor, Tensor, None]:
     """Predict, be told, learn: the prequential coroutine over rows up to ``stop``.
 
+    Predictions are always made on whole minibatches, with zeros for the rows still to
+    come: so the pieces in which rows arrive change not a bit of any number.
+
     Yields
     ------
     log_proba : Tensor of shape (K, n, C)
@@ -121,8 +123,10 @@ def walk(
         Encoded labels of those rows. A minibatch is learned as soon as it is full.
     """
     while state.n_scored < stop:
-        start, end = state.n_scored, state.n_learned + state.batch_size
-        labels = yield learner.log_proba(rows[start : min(stop, end)])
+        first, end = state.n_learned, state.n_learned + state.batch_size
+        come = slice(state.n_scored - first, min(stop, end) - first)
+        log_proba = learner.log_proba(rows.batch(first // state.batch_size))
+        labels = yield log_proba[:, come]
         state.see(labels)
         if state.n_scored == end:
             state.learn(learner, rows)
@@ -199,7 +203,7 @@ class Course:
         self.forward = ForwardPass(prior, self.n_readouts, weights)
         self.trace = PrequentialTrace(self.n_readouts, store)
         self.rows = {
-            scaling: ScaledRows(self.samples, scaling, device)
+            scaling: ScaledRows(self.samples, scaling, batch_size, device)
             for scaling in {learner.scaling: None for learner in learners}
         }
         self.states = [
@@ -286,13 +290,23 @@ class Course:
         return other
 
     def log_proba(self, X: np.ndarray) -> Iterator[Tensor]:
-        """Log-probabilities (K, n, C) of rows that are not part of the stream, in blocks."""
-        with one_thread():
-            for start in range(0, len(X), PREDICTED_AT_ONCE):
-                block = X[start : start + PREDICTED_AT_ONCE]
-                found = [lr.log_proba(self.rows[lr.scaling].apply(block)) for lr in self.learners]
-                order = np.argsort([c for lr in self.learners for c in lr.columns])
-                yield torch.cat(found)[torch.as_tensor(order, device=self.device)]
+        """Log-probabilities of rows (n, d) that are not part of the stream.
+
+        Yields
+        ------
+        log_proba : Tensor of shape (K, B, C)
+            For one minibatch after the other, the last one cut to its rows.
+        """
+        columns = [column for learner in self.learners for column in learner.columns]
+        order = torch.as_tensor(np.argsort(columns), device=self.device)
+        for start in range(0, len(X), self.batch_size):
+            rows = X[start : start + self.batch_size]
+            with one_thread():
+                found = [
+                    learner.log_proba(self.rows[learner.scaling].scaled(rows)[0])
+                    for learner in self.learners
+                ]
+            yield torch.cat(found)[order, : len(rows)]
 
 
 def _is_doubling(n_rows: int, batch_size: int) -> bool:

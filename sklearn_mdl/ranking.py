@@ -1,11 +1,12 @@
 """Statistics of ranks over datasets.
 
 Codelengths of different tasks are not commensurable: tasks differ in their numbers of
-classes and examples. So encoders are ranked on each dataset, the ranks are averaged, and
-two averages are called different if they lie further apart than the critical difference
-of the Nemenyi test (Li, Bornschein and Hutter, 2023, Evaluating Representations with
-Readout Model Switching, ICLR, Section 4; after Demsar, 2006, Statistical Comparisons of
-Classifiers over Multiple Data Sets, Journal of Machine Learning Research 7).
+classes and examples. So encoders are ranked on each dataset, the ranks are averaged,
+and two averages are called different if they lie further apart than the critical
+difference of the Nemenyi test (Li, Bornschein and Hutter, 2023, Evaluating
+Representations with Readout Model Switching, ICLR, Section 4; after Demsar, 2006,
+Statistical Comparisons of Classifiers over Multiple Data Sets, Journal of Machine
+Learning Research 7).
 
 The constant of the test depends on the number of encoders compared. The paper uses
 q = 3.12 throughout, which belongs to 14 encoders; here it is computed for each number.

@@ -43,10 +43,13 @@ class Scaling:
     inverse: Tensor
 
     def apply(self, x: Tensor) -> Tensor:
-        """Scale float32 rows, (n, d) to (n, d)."""
+        """Scale float32 minibatches, (n, B, d) to (n, B, d)."""
         centred = x - self.mean.to(x)
         transform = self.transform.to(x)
-        return centred * transform if transform.ndim == 1 else centred @ transform
+        if transform.ndim == 1:
+            return centred * transform
+        # One product a minibatch: the last bits of a row depend on the product's shape.
+        return torch.bmm(centred, transform.expand(len(x), -1, -1))
 
     def re_expression(self, old: Scaling) -> Callable[[Tensor, Tensor], None]:
         """What keeps a first layer's function when ``old`` gives way to this scaling.
@@ -158,12 +161,15 @@ def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
 class ScaledRows:
     """The rows of a store as readouts of one scaling see them, on their device.
 
+    Rows are scaled and read by whole minibatches; those still to come are zero.
+
     Parameters
     ----------
     store : SampleStore
         The raw rows.
     scaling : {"standard", "whiten"} or None
         None hands the rows on as they are.
+    batch_size : int
     device : torch.device
 
     Attributes
@@ -176,40 +182,56 @@ class ScaledRows:
     """
 
     def __init__(
-        self, store: SampleStore, scaling: str | None, device: torch.device
+        self,
+        store: SampleStore,
+        scaling: str | None,
+        batch_size: int,
+        device: torch.device,
     ) -> None:
         makers = {"standard": RunningStandardizer, "whiten": RunningWhitener}
         self.store = store
+        self.batch_size = batch_size
         self.device = device
         self.running = None if scaling is None else makers[scaling](store.n_features)
         self.current: Scaling | None = None
         self.n_refreshed = 0
-        self._buffer = torch.empty(0, store.n_features, device=device)
+        self._batches = torch.zeros(0, batch_size, store.n_features, device=device)
         self._n_rows = 0
 
     def __getitem__(self, rows: slice) -> Tensor:
-        return self._buffer[rows]
+        return self._batches.flatten(0, 1)[rows]
 
-    def apply(self, X: np.ndarray) -> Tensor:
-        """Scale raw rows, (n, d), as they stand now."""
-        x = torch.as_tensor(X, dtype=torch.float32, device=self.device)
+    def batch(self, index: int) -> Tensor:
+        """Minibatch ``index``, whole: (batch_size, d)."""
+        return self._batches[index]
+
+    def scaled(self, X: np.ndarray) -> Tensor:
+        """Scale raw rows (n, d) as they stand now: whole minibatches, (n / B, B, d)."""
+        n_batches = -(-len(X) // self.batch_size)
+        x = torch.zeros(n_batches * self.batch_size, X.shape[1], device=self.device)
+        x[: len(X)] = torch.as_tensor(X, dtype=torch.float32)
+        x = x.view(n_batches, self.batch_size, -1)
         if self.running is None:
             return x
         return torch.zeros_like(x) if self.current is None else self.current.apply(x)
 
     def extend(self, stop: int) -> None:
         """Make the store's rows up to ``stop`` readable here."""
-        if stop > len(self._buffer):  # double the room: appending stays linear
-            room = torch.empty(max(stop, 2 * len(self._buffer)), self.store.n_features)
-            room = room.to(self.device)
-            room[: self._n_rows] = self._buffer[: self._n_rows]
-            self._buffer = room
-        self._fill(self._n_rows, stop)
-        self._n_rows = max(stop, self._n_rows)
+        if stop > self._n_rows:
+            first = self._n_rows // self.batch_size
+            self._n_rows = stop
+            self._fill(first)
 
-    def _fill(self, start: int, stop: int) -> None:
-        if start < stop:
-            self._buffer[start:stop] = self.apply(self.store.rows(start, stop))
+    def _fill(self, first: int) -> None:
+        """Scale the rows from minibatch ``first`` on."""
+        found = self.scaled(self.store.rows(first * self.batch_size, self._n_rows))
+        stop = first + len(found)
+        if stop > len(self._batches):  # double the room: appending stays linear
+            shape = (max(stop, 2 * len(self._batches)), *found.shape[1:])
+            room = torch.zeros(shape, device=self.device)
+            room[:first] = self._batches[:first]
+            self._batches = room
+        self._batches[first:stop] = found
 
     def refresh(self, n_rows: int) -> Callable[[Tensor, Tensor], None] | None:
         """Take in the store's rows up to ``n_rows`` and scale all rows anew.
@@ -225,5 +247,6 @@ class ScaledRows:
         self.running.update(self.store.rows(self.n_refreshed, n_rows))
         self.n_refreshed = n_rows
         old, self.current = self.current, self.running.scaling()
-        self._fill(0, self._n_rows)
+        if self._n_rows:
+            self._fill(0)
         return None if old is None else self.current.re_expression(old)

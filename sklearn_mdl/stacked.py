@@ -75,11 +75,12 @@ class StackedMLP(nn.Module):
             generator = torch.Generator().manual_seed(seed)
             for layer in self.layers[:-1]:
                 layer.draw_weights(member, generator)
+        self._remember()
 
-    @property
-    def n_members(self) -> int:
-        """Number of perceptrons in the stack."""
-        return self.layers[0].weight.shape[0]
+    def _remember(self) -> None:
+        # Looking a parameter up through modules costs as much as using it.
+        self.pairs = [(layer.weight, layer.bias) for layer in self.layers]
+        self.n_members = len(self.pairs[0][0])
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of shape (K, B, C) for ``x`` of shape (B, d), seen by every member."""
@@ -89,10 +90,11 @@ class StackedMLP(nn.Module):
         """Input, hidden activations and logits, as :meth:`backward` wants them."""
         h = x.expand(self.n_members, *x.shape)  # (K, B, d), a view
         found = [h]
-        for layer in self.layers[:-1]:
-            h = layer(h).relu_()
+        for weight, bias in self.pairs[:-1]:
+            h = torch.baddbmm(bias, h, weight).relu_()
             found.append(h)
-        found.append(self.layers[-1](h))
+        weight, bias = self.pairs[-1]
+        found.append(torch.baddbmm(bias, h, weight))
         return found
 
     @torch.no_grad()
@@ -106,12 +108,12 @@ class StackedMLP(nn.Module):
         grad : Tensor of shape (K, B, C)
             Derivative of the loss by the logits.
         """
-        for i in range(len(self.layers) - 1, -1, -1):
-            layer, h = self.layers[i], activations[i]
-            torch.bmm(h.transpose(1, 2), grad, out=_gradient_of(layer.weight))
-            torch.sum(grad, 1, keepdim=True, out=_gradient_of(layer.bias))
+        for i in range(len(self.pairs) - 1, -1, -1):
+            (weight, bias), h = self.pairs[i], activations[i]
+            torch.bmm(h.mT, grad, out=_gradient_of(weight))
+            torch.sum(grad, 1, keepdim=True, out=_gradient_of(bias))
             if i:
-                grad = torch.bmm(grad, layer.weight.transpose(1, 2))
+                grad = torch.bmm(grad, weight.mT)
                 grad = torch.ops.aten.threshold_backward(grad, h, 0.0)
 
     def pick(self, members: Sequence[int]) -> StackedMLP:
@@ -120,6 +122,7 @@ class StackedMLP(nn.Module):
         for layer in other.layers:
             layer.weight = nn.Parameter(layer.weight[list(members)], requires_grad=False)
             layer.bias = nn.Parameter(layer.bias[list(members)], requires_grad=False)
+        other._remember()
         return other
 
 
@@ -135,27 +138,28 @@ class StackedCrossEntropy(nn.Module):
 
     Parameters
     ----------
-    label_smoothing : Tensor of shape (K,)
+    label_smoothing : sequence of float, one per member
         Share of the target spread evenly over all classes. It serves training alone.
+    n_classes : int
+        Number of classes ``C``.
     """
 
-    def __init__(self, label_smoothing: Tensor) -> None:
+    def __init__(self, label_smoothing: Sequence[float], n_classes: int) -> None:
         super().__init__()
-        self.register_buffer("label_smoothing", label_smoothing.view(-1, 1, 1))
+        # One table of smoothed targets by label, shared where the smoothing is.
+        distinct = sorted(set(label_smoothing))
+        shares = torch.tensor(label_smoothing if len(distinct) > 1 else distinct)
+        shares = shares.view(-1, 1, 1)
+        self.register_buffer("targets", torch.eye(n_classes) * (1 - shares) + shares / n_classes)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Loss in nats, a scalar, for (K, B, C) logits and (B,) labels."""
-        log_proba = logits.log_softmax(-1)
-        return -(self.targets(labels, logits.shape[-1]) * log_proba).sum(-1).mean(-1).sum()
-
-    def targets(self, labels: Tensor, n_classes: int) -> Tensor:
-        """Smoothed one-hot labels, (K, B, C)."""
-        onehot = torch.eye(n_classes, device=labels.device).index_select(0, labels)
-        return onehot * (1 - self.label_smoothing) + self.label_smoothing / n_classes
+        targets = self.targets.index_select(1, labels)
+        return -(targets * logits.log_softmax(-1)).sum(-1).mean(-1).sum()
 
     def gradient(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Derivative of :meth:`forward` by the logits, (K, B, C)."""
-        targets = self.targets(labels, logits.shape[-1])
+        targets = self.targets.index_select(1, labels)
         return logits.softmax(-1).sub_(targets).div_(len(labels))
 
 
@@ -205,13 +209,18 @@ class StackedAdamW(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self.update()
+        return loss
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take one step by the gradients as they stand, without the hooks of ``step``."""
         for i, group in enumerate(self.param_groups):
             calls = self._calls.get(i)
             if calls is None or not calls.hold(group["params"]):
                 calls = self._calls[i] = _FusedCalls(group, self.state)
             group["n_steps"] += 1
             calls.run(group["n_steps"])
-        return loss
 
 
 class _FusedCalls:
@@ -304,5 +313,6 @@ class StackedAverages(nn.Module):
         ):
             weight = max(step, 1 / (self.n_steps + 1)) if warm else step
             whole = len(members) == trained.n_members
-            for average, p in zip(own.parameters(), trained.parameters(), strict=True):
-                average.lerp_(p if whole else p.index_select(0, members), weight)
+            for mine, theirs in zip(own.pairs, trained.pairs, strict=True):
+                for average, p in zip(mine, theirs, strict=True):
+                    average.lerp_(p if whole else p.index_select(0, members), weight)

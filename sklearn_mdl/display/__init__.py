@@ -2,10 +2,9 @@
 
 A display keeps the arrays that it draws, so a figure can be drawn again, on other axes
 or with other options, without computing anything anew. ``from_*`` take the arrays from
-a fitted object and draw them; ``plot(ax=None, ...)`` draws, on a new figure unless it is
-given axes, sets ``ax_`` and ``figure_`` and returns the display; ``frame`` gives back
-the drawn table. Legends and names stand beside the axes, where they hide nothing: a
-figure made with ``layout="constrained"`` leaves them room.
+a fitted object and draw them, ``plot`` draws and returns the display, ``frame`` gives
+back the drawn table. Legends and names stand beside the axes, where they hide nothing;
+a figure that lends its axes makes room for them with ``layout="constrained"``.
 
 Matplotlib and pandas are imported only when something is drawn or tabulated.
 """

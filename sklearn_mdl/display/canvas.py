@@ -19,21 +19,23 @@ LEGEND_ROWS = 24
 
 
 def vector(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Return finite float64 values of shape (n,), n > 0."""
-    vector = np.asarray(values, dtype=np.float64)
-    if vector.ndim != 1 or vector.size == 0 or not np.isfinite(vector).all():
+    """Return values of shape (n,), n > 0, as float64."""
+    array = np.asarray(values, dtype=np.float64)
+    n_missing = np.isnan(array).sum()
+    if array.ndim != 1 or array.size == 0 or n_missing:
         raise ValueError(
-            f"{name} must be a vector of one or more finite numbers, got shape "
-            f"{vector.shape} or other numbers: give one number for each."
+            f"{name} must have shape (n,), n > 0, and no NaN, got shape {array.shape} "
+            f"with {n_missing} NaN: give one number for each."
         )
-    return vector
+    return array
 
 
 def fitted(estimator: Any, attribute: str) -> Any:
     """Return a fitted attribute."""
     if not hasattr(estimator, attribute):
         raise AttributeError(
-            f"An object with `{attribute}` was required, got {estimator!r}: fit it first."
+            f"An object with `{attribute}` was required, got "
+            f"{type(estimator).__name__}: fit it first."
         )
     return getattr(estimator, attribute)
 
@@ -79,7 +81,7 @@ def axes_beside_legend(ax: Any, labels: Sequence[str]) -> Any:
     if ax is not None:
         return ax
     height = 0.6 + 0.18 * min(len(labels), LEGEND_ROWS)
-    return new_axes(5.4 + 0.075 * max(map(len, labels)), max(3.6, height))
+    return new_axes(6.2 + 0.075 * max(map(len, labels)), max(3.6, height))
 
 
 def put_legend(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:

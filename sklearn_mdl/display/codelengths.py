@@ -22,8 +22,8 @@ class CodelengthDisplay:
     curves : mapping of str to array-like of shape (n_samples,)
         Codelength of each example, in nats, under each name.
     reference : array-like of shape (n_samples,), optional
-        Codelengths to subtract, in nats: the curves become regrets, which are below zero
-        where the curve is the better code.
+        Codelength of each example, in nats, under the code to compare with: the curves
+        become regrets, which are below zero where the curve is the better code.
     reference_name : str, optional
         What the vertical axis calls the reference.
     thin : mapping of str to str, optional
@@ -31,6 +31,8 @@ class CodelengthDisplay:
 
     Attributes
     ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the curves were drawn last.
     lines_ : dict of str to matplotlib Line2D
         The drawn curves.
     """
@@ -46,18 +48,20 @@ class CodelengthDisplay:
         self.curves = {
             name: canvas.vector(c, f"curve {name!r}") for name, c in curves.items()
         }
-        self.reference = (
-            None if reference is None else canvas.vector(reference, "reference")
-        )
+        codes = list(self.curves.values())
+        if not codes:
+            raise ValueError("`curves` must hold a curve, got none: give one or more.")
+        self.reference = None
+        if reference is not None:
+            self.reference = canvas.vector(reference, "reference")
+            codes.append(self.reference)
         self.reference_name = reference_name or "reference"
         self.thin = dict(thin or {})
-        lengths = [len(curve) for curve in self.curves.values()]
-        expected = lengths[:1] if reference is None else [len(self.reference)]
-        if not lengths or set(lengths) != set(expected):
+        lengths = sorted({len(code) for code in codes})
+        if len(lengths) > 1:
             raise ValueError(
-                "One or more curves, of one length with the reference, were required, got "
-                f"lengths {lengths} and a reference of shape {np.shape(reference)}: take "
-                "all from the same examples."
+                "The curves and the reference must be of one length, got lengths "
+                f"{lengths}: take them from the same examples."
             )
 
     @classmethod
@@ -71,14 +75,15 @@ class CodelengthDisplay:
         ax: Any = None,
         **plot_options: Any,
     ) -> CodelengthDisplay:
-        """Draw the curve of a fitted `MDLReadoutSwitcher` and, thin, of its readouts.
+        """Draw the curve of a switcher and, as thin lines, those of its readouts.
 
         Parameters
         ----------
         estimator : MDLReadoutSwitcher
             A fitted one.
         reference : {"uniform", "best"}, array-like of shape (n_samples,) or None
-            The uniform code, the readout that is best in hindsight, or the given code.
+            The uniform code, the readout that is best in hindsight, the code given, or
+            none.
         readouts : {"best", "all"} or None
             The best readout of each architecture, all readouts, or none.
         name : str, optional
@@ -94,7 +99,7 @@ class CodelengthDisplay:
         if code_name == "best":
             code_name = "best readout"
         name = name or type(estimator).__name__
-        thin_curves, thin = _readout_curves(estimator, losses, readouts, taken=name)
+        thin_curves, thin = _readout_curves(estimator, losses, readouts, name)
         curves = {name: codelengths, **thin_curves}
         display = cls(curves, reference=code, reference_name=code_name, thin=thin)
         return display.plot(ax, **plot_options)
@@ -116,7 +121,8 @@ class CodelengthDisplay:
         curves : mapping of str to array-like of shape (n_samples,)
             Codelength of each example, in nats, under each name.
         reference : str, array-like of shape (n_samples,) or None
-            The name of a curve, ``"uniform"`` together with `n_classes`, or the code.
+            The name of a curve, ``"uniform"`` together with `n_classes`, the code
+            given, or none.
         n_classes : int, optional
             Number of classes of the uniform code.
         ax, **plot_options
@@ -131,13 +137,28 @@ class CodelengthDisplay:
     def plot(
         self, ax: Any = None, *, log_x: bool = False, max_points: int = 2000
     ) -> CodelengthDisplay:
-        """Draw the curves, thinned to `max_points`; the legend lists them from the top."""
+        """Draw the curves; the legend lists them in their order at the last example.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+        log_x : bool, default=False
+            Whether examples are spaced logarithmically.
+        max_points : int, default=2000
+            Longer curves are thinned to at most so many points, the last one kept.
+
+        Returns
+        -------
+        display : CodelengthDisplay
+            The display itself.
+        """
         entries = {name: self.thin.get(name, name) for name in self.curves}
         labels = list(dict.fromkeys(entries.values()))
         self.ax_ = ax = canvas.axes_beside_legend(ax, labels)
         self.figure_ = ax.figure
         n_taken = len(_labelled_lines(ax))  # an earlier display keeps its colours
-        self.lines_ = {}
+        self.lines_: dict[str, Any] = {}
         for name, values in self._values().items():
             rows, entry = canvas.thinned(len(values), max_points, log_x), entries[name]
             # The first line of an entry speaks for all of them in the legend.
@@ -158,7 +179,8 @@ class CodelengthDisplay:
 
     def _label_axes(self, log_x: bool) -> None:
         """Give the axes their scale, their labels and the zero line of a regret."""
-        self.ax_.set_xscale("log" if log_x else "linear")
+        if log_x:
+            self.ax_.set_xscale("log")
         self.ax_.set(xlabel="examples", ylabel="cumulative codelength (nats)")
         if self.reference is not None:
             self.ax_.set_ylabel(f"regret to {self.reference_name} (nats)")
@@ -179,14 +201,16 @@ def _readout_curves(
         raise ValueError(
             f"`readouts` must be 'best', 'all' or None, got {readouts!r}: choose one."
         )
-    curves, entries = {}, {}
-    for architecture, members in (
-        canvas.architectures(estimator).items() if readouts else ()
-    ):
+    curves: dict[str, NDArray[np.float64]] = {}
+    entries: dict[str, str] = {}
+    if readouts is None:
+        return curves, entries
+    for architecture, members in canvas.architectures(estimator).items():
         best = members[losses[:, members].sum(axis=0).argmin()]
         for k in members if readouts == "all" else [best]:
             name = estimator.readout_names_[k]
-            name = f"{name} [{k}]" if name in (taken, *curves) else name
+            if name in (taken, *curves):
+                name = f"{name} [{k}]"  # or one curve would take the other's place
             curves[name] = losses[:, k]
             entries[name] = architecture if readouts == "all" else name
     return curves, entries

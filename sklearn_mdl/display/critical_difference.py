@@ -1,4 +1,4 @@
-"""Average ranks of encoders, and the differences that are none."""
+"""Average ranks of encoders, and which of them cannot be told apart."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ class CriticalDifferenceDisplay:
 
     Attributes
     ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the diagram was drawn last.
     bars_ : list of matplotlib Line2D
         The drawn bars, in the order of `groups`.
 
-    Notes
-    -----
-    The diagram is that of Demšar (2006), "Statistical comparisons of classifiers over
-    multiple data sets", JMLR 7, section 3.2.2.
+    References
+    ----------
+    Demšar, 2006, Statistical Comparisons of Classifiers over Multiple Data Sets,
+    JMLR 7, Section 3.2.2.
 
     Examples
     --------
@@ -69,11 +71,22 @@ class CriticalDifferenceDisplay:
 
     @classmethod
     def from_scorer(cls, scorer: Any, *, ax: Any = None) -> CriticalDifferenceDisplay:
-        """Draw the diagram of a fitted `RepresentationScorer`."""
-        ranks, names = canvas.fitted(scorer, "average_ranks_"), scorer.encoder_names_
-        return cls(ranks, names, scorer.critical_difference_, alpha=scorer.alpha).plot(
-            ax
+        """Draw the diagram of a ranking.
+
+        Parameters
+        ----------
+        scorer : RepresentationScorer
+            A fitted one.
+        ax : matplotlib Axes, optional
+            Passed to `plot`.
+        """
+        display = cls(
+            canvas.fitted(scorer, "average_ranks_"),
+            scorer.encoder_names_,
+            scorer.critical_difference_,
+            alpha=scorer.alpha,
         )
+        return display.plot(ax)
 
     def groups(self) -> list[tuple[int, ...]]:
         """Return the maximal groups of encoders that the ranks cannot tell apart.
@@ -97,24 +110,34 @@ class CriticalDifferenceDisplay:
         return groups
 
     def plot(self, ax: Any = None) -> CriticalDifferenceDisplay:
-        """Draw the diagram, the better half of the names on the left."""
+        """Draw the diagram, the better half of the names on the left.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure, whose size follows the number of
+            the encoders and the length of their names.
+
+        Returns
+        -------
+        display : CriticalDifferenceDisplay
+            The display itself.
+        """
         spans = [self.average_ranks[[g[0], g[-1]]] for g in self.groups()]
         lanes = _lanes(spans, gap=0.02 * len(self.names))
         # Heights count in rows of text, downwards from the axis of ranks.
-        first_row = 1.2 + 0.5 * max(lanes, default=-1)
+        first_row = 1.2 + 0.5 * max(lanes, default=0)
         depth = first_row + (len(self.names) + 1) // 2
         if ax is None:
-            width = 5.2 + 0.16 * max(map(len, self.names))
+            width = 5.0 + 0.06 * len(self.names) + 0.16 * max(map(len, self.names))
             ax = canvas.new_axes(width, 0.24 * (depth + 3.0))
         self.ax_, self.figure_ = ax, ax.figure
         self._draw_axis(depth)
         self._draw_names(first_row)
-        style = {"color": "black", "linewidth": 4.0}
-        levels = [0.6 + 0.5 * lane for lane in lanes]
-        drawn = [
-            ax.plot(s, [y, y], **style) for s, y in zip(spans, levels, strict=True)
+        self.bars_ = [
+            self._draw_bar(span, 0.6 + 0.5 * lane)
+            for span, lane in zip(spans, lanes, strict=True)
         ]
-        self.bars_ = [bar for (bar,) in drawn]
         return self
 
     def _draw_axis(self, depth: float) -> None:
@@ -132,10 +155,16 @@ class CriticalDifferenceDisplay:
         ax.text(1, -2.2, f"CD = {cd:.2f} (alpha = {self.alpha:g})", va="bottom")
         ax.text(last + 2 * pad, 0.0, "average rank", va="center")
 
+    def _draw_bar(self, span: NDArray[np.float64], y: float) -> Any:
+        """Draw a bar; over equal ranks, where a line is nothing, its markers show."""
+        bar = self.ax_.plot(span, [y, y], "o-", color="black", linewidth=4.0)[0]
+        bar.set(markersize=4.0, markeredgewidth=0.0, solid_capstyle="butt")
+        return bar
+
     def _draw_names(self, first_row: float) -> None:
         """Hang names and ranks on the axis, the best and the worst in the top row."""
         n_left = (len(self._order) + 1) // 2
-        for i, position in zip(self._order, range(len(self._order)), strict=True):
+        for position, i in enumerate(self._order):
             left = position < n_left
             row = position if left else len(self._order) - 1 - position
             rank, y = self.average_ranks[i], first_row + row
@@ -153,7 +182,7 @@ class CriticalDifferenceDisplay:
 
     def frame(self) -> Any:
         """Return names, ranks and numbers of groups as a DataFrame, best first."""
-        numbers = {i: [] for i in self._order}
+        numbers: dict[int, list[str]] = {i: [] for i in self._order}
         for number, group in enumerate(self.groups(), 1):
             for i in group:
                 numbers[i].append(str(number))

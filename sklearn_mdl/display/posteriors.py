@@ -26,6 +26,8 @@ class PosteriorDisplay:
 
     Attributes
     ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the areas were drawn last.
     areas_ : list of matplotlib PolyCollection
         The drawn areas, from the lowest to the highest.
     """
@@ -40,11 +42,11 @@ class PosteriorDisplay:
                 f"per name, got shape {shape}: give both for the same readouts."
             )
         total, least = self.posterior.sum(axis=1), self.posterior.min()
-        if not np.allclose(total, 1.0, rtol=0.0, atol=1e-6) or least < 0:
+        if not np.allclose(total, 1.0, rtol=0.0, atol=1e-5) or least < 0:
             raise ValueError(
-                "The rows of `posterior` must be probabilities that sum to one, got sums "
-                f"of {total.min():g} to {total.max():g} and entries from {least:g} on: "
-                "normalise them."
+                "The rows of `posterior` must be probabilities that sum to one, got "
+                f"sums from {total.min():g} to {total.max():g} and a least entry of "
+                f"{least:g}: normalise them."
             )
 
     @classmethod
@@ -56,7 +58,7 @@ class PosteriorDisplay:
         ax: Any = None,
         **plot_options: Any,
     ) -> PosteriorDisplay:
-        """Draw the posterior over the readouts of a fitted `MDLReadoutSwitcher`.
+        """Draw the posterior over the readouts of a switcher.
 
         Parameters
         ----------
@@ -82,10 +84,24 @@ class PosteriorDisplay:
     def plot(
         self, ax: Any = None, *, log_x: bool = True, max_points: int = 2000
     ) -> PosteriorDisplay:
-        """Draw the areas, thinned to `max_points`; the legend lists them from the top.
+        """Draw the areas; the legend lists them from the top.
 
-        A logarithmic axis has no zero and so leaves out the first row, the prior. Of more
-        than 24 areas the legend lists the 24 that rise highest.
+        Of more than 24 areas the legend lists the 24 that rise highest.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+        log_x : bool, default=True
+            Whether examples are spaced logarithmically. Such an axis has no zero, so
+            the first row, the prior, is left out.
+        max_points : int, default=2000
+            Longer posteriors are thinned to at most so many points, the last one kept.
+
+        Returns
+        -------
+        display : PosteriorDisplay
+            The display itself.
         """
         n_samples = len(self.posterior)
         start = int(log_x and n_samples > 1)
@@ -100,7 +116,8 @@ class PosteriorDisplay:
             cycle, colour = divmod(i, len(canvas.COLOURS))
             hatch = _HATCHES[cycle % len(_HATCHES)]
             area.set(facecolor=canvas.COLOURS[colour], edgecolor="white", hatch=hatch)
-        ax.set_xscale("log" if start else "linear")
+        if start:
+            ax.set_xscale("log")
         ax.margins(x=0.0)
         ax.set(ylim=(0.0, 1.0), xlabel="examples seen", ylabel="posterior probability")
         canvas.put_legend(ax, [self.areas_[i] for i in listed], labels)
@@ -108,7 +125,6 @@ class PosteriorDisplay:
 
     def frame(self) -> Any:
         """Return the posterior, not thinned, as a DataFrame: one row per example."""
-        table = canvas.plot_extra("pandas").DataFrame(
-            self.posterior, columns=self.names
-        )
+        pandas = canvas.plot_extra("pandas")
+        table = pandas.DataFrame(self.posterior, columns=self.names)
         return table.rename_axis("examples seen")

@@ -72,7 +72,7 @@ class StackNet(NeuralNet):
         activations = self.module_.activations(x)
         gradient = self.criterion_.gradient(activations[-1], y)
         self.module_.backward(activations, gradient)
-        self.optimizer_.step()
+        self.optimizer_.update()
         return {"y_pred": activations[-1]}
 
 
@@ -87,7 +87,8 @@ def make_net(
         module__layer_sizes=tuple(layer_sizes),
         module__seeds=columns["seed"],
         criterion=StackedCrossEntropy,
-        criterion__label_smoothing=torch.tensor(columns["label_smoothing"]),
+        criterion__label_smoothing=columns["label_smoothing"],
+        criterion__n_classes=layer_sizes[-1],
         optimizer=StackedAdamW,
         **{f"optimizer__{name}": columns[name] for name in names},
         train_split=None,
@@ -156,8 +157,7 @@ class ReadoutStack:
     def log_proba(self, x: Tensor) -> Tensor:
         """Log-probabilities (K, n, C), float64, of scaled rows (n, d)."""
         logits = self.logits(x)
-        finite = logits.isfinite().flatten(1).all(1)
-        usable = (finite & ~self.diverged)[:, None, None]
+        usable = logits.isfinite().all(-1, keepdim=True) & ~self.diverged[:, None, None]
         heat = softplus(self.temperature.double())[:, None, None]
         return torch.where(usable, logits.double() * heat, 0.0).log_softmax(-1)
 

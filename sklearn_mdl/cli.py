@@ -1,0 +1,198 @@
+"""The door: ``sklearn-mdl demo``, ``rank`` and ``score``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sklearn_mdl.codelength import frequency_codelength, uniform_codelength
+from sklearn_mdl.datasets import load_feature_directory, load_features, load_labels
+from sklearn_mdl.demo import run_demo
+from sklearn_mdl.representation import RepresentationScorer
+from sklearn_mdl.results import can_draw, write_results
+from sklearn_mdl.switcher import MDLReadoutSwitcher
+
+EXAMPLES = """examples:
+  sklearn-mdl demo --out demo-results
+      rank five encoders on data that scikit-learn brings along
+  sklearn-mdl rank FEATURES_DIR --out ranking
+      FEATURES_DIR holds DATASET/ENCODER.npy and DATASET/labels.npy
+      (.npz and .safetensors too)
+  sklearn-mdl score features.npy labels.npy
+      codelength of one set of labels given one set of features
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status, 2 for bad input."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        print(f"sklearn-mdl {options.command}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sklearn-mdl",
+        description="Say how good a representation is by the codelength of labels given it.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_rank(commands)
+    _add_score(commands)
+    return parser
+
+
+def _add_command(commands, name, run, help, example) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=help,
+        description=help,
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_demo(commands) -> None:
+    parser = _add_command(
+        commands,
+        "demo",
+        demo,
+        "Rank encoders on scikit-learn's digits, wine and breast cancer.",
+        "sklearn-mdl demo --out demo-results",
+    )
+    parser.add_argument("--out", type=Path, default=Path("demo-results"), metavar="DIR")
+    _add_orders(parser, default=3)
+
+
+def _add_rank(commands) -> None:
+    parser = _add_command(
+        commands,
+        "rank",
+        rank,
+        "Rank encoders by precomputed features.",
+        "sklearn-mdl rank features --out ranking --n-orders 3",
+    )
+    parser.add_argument(
+        "features",
+        type=Path,
+        metavar="FEATURES_DIR",
+        help="directory of DATASET/ENCODER.npy with DATASET/labels.npy",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument(
+        "--missing",
+        choices=("raise", "drop"),
+        default="raise",
+        help="what to do with a dataset that lacks an encoder (default: raise)",
+    )
+    parser.add_argument("--alpha", type=float, default=0.1, help="level (default: 0.1)")
+    parser.add_argument("--seed", type=int, default=0)
+    _add_orders(parser, default=1)
+
+
+def _add_orders(parser: argparse.ArgumentParser, default: int) -> None:
+    parser.add_argument(
+        "--n-orders",
+        type=int,
+        default=default,
+        metavar="N",
+        help=f"random orders of each dataset (default: {default})",
+    )
+    parser.add_argument(
+        "--n-jobs",
+        type=int,
+        default=2,
+        metavar="N",
+        help="cells scored side by side (default: 2)",
+    )
+
+
+def _add_score(commands) -> None:
+    parser = _add_command(
+        commands,
+        "score",
+        score,
+        "Codelength of labels given features.",
+        "sklearn-mdl score features.npy labels.npy --switching bayes",
+    )
+    parser.add_argument("features", type=Path, metavar="FEATURES")
+    parser.add_argument("labels", type=Path, metavar="LABELS")
+    parser.add_argument(
+        "--switching", default="fixed-share", help="prior by name (default: fixed-share)"
+    )
+    parser.add_argument(
+        "--keep-order", action="store_true", help="walk the rows as they stand, unshuffled"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--n-jobs", type=int, default=1, metavar="N")
+
+
+def demo(options: argparse.Namespace) -> None:
+    """Run the demo and write its results."""
+    _report(run_demo(n_orders=options.n_orders, n_jobs=options.n_jobs), options.out)
+
+
+def rank(options: argparse.Namespace) -> None:
+    """Rank a directory of features and write the results."""
+    scorer = RepresentationScorer(
+        n_orders=options.n_orders,
+        alpha=options.alpha,
+        missing=options.missing,
+        n_jobs=options.n_jobs,
+        random_state=options.seed,
+        verbose=1,
+    )
+    _report(scorer.fit(load_feature_directory(options.features)), options.out)
+
+
+def _report(scorer: RepresentationScorer, out: Path) -> None:
+    print(scorer.summary())
+    seconds = sum(cell.seconds for cell in scorer.cells_)
+    print(f"\n{len(scorer.cells_)} cells, {seconds / len(scorer.cells_):.1f} s each")
+    for path in write_results(scorer, out):
+        print(f"wrote {path}")
+    if not can_draw():
+        print('no figures: matplotlib is missing; pip install "sklearn_mdl[plot]"')
+
+
+def score(options: argparse.Namespace) -> None:
+    """Print the codelength of one set of labels given one set of features."""
+    y = np.asarray(load_labels(options.labels))
+    switcher = MDLReadoutSwitcher(
+        switching=options.switching,
+        shuffle=not options.keep_order,
+        n_jobs=options.n_jobs,
+        random_state=options.seed,
+        verbose=1,
+    ).fit(load_features(options.features), y)
+    for line in _score_lines(switcher, y):
+        print(line)
+
+
+def _score_lines(switcher: MDLReadoutSwitcher, y: np.ndarray) -> list[str]:
+    n, n_classes = len(y), len(switcher.classes_)
+    nats, uniform = switcher.codelength_, uniform_codelength(n, n_classes)
+    labels = np.searchsorted(switcher.classes_, y[switcher.order_])
+    best = int(np.argmin(switcher.readout_codelengths_))
+    return [
+        f"{n} examples, {switcher.n_features_in_} features, {n_classes} classes",
+        f"codelength        {nats:12.1f} nats  {nats / n:8.4f} per example",
+        f"uniform code      {uniform:12.1f} nats  {uniform / n:8.4f} per example",
+        f"label frequencies {frequency_codelength(labels, n_classes):12.1f} nats",
+        f"saved             {uniform - nats:12.1f} nats  {(uniform - nats) / n:8.4f} per "
+        f"example, compression {uniform / nats:.2f}",
+        f"best readout      {switcher.readout_codelengths_[best]:12.1f} nats  "
+        f"{switcher.readout_names_[best]}",
+    ]

@@ -1,0 +1,85 @@
+"""A first ranking on real data that scikit-learn brings along."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.decomposition import PCA
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.random_projection import GaussianRandomProjection
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sklearn_mdl.representation import RepresentationScorer
+
+
+class MaskedReconstruction(TransformerMixin, BaseEstimator):
+    """Hidden layer of a perceptron that learned to fill in hidden features.
+
+    A pretext task that needs no labels: half of the features, drawn anew for every
+    copy of a row, are set to zero, and the network predicts all of them.
+
+    Parameters
+    ----------
+    n_components : int, default=64
+        Width of the hidden layer.
+    n_copies : int, default=4
+        Differently masked copies of every row.
+    random_state : int, RandomState instance or None, default=None
+    """
+
+    def __init__(self, n_components=64, *, n_copies=4, random_state=None):
+        self.n_components = n_components
+        self.n_copies = n_copies
+        self.random_state = random_state
+
+    def fit(self, X, y=None) -> Self:
+        """Train the network on X, (n_samples, n_features); y is ignored."""
+        X = validate_data(self, X, dtype=np.float64)
+        rng = check_random_state(self.random_state)
+        targets = np.tile(X, (self.n_copies, 1))
+        masked = targets * (rng.uniform(size=targets.shape) < 0.5)
+        self.network_ = MLPRegressor(
+            (self.n_components,),
+            early_stopping=True,
+            max_iter=200,
+            random_state=rng.randint(2**31 - 1),
+        )
+        self.network_.fit(masked, targets)
+        return self
+
+    def transform(self, X) -> np.ndarray:
+        """Hidden activations of unmasked rows, (n_samples, n_components)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return np.maximum(X @ self.network_.coefs_[0] + self.network_.intercepts_[0], 0)
+
+
+def demo_datasets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return scikit-learn's bundled digits, wine and breast cancer as ``{name: (X, y)}``."""
+    loaders = {"digits": load_digits, "wine": load_wine, "breast-cancer": load_breast_cancer}
+    return {name: load(return_X_y=True) for name, load in loaders.items()}
+
+
+def demo_encoders() -> dict[str, Any]:
+    """Return encoders that need no labels; all but the first see standardised features."""
+    encoders = {
+        "PCA to 8": PCA(8, random_state=0),
+        "random projection to 8": GaussianRandomProjection(8, random_state=0),
+        "RBF features": RBFSampler(gamma="scale", n_components=256, random_state=0),
+        "masked reconstruction": MaskedReconstruction(random_state=0),
+    }
+    scaled = {name: make_pipeline(StandardScaler(), e) for name, e in encoders.items()}
+    return {"raw": "passthrough", **scaled}
+
+
+def run_demo(*, n_orders: int = 3, n_jobs: int | None = 2) -> RepresentationScorer:
+    """Rank the demo's encoders on its datasets, with a progress bar."""
+    scorer = RepresentationScorer(n_orders=n_orders, n_jobs=n_jobs, verbose=1)
+    return scorer.fit(demo_datasets(), demo_encoders())

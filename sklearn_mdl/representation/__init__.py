@@ -1,0 +1,5 @@
+"""Encoders x datasets x orders: codelengths, ranks, and a scorer for model selection."""
+
+from sklearn_mdl.representation.scorer import RepresentationScorer
+
+__all__ = ["RepresentationScorer"]

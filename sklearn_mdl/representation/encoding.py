@@ -1,0 +1,164 @@
+"""From what the user gives - data and transformers, or features - to features by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+
+
+class Dataset(NamedTuple):
+    """A dataset as the encoders show it."""
+
+    features: dict[str, np.ndarray]  # encoder: (n_samples, width)
+    labels: np.ndarray
+
+
+def labelled_step(transformer: Any) -> str | None:
+    """Name of the first step that would fit on the labels, None if there is none.
+
+    Features may depend on no label that is coded: selecting the best of 1,000 random
+    features by the labels "compresses" random labels. What is frozen was fitted before.
+    """
+    if isinstance(transformer, FrozenEstimator) or isinstance(transformer, str):
+        return None
+    for step in _steps(transformer):
+        name = labelled_step(step)
+        if name is not None:
+            return name
+    composed = isinstance(transformer, (Pipeline, FeatureUnion))
+    if not composed and get_tags(transformer).target_tags.required:
+        return type(transformer).__name__
+    return None
+
+
+def _steps(transformer: Any) -> list[Any]:
+    """Transformers inside a pipeline, a union or a column transformer."""
+    found = getattr(transformer, "steps", None) or getattr(transformer, "transformers", None)
+    if found is None:
+        return []
+    return [step[1] for step in found if step[1] not in (None, "passthrough", "drop")]
+
+
+def refuse_labelled(transformer: Any, name: str) -> None:
+    """Raise ValueError if a transformer would see the labels that are coded."""
+    step = labelled_step(transformer)
+    if step is not None:
+        raise ValueError(
+            f"An encoder must be fitted without the labels that are coded, but {name} "
+            f"holds {step}, which requires y; fit it on other data and pass "
+            "FrozenEstimator(...) around it"
+        )
+
+
+def encode(encoder: Any, X: Any) -> np.ndarray:
+    """Fit a copy of an encoder on X alone and transform X; None or "passthrough" keep X."""
+    if encoder is None or encoder == "passthrough":
+        return np.asarray(X)
+    if isinstance(encoder, FrozenEstimator):
+        return np.asarray(encoder.transform(X))
+    return np.asarray(clone(encoder).fit(X).transform(X))
+
+
+def gather(datasets: Any, encoders: Any, missing: str) -> dict[str, Dataset]:
+    """Features of all encoders on all datasets, every dataset with the same encoders.
+
+    Parameters
+    ----------
+    datasets : mapping
+        ``{name: (X, y)}`` with ``encoders``, or ``{name: ({encoder: features}, y)}``.
+    encoders : mapping or None
+        ``{name: transformer}``.
+    missing : {"raise", "drop"}
+        What to do with a dataset that lacks an encoder.
+
+    Returns
+    -------
+    found : dict of str to Dataset
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to rank, if lengths differ, or if an encoder is missing.
+    TypeError
+        If the arguments are not mappings of that form.
+    """
+    _check_mappings(datasets, encoders)
+    found = {name: _gather_one(name, *pair, encoders) for name, pair in datasets.items()}
+    names = list(dict.fromkeys(e for dataset in found.values() for e in dataset.features))
+    gaps = {
+        name: [e for e in names if e not in dataset.features]
+        for name, dataset in found.items()
+        if len(dataset.features) < len(names)
+    }
+    if gaps:
+        _report_gaps(gaps, missing)
+        found = {name: dataset for name, dataset in found.items() if name not in gaps}
+    if not found:
+        raise ValueError(
+            f"Ranking needs at least one dataset with all encoders {names}, got none; "
+            "complete the features"
+        )
+    return {
+        name: Dataset({e: dataset.features[e] for e in names}, dataset.labels)
+        for name, dataset in found.items()
+    }
+
+
+def _check_mappings(datasets: Any, encoders: Any) -> None:
+    if not isinstance(datasets, Mapping) or not datasets:
+        raise TypeError(
+            "datasets must be a non-empty mapping {name: (X, y)} or {name: ({encoder: "
+            f"features}}, y)}}, got {type(datasets).__name__}; give each dataset a name"
+        )
+    if encoders is not None and (not isinstance(encoders, Mapping) or not encoders):
+        raise TypeError(
+            "encoders must be a non-empty mapping {name: transformer} or None, got "
+            f"{type(encoders).__name__}; give each encoder a name"
+        )
+    for name, encoder in (encoders or {}).items():
+        refuse_labelled(encoder, repr(name))
+
+
+def _gather_one(name: str, data: Any, labels: Any, encoders: Any) -> Dataset:
+    given = isinstance(data, Mapping)
+    if given == (encoders is not None):
+        came = "precomputed features" if given else "data"
+        wanted = "encoders=None" if given else "a mapping of encoders"
+        raise ValueError(
+            f"Precomputed features go with encoders=None and data with encoders; dataset "
+            f"{name!r} holds {came}, so pass {wanted}"
+        )
+    features = dict(data) if given else {e: encode(t, data) for e, t in encoders.items()}
+    labels = np.asarray(labels)
+    check_classification_targets(labels)
+    if len(np.unique(labels)) < 2:
+        raise ValueError(
+            f"Every dataset needs labels of at least two classes, but {name!r} has "
+            f"{len(np.unique(labels))}; leave it out"
+        )
+    for encoder, X in features.items():
+        if np.ndim(X) != 2 or len(X) != len(labels):
+            raise ValueError(
+                f"Features must have shape (n_samples, n_features) with one label a row; "
+                f"dataset {name!r}, encoder {encoder!r} has shape {np.shape(X)} and "
+                f"{len(labels)} labels; mend the files or arrays"
+            )
+    return Dataset(features, labels)
+
+
+def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
+    text = "; ".join(f"{name!r} lacks {lacking}" for name, lacking in gaps.items())
+    if missing == "raise":
+        raise ValueError(
+            f"Every dataset must hold every encoder, since ranks over unequal sets mean "
+            f"nothing, but {text}; complete the features or pass missing='drop'"
+        )
+    warnings.warn(f"Dropped datasets without all encoders: {text}", UserWarning, stacklevel=4)

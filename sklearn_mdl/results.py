@@ -1,0 +1,137 @@
+"""A fitted ranking on disk: tables, per-cell results and figures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sklearn_mdl.display import (
+    CodelengthDisplay,
+    CriticalDifferenceDisplay,
+    PosteriorDisplay,
+)
+from sklearn_mdl.representation import RepresentationScorer
+from sklearn_mdl.representation.cells import Cell
+from sklearn_mdl.representation.table import COLUMNS, as_rows
+
+LIBRARIES = ("sklearn_mdl", "torch", "skorch", "scikit-learn", "numpy", "scipy")
+
+
+def write_results(scorer: RepresentationScorer, directory: str | Path) -> list[Path]:
+    """Write a ranking's tables, cells and figures.
+
+    Parameters
+    ----------
+    scorer : RepresentationScorer
+        Fitted.
+    directory : path-like
+        Made if need be; files of the same names are replaced.
+
+    Returns
+    -------
+    paths : list of Path
+        ``cells.csv`` (one row per cell), ``ranking.csv``, ``cells.json`` (everything but
+        the arrays, with settings and versions), and, where matplotlib is installed,
+        ``average_ranks.png`` and, for each dataset, ``DATASET-codelength.png`` and
+        ``DATASET-posterior.png``.
+    """
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [
+        _write_rows(folder / "cells.csv", COLUMNS, as_rows(scorer)),
+        _write_ranking(folder / "ranking.csv", scorer),
+        _write_cells(folder / "cells.json", scorer),
+    ]
+    if can_draw():
+        paths += _draw(folder, scorer)
+    return paths
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is there; it comes with the extra ``plot``."""
+    return find_spec("matplotlib") is not None
+
+
+def _write_rows(path: Path, columns: Sequence[str], rows: list[dict[str, Any]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
+    """Encoders by average rank, with mean nats per example on every dataset."""
+    sizes = np.array([cell.n_samples for cell in first_cells(scorer)])
+    per_example = scorer.codelengths_ / sizes[:, None]
+    rows = [
+        {
+            "encoder": scorer.encoder_names_[e],
+            "average_rank": float(scorer.average_ranks_[e]),
+            **dict(zip(scorer.dataset_names_, per_example[:, e].tolist(), strict=True)),
+        }
+        for e in np.argsort(scorer.average_ranks_, kind="stable")
+    ]
+    return _write_rows(path, ["encoder", "average_rank", *scorer.dataset_names_], rows)
+
+
+def _write_cells(path: Path, scorer: RepresentationScorer) -> Path:
+    found = {
+        "unit": "nats",
+        "settings": {name: repr(value) for name, value in scorer.get_params(False).items()},
+        "critical_difference": scorer.critical_difference_,
+        "versions": {name: version(name) for name in LIBRARIES},
+        "python": platform.python_version(),
+        "cells": [cell.record() for cell in scorer.cells_],
+    }
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def first_cells(scorer: RepresentationScorer) -> list[Cell]:
+    """Return one cell per dataset: its first encoder in its first order."""
+    step = len(scorer.encoder_names_) * scorer.n_orders
+    return scorer.cells_[::step]
+
+
+def _draw(folder: Path, scorer: RepresentationScorer) -> list[Path]:
+    import matplotlib.pyplot as plt
+
+    drawn = {}
+    if len(scorer.encoder_names_) > 1:
+        drawn["average_ranks"] = CriticalDifferenceDisplay.from_scorer(scorer)
+    for index, name in enumerate(scorer.dataset_names_):
+        cells = [
+            cell for cell in scorer.cells_ if cell.dataset == name and cell.order == 0
+        ]
+        best = cells[int(np.argmin(scorer.codelengths_[index]))]
+        drawn[f"{name}-codelength"] = _regrets(cells, best)
+        drawn[f"{name}-posterior"] = _posterior(best)
+    paths = []
+    for name, display in drawn.items():
+        paths.append(folder / f"{name}.png")
+        display.figure_.savefig(paths[-1], dpi=150, bbox_inches="tight")
+        plt.close(display.figure_)
+    return paths
+
+
+def _regrets(cells: list[Cell], best: Cell) -> CodelengthDisplay:
+    """Encoders against the best one: what each costs more, as examples come."""
+    curves = {cell.encoder: cell.codelengths for cell in cells}
+    display = CodelengthDisplay.from_codelengths(curves, reference=best.encoder)
+    display.ax_.set_title(f"{best.dataset}: regret of encoders")
+    return display
+
+
+def _posterior(cell: Cell) -> PosteriorDisplay:
+    display = PosteriorDisplay(cell.posterior, cell.architectures).plot()
+    display.ax_.set_title(f"{cell.dataset}: readouts on {cell.encoder}")
+    return display

@@ -1,0 +1,539 @@
+"""Displays: what is drawn is what was stored, and everything stays readable."""
+
+import sys
+from itertools import combinations
+from types import SimpleNamespace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from sklearn_mdl.display import (
+    CodelengthDisplay,
+    CriticalDifferenceDisplay,
+    PosteriorDisplay,
+)
+
+ARCHITECTURES = ["mlp 1x256", "linear", "mlp 1x256", "linear", "mlp 2x256"]
+NAMES = [f"{a} lr={k}" for k, a in enumerate(ARCHITECTURES)]
+N_SAMPLES, N_CLASSES = 50, 3
+
+
+class Switcher:
+    """Looks like a fitted MDLReadoutSwitcher."""
+
+    def __init__(self):
+        rng = np.random.default_rng(1)
+        self.classes_ = np.arange(N_CLASSES)
+        self.readouts_ = [SimpleNamespace(architecture=a) for a in ARCHITECTURES]
+        self.readout_names_ = NAMES
+        self.readout_losses_ = rng.gamma(2.0, [0.4, 0.3, 0.2, 0.5, 0.6], (N_SAMPLES, 5))
+        self.posterior_ = rng.dirichlet(np.ones(5), N_SAMPLES)
+        self.codelengths_ = rng.gamma(2.0, 0.2, N_SAMPLES)
+
+
+@pytest.fixture
+def switcher():
+    return Switcher()
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def curves():
+    rng = np.random.default_rng(2)
+    return {name: rng.gamma(2.0, 0.5, N_SAMPLES) for name in ("low", "high")}
+
+
+def displays():
+    """One display of each kind, not yet drawn."""
+    return [
+        CodelengthDisplay({"a": [1.0, 2.0]}),
+        PosteriorDisplay([[0.5, 0.5], [0.25, 0.75]], ["a", "b"]),
+        CriticalDifferenceDisplay([1.2, 1.8], ["a", "b"], 0.5),
+    ]
+
+
+def legend_of(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+# What all displays share
+
+
+@pytest.mark.parametrize("display", displays(), ids=lambda d: type(d).__name__)
+def test_plot_draws_on_the_axes_given(display):
+    figure, axes = plt.subplots(1, 2)
+    assert display.plot(axes[1]) is display
+    assert display.ax_ is axes[1]
+    assert display.figure_ is figure
+    assert not axes[0].has_data()
+    assert plt.get_fignums() == [figure.number]
+
+
+@pytest.mark.parametrize("display", displays(), ids=lambda d: type(d).__name__)
+def test_plot_makes_one_figure_where_no_axes_are_given(display):
+    assert display.plot() is display
+    assert plt.get_fignums() == [display.figure_.number]
+    assert display.figure_.axes == [display.ax_]
+
+
+@pytest.mark.parametrize("display", displays(), ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize(
+    ("module", "method"), [("matplotlib.pyplot", "plot"), ("pandas", "frame")]
+)
+def test_a_missing_module_is_named_with_its_extra(display, module, method, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r'pip install "sklearn_mdl\[plot\]"'):
+        getattr(display, method)()
+
+
+@pytest.mark.parametrize(
+    ("draw", "attribute"),
+    [
+        (CodelengthDisplay.from_estimator, "codelengths_"),
+        (PosteriorDisplay.from_estimator, "posterior_"),
+        (CriticalDifferenceDisplay.from_scorer, "average_ranks_"),
+    ],
+)
+def test_what_is_not_fitted_is_refused(draw, attribute):
+    with pytest.raises(AttributeError, match=f"`{attribute}` was required, got Simple"):
+        draw(SimpleNamespace())
+    assert plt.get_fignums() == []
+
+
+# Codelengths
+
+
+def test_lines_are_cumulative_codelengths(curves):
+    display = CodelengthDisplay(curves).plot()
+    for name, codelengths in curves.items():
+        line = display.lines_[name]
+        np.testing.assert_array_equal(line.get_xdata(), np.arange(1, N_SAMPLES + 1))
+        np.testing.assert_allclose(line.get_ydata(), np.cumsum(codelengths))
+    assert display.ax_.get_xlabel() == "examples"
+    assert display.ax_.get_ylabel() == "cumulative codelength (nats)"
+    assert display.ax_.get_xscale() == "linear"
+
+
+@pytest.mark.parametrize("reference", ["low", "uniform", "array"])
+def test_lines_are_regrets_where_there_is_a_reference(curves, reference):
+    given = np.linspace(0.5, 1.5, N_SAMPLES)
+    codes = {"uniform": np.full(N_SAMPLES, np.log(N_CLASSES)), "array": given, **curves}
+    display = CodelengthDisplay.from_codelengths(
+        curves,
+        reference=given if reference == "array" else reference,
+        n_classes=N_CLASSES,
+    )
+    expected = np.cumsum(curves["high"]) - np.cumsum(codes[reference])
+    np.testing.assert_allclose(display.lines_["high"].get_ydata(), expected)
+    name = {"array": "reference"}.get(reference, reference)
+    assert display.ax_.get_ylabel() == f"regret to {name} (nats)"
+
+
+def test_a_curve_named_uniform_is_meant_before_the_uniform_code(curves):
+    curves = {**curves, "uniform": np.ones(N_SAMPLES)}
+    display = CodelengthDisplay.from_codelengths(
+        curves, reference="uniform", n_classes=N_CLASSES
+    )
+    assert not display.lines_["uniform"].get_ydata().any()
+
+
+@pytest.mark.parametrize("reference", ["uniform", "other"])
+def test_an_unknown_reference_is_refused(curves, reference):
+    with pytest.raises(ValueError, match=f"'high'.*got '{reference}'.*n_classes"):
+        CodelengthDisplay.from_codelengths(curves, reference=reference)
+
+
+def test_from_estimator_draws_the_best_readout_of_each_architecture(switcher):
+    display = CodelengthDisplay.from_estimator(switcher, reference=None, name="mix")
+    losses = switcher.readout_losses_
+    best = {"mix": switcher.codelengths_}
+    best |= {NAMES[k]: losses[:, k] for k in (2, 1, 4)}
+    assert list(display.lines_) == list(best)
+    for name, codelengths in best.items():
+        np.testing.assert_allclose(
+            display.lines_[name].get_ydata(), np.cumsum(codelengths)
+        )
+    widths = [line.get_linewidth() for line in display.lines_.values()]
+    assert widths[0] > widths[1] == widths[2] == widths[3]
+
+
+def test_from_estimator_draws_all_readouts_under_their_architectures(switcher):
+    display = CodelengthDisplay.from_estimator(switcher, readouts="all")
+    assert list(display.lines_) == ["Switcher", *(NAMES[k] for k in (0, 2, 1, 3, 4))]
+    assert sorted(legend_of(display.ax_)) == ["Switcher", *sorted(set(ARCHITECTURES))]
+    colours = {
+        a: {display.lines_[n].get_color() for n in NAMES if n.startswith(a)}
+        for a in ARCHITECTURES
+    }
+    assert all(len(shared) == 1 for shared in colours.values())
+    assert len(set.union(*colours.values())) == 3
+
+
+def test_from_estimator_draws_no_readouts_if_asked(switcher):
+    display = CodelengthDisplay.from_estimator(switcher, readouts=None)
+    assert list(display.lines_) == ["Switcher"]
+
+
+def test_from_estimator_keeps_curves_of_one_name_apart(switcher):
+    display = CodelengthDisplay.from_estimator(switcher, name=NAMES[4])
+    assert list(display.lines_)[::3] == [NAMES[4], f"{NAMES[4]} [4]"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "name"),
+    [("uniform", "uniform"), ("best", "best readout"), ("array", "reference")],
+)
+def test_from_estimator_compares_with(switcher, reference, name):
+    given = np.linspace(0.5, 1.5, N_SAMPLES)
+    code = {
+        "uniform": np.full(N_SAMPLES, np.log(N_CLASSES)),
+        "best": switcher.readout_losses_[:, 2],
+        "array": given,
+    }[reference]
+    display = CodelengthDisplay.from_estimator(
+        switcher, reference=given if reference == "array" else reference
+    )
+    np.testing.assert_allclose(
+        display.lines_["Switcher"].get_ydata(), np.cumsum(switcher.codelengths_ - code)
+    )
+    assert display.ax_.get_ylabel() == f"regret to {name} (nats)"
+
+
+@pytest.mark.parametrize("option", ["reference", "readouts"])
+def test_from_estimator_refuses_unknown_options(switcher, option):
+    with pytest.raises(ValueError, match=f"`{option}` must be .*got 'worst'"):
+        CodelengthDisplay.from_estimator(switcher, **{option: "worst"})
+
+
+@pytest.mark.parametrize("log_x", [False, True])
+@pytest.mark.parametrize("max_points", [2, 30, 1000])
+def test_thinned_lines_keep_first_and_last_point(log_x, max_points):
+    codelengths = np.random.default_rng(3).gamma(2.0, 0.5, 12_345)
+    display = CodelengthDisplay({"a": codelengths})
+    display.plot(log_x=log_x, max_points=max_points)
+    x, y = display.lines_["a"].get_data()
+    assert max_points / 3 < len(x) <= max_points
+    assert (x[0], x[-1]) == (1, 12_345)
+    assert (np.diff(x) > 0).all()
+    np.testing.assert_allclose(y, np.cumsum(codelengths)[x - 1])
+    assert display.ax_.get_xscale() == ("log" if log_x else "linear")
+
+
+def test_max_points_of_one_is_refused():
+    with pytest.raises(ValueError, match="at least 2, got 1"):
+        CodelengthDisplay({"a": [1.0, 2.0]}).plot(max_points=1)
+
+
+def test_legend_lists_lines_from_the_top():
+    heights = {"b": [2.0, 2.0], "c": [1.0, 1.0], "a": [9.0, 0.0]}
+    display = CodelengthDisplay(heights).plot()
+    assert legend_of(display.ax_) == ["a", "b", "c"]
+
+
+def test_two_displays_on_one_axes_share_legend_but_no_style(curves):
+    first = CodelengthDisplay({"low": curves["low"]}).plot()
+    second = CodelengthDisplay({"high": curves["high"]}).plot(first.ax_)
+    assert sorted(legend_of(second.ax_)) == ["high", "low"]
+    assert first.lines_["low"].get_color() != second.lines_["high"].get_color()
+
+
+def test_thirty_curves_differ_in_colour_or_dashes():
+    display = CodelengthDisplay({str(i): [1.0, i] for i in range(30)}).plot()
+    lines = display.lines_.values()
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 30
+
+
+def test_a_code_that_breaks_is_drawn_up_to_there():
+    display = CodelengthDisplay({"a": [1.0, np.inf, 1.0], "b": [1.0, 1.0, 1.0]})
+    display.plot(log_x=True).figure_.canvas.draw()
+    assert display.lines_["a"].get_ydata().tolist() == [1.0, np.inf, np.inf]
+
+
+def test_codelength_frame_is_the_drawn_table(curves):
+    display = CodelengthDisplay(curves, reference=curves["low"])
+    table = display.frame()
+    assert table.index.name == "examples"
+    assert table.index.tolist() == list(range(1, N_SAMPLES + 1))
+    display.plot()
+    assert list(table.columns) == list(display.lines_)
+    for name, line in display.lines_.items():
+        np.testing.assert_array_equal(table[name], line.get_ydata())
+
+
+@pytest.mark.parametrize(
+    ("curves", "reference", "message"),
+    [
+        ({}, None, "must hold a curve, got none"),
+        ({"a": [1.0, 2.0], "b": [1.0]}, None, r"of one length, got lengths \[1, 2\]"),
+        ({"a": [1.0, 2.0]}, [1.0], r"of one length, got lengths \[1, 2\]"),
+        ({"a": [[1.0]]}, None, r"curve 'a' must have shape .* got shape \(1, 1\)"),
+        ({"a": [1.0, np.nan]}, None, "curve 'a' .* no NaN, got .* 1 NaN"),
+        ({"a": []}, None, r"curve 'a' .* got shape \(0,\)"),
+    ],
+)
+def test_bad_curves_are_refused(curves, reference, message):
+    with pytest.raises(ValueError, match=message):
+        CodelengthDisplay(curves, reference=reference)
+
+
+# Posteriors
+
+
+def heights(area, x):
+    """Lower and upper edge of a stacked area at x, from the corners of its polygon."""
+    corners = area.get_paths()[0].vertices
+    edges = corners[np.isclose(corners[:, 0], x), 1]
+    return edges.min(), edges.max()
+
+
+def test_areas_stack_up_to_the_posterior(switcher):
+    display = PosteriorDisplay(switcher.posterior_, NAMES).plot(log_x=False)
+    for t in (0, 1, 17, N_SAMPLES - 1):
+        edges = np.array([heights(area, t) for area in display.areas_])
+        np.testing.assert_allclose(np.diff(edges)[:, 0], switcher.posterior_[t])
+        np.testing.assert_allclose(edges[1:, 0], edges[:-1, 1])
+        np.testing.assert_allclose(edges[[0, -1], [0, 1]], [0.0, 1.0], atol=1e-12)
+    assert display.ax_.get_ylim() == (0.0, 1.0)
+    assert display.ax_.get_xlim() == (0.0, N_SAMPLES - 1)
+    assert display.ax_.get_xlabel() == "examples seen"
+    assert display.ax_.get_ylabel() == "posterior probability"
+
+
+def test_from_estimator_adds_up_architectures(switcher):
+    display = PosteriorDisplay.from_estimator(switcher)
+    assert display.names == ["mlp 1x256", "linear", "mlp 2x256"]
+    p = switcher.posterior_
+    sums = np.stack([p[:, 0] + p[:, 2], p[:, 1] + p[:, 3], p[:, 4]], axis=1)
+    np.testing.assert_allclose(display.posterior, sums)
+    assert legend_of(display.ax_) == ["mlp 2x256", "linear", "mlp 1x256"]
+
+
+def test_from_estimator_shows_every_readout_if_asked(switcher):
+    display = PosteriorDisplay.from_estimator(switcher, group=None)
+    assert display.names == NAMES
+    np.testing.assert_array_equal(display.posterior, switcher.posterior_)
+
+
+def test_from_estimator_refuses_other_groups(switcher):
+    with pytest.raises(ValueError, match="'architecture' or None, got 'lr'"):
+        PosteriorDisplay.from_estimator(switcher, group="lr")
+
+
+def test_logarithmic_axis_starts_after_the_first_label(switcher):
+    display = PosteriorDisplay(switcher.posterior_, NAMES).plot()
+    assert display.ax_.get_xscale() == "log"
+    np.testing.assert_allclose(display.ax_.get_xlim(), (1.0, N_SAMPLES - 1))
+    low, high = heights(display.areas_[0], 1)
+    np.testing.assert_allclose(high - low, switcher.posterior_[1, 0])
+
+
+@pytest.mark.parametrize("log_x", [False, True])
+@pytest.mark.parametrize("n_samples", [1, 2, 3])
+def test_short_posteriors_are_drawn(n_samples, log_x):
+    display = PosteriorDisplay(np.full((n_samples, 2), 0.5), ["a", "b"])
+    display.plot(log_x=log_x).figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("log_x", [False, True])
+def test_thinned_areas_keep_the_last_point(log_x):
+    posterior = np.random.default_rng(4).dirichlet(np.ones(3), 5_000)
+    display = PosteriorDisplay(posterior, list("abc")).plot(log_x=log_x, max_points=100)
+    x = np.unique(display.areas_[1].get_paths()[0].vertices[:, 0])
+    assert len(x) <= 100
+    assert (x[0], x[-1]) == (int(log_x), 4_999)
+    low, high = heights(display.areas_[1], 4_999)
+    np.testing.assert_allclose(high - low, posterior[-1, 1])
+
+
+def test_legend_of_many_readouts_lists_those_that_rise_highest():
+    peaks = np.r_[np.zeros(20), np.full(20, 0.05)]
+    names = [str(i) for i in range(40)]
+    display = PosteriorDisplay(np.tile(peaks, (9, 1)), names).plot()
+    listed = legend_of(display.ax_)
+    assert len(listed) == 24
+    assert listed[:20] == names[:19:-1]
+    styles = {
+        (tuple(area.get_facecolor()[0]), area.get_hatch())
+        for area in display.areas_[:32]
+    }
+    assert len(styles) == 32
+
+
+def test_posterior_frame_is_the_drawn_table(switcher):
+    table = PosteriorDisplay(switcher.posterior_, NAMES).frame()
+    assert table.index.name == "examples seen"
+    assert table.index.tolist() == list(range(N_SAMPLES))
+    assert list(table.columns) == NAMES
+    np.testing.assert_array_equal(table.to_numpy(), switcher.posterior_)
+
+
+@pytest.mark.parametrize(
+    ("posterior", "message"),
+    [
+        ([0.5, 0.5], r"shape \(n_samples, 2\).* got shape \(2,\)"),
+        ([[1.0]], r"shape \(n_samples, 2\).* got shape \(1, 1\)"),
+        (np.empty((0, 2)), r"shape \(n_samples, 2\).* got shape \(0, 2\)"),
+        ([[0.5, 0.6]], "sum to one, got sums from 1.1 to 1.1"),
+        ([[1.5, -0.5]], "a least entry of -0.5"),
+        ([[np.nan, 1.0]], "sum to one, got sums from nan"),
+    ],
+)
+def test_bad_posteriors_are_refused(posterior, message):
+    with pytest.raises(ValueError, match=message):
+        PosteriorDisplay(posterior, ["a", "b"])
+
+
+# Critical differences
+
+
+def test_groups_of_a_case_worked_by_hand():
+    # Sorted: e 1.5, c 2.0, a 2.9, d 3.6, b 5.0. Of the runs within 1.5, {c, a} lies in
+    # {e, c, a} and {b} is alone.
+    display = CriticalDifferenceDisplay([2.9, 5.0, 2.0, 3.6, 1.5], list("abcde"), 1.5)
+    assert display.groups() == [(4, 2, 0), (0, 3), (3, 1)]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "groups"),
+    [
+        ([1.0, 2.0], []),  # a difference as large as the critical one is significant
+        ([1.0, 1.75], [(0, 1)]),
+        ([2.0, 2.0, 2.0], [(0, 1, 2)]),
+        ([1.0, 3.5, 3.5, 2.0], [(1, 2)]),
+    ],
+)
+def test_groups_at_the_edges(ranks, groups):
+    display = CriticalDifferenceDisplay(ranks, [str(r) for r in ranks], 1.0)
+    assert display.groups() == groups
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_groups_are_the_maximal_cliques(seed):
+    rng = np.random.default_rng(seed)
+    ranks = rng.integers(4, 29, 7) / 4  # quarters: ties and exact differences
+    cliques = [
+        set(group)
+        for size in range(2, 8)
+        for group in combinations(range(7), size)
+        if np.ptp(ranks[list(group)]) < 1.5
+    ]
+    maximal = {frozenset(c) for c in cliques if not any(c < other for other in cliques)}
+    groups = CriticalDifferenceDisplay(ranks, list("abcdefg"), 1.5).groups()
+    assert {frozenset(group) for group in groups} == maximal
+    assert len(groups) == len(maximal)
+
+
+def ranking(n_encoders, length=30):
+    """A display of encoders whose names are of the given length, the best one last."""
+    ranks = 1 + np.linspace(0.9, 0.1, n_encoders) * (n_encoders - 1)
+    names = [f"{i:02}-conv-burgess_betavae-cars3d-vtab"[:length] for i in range(99)]
+    return CriticalDifferenceDisplay(ranks, names[:n_encoders], 0.3 * n_encoders)
+
+
+def texts(ax):
+    return {text.get_text(): text for text in ax.texts}
+
+
+def test_bars_join_groups_and_scale_bar_is_the_critical_difference():
+    display = ranking(8).plot()
+    groups = display.groups()
+    assert len(display.bars_) == len(groups) > 2
+    for bar, group in zip(display.bars_, groups, strict=True):
+        ends = display.average_ranks[[group[0], group[-1]]]
+        np.testing.assert_array_equal(bar.get_xdata(), ends)
+    scale = [line for line in display.ax_.get_lines() if line.get_marker() == "|"]
+    np.testing.assert_allclose(scale[0].get_xdata(), [1.0, 1.0 + 2.4])
+    assert "CD = 2.40 (alpha = 0.1)" in texts(display.ax_)
+
+
+def test_bars_do_not_touch():
+    display = ranking(20).plot()
+    spans = [(*bar.get_xdata(), bar.get_ydata()[0]) for bar in display.bars_]
+    assert len({y for *_, y in spans}) < len(spans)  # some do share a lane
+    for (_, end, y), (start, _, other) in combinations(spans, 2):
+        assert y != other or end < start
+
+
+def test_names_hang_at_their_ranks_best_on_the_left():
+    display = CriticalDifferenceDisplay([2.5, 1.25, 3.0], ["a", "b", "c"], 0.6).plot()
+    shown = texts(display.ax_)
+    assert {"b  1.25", "a  2.50", "3.00  c"} < set(shown)
+    assert shown["b  1.25"].get_ha() == shown["a  2.50"].get_ha() == "right"
+    hooks = [line for line in display.ax_.get_lines() if len(line.get_xdata()) == 3]
+    hung = {line.get_xdata()[0]: line.get_ydata()[-1] for line in hooks}
+    assert set(hung) == {2.5, 1.25, 3.0}
+    for label, rank in [("b  1.25", 1.25), ("a  2.50", 2.5), ("3.00  c", 3.0)]:
+        assert shown[label].xy[1] == hung[rank]
+    assert hung[1.25] == hung[3.0] < hung[2.5]  # best and worst in the top row
+
+
+@pytest.mark.parametrize("n_encoders", [2, 3, 11, 20])
+def test_texts_neither_overlap_nor_leave_the_figure(n_encoders):
+    display = ranking(n_encoders).plot()
+    display.figure_.canvas.draw()
+    ax = display.ax_
+    shown = [*ax.texts, *ax.get_xticklabels()]
+    boxes = [text.get_window_extent() for text in shown]
+    page = display.figure_.bbox
+    for box in boxes:
+        assert page.x0 <= box.x0 < box.x1 <= page.x1
+        assert page.y0 <= box.y0 < box.y1 <= page.y1
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+
+def test_equal_ranks_and_a_wide_critical_difference_are_drawn():
+    display = CriticalDifferenceDisplay([2.0, 2.0, 2.0], list("abc"), 7.0).plot()
+    display.figure_.canvas.draw()
+    assert display.bars_[0].get_marker() == "o"  # a line of no length would not show
+    assert display.ax_.get_xlim()[1] > 8.0
+
+
+def test_from_scorer_takes_the_ranking():
+    scorer = SimpleNamespace(
+        average_ranks_=np.array([2.75, 1.25, 2.0]),
+        encoder_names_=["a", "b", "c"],
+        dataset_names_=["x", "y", "z", "w"],
+        critical_difference_=1.0,
+        alpha=0.05,
+    )
+    ax = plt.subplots()[1]
+    display = CriticalDifferenceDisplay.from_scorer(scorer, ax=ax)
+    assert display.ax_ is ax
+    assert display.groups() == [(1, 2), (2, 0)]
+    assert "CD = 1.00 (alpha = 0.05)" in texts(ax)
+
+
+def test_critical_difference_frame_is_the_drawn_table():
+    display = CriticalDifferenceDisplay([2.9, 5.0, 2.0, 3.6, 1.5], list("abcde"), 1.3)
+    table = display.frame()
+    assert table.index.name == "encoder"
+    assert table.index.tolist() == list("ecadb")
+    assert table["average_rank"].tolist() == [1.5, 2.0, 2.9, 3.6, 5.0]
+    assert table["groups"].tolist() == ["1", "1 2", "2 3", "3", ""]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "critical_difference", "message"),
+    [
+        ([1.0, 2.0, 3.0], 1.0, "got 2 names and"),
+        ([0.0, 1.0], 1.0, "a rank of at least 1"),
+        ([1.0, np.nan], 1.0, "no NaN"),
+        ([1.0, 2.0], 0.0, "positive and finite, got 0.0"),
+        ([1.0, 2.0], np.inf, "positive and finite, got inf"),
+        ([1.0, 2.0], np.nan, "positive and finite, got nan"),
+    ],
+)
+def test_bad_rankings_are_refused(ranks, critical_difference, message):
+    with pytest.raises(ValueError, match=message):
+        CriticalDifferenceDisplay(ranks, ["a", "b"], critical_difference)
+
+
+def test_one_encoder_is_no_ranking():
+    with pytest.raises(ValueError, match="Two or more names"):
+        CriticalDifferenceDisplay([1.0], ["a"], 1.0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 from torch import Tensor
 
 from sklearn_mdl.replay import ReplayStreams, SampleStore
-from sklearn_mdl.scaling import ScaledRows
+from sklearn_mdl.scaling import ReExpression, ScaledRows
 from sklearn_mdl.switching import ForwardPass, SwitchingPrior
 from sklearn_mdl.trace import PrequentialTrace
 
@@ -33,26 +33,31 @@ class Learner(Protocol):
     ----------
     columns : sequence of int
         Places of its ``K`` readouts among all readouts of the walk.
-    scaling : {"standard", "whiten"} or None
-        How it wants its rows.
+    scalings : sequence of {"standard", "whiten", None}
+        How rows are handed to it; the same for all learners of a course.
     n_replay_streams : int
     recency : float
         The replay it asks for.
     """
 
     columns: Sequence[int]
-    scaling: str | None
+    scalings: Sequence[str | None]
     n_replay_streams: int
     recency: float
 
     def log_proba(self, x: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C), float64, of rows (n, d); changes nothing."""
+        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
 
-    def update(self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]) -> None:
+        Changes nothing.
+        """
+
+    def update(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None:
         """Learn from a new minibatch first, then from the replayed ones."""
 
-    def re_express(self, change: Any) -> None:
-        """Adapt to rows that are scaled anew (:meth:`Scaling.re_expression`)."""
+    def re_express(self, changes: Sequence[ReExpression | None]) -> None:
+        """Adapt to rows that are scaled anew: one change for each scaling."""
 
 
 class WalkState:
@@ -91,17 +96,16 @@ class WalkState:
 
     def learn(self, learner: Learner, rows: ScaledRows) -> None:
         """Let the learner learn the pending rows, then replay."""
-        pending = slice(self.n_learned, self.n_scored)
         positions = self.streams.advance()
+        new = self.n_learned // self.batch_size
         self.n_learned = self.n_scored
-        learner.update(rows[pending], self._labels[pending], self._replay(rows, positions))
+        x, y = self._seen(rows, new)
+        learner.update(x, y, (self._seen(rows, i) for i in positions.tolist()))
 
-    def _replay(
-        self, rows: ScaledRows, positions: np.ndarray
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        for start in (positions * self.batch_size).tolist():
-            batch = slice(start, min(start + self.batch_size, self.n_learned))
-            yield rows[batch], self._labels[batch]
+    def _seen(self, rows: ScaledRows, batch: int) -> tuple[Tensor, Tensor]:
+        start = batch * self.batch_size
+        labels = self._labels[start : min(start + self.batch_size, self.n_learned)]
+        return rows.batch(batch, len(labels)), labels
 
 
 def walk(
@@ -202,10 +206,7 @@ class Course:
         self.samples = SampleStore(n_features)
         self.forward = ForwardPass(prior, self.n_readouts, weights)
         self.trace = PrequentialTrace(self.n_readouts, store)
-        self.rows = {
-            scaling: ScaledRows(self.samples, scaling, batch_size, device)
-            for scaling in {learner.scaling: None for learner in learners}
-        }
+        self.rows = ScaledRows(self.samples, learners[0].scalings, batch_size, device)
         self.states = [
             WalkState(
                 batch_size,
@@ -245,16 +246,15 @@ class Course:
         return min(self.n_scored + SEGMENT, refresh, len(self.samples))
 
     def _walk_segment(self, stop: int, labels: Tensor) -> None:
-        for rows in self.rows.values():
-            # The first minibatch is learned with its own statistics, after it was scored
-            # (uniformly, whatever they are: output layers start at zero).
-            if not rows.n_refreshed and stop >= self.batch_size:
-                rows.refresh(self.batch_size)
-            rows.extend(stop)
+        # The first minibatch is learned with its own statistics, after it was scored
+        # (uniformly, whatever they are: output layers start at zero).
+        if not self.rows.n_refreshed and stop >= self.batch_size:
+            self.rows.refresh(self.batch_size)
+        self.rows.extend(stop)
         losses = np.empty((len(labels), self.n_readouts))
         parallel = Parallel(n_jobs=self.n_jobs, require="sharedmem")
         found = parallel(
-            delayed(score)(walk(learner, self.rows[learner.scaling], state, stop), labels)
+            delayed(score)(walk(learner, self.rows, state, stop), labels)
             for learner, state in zip(self.learners, self.states, strict=True)
         )
         for learner, columns in zip(self.learners, found, strict=True):
@@ -262,31 +262,25 @@ class Course:
         reading = self.forward.extend(losses)
         self.trace.append(losses, reading.codelengths, reading.posterior)
         if stop > self.batch_size and _is_doubling(stop, self.batch_size):
-            self._refresh(stop)
-
-    def _refresh(self, n_rows: int) -> None:
-        for scaling, rows in self.rows.items():
-            change = rows.refresh(n_rows)
+            changes = self.rows.refresh(stop)
             for learner in self.learners:
-                if change is not None and learner.scaling == scaling:
-                    learner.re_express(change)
+                learner.re_express(changes)
 
     def learned(self) -> Course:
         """Return a copy that has learned its pending rows too, for prediction only."""
         if all(state.n_learned == state.n_scored for state in self.states):
             return self
         other = copy.copy(self)
-        # Rows that were scaled once stay as they are on the way, and need no copy.
-        kept: list[object] = [rows for rows in self.rows.values() if rows.n_refreshed]
-        memo = {id(shared): shared for shared in [self.samples, *kept]}
+        # Seen rows, once they were scaled, stay as they are and need no copy.
+        shared = [self.samples, *([self.rows] if self.rows.n_refreshed else [])]
+        memo = {id(thing): thing for thing in shared}
         parts = (self.learners, self.states, self.rows)
         other.learners, other.states, other.rows = copy.deepcopy(parts, memo)
         with one_thread():
-            for rows in other.rows.values():
-                if not rows.n_refreshed:
-                    rows.refresh(self.n_scored)
+            if not other.rows.n_refreshed:
+                other.rows.refresh(self.n_scored)
             for learner, state in zip(other.learners, other.states, strict=True):
-                state.learn(learner, other.rows[learner.scaling])
+                state.learn(learner, other.rows)
         return other
 
     def log_proba(self, X: np.ndarray) -> Iterator[Tensor]:
@@ -302,10 +296,8 @@ class Course:
         for start in range(0, len(X), self.batch_size):
             rows = X[start : start + self.batch_size]
             with one_thread():
-                found = [
-                    learner.log_proba(self.rows[learner.scaling].scaled(rows)[0])
-                    for learner in self.learners
-                ]
+                x = self.rows.scaled(rows)[0]
+                found = [learner.log_proba(x) for learner in self.learners]
             yield torch.cat(found)[order, : len(rows)]
 
 

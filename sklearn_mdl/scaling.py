@@ -14,7 +14,7 @@ for what an affine map undoes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,8 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl.replay import SampleStore
+
+ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in place
 
 MAX_WHITENED_FEATURES = 2048
 _EIGENVALUE_FLOOR = 1e-6  # of the mean eigenvalue: what float32 rows can carry
@@ -51,7 +53,7 @@ class Scaling:
         # One product a minibatch: the last bits of a row depend on the product's shape.
         return torch.bmm(centred, transform.expand(len(x), -1, -1))
 
-    def re_expression(self, old: Scaling) -> Callable[[Tensor, Tensor], None]:
+    def re_expression(self, old: Scaling) -> ReExpression:
         """What keeps a first layer's function when ``old`` gives way to this scaling.
 
         Returns
@@ -159,32 +161,30 @@ def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
 
 
 class ScaledRows:
-    """The rows of a store as readouts of one scaling see them, on their device.
+    """The rows of a store as readouts see them: scaled, by whole minibatches, on a device.
 
-    Rows are scaled and read by whole minibatches; those still to come are zero.
+    Rows still to come are zero.
 
     Parameters
     ----------
     store : SampleStore
         The raw rows.
-    scaling : {"standard", "whiten"} or None
-        None hands the rows on as they are.
+    scalings : sequence of {"standard", "whiten", None}
+        Every minibatch is kept in each of them; None hands rows on as they are.
     batch_size : int
     device : torch.device
 
     Attributes
     ----------
-    current : Scaling or None
-        The scaling of the last refresh; before the first, rows are all zero, since
-        nothing is known of them that a code may use.
     n_refreshed : int
-        Number of rows that the last refresh had taken in.
+        Number of rows that the last refresh had taken in. Before the first, scaled rows
+        are all zero, since nothing is known of them that a code may use.
     """
 
     def __init__(
         self,
         store: SampleStore,
-        scaling: str | None,
+        scalings: Sequence[str | None],
         batch_size: int,
         device: torch.device,
     ) -> None:
@@ -192,28 +192,33 @@ class ScaledRows:
         self.store = store
         self.batch_size = batch_size
         self.device = device
-        self.running = None if scaling is None else makers[scaling](store.n_features)
-        self.current: Scaling | None = None
+        self.running = [
+            None if scaling is None else makers[scaling](store.n_features)
+            for scaling in scalings
+        ]
+        self.current: list[Scaling | None] = [None] * len(scalings)
         self.n_refreshed = 0
-        self._batches = torch.zeros(0, batch_size, store.n_features, device=device)
+        shape = (0, len(scalings), batch_size, store.n_features)
+        self._batches = torch.zeros(shape, device=device)
         self._n_rows = 0
 
-    def __getitem__(self, rows: slice) -> Tensor:
-        return self._batches.flatten(0, 1)[rows]
-
-    def batch(self, index: int) -> Tensor:
-        """Minibatch ``index``, whole: (batch_size, d)."""
-        return self._batches[index]
+    def batch(self, index: int, n_rows: int | None = None) -> Tensor:
+        """First rows of a minibatch in every scaling, (n_scalings, n_rows, d)."""
+        return self._batches[index, :, :n_rows]
 
     def scaled(self, X: np.ndarray) -> Tensor:
-        """Scale raw rows (n, d) as they stand now: whole minibatches, (n / B, B, d)."""
+        """Scale raw rows (n, d) as they stand now, (n / B, n_scalings, B, d)."""
         n_batches = -(-len(X) // self.batch_size)
         x = torch.zeros(n_batches * self.batch_size, X.shape[1], device=self.device)
         x[: len(X)] = torch.as_tensor(X, dtype=torch.float32)
         x = x.view(n_batches, self.batch_size, -1)
-        if self.running is None:
-            return x
-        return torch.zeros_like(x) if self.current is None else self.current.apply(x)
+        found = torch.zeros(n_batches, len(self.running), *x.shape[1:], device=self.device)
+        for i, (running, scaling) in enumerate(zip(self.running, self.current, strict=True)):
+            if running is None:
+                found[:, i] = x
+            elif scaling is not None:
+                found[:, i] = scaling.apply(x)
+        return found
 
     def extend(self, stop: int) -> None:
         """Make the store's rows up to ``stop`` readable here."""
@@ -233,20 +238,26 @@ class ScaledRows:
             self._batches = room
         self._batches[first:stop] = found
 
-    def refresh(self, n_rows: int) -> Callable[[Tensor, Tensor], None] | None:
+    def refresh(self, n_rows: int) -> list[ReExpression | None]:
         """Take in the store's rows up to ``n_rows`` and scale all rows anew.
 
         Returns
         -------
-        re_express : callable or None
-            What first layers must undergo (:meth:`Scaling.re_expression`); None at the
-            first refresh, before anything was learned, and where nothing is scaled.
+        changes : list of callable or None, one per scaling
+            What first layers must undergo (:meth:`Scaling.re_expression`); None where
+            nothing is scaled, and at the first refresh, before anything was learned.
         """
-        if self.running is None:
-            return None
-        self.running.update(self.store.rows(self.n_refreshed, n_rows))
+        new_rows = self.store.rows(self.n_refreshed, n_rows)
         self.n_refreshed = n_rows
-        old, self.current = self.current, self.running.scaling()
+        changes = [self._refresh_one(i, new_rows) for i in range(len(self.running))]
         if self._n_rows:
             self._fill(0)
-        return None if old is None else self.current.re_expression(old)
+        return changes
+
+    def _refresh_one(self, index: int, new_rows: np.ndarray) -> ReExpression | None:
+        running, old = self.running[index], self.current[index]
+        if running is None:
+            return None
+        running.update(new_rows)
+        new = self.current[index] = running.scaling()
+        return None if old is None else new.re_expression(old)

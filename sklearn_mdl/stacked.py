@@ -83,12 +83,12 @@ class StackedMLP(nn.Module):
         self.n_members = len(self.pairs[0][0])
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of shape (K, B, C) for ``x`` of shape (B, d), seen by every member."""
+        """Logits (K, B, C) of rows (B, d), seen by every member, or (K, B, d)."""
         return self.activations(x)[-1]
 
     def activations(self, x: Tensor) -> list[Tensor]:
         """Input, hidden activations and logits, as :meth:`backward` wants them."""
-        h = x.expand(self.n_members, *x.shape)  # (K, B, d), a view
+        h = x.expand(self.n_members, *x.shape[-2:])  # (K, B, d), a view
         found = [h]
         for weight, bias in self.pairs[:-1]:
             h = torch.baddbmm(bias, h, weight).relu_()
@@ -300,8 +300,10 @@ class StackedAverages(nn.Module):
         self.followed = [torch.tensor(members, device=device) for members in followed]
 
     def forward(self, trained: StackedMLP, x: Tensor) -> Tensor:
-        """Logits (K, n, C) of rows (n, d)."""
-        logits = [module(x) for module in (trained, *self.copies)]
+        """Logits (K, n, C) of rows (T, n, d)."""
+        logits = [trained(x)]
+        for members, own in zip(self.followed, self.copies, strict=True):
+            logits.append(own(x.index_select(0, members)))
         return torch.cat(logits).index_select(0, self.places)
 
     @torch.no_grad()

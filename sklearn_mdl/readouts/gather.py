@@ -48,8 +48,9 @@ def stack_readouts(
     for column, readout in enumerate(readouts):
         _check_width(readout, n_features)
         groups.setdefault(_shape(readout), []).append(_member(readout, column, seed))
+    scalings = list(dict.fromkeys(readout.scaling for readout in readouts))
     return [
-        ReadoutStack(shape, members, n_features, n_classes, device)
+        ReadoutStack(shape, members, scalings, n_features, n_classes, device)
         for shape, members in groups.items()
     ]
 
@@ -64,14 +65,12 @@ def _check_width(readout: Any, n_features: int) -> None:
 
 def _shape(readout: Any) -> Shape:
     sizes = np.atleast_1d(readout.hidden_layer_sizes).astype(int).tolist()
-    return Shape(
-        tuple(sizes), readout.scaling, int(readout.n_replay_streams), float(readout.recency)
-    )
+    return Shape(tuple(sizes), int(readout.n_replay_streams), float(readout.recency))
 
 
 def _member(readout: Any, column: int, seed: int) -> Member:
     if readout.random_state is not None:
         seed = int(check_random_state(readout.random_state).randint(2**31 - 1))
-    settings = {name: float(getattr(readout, name)) for name in Training._fields[1:]}
+    settings = {name: float(getattr(readout, name)) for name in Training._fields[2:]}
     averaging = Averaging(*(getattr(readout, name) for name in Averaging._fields))
-    return Member(column, Training(seed, **settings), averaging)
+    return Member(column, Training(readout.scaling, seed, **settings), averaging)

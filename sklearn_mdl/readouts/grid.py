@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 from sklearn_mdl.readouts.estimators import LinearReadout, MLPReadout
@@ -109,21 +109,54 @@ def _readout(hidden_layer_sizes: Any, **settings: Any) -> LinearReadout | MLPRea
     return MLPReadout(hidden_layer_sizes, **settings)
 
 
+STREAMS = (30, 10, 3)
+UPDATES_PER_EXAMPLE = 150_000_000
+MAX_WHITENED_BY_DEFAULT = 1024
+
+
 def default_readouts(n_features: int, n_classes: int) -> list[Any]:
     """Return the default board for features of width ``d`` and ``C`` classes.
 
-    Chosen by measurement on digits and on deep features (``benchmarks/bench_codelength.py``).
-    It depends on ``d`` and ``C`` alone, since a stream does not know its length.
+    Linear readouts and perceptrons of one to three hidden layers, on standardised and on
+    whitened features, with and without averaged weights: chosen by measurement on digits
+    and on deep features (``benchmarks/bench_codelength.py``).
+
+    One rule bounds what an example costs: the number of replay streams is the largest of
+    30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8. Features
+    wider than 1,024 are not whitened. The board depends on ``d`` and ``C`` alone, since a
+    stream does not know its length and how it is cut into calls must change nothing.
+
+    Parameters
+    ----------
+    n_features, n_classes : int
+
+    Returns
+    -------
+    readouts : list of LinearReadout and MLPReadout
     """
-    shared = {
-        "ema_step_size": [1.0, 0.03],
-        "scaling": ["standard", "whiten"],
-        "n_replay_streams": 30,
+    scaling = ["standard", "whiten"][: 2 if n_features <= MAX_WHITENED_BY_DEFAULT else 1]
+    shared = {"ema_step_size": [1.0, 0.03], "scaling": scaling}
+    linear = {"lr": [1e-3, 3e-3, 1e-2], "label_smoothing": 0.03, **shared}
+    deep = {
+        "hidden_layer_sizes": [(512,), (256, 256), (128, 128, 128)],
+        "lr": [1e-3, 3e-3],
+        "label_smoothing": 0.1,
+        **shared,
     }
-    linear = readout_grid(lr=[1e-3, 3e-3, 1e-2], **shared)
-    return linear + readout_grid(
-        hidden_layer_sizes=[(256,), (256, 256)], lr=[1e-3, 3e-3], **shared
+    board = readout_grid(**linear) + readout_grid(**deep)
+    n_trained = sum(
+        _n_parameters(readout, n_features, n_classes)
+        for readout in board
+        if readout.ema_step_size == 1
     )
+    fitting = [s for s in STREAMS if (s + 1) * n_trained <= UPDATES_PER_EXAMPLE]
+    n_streams = fitting[0] if fitting else STREAMS[-1]
+    return [readout.set_params(n_replay_streams=n_streams) for readout in board]
+
+
+def _n_parameters(readout: Any, n_features: int, n_classes: int) -> int:
+    sizes = (n_features, *readout.hidden_layer_sizes, n_classes)
+    return sum((i + 1) * o for i, o in pairwise(sizes))
 
 
 def readout_names(readouts: Sequence[Any]) -> list[str]:

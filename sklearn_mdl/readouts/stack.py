@@ -15,6 +15,7 @@ from skorch import NeuralNet
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from sklearn_mdl.scaling import ReExpression
 from sklearn_mdl.stacked import StackedAdamW, StackedAverages, StackedCrossEntropy, StackedMLP
 
 IDENTITY = math.log(math.e - 1)  # softplus of it is one
@@ -25,7 +26,6 @@ class Shape(NamedTuple):
     """What readouts of one stack have in common."""
 
     hidden_layer_sizes: tuple[int, ...]
-    scaling: str | None
     n_replay_streams: int
     recency: float
 
@@ -33,6 +33,7 @@ class Shape(NamedTuple):
 class Training(NamedTuple):
     """What readouts that share one training run have in common."""
 
+    scaling: str | None
     seed: int
     lr: float
     beta1: float
@@ -107,6 +108,8 @@ class ReadoutStack:
     shape : Shape
     members : sequence of Member
         Its ``K`` readouts.
+    scalings : sequence of {"standard", "whiten", None}
+        How rows will be handed to it.
     n_features, n_classes : int
     device : torch.device
 
@@ -126,17 +129,21 @@ class ReadoutStack:
         self,
         shape: Shape,
         members: Sequence[Member],
+        scalings: Sequence[str | None],
         n_features: int,
         n_classes: int,
         device: torch.device,
     ) -> None:
         self.columns = [member.column for member in members]
-        self.scaling = shape.scaling
+        self.scalings = scalings
         self.n_replay_streams = shape.n_replay_streams
         self.recency = shape.recency
         trainings = list(dict.fromkeys(member.training for member in members))
         sizes = (n_features, *shape.hidden_layer_sizes, n_classes)
         self.net = make_net(sizes, trainings, device)
+        # The scaling that each training looks at.
+        views = [scalings.index(training.scaling) for training in trainings]
+        self.views = torch.tensor(views, device=device)
         self.averages = StackedAverages(
             self.net.module_,
             [trainings.index(member.training) for member in members],
@@ -150,12 +157,12 @@ class ReadoutStack:
 
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
-        """Logits (K, n, C), uncalibrated, of scaled rows (n, d)."""
-        return self.averages(self.net.module_, x)
+        """Logits (K, n, C), uncalibrated, of rows (n_scalings, n, d)."""
+        return self.averages(self.net.module_, x.index_select(0, self.views))
 
     @torch.no_grad()
     def log_proba(self, x: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C), float64, of scaled rows (n, d)."""
+        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
         logits = self.logits(x)
         usable = logits.isfinite().all(-1, keepdim=True) & ~self.diverged[:, None, None]
         heat = softplus(self.temperature.double())[:, None, None]
@@ -169,7 +176,7 @@ class ReadoutStack:
             self._step(*batch)
 
     def _step(self, x: Tensor, y: Tensor) -> None:
-        self.net.train_step((x, y))
+        self.net.train_step((x.index_select(0, self.views), y))
         self.averages.update(self.net.module_)
 
     def _calibrate(self, x: Tensor, y: Tensor) -> None:
@@ -190,7 +197,19 @@ class ReadoutStack:
         self.thermostat.step()
 
     @torch.no_grad()
-    def re_express(self, change: Any) -> None:
+    def re_express(self, changes: Sequence[ReExpression | None]) -> None:
         """Adapt the first layers to rows that are scaled anew."""
-        for module in (self.net.module_, *self.averages.copies):
-            change(module.layers[0].weight, module.layers[0].bias)
+        for view, change in enumerate(changes):
+            if change is not None:
+                followed = [torch.arange(len(self.views)), *self.averages.followed]
+                modules = (self.net.module_, *self.averages.copies)
+                for members, module in zip(followed, modules, strict=True):
+                    _change_some(module, self.views[members] == view, change)
+
+
+def _change_some(module: StackedMLP, chosen: Tensor, change: ReExpression) -> None:
+    """Change the first layers of some members in place."""
+    (weight, bias), *_ = module.pairs
+    some_weight, some_bias = weight[chosen], bias[chosen]  # copies
+    change(some_weight, some_bias)
+    weight[chosen], bias[chosen] = some_weight, some_bias

@@ -1,13 +1,14 @@
 """The code to beat: a logistic regression refitted at doubling block ends.
 
 Voita and Titov's (2020) online code as one would write it today with scikit-learn:
-standardised features, blocks that end at ``b, 2b, 4b, ...`` with ``b = max(16, C / 2)``, the
-first block uniform, every later block predicted by the model fitted on all rows before it,
-probabilities floored at 1e-4 and renormalised. The regularisation is the best of four
-*in hindsight*, which favours this opponent.
+standardised features, blocks that end at ``b, 2b, 4b, ...`` with ``b = max(16,
+C / 2)``, the first block uniform, every later block predicted by the model fitted on
+all rows before it, probabilities floored at 1e-4 and renormalised. The regularisation
+is the best of four *in hindsight*, which favours this opponent.
 
 Figures are slow (up to three minutes a cell) and exact, so they are kept in
-``blockwise_logistic.json`` beside this file; a cell whose data changed is computed again.
+``blockwise_logistic.json`` beside this file; a cell whose data changed is computed
+again.
 
     python benchmarks/blockwise_logistic.py ../shared/data/features
 """
@@ -17,6 +18,7 @@ import hashlib
 import json
 import os
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -39,12 +41,12 @@ def block_ends(n_samples, n_classes):
 
 
 def blockwise_codelength(X, y, C):
-    """Codelength in nats of encoded labels ``y`` (0 .. n_classes - 1) at strength ``C``."""
+    """Codelength in nats of labels ``y`` (0 .. n_classes - 1) at strength ``C``."""
     n_classes = y.max() + 1
     X = StandardScaler().fit_transform(X)
     ends = block_ends(len(y), n_classes)
     total = ends[0] * np.log(n_classes)
-    for start, stop in zip(ends[:-1], ends[1:], strict=True):
+    for start, stop in pairwise(ends):
         seen = np.unique(y[:start])
         proba = np.zeros((stop - start, n_classes))
         if len(seen) == 1:
@@ -66,7 +68,7 @@ def fingerprint(X, y):
 
 
 def best_codelength(name, X, y):
-    """Best codelength over the strengths, from the cache where the data are the same."""
+    """Best codelength over the strengths, cached where the data are the same."""
     cache = json.loads(CACHE.read_text()) if CACHE.exists() else {}
     key = fingerprint(X, y)
     if cache.get(name, {}).get("data") != key:
@@ -86,13 +88,17 @@ def main():
     """Fill the cache for a directory of DATASET/ENCODER.npy."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("features", type=Path)
-    for folder in sorted(p for p in parser.parse_args().features.iterdir() if p.is_dir()):
+    for folder in sorted(
+        p for p in parser.parse_args().features.iterdir() if p.is_dir()
+    ):
         y = np.load(folder / "labels.npy")
         for path in sorted(folder.glob("*.npy")):
             if path.stem != "labels":
                 name = f"{folder.name}/{path.stem}"
                 X = np.load(path).astype(np.float64)
-                print(f"{name:45s} {best_codelength(name, X, y):10.1f} nats", flush=True)
+                print(
+                    f"{name:45s} {best_codelength(name, X, y):10.1f} nats", flush=True
+                )
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sklearn-mdl",
-        description="Say how good a representation is by the codelength of labels given it.",
+        description="Say how good a representation is: codelengths of labels given it.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -130,10 +130,14 @@ def _add_score(commands) -> None:
     parser.add_argument("features", type=Path, metavar="FEATURES")
     parser.add_argument("labels", type=Path, metavar="LABELS")
     parser.add_argument(
-        "--switching", default="fixed-share", help="prior by name (default: fixed-share)"
+        "--switching",
+        default="fixed-share",
+        help="prior by name (default: fixed-share)",
     )
     parser.add_argument(
-        "--keep-order", action="store_true", help="walk the rows as they stand, unshuffled"
+        "--keep-order",
+        action="store_true",
+        help="walk the rows as they stand, unshuffled",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--n-jobs", type=int, default=1, metavar="N")
@@ -191,8 +195,8 @@ def _score_lines(switcher: MDLReadoutSwitcher, y: np.ndarray) -> list[str]:
         f"codelength        {nats:12.1f} nats  {nats / n:8.4f} per example",
         f"uniform code      {uniform:12.1f} nats  {uniform / n:8.4f} per example",
         f"label frequencies {frequency_codelength(labels, n_classes):12.1f} nats",
-        f"saved             {uniform - nats:12.1f} nats  {(uniform - nats) / n:8.4f} per "
-        f"example, compression {uniform / nats:.2f}",
+        f"saved             {uniform - nats:12.1f} nats  {(uniform - nats) / n:8.4f} "
+        f"per example, compression {uniform / nats:.2f}",
         f"best readout      {switcher.readout_codelengths_[best]:12.1f} nats  "
         f"{switcher.readout_names_[best]}",
     ]

@@ -62,13 +62,17 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
 
 
 def demo_datasets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return scikit-learn's bundled digits, wine and breast cancer as ``{name: (X, y)}``."""
-    loaders = {"digits": load_digits, "wine": load_wine, "breast-cancer": load_breast_cancer}
+    """Return scikit-learn's digits, wine and breast cancer, ``{name: (X, y)}``."""
+    loaders = {
+        "digits": load_digits,
+        "wine": load_wine,
+        "breast-cancer": load_breast_cancer,
+    }
     return {name: load(return_X_y=True) for name, load in loaders.items()}
 
 
 def demo_encoders() -> dict[str, Any]:
-    """Return encoders that need no labels; all but the first see standardised features."""
+    """Return encoders that need no labels; all but the first standardise."""
     encoders = {
         "PCA to 8": PCA(8, random_state=0),
         "random projection to 8": GaussianRandomProjection(8, random_state=0),

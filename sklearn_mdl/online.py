@@ -64,8 +64,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             self.order_ = np.random.default_rng(seed).permutation(len(X))
         elif _is_grouped(labels):
             warnings.warn(
-                "y should come in no particular order, but it is grouped by class; a code "
-                "pays for that: pass shuffle=True or permute the rows",
+                "y should come in no particular order, but it is grouped by class, and "
+                "the code pays for that; pass shuffle=True or permute the rows",
                 UserWarning,
                 stacklevel=2,
             )
@@ -101,10 +101,12 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         if first:
             check_partial_fit_first_call(self, classes)
             self._begin(X.shape[1], self.classes_)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+        elif classes is not None and not np.array_equal(
+            np.unique(classes), self.classes_
+        ):
             raise ValueError(
-                f"classes must stay {self.classes_.tolist()!r} as at the first call, got "
-                f"{np.unique(classes).tolist()!r}; fit a new estimator for other classes"
+                f"classes must stay {self.classes_.tolist()!r} as at the first call, "
+                f"got {np.unique(classes).tolist()!r}; fit a new estimator for others"
             )
         self._walk(X, self._encoded(y))
         return self
@@ -152,8 +154,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     def _begin(self, n_features: int, classes: np.ndarray) -> int:
         if len(classes) < 2:
             raise ValueError(
-                f"{type(self).__name__} needs labels of at least two classes, got one class "
-                f"only, {classes.tolist()!r}; nothing is left to code"
+                f"{type(self).__name__} needs labels of at least two classes, got "
+                f"one class only, {classes.tolist()!r}; nothing is left to code"
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._course = self._start(n_features, len(classes), seed)
@@ -166,7 +168,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         if np.any(strange):
             raise ValueError(
                 f"y must hold labels among the classes {self.classes_.tolist()!r}, got "
-                f"{np.unique(y[strange]).tolist()!r}; name all classes at the first call"
+                f"{np.unique(y[strange]).tolist()!r}; name all at the first call"
             )
         return labels
 
@@ -183,7 +185,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def codelengths_(self) -> np.ndarray:
-        """Codelength of every example in the order walked, (n_samples_seen_,), in nats."""
+        """Codelength of every example in the order walked, (n_samples_seen_,), nats."""
         return self._course.trace.codelengths
 
     @property

@@ -1,16 +1,18 @@
 """The walk: predict a minibatch, only then see its labels, learn from them, go on.
 
-A *learner* is whatever has ``log_proba`` and ``update``: a stack of readouts, an adapted
-classifier, an encoder that learns. ``walk`` leads one learner over rows as a coroutine that
-yields log-probabilities and is sent labels; no label can leak into its own prediction,
-because it does not exist yet when the prediction is made. ``Course`` leads many learners
-over one stream, segment by segment, and keeps the trace that everything else reads.
+A *learner* is whatever has ``log_proba`` and ``update``: a stack of readouts, an
+adapted classifier, an encoder that learns. ``walk`` leads one learner over rows as a
+coroutine that yields log-probabilities and is sent labels; no label can leak into its
+own prediction, because it does not exist yet when the prediction is made. ``Course``
+leads many learners over one stream, segment by segment, and keeps the trace that
+everything else reads.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -77,7 +79,9 @@ class WalkState:
         Rows predicted, and rows learned, which lag behind by less than a minibatch.
     """
 
-    def __init__(self, batch_size: int, streams: ReplayStreams, device: torch.device) -> None:
+    def __init__(
+        self, batch_size: int, streams: ReplayStreams, device: torch.device
+    ) -> None:
         self.batch_size = batch_size
         self.streams = streams
         self.n_scored = 0
@@ -306,15 +310,15 @@ def _is_doubling(n_rows: int, batch_size: int) -> bool:
     return rest == 0 and batches & (batches - 1) == 0
 
 
-class one_thread:  # noqa: N801 - a context manager, used as a verb
-    """Keep torch to one thread inside: small products lose more than they win by a second.
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread: small products lose more than they win by a second.
 
     It also makes the numbers independent of how many cores a machine has.
     """
-
-    def __enter__(self) -> None:
-        self.n_threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-
-    def __exit__(self, *exception: object) -> None:
-        torch.set_num_threads(self.n_threads)
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)

@@ -2,10 +2,10 @@
 
 A replay stream reads the seen minibatches in their original order, one after each new
 minibatch, and now and then jumps back to the first (Bornschein, Li and Hutter, 2022).
-When ``t`` minibatches exist, a jump with probability ``1 / t`` keeps the position exactly
-uniform on ``{1, ..., t}``: if it was uniform on ``t - 1`` places, then the first place has
-probability ``1 / t`` and every other one ``(1 - 1 / t) / (t - 1) = 1 / t``. A jump with
-probability ``c / t`` makes ``position / t`` Beta(1, c) distributed.
+When ``t`` minibatches exist, a jump with probability ``1 / t`` keeps the position
+exactly uniform on ``{1, ..., t}``: if it was uniform on ``t - 1`` places, then the
+first place has probability ``1 / t`` and every other one ``(1 - 1 / t) / (t - 1) = 1 /
+t``. A jump with probability ``c / t`` makes ``position / t`` Beta(1, c) distributed.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class SampleStore:
         self._starts = [0]  # first row of each block, and of the block to come
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return self._starts[-1]
 
     def append(self, X: np.ndarray) -> None:
@@ -40,7 +41,7 @@ class SampleStore:
         self._starts.append(len(self) + len(X))
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Rows ``start`` to ``stop`` (excluded): a view where one block holds them all."""
+        """Rows from ``start`` up to ``stop``: a view where one block holds them all."""
         pieces = []
         block = bisect_right(self._starts, start) - 1
         while start < stop:

@@ -38,8 +38,8 @@ def write_results(scorer: RepresentationScorer, directory: str | Path) -> list[P
     Returns
     -------
     paths : list of Path
-        ``cells.csv`` (one row per cell), ``ranking.csv``, ``cells.json`` (everything but
-        the arrays, with settings and versions), and, where matplotlib is installed,
+        ``cells.csv`` (one row per cell), ``ranking.csv``, ``cells.json`` (everything
+        but the arrays, with settings and versions), and, where matplotlib is installed,
         ``average_ranks.png`` and, for each dataset, ``DATASET-codelength.png`` and
         ``DATASET-posterior.png``.
     """
@@ -69,7 +69,7 @@ def _write_rows(path: Path, columns: Sequence[str], rows: list[dict[str, Any]]) 
 
 
 def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
-    """Encoders by average rank, with mean nats per example on every dataset."""
+    """Write encoders by average rank, with mean nats per example on every dataset."""
     sizes = np.array([cell.n_samples for cell in first_cells(scorer)])
     per_example = scorer.codelengths_ / sizes[:, None]
     rows = [
@@ -86,7 +86,9 @@ def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
 def _write_cells(path: Path, scorer: RepresentationScorer) -> Path:
     found = {
         "unit": "nats",
-        "settings": {name: repr(value) for name, value in scorer.get_params(False).items()},
+        "settings": {
+            name: repr(value) for name, value in scorer.get_params(False).items()
+        },
         "critical_difference": scorer.critical_difference_,
         "versions": {name: version(name) for name in LIBRARIES},
         "python": platform.python_version(),
@@ -124,7 +126,7 @@ def _draw(folder: Path, scorer: RepresentationScorer) -> list[Path]:
 
 
 def _regrets(cells: list[Cell], best: Cell) -> CodelengthDisplay:
-    """Encoders against the best one: what each costs more, as examples come."""
+    """Draw what each encoder costs more than the best one, as examples come."""
     curves = {cell.encoder: cell.codelengths for cell in cells}
     display = CodelengthDisplay.from_codelengths(curves, reference=best.encoder)
     display.ax_.set_title(f"{best.dataset}: regret of encoders")

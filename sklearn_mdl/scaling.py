@@ -1,15 +1,15 @@
 r"""Feature scaling learned on the walk: running standardiser and whitener.
 
-A scaling maps a row ``x`` to ``(x - m) T``. It is computed from full minibatches that have
-already been scored, refreshed when their number doubles, and shared by all readouts that
-ask for it. At a refresh the first layer of a readout is re-expressed,
+A scaling maps a row ``x`` to ``(x - m) T``. It is computed from full minibatches that
+have already been scored, refreshed when their number doubles, and shared by all
+readouts that ask for it. At a refresh the first layer of a readout is re-expressed,
 
 .. math::
 
     W' = T_{new}^{-1} T_{old} W, \qquad b' = b + (m_{new} - m_{old}) T_{old} W,
 
-so that the function it computes does not jump: a code should not punish a representation
-for what an affine map undoes.
+so that the function it computes does not jump: a code should not punish a
+representation for what an affine map undoes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Scaling:
         return torch.bmm(centred, transform.expand(len(x), -1, -1))
 
     def re_expression(self, old: Scaling) -> ReExpression:
-        """What keeps a first layer's function when ``old`` gives way to this scaling.
+        """Make what keeps a first layer's function when ``old`` gives way to this one.
 
         Returns
         -------
@@ -80,10 +80,10 @@ class Scaling:
 class RunningStandardizer:
     """Running mean and regularised running variance of every feature.
 
-    The variance of a feature is taken as its own plus the mean over features. Without the
-    second term nearly constant features (digits has many) would be blown up to noise, and
-    none would be spared by a smaller share: half own, half common served pixels and deep
-    features alike.
+    The variance of a feature is taken as its own plus the mean over features. Without
+    the second term nearly constant features (digits has many) would be blown up to
+    noise, and none would be spared by a smaller share: half own, half common served
+    pixels and deep features alike.
 
     Parameters
     ----------
@@ -121,16 +121,16 @@ class RunningStandardizer:
 class RunningWhitener(RunningStandardizer):
     """Running mean and shrunk running covariance; symmetric (ZCA) whitening.
 
-    The covariance is shrunk towards a multiple of the identity by the oracle approximating
-    rule (Chen, Wiesel, Eldar and Hero, 2010), whose share falls with the number of rows.
-    The symmetric inverse root keeps axes where they were, so weights keep their meaning
-    from one refresh to the next.
+    The covariance is shrunk towards a multiple of the identity by the oracle
+    approximating rule (Chen, Wiesel, Eldar and Hero, 2010), whose share falls with the
+    number of rows. The symmetric inverse root keeps axes where they were, so weights
+    keep their meaning from one refresh to the next.
 
     Parameters
     ----------
     n_features : int
-        Width ``d``, at most ``MAX_WHITENED_FEATURES``: the eigendecomposition grows with
-        the third power of it.
+        Width ``d``, at most ``MAX_WHITENED_FEATURES``: the eigendecomposition grows
+        with the third power of it.
     """
 
     def __init__(self, n_features: int) -> None:
@@ -146,22 +146,26 @@ class RunningWhitener(RunningStandardizer):
         values, vectors = torch.linalg.eigh(covariance)
         values = values.clamp_min(_EIGENVALUE_FLOOR * values.mean())
         values = torch.where(values > 0, values, 1.0).sqrt()  # (d,) standard deviations
-        return Scaling(self.mean, (vectors / values) @ vectors.T, (vectors * values) @ vectors.T)
+        return Scaling(
+            self.mean, (vectors / values) @ vectors.T, (vectors * values) @ vectors.T
+        )
 
 
 def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
-    """Shrink a covariance (d, d) of ``n_rows`` rows by the oracle approximating rule."""
+    """Shrink the covariance (d, d) of ``n_rows`` rows by the rule named above."""
     d = len(covariance)
     spread = covariance.square().mean()
     level = covariance.diagonal().mean()
     numerator = spread + level**2
     denominator = (n_rows + 1) * (spread - level**2 / d)
     share = (numerator / denominator).clamp(max=1.0) if denominator > 0 else 1.0
-    return (1 - share) * covariance + share * level * torch.eye(d, dtype=covariance.dtype)
+    return (1 - share) * covariance + share * level * torch.eye(
+        d, dtype=covariance.dtype
+    )
 
 
 class ScaledRows:
-    """The rows of a store as readouts see them: scaled, by whole minibatches, on a device.
+    """The rows of a store as readouts see them: scaled, by minibatches, on a device.
 
     Rows still to come are zero.
 
@@ -212,8 +216,12 @@ class ScaledRows:
         x = torch.zeros(n_batches * self.batch_size, X.shape[1], device=self.device)
         x[: len(X)] = torch.as_tensor(X, dtype=torch.float32)
         x = x.view(n_batches, self.batch_size, -1)
-        found = torch.zeros(n_batches, len(self.running), *x.shape[1:], device=self.device)
-        for i, (running, scaling) in enumerate(zip(self.running, self.current, strict=True)):
+        found = torch.zeros(
+            n_batches, len(self.running), *x.shape[1:], device=self.device
+        )
+        for i, (running, scaling) in enumerate(
+            zip(self.running, self.current, strict=True)
+        ):
             if running is None:
                 found[:, i] = x
             elif scaling is not None:

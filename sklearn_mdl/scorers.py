@@ -46,4 +46,5 @@ class PrequentialSplit:
         return 1
 
     def __repr__(self) -> str:
+        """Return the call that makes one."""
         return "PrequentialSplit()"

@@ -1,19 +1,20 @@
 """Many readouts of one shape as one module: the leading axis is the readout.
 
 A stack of ``K`` multilayer perceptrons is one module whose weights have shape
-``(K, n_in, n_out)``; one batched matrix product serves them all, and every member has its
-own learning rate, weight decay, betas, label smoothing and averaging step. Members never
-mix: the loss is the *sum* over members of each member's mean loss, so a stack equals its
-parts, bitwise, on one machine and one thread.
+``(K, n_in, n_out)``; one batched matrix product serves them all, and every member has
+its own learning rate, weight decay, betas, label smoothing and averaging step. Members
+never mix: the loss is the *sum* over members of each member's mean loss, so a stack
+equals its parts, bitwise, on one machine and one thread.
 
-Gradients are written out by hand instead of recorded by autograd: at minibatches of 32 the
-recording costs as much as the arithmetic. The tests hold them against autograd.
+Gradients are written out by hand instead of recorded by autograd: at minibatches of 32
+the recording costs as much as the arithmetic. The tests hold them against autograd.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -51,7 +52,9 @@ class StackedLinear(nn.Module):
         """Draw one member's weights and bias as ``nn.Linear`` does."""
         bound = self.weight.shape[1] ** -0.5
         for tensor in (self.weight[member], self.bias[member]):
-            values = torch.empty(tensor.shape).uniform_(-bound, bound, generator=generator)
+            values = torch.empty(tensor.shape).uniform_(
+                -bound, bound, generator=generator
+            )
             tensor.copy_(values)
 
 
@@ -67,9 +70,12 @@ class StackedMLP(nn.Module):
         that a code is uniform before any label is seen.
     """
 
+    pairs: list[tuple[nn.Parameter, nn.Parameter]]  # weight and bias, layer by layer
+    n_members: int
+
     def __init__(self, layer_sizes: Sequence[int], seeds: Sequence[int]) -> None:
         super().__init__()
-        pairs = zip(layer_sizes[:-1], layer_sizes[1:], strict=True)
+        pairs = pairwise(layer_sizes)
         self.layers = nn.ModuleList(StackedLinear(len(seeds), i, o) for i, o in pairs)
         for member, seed in enumerate(seeds):
             generator = torch.Generator().manual_seed(seed)
@@ -120,7 +126,9 @@ class StackedMLP(nn.Module):
         """Return a copy of some members, not to be trained."""
         other = copy.deepcopy(self).requires_grad_(False)
         for layer in other.layers:
-            layer.weight = nn.Parameter(layer.weight[list(members)], requires_grad=False)
+            layer.weight = nn.Parameter(
+                layer.weight[list(members)], requires_grad=False
+            )
             layer.bias = nn.Parameter(layer.bias[list(members)], requires_grad=False)
         other._remember()
         return other
@@ -144,13 +152,17 @@ class StackedCrossEntropy(nn.Module):
         Number of classes ``C``.
     """
 
+    targets: Tensor
+
     def __init__(self, label_smoothing: Sequence[float], n_classes: int) -> None:
         super().__init__()
         # One table of smoothed targets by label, shared where the smoothing is.
         distinct = sorted(set(label_smoothing))
         shares = torch.tensor(label_smoothing if len(distinct) > 1 else distinct)
         shares = shares.view(-1, 1, 1)
-        self.register_buffer("targets", torch.eye(n_classes) * (1 - shares) + shares / n_classes)
+        self.register_buffer(
+            "targets", torch.eye(n_classes) * (1 - shares) + shares / n_classes
+        )
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Loss in nats, a scalar, for (K, B, C) logits and (B,) labels."""
@@ -158,7 +170,7 @@ class StackedCrossEntropy(nn.Module):
         return -(targets * logits.log_softmax(-1)).sum(-1).mean(-1).sum()
 
     def gradient(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Derivative of :meth:`forward` by the logits, (K, B, C)."""
+        """Return the derivative of :meth:`forward` by the logits, (K, B, C)."""
         targets = self.targets.index_select(1, labels)
         return logits.softmax(-1).sub_(targets).div_(len(labels))
 
@@ -199,12 +211,13 @@ class StackedAdamW(torch.optim.Optimizer):
         self._calls: dict[int, _FusedCalls] = {}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Drop the views, which belong to the tensors of another life."""
         super().__setstate__(state)
         self._calls = {}
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """Take one step for every member; ``closure`` computes the gradients, if given."""
+        """Take one step for every member; ``closure`` may compute the gradients."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -214,7 +227,7 @@ class StackedAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take one step by the gradients as they stand, without the hooks of ``step``."""
+        """Take one step by the gradients as they stand, without hooks."""
         for i, group in enumerate(self.param_groups):
             calls = self._calls.get(i)
             if calls is None or not calls.hold(group["params"]):
@@ -240,7 +253,10 @@ class _FusedCalls:
         self.members = [
             ([list(column) for column in columns], settings)
             for *columns, settings in zip(
-                *(zip(*(t.unbind(0) for t in group_), strict=True) for group_ in tensors),
+                *(
+                    zip(*(t.unbind(0) for t in group_), strict=True)
+                    for group_ in tensors
+                ),
                 group["members"],
                 strict=True,
             )
@@ -268,10 +284,11 @@ class StackedAverages(nn.Module):
     sources : sequence of int
         For each of ``K`` readouts the training that it follows.
     step_sizes : sequence of float
-        ``average <- (1 - step) average + step weights`` after every optimiser step; at 1
-        the readout is its training and owns no weights.
+        ``average <- (1 - step) average + step weights`` after every optimiser step; at
+        1 the readout is its training and owns no weights.
     warmup : sequence of bool
-        Where true, the ``n``-th step is at least ``1 / (n + 1)``, a plain mean at first.
+        Where true, the ``n``-th step is at least ``1 / (n + 1)``, a plain mean at
+        first.
     """
 
     def __init__(
@@ -294,7 +311,9 @@ class StackedAverages(nn.Module):
         table = [(s, None) for s in range(trained.n_members)]
         for rule, members in zip(self.rules, followed, strict=True):
             table += [(s, rule) for s in members]
-        wanted = [(s, r if r[0] < 1 else None) for s, r in zip(sources, rules, strict=True)]
+        wanted = [
+            (s, r if r[0] < 1 else None) for s, r in zip(sources, rules, strict=True)
+        ]
         device = trained.layers[0].weight.device
         self.places = torch.tensor([table.index(w) for w in wanted], device=device)
         self.followed = [torch.tensor(members, device=device) for members in followed]

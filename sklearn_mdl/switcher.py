@@ -1,10 +1,10 @@
-"""The meta-estimator: many readouts walk, a switching prior mixes them, a codelength results."""
+"""The meta-estimator: readouts walk, a switching prior mixes, a codelength results."""
 
 from __future__ import annotations
 
 from numbers import Integral
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -35,8 +35,9 @@ class MDLReadoutSwitcher(OnlineClassifier):
 
     Every example is predicted by all readouts before its label is seen; a prior over
     sequences of readouts mixes the predictions; the sum of the mixture's log-losses is
-    the codelength (Li, Bornschein and Hutter, 2023, sections 3.1 to 3.3). Shorter is better: it
-    accounts for accuracy, complexity of the readout and data efficiency together.
+    the codelength (Li, Bornschein and Hutter, 2023, sections 3.1 to 3.3). Shorter is
+    better: it accounts for accuracy, complexity of the readout and data efficiency
+    together.
 
     Parameters
     ----------
@@ -44,8 +45,8 @@ class MDLReadoutSwitcher(OnlineClassifier):
         The experts; see :func:`~sklearn_mdl.readout_grid`. None takes a default board,
         chosen by measurement, that depends on the number of features and classes alone.
     switching : str or SwitchingPrior, default=None
-        Prior over sequences of readouts: "fixed-share" (the default, with rate ``1 / t``),
-        "bayes", "elementwise", or an object such as ``FixedShare(m=11)``, whose
+        Prior over sequences of readouts: "fixed-share" (the default, with rate ``1 /
+        t``), "bayes", "elementwise", or an object such as ``FixedShare(m=11)``, whose
         parameters can then be searched as ``switching__m``.
     expert_weights : array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.
@@ -54,7 +55,8 @@ class MDLReadoutSwitcher(OnlineClassifier):
     shuffle : bool, default=False
         Permute the rows once in ``fit``; the order is kept in ``order_``.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. Wins over the readouts' own.
+        Torch device; "auto" takes a GPU where there is one. Wins over the readouts'
+        own.
     store : "memory" or path-like, default="memory"
         A directory for the trace (``losses.npy``, ``posterior.npy``), which is then
         memory-mapped, for streams whose ``N x K`` numbers do not fit.
@@ -82,7 +84,8 @@ class MDLReadoutSwitcher(OnlineClassifier):
     readouts_ : list of LinearReadout and MLPReadout
         The readouts used, as settings; their weights live in the walk.
     diverged_readouts_ : list of str
-        Names of readouts whose predictions stopped being finite; they predict uniformly.
+        Names of readouts whose predictions stopped being finite; they predict
+        uniformly.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
@@ -100,7 +103,7 @@ class MDLReadoutSwitcher(OnlineClassifier):
     True
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "readouts": [list, tuple, None],
         "switching": [str, SwitchingPrior, None],
         "expert_weights": ["array-like", None],
@@ -167,8 +170,8 @@ class MDLReadoutSwitcher(OnlineClassifier):
         nested = [name for name in params if name.startswith("switching__")]
         if nested and not isinstance(prior, SwitchingPrior):
             raise ValueError(
-                f"{nested[0]} needs switching to be a prior object with that parameter, got "
-                f"switching={prior!r}; pass for example switching=FixedShare(m=2)"
+                f"{nested[0]} needs switching to be a prior object that has it, "
+                f"got switching={prior!r}; pass for example switching=FixedShare(m=2)"
             )
         return super().set_params(**params)
 
@@ -195,8 +198,8 @@ class MDLReadoutSwitcher(OnlineClassifier):
             return default_readouts(n_features, n_classes)
         if not len(self.readouts):
             raise ValueError(
-                "readouts must hold at least one readout, got an empty list; pass None for "
-                "the default board"
+                "readouts must hold at least one readout, got an empty list; pass None "
+                "for the default board"
             )
         for readout in self.readouts:
             if not isinstance(readout, (LinearReadout, MLPReadout)):

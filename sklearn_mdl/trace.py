@@ -1,6 +1,7 @@
-"""What a walk leaves behind: losses of every readout at every example, and their reading.
+"""What a walk leaves behind: every readout's loss at every example, and their reading.
 
-In memory, or in ``.npy`` files that grow on disk, since ``N x K`` can be larger than memory.
+In memory, or in ``.npy`` files that grow on disk, since ``N x K`` can be larger than
+memory.
 """
 
 from __future__ import annotations
@@ -55,7 +56,11 @@ class GrowingArray:
             self._write_header(file, self.n_rows + len(rows))
 
     def _write_header(self, file, n_rows: int) -> None:
-        header = {"descr": "<f8", "fortran_order": False, "shape": (n_rows, *self._tail)}
+        header = {
+            "descr": "<f8",
+            "fortran_order": False,
+            "shape": (n_rows, *self._tail),
+        }
         np.lib.format.write_array_header_1_0(file, header)
 
     @property
@@ -98,24 +103,28 @@ class PrequentialTrace:
         self._codelengths = GrowingArray(None)
 
     def __len__(self) -> int:
+        """Return the number of examples."""
         return self._codelengths.n_rows
 
     def append(
         self, losses: np.ndarray, codelengths: np.ndarray, posterior: np.ndarray
     ) -> None:
-        """Add a segment: losses (n, K), mixture codelengths (n,) and posterior (n, K)."""
+        """Add a segment: losses (n, K), codelengths (n,) and posterior (n, K)."""
         self._losses.append(losses)
         self._posterior.append(posterior)
         self._codelengths.append(codelengths)
 
     @property
     def losses(self) -> np.ndarray:
+        """Loss of every readout at every example, (N, K), in nats."""
         return self._losses.rows
 
     @property
     def codelengths(self) -> np.ndarray:
+        """Codelength of every example under the mixture, (N,), in nats."""
         return self._codelengths.rows
 
     @property
     def posterior(self) -> np.ndarray:
+        """Posterior over readouts before each label, (N, K)."""
         return self._posterior.rows

@@ -21,13 +21,15 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 
 # Lowest first. A module imports from strictly lower storeys alone.
 STOREYS = [
-    {"_sklearn", "switching", "replay", "codelength", "ranking"},
-    {"stacked", "scaling", "prequential"},
+    {"_sklearn", "switching", "replay", "codelength", "ranking", "trace"},
+    {"stacked", "scaling"},
+    {"prequential"},
     {"online"},
     {"readouts"},
     {"switcher", "datasets"},
     {"scorers"},
     {"representation", "display"},
+    {"results"},
     {"demo"},
     {"cli"},
     {"__main__"},

@@ -1,9 +1,9 @@
-"""The user's readouts: linear and MLP classifiers that learn online, alone or in a stack."""
+"""The user's readouts: linear and MLP classifiers that learn online."""
 
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from sklearn_mdl._sklearn import Interval, StrOptions
 from sklearn_mdl.online import OnlineClassifier, resolve_device
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.readouts.gather import stack_readouts
+from sklearn_mdl.readouts.stack import StackNet
 from sklearn_mdl.switching import BayesMixture
 
 _SETTINGS = """lr : float, default=0.003
@@ -33,8 +34,8 @@ _SETTINGS = """lr : float, default=0.003
         Share of each training target spread over all classes. It serves training alone:
         the code is that of the true labels.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``, where the scalar ``b`` is
-        learned on each minibatch before the weights see its labels.
+        Forward calibration: multiply logits by ``softplus(b)``, where the scalar ``b``
+        is learned on each minibatch before the weights see its labels.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored: regularised
         standardising, or symmetric whitening with a shrunk covariance.
@@ -65,12 +66,20 @@ _ATTRIBUTES = """Attributes
     """
 
 
+def _document(cls: type) -> type:
+    """Fill in what the docstrings of both readouts share."""
+    text = str(cls.__doc__)
+    text = text.replace("{settings}", _SETTINGS.strip())
+    cls.__doc__ = text.replace("{attributes}", _ATTRIBUTES.strip())
+    return cls
+
+
 class _Readout(OnlineClassifier):
     """What linear and MLP readouts share."""
 
     hidden_layer_sizes: tuple[int, ...] = ()
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "lr": [Interval(Real, 0, None, closed="neither")],
         "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
         "beta1": [Interval(Real, 0, 1, closed="left")],
@@ -111,21 +120,25 @@ class _Readout(OnlineClassifier):
         return "mlp " + "-".join(map(str, sizes))
 
     @property
-    def net_(self):
+    def net_(self) -> StackNet:
         """The skorch net that holds module, criterion and optimiser."""
-        return self._course.learners[0].net
+        (stack,) = self._course.learners
+        return stack.net
 
 
+@_document
 class LinearReadout(_Readout):
-    __doc__ = f"""Linear softmax readout, learned online with replay.
+    """Linear softmax readout, learned online with replay.
 
     A complete classifier, and an expert of
-    :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, section 3).
+    :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, sec. 3).
 
     Parameters
     ----------
-    {_SETTINGS}
-    {_ATTRIBUTES}
+    {settings}
+
+    {attributes}
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -172,22 +185,28 @@ class LinearReadout(_Readout):
         self.random_state = random_state
 
 
+@_document
 class MLPReadout(_Readout):
-    __doc__ = f"""Multilayer perceptron readout with ReLU, learned online with replay.
+    """Multilayer perceptron readout with ReLU, learned online with replay.
 
     A complete classifier, and an expert of
-    :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, section 3).
+    :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, sec. 3).
 
     Parameters
     ----------
     hidden_layer_sizes : int or tuple of int, default=(512,)
         Widths of the hidden layers.
-    {_SETTINGS}
-    {_ATTRIBUTES}"""
+    {settings}
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    {attributes}
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_Readout._parameter_constraints,
-        "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "hidden_layer_sizes": [
+            "array-like",
+            Interval(Integral, 1, None, closed="left"),
+        ],
     }
 
     def __init__(

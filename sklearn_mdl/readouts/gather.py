@@ -36,8 +36,8 @@ def stack_readouts(
     Returns
     -------
     stacks : list of ReadoutStack
-        One per shape, in the order of first appearance. A stack equals its parts: numbers
-        of a readout depend neither on its neighbours nor on their order.
+        One per shape, in the order of first appearance. A stack equals its parts:
+        numbers of a readout depend neither on its neighbours nor on their order.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Boards of readouts: products of settings, presets, and the default by width and classes."""
+"""Boards of readouts: products of settings, presets, and the default board."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 # What the paper does not do, or leaves open (the width 512 above, the smoothing here).
-_PAPER = {"scaling": None, "calibration": False, "ema_warmup": False, "label_smoothing": 0.01}
+_PAPER = {
+    "scaling": None,
+    "calibration": False,
+    "ema_warmup": False,
+    "label_smoothing": 0.01,
+}
 _BLOCKS = {"vtab-frozen": 11, "imagenet-frozen": 2}  # m of the fixed share
 
 
@@ -41,9 +46,9 @@ def readout_grid(preset: str | None = None, **settings: Any) -> list[Any]:
         Settings to start from: the paper's grids for frozen encoders (its tables 8 and
         11), with 8 x 576 and 4 x 96 readouts.
     **settings : scalar or list
-        Parameters of :class:`~sklearn_mdl.MLPReadout`; a list is a dimension of the grid.
-        ``hidden_layer_sizes`` is a list of tuples, where ``()`` is a linear readout, or
-        one tuple.
+        Parameters of :class:`~sklearn_mdl.MLPReadout`; a list is a dimension of the
+        grid. ``hidden_layer_sizes`` is a list of tuples, where ``()`` is a linear
+        readout, or one tuple.
 
     Returns
     -------
@@ -89,7 +94,7 @@ def _preset_settings(name: str | None) -> Mapping[str, Any]:
         return {}
     if name not in PRESETS:
         raise ValueError(
-            f"preset must be one of {sorted(PRESETS)}, got {name!r}; or name settings instead"
+            f"preset must be one of {sorted(PRESETS)}, got {name!r}; or name settings"
         )
     return {**PRESETS[name], **_PAPER}
 
@@ -99,7 +104,9 @@ def _as_list(name: str, values: Any) -> list[Any]:
         return [values]
     found = list(values)
     if not found:
-        raise ValueError(f"{name} must hold at least one value, got an empty list; add one")
+        raise ValueError(
+            f"{name} must hold at least one value, got an empty list; add one"
+        )
     return found
 
 
@@ -117,14 +124,15 @@ MAX_WHITENED_BY_DEFAULT = 1024
 def default_readouts(n_features: int, n_classes: int) -> list[Any]:
     """Return the default board for features of width ``d`` and ``C`` classes.
 
-    Linear readouts and perceptrons of one to three hidden layers, on standardised and on
-    whitened features, with and without averaged weights: chosen by measurement on digits
-    and on deep features (``benchmarks/bench_codelength.py``).
+    Linear readouts and perceptrons of one to three hidden layers, on standardised and
+    on whitened features, with and without averaged weights: chosen by measurement on
+    digits and on deep features (``benchmarks/bench_codelength.py``).
 
-    One rule bounds what an example costs: the number of replay streams is the largest of
-    30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8. Features
-    wider than 1,024 are not whitened. The board depends on ``d`` and ``C`` alone, since a
-    stream does not know its length and how it is cut into calls must change nothing.
+    One rule bounds what an example costs: the number of replay streams is the largest
+    of 30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8.
+    Features wider than 1,024 are not whitened. The board depends on ``d`` and ``C``
+    alone, since a stream does not know its length and how it is cut into calls must
+    change nothing.
 
     Parameters
     ----------
@@ -134,7 +142,9 @@ def default_readouts(n_features: int, n_classes: int) -> list[Any]:
     -------
     readouts : list of LinearReadout and MLPReadout
     """
-    scaling = ["standard", "whiten"][: 2 if n_features <= MAX_WHITENED_BY_DEFAULT else 1]
+    scaling = ["standard", "whiten"][
+        : 2 if n_features <= MAX_WHITENED_BY_DEFAULT else 1
+    ]
     shared = {"ema_step_size": [1.0, 0.03], "scaling": scaling}
     linear = {"lr": [1e-3, 3e-3, 1e-2], "label_smoothing": 0.03, **shared}
     deep = {
@@ -166,7 +176,9 @@ def readout_names(readouts: Sequence[Any]) -> list[str]:
         for readout in readouts
     ]
     varying = [
-        name for name in settings[0] if len({str(setting[name]) for setting in settings}) > 1
+        name
+        for name in settings[0]
+        if len({str(setting[name]) for setting in settings}) > 1
     ]
     names: list[str] = []
     for readout, setting in zip(readouts, settings, strict=True):

@@ -16,10 +16,15 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from sklearn_mdl.scaling import ReExpression
-from sklearn_mdl.stacked import StackedAdamW, StackedAverages, StackedCrossEntropy, StackedMLP
+from sklearn_mdl.stacked import (
+    StackedAdamW,
+    StackedAverages,
+    StackedCrossEntropy,
+    StackedMLP,
+)
 
 IDENTITY = math.log(math.e - 1)  # softplus of it is one
-CALIBRATION_LR = 0.1  # one step a minibatch must be able to follow an overfitting readout
+CALIBRATION_LR = 0.1  # one step a minibatch must follow an overfitting readout
 
 
 class Shape(NamedTuple):
@@ -60,14 +65,17 @@ class Member(NamedTuple):
 
 
 class StackNet(NeuralNet):
-    """The skorch net behind a stack: it builds and owns module, criterion and optimiser.
+    """The skorch net behind a stack: it owns module, criterion and optimiser.
 
     ``train_step`` keeps its meaning - gradients, then one optimiser step - without the
-    recording of gradients and callbacks that cost more than the arithmetic of a minibatch.
+    recording of gradients and callbacks that cost more than the arithmetic of a
+    minibatch.
     """
 
     @torch.no_grad()
-    def train_step(self, batch: tuple[Tensor, Tensor], **fit_params: Any) -> dict[str, Tensor]:
+    def train_step(
+        self, batch: tuple[Tensor, Tensor], **fit_params: Any
+    ) -> dict[str, Tensor]:
         """Take one step on a minibatch (x, y); returns its logits as ``y_pred``."""
         x, y = batch
         activations = self.module_.activations(x)
@@ -150,10 +158,16 @@ class ReadoutStack:
             [member.averaging.ema_step_size for member in members],
             [member.averaging.ema_warmup for member in members],
         )
-        self.calibrated = torch.tensor([m.averaging.calibration for m in members]).to(device)
+        self.calibrated = torch.tensor([m.averaging.calibration for m in members]).to(
+            device
+        )
         self.diverged = torch.zeros(len(members), dtype=torch.bool, device=device)
-        self.temperature = torch.nn.Parameter(torch.full((len(members),), IDENTITY).to(device))
-        self.thermostat = torch.optim.Adam([self.temperature], lr=CALIBRATION_LR, betas=(0.9, 0.99))
+        self.temperature = torch.nn.Parameter(
+            torch.full((len(members),), IDENTITY).to(device)
+        )
+        self.thermostat = torch.optim.Adam(
+            [self.temperature], lr=CALIBRATION_LR, betas=(0.9, 0.99)
+        )
 
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
@@ -168,7 +182,9 @@ class ReadoutStack:
         heat = softplus(self.temperature.double())[:, None, None]
         return torch.where(usable, logits.double() * heat, 0.0).log_softmax(-1)
 
-    def update(self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]) -> None:
+    def update(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None:
         """Calibrate on a new minibatch, learn from it, then from the replayed ones."""
         self._calibrate(x, y)
         self._step(x, y)

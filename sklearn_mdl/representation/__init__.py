@@ -1,4 +1,4 @@
-"""Encoders x datasets x orders: codelengths, ranks, and a scorer for model selection."""
+"""Encoders x datasets x orders: codelengths, ranks, a scorer for model selection."""
 
 from sklearn_mdl.representation.scorer import RepresentationScorer
 

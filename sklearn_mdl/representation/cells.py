@@ -79,12 +79,18 @@ class Cell(NamedTuple):
 
 
 def draw_order(seed: int, order: int, n_samples: int) -> np.ndarray:
-    """Return permutation number ``order``: the same for all encoders, so cells are paired."""
+    """Return permutation number ``order``, the same for all encoders: cells pair."""
     return np.random.default_rng([seed, order]).permutation(n_samples)
 
 
 def score_cell(
-    switcher: Any, X: np.ndarray, y: np.ndarray, *, names: tuple[str, str], order: int, seed: int
+    switcher: Any,
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    names: tuple[str, str],
+    order: int,
+    seed: int,
 ) -> Cell:
     """Walk a fresh copy of the switcher over the rows in one of the random orders."""
     rows = draw_order(seed, order, len(y))
@@ -113,5 +119,7 @@ def score_cell(
 def _by_architecture(switcher: Any) -> tuple[np.ndarray, list[str]]:
     kinds = [readout.architecture for readout in switcher.readouts_]
     names = list(dict.fromkeys(kinds))
-    belongs = np.array([[kind == name for name in names] for kind in kinds], dtype=float)
+    belongs = np.array(
+        [[kind == name for name in names] for kind in kinds], dtype=float
+    )
     return switcher.posterior_ @ belongs, names

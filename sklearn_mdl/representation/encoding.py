@@ -1,4 +1,4 @@
-"""From what the user gives - data and transformers, or features - to features by name."""
+"""From data and transformers, or features, to features by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def labelled_step(transformer: Any) -> str | None:
     Features may depend on no label that is coded: selecting the best of 1,000 random
     features by the labels "compresses" random labels. What is frozen was fitted before.
     """
-    if isinstance(transformer, FrozenEstimator) or isinstance(transformer, str):
+    if isinstance(transformer, (FrozenEstimator, str)):
         return None
     for step in _steps(transformer):
         name = labelled_step(step)
@@ -40,8 +40,10 @@ def labelled_step(transformer: Any) -> str | None:
 
 
 def _steps(transformer: Any) -> list[Any]:
-    """Transformers inside a pipeline, a union or a column transformer."""
-    found = getattr(transformer, "steps", None) or getattr(transformer, "transformers", None)
+    """List the transformers inside a pipeline, a union or a column transformer."""
+    found = getattr(transformer, "steps", None) or getattr(
+        transformer, "transformers", None
+    )
     if found is None:
         return []
     return [step[1] for step in found if step[1] not in (None, "passthrough", "drop")]
@@ -59,7 +61,7 @@ def refuse_labelled(transformer: Any, name: str) -> None:
 
 
 def encode(encoder: Any, X: Any) -> np.ndarray:
-    """Fit a copy of an encoder on X alone and transform X; None or "passthrough" keep X."""
+    """Fit a copy of an encoder on X alone; None and "passthrough" keep X."""
     if encoder is None or encoder == "passthrough":
         return np.asarray(X)
     if isinstance(encoder, FrozenEstimator):
@@ -91,8 +93,12 @@ def gather(datasets: Any, encoders: Any, missing: str) -> dict[str, Dataset]:
         If the arguments are not mappings of that form.
     """
     _check_mappings(datasets, encoders)
-    found = {name: _gather_one(name, *pair, encoders) for name, pair in datasets.items()}
-    names = list(dict.fromkeys(e for dataset in found.values() for e in dataset.features))
+    found = {
+        name: _gather_one(name, *pair, encoders) for name, pair in datasets.items()
+    }
+    names = list(
+        dict.fromkeys(e for dataset in found.values() for e in dataset.features)
+    )
     gaps = {
         name: [e for e in names if e not in dataset.features]
         for name, dataset in found.items()
@@ -133,10 +139,12 @@ def _gather_one(name: str, data: Any, labels: Any, encoders: Any) -> Dataset:
         came = "precomputed features" if given else "data"
         wanted = "encoders=None" if given else "a mapping of encoders"
         raise ValueError(
-            f"Precomputed features go with encoders=None and data with encoders; dataset "
-            f"{name!r} holds {came}, so pass {wanted}"
+            f"Precomputed features go with encoders=None and data with encoders; "
+            f"dataset {name!r} holds {came}, so pass {wanted}"
         )
-    features = dict(data) if given else {e: encode(t, data) for e, t in encoders.items()}
+    features = (
+        dict(data) if given else {e: encode(t, data) for e, t in encoders.items()}
+    )
     labels = np.asarray(labels)
     check_classification_targets(labels)
     if len(np.unique(labels)) < 2:
@@ -147,9 +155,9 @@ def _gather_one(name: str, data: Any, labels: Any, encoders: Any) -> Dataset:
     for encoder, X in features.items():
         if np.ndim(X) != 2 or len(X) != len(labels):
             raise ValueError(
-                f"Features must have shape (n_samples, n_features) with one label a row; "
-                f"dataset {name!r}, encoder {encoder!r} has shape {np.shape(X)} and "
-                f"{len(labels)} labels; mend the files or arrays"
+                f"Features must have shape (n_samples, n_features) with one label a "
+                f"row; dataset {name!r}, encoder {encoder!r} has shape {np.shape(X)} "
+                f"and {len(labels)} labels; mend the files or arrays"
             )
     return Dataset(features, labels)
 
@@ -158,7 +166,9 @@ def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
     text = "; ".join(f"{name!r} lacks {lacking}" for name, lacking in gaps.items())
     if missing == "raise":
         raise ValueError(
-            f"Every dataset must hold every encoder, since ranks over unequal sets mean "
-            f"nothing, but {text}; complete the features or pass missing='drop'"
+            f"Every dataset must hold every encoder, since ranks over unequal sets "
+            f"mean nothing, but {text}; complete the features or pass missing='drop'"
         )
-    warnings.warn(f"Dropped datasets without all encoders: {text}", UserWarning, stacklevel=4)
+    warnings.warn(
+        f"Dropped datasets without all encoders: {text}", UserWarning, stacklevel=4
+    )

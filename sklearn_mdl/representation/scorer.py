@@ -1,10 +1,10 @@
-"""Which encoder serves: codelengths over datasets, their ranks and what separates them."""
+"""Which encoder serves: codelengths over datasets, their ranks, what separates them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -37,8 +37,8 @@ class RepresentationScorer(BaseEstimator):
     alpha : float, default=0.1
         Level of the critical difference.
     missing : {"raise", "drop"}, default="raise"
-        What to do with a dataset that lacks an encoder: refuse, since ranks over unequal
-        sets of datasets mean nothing, or drop the dataset and say so.
+        What to do with a dataset that lacks an encoder: refuse, since ranks over
+        unequal sets of datasets mean nothing, or drop the dataset and say so.
     n_jobs : int, default=None
         Cells scored side by side, through joblib.
     verbose : int, default=0
@@ -73,7 +73,7 @@ class RepresentationScorer(BaseEstimator):
     array([1., 2.])
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "switcher": [MDLReadoutSwitcher, None],
         "n_orders": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
@@ -123,8 +123,8 @@ class RepresentationScorer(BaseEstimator):
         Raises
         ------
         ValueError
-            If an encoder requires labels, is missing for a dataset, if lengths differ or
-            if a dataset has one class only.
+            If an encoder requires labels, is missing for a dataset, if lengths differ
+            or if a dataset has one class only.
         TypeError
             If ``datasets`` or ``encoders`` are not mappings.
         """
@@ -198,9 +198,9 @@ class RepresentationScorer(BaseEstimator):
         Returns
         -------
         frame : pandas.DataFrame
-            Columns dataset, encoder, order, n_samples, n_features, n_classes, codelength,
-            per_example and saved_per_example (nats), rank within the dataset, best readout
-            and seconds.
+            Columns dataset, encoder, order, n_samples, n_features, n_classes,
+            codelength, per_example and saved_per_example (nats), rank within the
+            dataset, best readout and seconds.
 
         Raises
         ------
@@ -211,6 +211,6 @@ class RepresentationScorer(BaseEstimator):
         return as_frame(self)
 
     def summary(self) -> str:
-        """Return the ranking as text: cells by dataset, average ranks, critical difference."""
+        """Return the ranking as text: by dataset, then average ranks."""
         check_is_fitted(self)
         return as_text(self)

@@ -73,26 +73,39 @@ def _dataset_block(scorer: Any, index: int) -> str:
         )
         for e in np.argsort(totals, kind="stable")
     ]
-    titles = ("encoder", "codelength (nats)", "per example", "saved per example", "rank")
+    titles = (
+        "encoder",
+        "codelength (nats)",
+        "per example",
+        "saved per example",
+        "rank",
+    )
     return head + "\n" + _aligned([titles, *rows])
 
 
 def _ranking_block(scorer: Any) -> str:
     order = np.argsort(scorer.average_ranks_, kind="stable")
-    rows = [(scorer.encoder_names_[e], f"{scorer.average_ranks_[e]:.2f}") for e in order]
+    rows = [
+        (scorer.encoder_names_[e], f"{scorer.average_ranks_[e]:.2f}") for e in order
+    ]
     n_encoders, n_datasets = len(rows), len(scorer.dataset_names_)
     foot = (
         f"critical difference {scorer.critical_difference_:.2f} "
-        f"(Nemenyi, alpha = {scorer.alpha:g}, {n_encoders} encoders, {n_datasets} datasets, "
-        f"{scorer.n_orders} order{'s' * (scorer.n_orders > 1)} each)"
+        f"(Nemenyi, alpha = {scorer.alpha:g}, {n_encoders} encoders, "
+        f"{n_datasets} datasets, orders of each: {scorer.n_orders})"
     )
-    return "Average ranks\n" + _aligned([("encoder", "average rank"), *rows]) + "\n" + foot
+    return (
+        "Average ranks\n" + _aligned([("encoder", "average rank"), *rows]) + "\n" + foot
+    )
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
-        "  " + row[0].ljust(widths[0])
-        + "".join("  " + text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True))
+        "  "
+        + row[0].ljust(widths[0])
+        + "".join(
+            "  " + text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True)
+        )
         for row in rows
     )

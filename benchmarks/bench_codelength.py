@@ -1,0 +1,114 @@
+"""Codelengths of the default switcher: on digits, and on real deep features.
+
+    python benchmarks/bench_codelength.py digits
+    python benchmarks/bench_codelength.py features ../shared/data/features --n-jobs 2
+
+The first prints the codelength and wall time of a default fit on digits in ten orders,
+``default_rng(s).permutation(N)`` for s = 100, ..., 109, beside switching priors that
+read the same losses. The second prints, for every encoder and dataset of a directory,
+nats per example beside those of a block-wise logistic regression
+(``blockwise_logistic.py``).
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+from blockwise_logistic import best_codelength
+from joblib import Parallel, delayed
+from sklearn.datasets import load_digits
+
+from sklearn_mdl import MDLReadoutSwitcher, load_feature_directory, uniform_codelength
+
+ORDERS = range(100, 110)
+
+
+def bench_digits(options):
+    """Ten orders of digits."""
+    X, y = load_digits(return_X_y=True)
+    titles = ("order", "fixed share", "bayes", "elementwise", "best readout", "seconds")
+    print("".join(title.rjust(14) for title in titles))
+    rows = []
+    for seed in ORDERS:
+        order = np.random.default_rng(seed).permutation(len(y))
+        start = time.perf_counter()
+        switcher = MDLReadoutSwitcher(random_state=0, n_jobs=options.n_jobs)
+        switcher.fit(X[order], y[order])
+        seconds = time.perf_counter() - start
+        others = [
+            switcher.switch(prior).codelength for prior in ("bayes", "elementwise")
+        ]
+        best = switcher.readout_codelengths_.min()
+        rows.append([switcher.codelength_, *others, best, seconds])
+        print(
+            f"{seed:14d}" + "".join(f"{value:14.1f}" for value in rows[-1]), flush=True
+        )
+    print("mean".rjust(14) + "".join(f"{value:14.1f}" for value in np.mean(rows, 0)))
+    print(
+        "sd".rjust(14) + "".join(f"{value:14.1f}" for value in np.std(rows, 0, ddof=1))
+    )
+    print(
+        f"\nnats; {len(switcher.readouts_)} readouts; uniform code "
+        f"{uniform_codelength(len(y), 10):.1f}"
+    )
+
+
+def score(X, y):
+    """Nats, seconds and number of readouts of a default fit."""
+    start = time.perf_counter()
+    switcher = MDLReadoutSwitcher(random_state=0).fit(X, y)
+    return switcher.codelength_, time.perf_counter() - start
+
+
+def bench_features(options):
+    """Every cell of a directory, rows in the order of the files."""
+    cells = {
+        (dataset, encoder): (np.asarray(X, dtype=np.float32), y)
+        for dataset, (features, y) in load_feature_directory(options.features).items()
+        for encoder, X in features.items()
+    }
+    parallel = Parallel(n_jobs=options.n_jobs, return_as="generator")
+    found = parallel(delayed(score)(X, y) for X, y in cells.values())
+    print(
+        f"{'dataset':12s}{'encoder':32s}{'d':>5s}{'logistic':>10s}{'ours':>8s}"
+        f"{'ratio':>7s}{'seconds':>9s}"
+    )
+    ratios, times = [], []
+    for ((dataset, encoder), (X, y)), (nats, seconds) in zip(
+        cells.items(), found, strict=True
+    ):
+        reference = best_codelength(f"{dataset}/{encoder}", X.astype(np.float64), y)
+        ratios.append(nats / reference)
+        times.append(seconds)
+        print(
+            f"{dataset:12s}{encoder:32s}{X.shape[1]:5d}{reference / len(y):10.4f}"
+            f"{nats / len(y):8.4f}{ratios[-1]:7.3f}{seconds:9.1f}",
+            flush=True,
+        )
+    shorter = sum(ratio < 1 for ratio in ratios)
+    print(
+        f"\nshorter than the logistic regression in {shorter} of {len(ratios)} cells; "
+        f"mean ratio {np.mean(ratios):.4f}; seconds a cell: "
+        f"median {np.median(times):.1f}, "
+        f"longest {max(times):.1f}"
+    )
+
+
+def main():
+    """Choose a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    tables = parser.add_subparsers(required=True)
+    digits = tables.add_parser("digits")
+    digits.set_defaults(run=bench_digits)
+    features = tables.add_parser("features")
+    features.add_argument("features", type=Path)
+    features.set_defaults(run=bench_features)
+    for table in (digits, features):
+        table.add_argument("--n-jobs", type=int, default=None)
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()

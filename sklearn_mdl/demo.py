@@ -46,7 +46,7 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
         targets = np.tile(X, (self.n_copies, 1))
         masked = targets * (rng.uniform(size=targets.shape) < 0.5)
         self.network_ = MLPRegressor(
-            (self.n_components,),
+            hidden_layer_sizes=(self.n_components,),
             early_stopping=True,
             max_iter=200,
             random_state=rng.randint(2**31 - 1),

@@ -210,6 +210,7 @@ class Course:
         self.samples = SampleStore(n_features)
         self.forward = ForwardPass(prior, self.n_readouts, weights)
         self.trace = PrequentialTrace(self.n_readouts, store)
+        self._learned: Course | None = None
         self.rows = ScaledRows(self.samples, learners[0].scalings, batch_size, device)
         self.states = [
             WalkState(
@@ -219,6 +220,10 @@ class Course:
             )
             for lr in learners
         ]
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the copy that serves predictions; it is made again."""
+        return {**self.__dict__, "_learned": None}
 
     @property
     def n_scored(self) -> int:
@@ -233,6 +238,7 @@ class Course:
         n_rows : int
             Number of rows done, after each segment.
         """
+        self._learned = None
         begin = len(self.samples)
         self.samples.append(X)
         labels = torch.as_tensor(y, dtype=torch.long).to(self.device)
@@ -274,6 +280,11 @@ class Course:
         """Return a copy that has learned its pending rows too, for prediction only."""
         if all(state.n_learned == state.n_scored for state in self.states):
             return self
+        if self._learned is None:
+            self._learned = self._learn_pending()
+        return self._learned
+
+    def _learn_pending(self) -> Course:
         other = copy.copy(self)
         # Seen rows, once they were scaled, stay as they are and need no copy.
         shared = [self.samples, *([self.rows] if self.rows.n_refreshed else [])]

@@ -6,7 +6,7 @@ import csv
 import json
 import platform
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -90,12 +90,19 @@ def _write_cells(path: Path, scorer: RepresentationScorer) -> Path:
             name: repr(value) for name, value in scorer.get_params(False).items()
         },
         "critical_difference": scorer.critical_difference_,
-        "versions": {name: version(name) for name in LIBRARIES},
+        "versions": {name: _version(name) for name in LIBRARIES},
         "python": platform.python_version(),
         "cells": [cell.record() for cell in scorer.cells_],
     }
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # a bare checkout
+        return "not installed"
 
 
 def first_cells(scorer: RepresentationScorer) -> list[Cell]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 
 
@@ -27,26 +30,39 @@ def labelled_step(transformer: Any) -> str | None:
     Features may depend on no label that is coded: selecting the best of 1,000 random
     features by the labels "compresses" random labels. What is frozen was fitted before.
     """
-    if isinstance(transformer, (FrozenEstimator, str)):
+    if transformer is None or isinstance(transformer, (FrozenEstimator, str)):
         return None
-    for step in _steps(transformer):
+    steps = _steps(transformer)
+    for step in steps:
         name = labelled_step(step)
         if name is not None:
             return name
-    composed = isinstance(transformer, (Pipeline, FeatureUnion))
-    if not composed and get_tags(transformer).target_tags.required:
-        return type(transformer).__name__
-    return None
+    return type(transformer).__name__ if not steps and _learns_y(transformer) else None
 
 
 def _steps(transformer: Any) -> list[Any]:
-    """List the transformers inside a pipeline, a union or a column transformer."""
-    found = getattr(transformer, "steps", None) or getattr(
-        transformer, "transformers", None
+    """List the estimators that a composed transformer fits on its X and y."""
+    match transformer:
+        case Pipeline():
+            return [step for _, step in transformer.steps]
+        case FeatureUnion():
+            return [step for _, step in transformer.transformer_list]
+        case ColumnTransformer():
+            steps = [step for _, step, _ in transformer.transformers]
+            return [*steps, transformer.remainder]
+        case SelectorMixin(estimator=estimator):
+            return [estimator]
+    return []
+
+
+def _learns_y(transformer: Any) -> bool:
+    """Tags tell, but for selectors by a score of y and, in PLS, the mere signature."""
+    y = signature(transformer.fit).parameters.get("y")
+    return (
+        get_tags(transformer).target_tags.required
+        or (y is not None and y.default is y.empty)
+        or (isinstance(transformer, SelectorMixin) and hasattr(transformer, "score_func"))
     )
-    if found is None:
-        return []
-    return [step[1] for step in found if step[1] not in (None, "passthrough", "drop")]
 
 
 def refuse_labelled(transformer: Any, name: str) -> None:

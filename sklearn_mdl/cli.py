@@ -145,6 +145,7 @@ def _add_score(commands) -> None:
 
 def demo(options: argparse.Namespace) -> None:
     """Run the demo and write its results."""
+    options.out.mkdir(parents=True, exist_ok=True)  # fails before the walk, not after
     _report(run_demo(n_orders=options.n_orders, n_jobs=options.n_jobs), options.out)
 
 
@@ -158,7 +159,9 @@ def rank(options: argparse.Namespace) -> None:
         random_state=options.seed,
         verbose=1,
     )
-    _report(scorer.fit(load_feature_directory(options.features)), options.out)
+    datasets = load_feature_directory(options.features)
+    options.out.mkdir(parents=True, exist_ok=True)  # fails before the walk, not after
+    _report(scorer.fit(datasets), options.out)
 
 
 def _report(scorer: RepresentationScorer, out: Path) -> None:

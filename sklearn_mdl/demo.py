@@ -41,7 +41,8 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
 
     def fit(self, X, y=None) -> Self:
         """Train the network on X, (n_samples, n_features); y is ignored."""
-        X = validate_data(self, X, dtype=np.float64)
+        least = -(-11 // self.n_copies)  # two rows of eleven make a validation set
+        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=max(2, least))
         rng = check_random_state(self.random_state)
         targets = np.tile(X, (self.n_copies, 1))
         masked = targets * (rng.uniform(size=targets.shape) < 0.5)

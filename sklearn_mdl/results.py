@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import platform
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl.display import (
     CodelengthDisplay,
@@ -41,12 +44,18 @@ def write_results(scorer: RepresentationScorer, directory: str | Path) -> list[P
         ``cells.csv`` (one row per cell), ``ranking.csv``, ``cells.json`` (everything
         but the arrays, with settings and versions), and, where matplotlib is installed,
         ``average_ranks.png`` and, for each dataset, ``DATASET-codelength.png`` and
-        ``DATASET-posterior.png``.
+        ``DATASET-posterior.png``, where characters that are none of letters, digits,
+        spaces and ``_.-`` become ``_``.
     """
+    check_is_fitted(scorer)
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [
-        _write_rows(folder / "cells.csv", COLUMNS, as_rows(scorer)),
+        _write_rows(
+            folder / "cells.csv",
+            COLUMNS,
+            [[row[name] for name in COLUMNS] for row in as_rows(scorer)],
+        ),
         _write_ranking(folder / "ranking.csv", scorer),
         _write_cells(folder / "cells.json", scorer),
     ]
@@ -60,10 +69,12 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def _write_rows(path: Path, columns: Sequence[str], rows: list[dict[str, Any]]) -> Path:
+def _write_rows(
+    path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]
+) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
+        writer = csv.writer(file)
+        writer.writerow(columns)
         writer.writerows(rows)
     return path
 
@@ -73,23 +84,24 @@ def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
     sizes = np.array([cell.n_samples for cell in first_cells(scorer)])
     per_example = scorer.codelengths_ / sizes[:, None]
     rows = [
-        {
-            "encoder": scorer.encoder_names_[e],
-            "average_rank": float(scorer.average_ranks_[e]),
-            **dict(zip(scorer.dataset_names_, per_example[:, e].tolist(), strict=True)),
-        }
+        [
+            scorer.encoder_names_[e],
+            float(scorer.average_ranks_[e]),
+            *per_example[:, e].tolist(),
+        ]
         for e in np.argsort(scorer.average_ranks_, kind="stable")
     ]
     return _write_rows(path, ["encoder", "average_rank", *scorer.dataset_names_], rows)
 
 
 def _write_cells(path: Path, scorer: RepresentationScorer) -> Path:
+    difference = scorer.critical_difference_
     found = {
         "unit": "nats",
         "settings": {
             name: repr(value) for name, value in scorer.get_params(False).items()
         },
-        "critical_difference": scorer.critical_difference_,
+        "critical_difference": None if math.isnan(difference) else difference,
         "versions": {name: _version(name) for name in LIBRARIES},
         "python": platform.python_version(),
         "cells": [cell.record() for cell in scorer.cells_],
@@ -114,16 +126,17 @@ def first_cells(scorer: RepresentationScorer) -> list[Cell]:
 def _draw(folder: Path, scorer: RepresentationScorer) -> list[Path]:
     import matplotlib.pyplot as plt
 
-    drawn = {}
+    drawn: dict[str, Any] = {}
     if len(scorer.encoder_names_) > 1:
         drawn["average_ranks"] = CriticalDifferenceDisplay.from_scorer(scorer)
+    stems = _file_stems(scorer.dataset_names_)
     for index, name in enumerate(scorer.dataset_names_):
         cells = [
             cell for cell in scorer.cells_ if cell.dataset == name and cell.order == 0
         ]
         best = cells[int(np.argmin(scorer.codelengths_[index]))]
-        drawn[f"{name}-codelength"] = _regrets(cells, best)
-        drawn[f"{name}-posterior"] = _posterior(best)
+        drawn[f"{stems[index]}-codelength"] = _regrets(cells, best)
+        drawn[f"{stems[index]}-posterior"] = _posterior(best)
     paths = []
     for name, display in drawn.items():
         paths.append(folder / f"{name}.png")
@@ -132,15 +145,28 @@ def _draw(folder: Path, scorer: RepresentationScorer) -> list[Path]:
     return paths
 
 
+def _file_stems(names: Iterable[str]) -> list[str]:
+    """Return names that stay inside the directory and differ, whatever the case."""
+    stems: list[str] = []
+    for name in names:
+        stem = re.sub(r"[^\w .-]", "_", name).lstrip(". ")[:100] or "_"
+        while stem.casefold() in map(str.casefold, stems):
+            stem += "_"
+        stems.append(stem)
+    return stems
+
+
 def _regrets(cells: list[Cell], best: Cell) -> CodelengthDisplay:
     """Draw what each encoder costs more than the best one, as examples come."""
     curves = {cell.encoder: cell.codelengths for cell in cells}
     display = CodelengthDisplay.from_codelengths(curves, reference=best.encoder)
-    display.ax_.set_title(f"{best.dataset}: regret of encoders")
+    display.ax_.set_title(f"{best.dataset}: regret of encoders", parse_math=False)
     return display
 
 
 def _posterior(cell: Cell) -> PosteriorDisplay:
     display = PosteriorDisplay(cell.posterior, cell.architectures).plot()
-    display.ax_.set_title(f"{cell.dataset}: readouts on {cell.encoder}")
+    display.ax_.set_title(
+        f"{cell.dataset}: readouts on {cell.encoder}", parse_math=False
+    )
     return display

@@ -70,7 +70,8 @@ class Scaling:
             shift = (self.mean - old.mean) @ old.transform
 
         def re_express(weight: Tensor, bias: Tensor) -> None:
-            bias.add_((shift.to(weight) @ weight).unsqueeze(1))
+            # Not @, which picks another kernel for one member than for several.
+            bias.add_(torch.bmm(shift.to(weight).expand(len(weight), 1, -1), weight))
             factor = change.to(weight)
             weight.copy_(factor * weight if diagonal else factor @ weight)
 
@@ -80,10 +81,10 @@ class Scaling:
 class RunningStandardizer:
     """Running mean and regularised running variance of every feature.
 
-    The variance of a feature is taken as its own plus the mean over features. Without
-    the second term nearly constant features (digits has many) would be blown up to
-    noise, and none would be spared by a smaller share: half own, half common served
-    pixels and deep features alike.
+    The variance of a feature is taken as its own plus the median of the positive ones.
+    Without the second term nearly constant features (digits has many) would be blown up
+    to noise. The median, not the mean: one feature on a large scale (wine has one) must
+    not silence the others.
 
     Parameters
     ----------
@@ -113,8 +114,9 @@ class RunningStandardizer:
     def scaling(self) -> Scaling:
         """Return the scaling by the rows taken in so far."""
         variance = self.scatter / self.n_rows
-        total = variance + variance.mean()
-        deviation = torch.where(total > 0, total, 1.0).sqrt()
+        positive = variance[variance > 0]
+        usual = positive.median() if len(positive) else torch.ones(())
+        deviation = (variance + usual).sqrt()
         return Scaling(self.mean, 1 / deviation, deviation)
 
 
@@ -226,6 +228,7 @@ class ScaledRows:
                 found[:, i] = x
             elif scaling is not None:
                 found[:, i] = scaling.apply(x)
+        found[-1:, :, len(X) - (n_batches - 1) * self.batch_size :] = 0
         return found
 
     def extend(self, stop: int) -> None:

@@ -118,6 +118,21 @@ def _readout(hidden_layer_sizes: Any, **settings: Any) -> LinearReadout | MLPRea
 
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
+# Strong weight decay at small steps serves noisy tasks, none at large steps serves
+# digits; perceptrons take more label smoothing than linear readouts.
+_DEFAULT: list[dict[str, Any]] = [
+    {"lr": [3e-3, 1e-2], "label_smoothing": 0.03},
+    {"lr": [1e-3, 3e-3], "label_smoothing": 0.03, "weight_decay": 3.0},
+    *(
+        {"label_smoothing": 0.1, **settings}
+        for settings in (
+            {"hidden_layer_sizes": (512,), "lr": 3e-3},
+            {"hidden_layer_sizes": (512,), "lr": [3e-4, 1e-3], "weight_decay": 1.0},
+            {"hidden_layer_sizes": (256, 256), "lr": [1e-3, 3e-3]},
+            {"hidden_layer_sizes": (128, 128, 128), "lr": 1e-3},
+        )
+    ),
+]
 MAX_WHITENED_BY_DEFAULT = 1024
 
 
@@ -145,15 +160,13 @@ def default_readouts(n_features: int, n_classes: int) -> list[Any]:
     scaling = ["standard", "whiten"][
         : 2 if n_features <= MAX_WHITENED_BY_DEFAULT else 1
     ]
-    shared = {"ema_step_size": [1.0, 0.03], "scaling": scaling}
-    linear = {"lr": [1e-3, 3e-3, 1e-2], "label_smoothing": 0.03, **shared}
-    deep = {
-        "hidden_layer_sizes": [(512,), (256, 256), (128, 128, 128)],
-        "lr": [1e-3, 3e-3],
-        "label_smoothing": 0.1,
-        **shared,
-    }
-    board = readout_grid(**linear) + readout_grid(**deep)
+    board = [
+        readout
+        for settings in _DEFAULT
+        for readout in readout_grid(
+            **settings, ema_step_size=[1.0, 0.03], scaling=scaling
+        )
+    ]
     n_trained = sum(
         _n_parameters(readout, n_features, n_classes)
         for readout in board

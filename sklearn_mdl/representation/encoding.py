@@ -61,7 +61,10 @@ def _learns_y(transformer: Any) -> bool:
     return (
         get_tags(transformer).target_tags.required
         or (y is not None and y.default is y.empty)
-        or (isinstance(transformer, SelectorMixin) and hasattr(transformer, "score_func"))
+        or (
+            isinstance(transformer, SelectorMixin)
+            and hasattr(transformer, "score_func")
+        )
     )
 
 
@@ -109,9 +112,7 @@ def gather(datasets: Any, encoders: Any, missing: str) -> dict[str, Dataset]:
         If the arguments are not mappings of that form.
     """
     _check_mappings(datasets, encoders)
-    found = {
-        name: _gather_one(name, *pair, encoders) for name, pair in datasets.items()
-    }
+    found = {name: _gather_one(name, pair, encoders) for name, pair in datasets.items()}
     names = list(
         dict.fromkeys(e for dataset in found.values() for e in dataset.features)
     )
@@ -145,11 +146,34 @@ def _check_mappings(datasets: Any, encoders: Any) -> None:
             "encoders must be a non-empty mapping {name: transformer} or None, got "
             f"{type(encoders).__name__}; give each encoder a name"
         )
+    _check_names(datasets)
+    _check_names(encoders or {})
     for name, encoder in (encoders or {}).items():
+        keeps_x = encoder is None or encoder == "passthrough"
+        if not keeps_x and not hasattr(encoder, "fit"):
+            raise TypeError(
+                "An encoder must be a transformer, None or 'passthrough', but "
+                f"{name!r} is {encoder!r}; pass an object with fit and transform"
+            )
         refuse_labelled(encoder, repr(name))
 
 
-def _gather_one(name: str, data: Any, labels: Any, encoders: Any) -> Dataset:
+def _check_names(names: Iterable[Any]) -> None:
+    strange = [name for name in names if not isinstance(name, str)]
+    if strange:
+        raise TypeError(
+            f"Names of datasets and encoders must be strings, got {strange[0]!r}; "
+            f"write {str(strange[0])!r}"
+        )
+
+
+def _gather_one(name: str, pair: Any, encoders: Any) -> Dataset:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(
+            f"A dataset must be a pair (X, y) or ({{encoder: features}}, y), but "
+            f"{name!r} is {type(pair).__name__}; pass features and labels together"
+        )
+    data, labels = pair
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
         came = "precomputed features" if given else "data"
@@ -158,9 +182,6 @@ def _gather_one(name: str, data: Any, labels: Any, encoders: Any) -> Dataset:
             f"Precomputed features go with encoders=None and data with encoders; "
             f"dataset {name!r} holds {came}, so pass {wanted}"
         )
-    features = (
-        dict(data) if given else {e: encode(t, data) for e, t in encoders.items()}
-    )
     labels = np.asarray(labels)
     check_classification_targets(labels)
     if len(np.unique(labels)) < 2:
@@ -168,14 +189,31 @@ def _gather_one(name: str, data: Any, labels: Any, encoders: Any) -> Dataset:
             f"Every dataset needs labels of at least two classes, but {name!r} has "
             f"{len(np.unique(labels))}; leave it out"
         )
-    for encoder, X in features.items():
-        if np.ndim(X) != 2 or len(X) != len(labels):
-            raise ValueError(
-                f"Features must have shape (n_samples, n_features) with one label a "
-                f"row; dataset {name!r}, encoder {encoder!r} has shape {np.shape(X)} "
-                f"and {len(labels)} labels; mend the files or arrays"
-            )
-    return Dataset(features, labels)
+    if given:
+        _check_names(data)
+        found = {e: np.asarray(X) for e, X in data.items()}
+    else:
+        found = {e: encode(t, data) for e, t in encoders.items()}
+    for encoder, X in found.items():
+        check_features(X, labels, f"encoder {encoder!r} on dataset {name!r}")
+    return Dataset(found, labels)
+
+
+def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
+    """Raise ValueError unless X is a finite table with a row for every label."""
+    if np.ndim(X) != 2 or len(X) != len(labels):
+        raise ValueError(
+            "Features must be dense, of shape (n_samples, n_features) with one label a "
+            f"row, but {name} gives shape {np.shape(X)} for {len(labels)} labels; mend "
+            "the files or arrays"
+        )
+    try:
+        assert_all_finite(X)
+    except ValueError as error:
+        raise ValueError(
+            f"Features must be finite, but {name} gives NaN or infinity; impute them "
+            "or leave out those rows"
+        ) from error
 
 
 def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
@@ -186,5 +224,5 @@ def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
             f"mean nothing, but {text}; complete the features or pass missing='drop'"
         )
     warnings.warn(
-        f"Dropped datasets without all encoders: {text}", UserWarning, stacklevel=4
+        f"Dropped datasets without all encoders: {text}", UserWarning, stacklevel=5
     )

@@ -15,7 +15,11 @@ from tqdm import tqdm
 from sklearn_mdl._sklearn import Interval, StrOptions, fit_context
 from sklearn_mdl.ranking import average_ranks, nemenyi_critical_difference
 from sklearn_mdl.representation.cells import Cell, score_cell
-from sklearn_mdl.representation.encoding import gather, refuse_labelled
+from sklearn_mdl.representation.encoding import (
+    check_features,
+    gather,
+    refuse_labelled,
+)
 from sklearn_mdl.representation.table import as_frame, as_text
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
@@ -171,10 +175,11 @@ class RepresentationScorer(BaseEstimator):
             are coded.
         """
         self._validate_params()
-        refuse_labelled(transformer, type(transformer).__name__)
-        features = np.asarray(transformer.transform(X))
-        y = np.asarray(y)
-        names = ("", type(transformer).__name__)
+        name = type(transformer).__name__
+        refuse_labelled(transformer, name)
+        features, y = np.asarray(transformer.transform(X)), np.asarray(y)
+        check_features(features, y, name)
+        names = ("", name)
         jobs = [self._job(features, y, names, order) for order in range(self.n_orders)]
         return -float(np.mean([cell.per_example for cell in self._run(jobs)]))
 

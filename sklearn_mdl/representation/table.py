@@ -88,14 +88,15 @@ def _ranking_block(scorer: Any) -> str:
     rows = [
         (scorer.encoder_names_[e], f"{scorer.average_ranks_[e]:.2f}") for e in order
     ]
+    text = "Average ranks\n" + _aligned([("encoder", "average rank"), *rows])
     n_encoders, n_datasets = len(rows), len(scorer.dataset_names_)
-    foot = (
+    if n_encoders == 1:
+        return text
+    return (
+        f"{text}\n"
         f"critical difference {scorer.critical_difference_:.2f} "
         f"(Nemenyi, alpha = {scorer.alpha:g}, {n_encoders} encoders, "
         f"{n_datasets} datasets, orders of each: {scorer.n_orders})"
-    )
-    return (
-        "Average ranks\n" + _aligned([("encoder", "average rank"), *rows]) + "\n" + foot
     )
 
 

@@ -1,0 +1,425 @@
+"""Laws of the walk: no label leaks, every label is paid for, cutting means nothing."""
+
+import copy
+import itertools
+import math
+import pickle
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from sklearn.datasets import load_digits
+
+from sklearn_mdl import FixedShare, LinearReadout, MDLReadoutSwitcher, MLPReadout
+from sklearn_mdl.prequential import SEGMENT, Course, WalkState, one_thread, score, walk
+from sklearn_mdl.replay import ReplayStreams, SampleStore
+from sklearn_mdl.scaling import ScaledRows
+
+CPU = torch.device("cpu")
+C = 3
+WIDTH = 2
+B = 4
+laws = settings(deadline=None, max_examples=30)
+
+
+class Diary:
+    """A learner that counts labels and writes down everything it is told.
+
+    Its two readouts predict by the counts so far, with different pseudo-counts.
+    """
+
+    scalings = (None,)
+
+    def __init__(self, columns=(0, 1), n_replay_streams=2, recency=1.0):
+        self.columns = columns
+        self.n_replay_streams = n_replay_streams
+        self.recency = recency
+        self.counts = torch.zeros(C, dtype=torch.float64)
+        self.predicted = []
+        self.learned = []
+        self.replayed = []
+        self.changes = []
+
+    def log_proba(self, x):
+        self.predicted.append(x.clone())
+        pseudo = torch.tensor([0.5, 2.0], dtype=torch.float64)[:, None]
+        proba = self.counts + pseudo  # (K, C)
+        proba = proba / proba.sum(-1, keepdim=True)
+        return proba.log()[:, None].expand(-1, x.shape[1], -1)
+
+    def update(self, x, y, replayed):
+        self.learned.append((x.clone(), y.clone()))
+        self.replayed.append([(x.clone(), y.clone()) for x, y in replayed])
+        self.counts += torch.bincount(y, minlength=C)
+
+    def re_express(self, changes):
+        self.changes.append((len(self.learned), changes))
+
+
+def numbered(n):
+    """Rows that tell which they are, and labels."""
+    X = np.arange(1, n * WIDTH + 1, dtype=np.float32).reshape(n, WIDTH)
+    return X, np.random.default_rng(n).integers(C, size=n)
+
+
+def path_of(X, n_streams=2):
+    """Return what `walk` needs beside a learner, all rows having come."""
+    store = SampleStore(WIDTH)
+    store.append(X)
+    rows = ScaledRows(store, [None], B, CPU)
+    rows.extend(len(X))
+    return rows, WalkState(B, ReplayStreams(n_streams, seed=1), CPU)
+
+
+def course_of(*learners, prior=None, n_features=WIDTH, batch_size=B, **options):
+    return Course(
+        learners,
+        FixedShare() if prior is None else prior,
+        None,
+        n_features=n_features,
+        batch_size=batch_size,
+        seed=1,
+        device=CPU,
+        **options,
+    )
+
+
+def walk_on(course, X, y, at=()):
+    cut = [0, *at, len(X)]
+    return [
+        n_rows
+        for start, stop in itertools.pairwise(cut)
+        for n_rows in course.extend(X[start:stop], y[start:stop])
+    ]
+
+
+def assert_same_pages(found, expected):
+    """Two lists of (rows, labels) are the same."""
+    for one, other in zip(found, expected, strict=True):
+        for tensor, same in zip(one, other, strict=True):
+            assert torch.equal(tensor, same)
+
+
+# The coroutine
+
+
+def test_walk_predicts_then_is_told_then_learns_full_minibatches():
+    X, y = numbered(11)
+    diary, labels = Diary(), torch.as_tensor(y)
+    rows, state = path_of(X)
+    steps = walk(diary, rows, state, 11)
+    log_proba = next(steps)
+    for batch, (start, stop) in enumerate([(0, 4), (4, 8), (8, 11)]):
+        assert log_proba.shape == (2, stop - start, C)
+        assert (len(diary.predicted), len(diary.learned)) == (batch + 1, batch)
+        assert state.n_scored == start
+        try:
+            log_proba = steps.send(labels[start:stop])
+        except StopIteration:
+            assert stop == 11
+    assert (state.n_scored, state.n_learned, len(diary.learned)) == (11, 8, 2)
+    for batch, (x, told) in enumerate(diary.learned):
+        part = slice(4 * batch, 4 * batch + 4)
+        np.testing.assert_array_equal(x[0], X[part])
+        np.testing.assert_array_equal(told, y[part])
+
+
+def test_walk_shows_whole_minibatches_with_zeros_for_rows_to_come():
+    X, y = numbered(6)
+    diary = Diary()
+    rows, state = path_of(X)
+    score(walk(diary, rows, state, 6), torch.as_tensor(y))
+    first, second = diary.predicted
+    np.testing.assert_array_equal(first[0], X[:4])
+    np.testing.assert_array_equal(second[0], [*X[4:], [0, 0], [0, 0]])
+
+
+def test_walk_with_nothing_to_do_yields_nothing():
+    rows, state = path_of(numbered(4)[0])
+    assert list(walk(Diary(), rows, state, 0)) == []
+
+
+def test_scores_are_minus_the_log_probabilities_of_the_labels():
+    X, y = numbered(10)
+    losses = score(walk(Diary(), *path_of(X), 10), torch.as_tensor(y))
+    assert losses.shape == (10, 2)
+    assert losses.dtype == np.float64
+    for t in range(10):
+        learned = y[: t // B * B]
+        for k, pseudo in enumerate((0.5, 2.0)):
+            proba = (np.sum(learned == y[t]) + pseudo) / (len(learned) + C * pseudo)
+            assert losses[t, k] == pytest.approx(-math.log(proba), rel=1e-12)
+
+
+def test_replay_reads_minibatches_that_were_seen_in_the_order_of_the_streams():
+    X, y = numbered(40)
+    diary = Diary(n_replay_streams=5)
+    rows, state = path_of(X, n_streams=5)
+    score(walk(diary, rows, state, 40), torch.as_tensor(y))
+    streams = ReplayStreams(5, seed=1)
+    for n_seen, replayed in enumerate(diary.replayed, start=1):
+        positions = streams.advance()
+        assert positions.max() < n_seen
+        assert_same_pages(replayed, [diary.learned[i] for i in positions])
+
+
+@laws
+@given(at=st.lists(st.integers(1, 29), max_size=10, unique=True).map(sorted))
+def test_any_cutting_teaches_the_same(at):
+    X, y = numbered(30)
+    once, pieces = Diary(), Diary()
+    courses = course_of(once), course_of(pieces)
+    walk_on(courses[0], X, y)
+    walk_on(courses[1], X, y, at)
+    assert_same_pages(pieces.learned, once.learned)
+    for found, expected in zip(pieces.replayed, once.replayed, strict=True):
+        assert_same_pages(found, expected)
+    for name in ("losses", "codelengths", "posterior"):
+        found, expected = (getattr(course.trace, name) for course in courses)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("t", [1, 4, 6, 19])
+def test_labels_to_come_change_nothing_that_was_told_before(t):
+    X, y = numbered(20)
+    changed = y.copy()
+    changed[t:] = (changed[t:] + 1) % C
+    diaries = Diary(), Diary()
+    losses = []
+    for diary, labels in zip(diaries, (y, changed), strict=True):
+        course = course_of(diary)
+        walk_on(course, X, labels)
+        losses.append(course.trace.losses[:t])
+    np.testing.assert_array_equal(*losses)
+    assert_same_pages(*(diary.learned[: t // B] for diary in diaries))
+
+
+# The course
+
+
+def test_course_puts_learners_in_their_columns():
+    X, y = numbered(15)
+    apart = [course_of(Diary(n_replay_streams=s)) for s in (0, 3)]
+    together = course_of(
+        Diary(columns=[3, 0], n_replay_streams=0), Diary(columns=(1, 2))
+    )
+    for course in (*apart, together):
+        walk_on(course, X, y)
+    losses = [course.trace.losses for course in apart]
+    expected = np.column_stack([losses[0][:, 1], losses[1], losses[0][:, 0]])
+    np.testing.assert_array_equal(together.trace.losses, expected)
+    log_proba = torch.cat(list(together.log_proba(X[:6])), dim=1)
+    assert log_proba.shape == (4, 6, C)
+    alone = torch.cat(list(apart[0].log_proba(X[:6])), dim=1)
+    assert torch.equal(log_proba[[3, 0]], alone)
+
+
+def test_course_codes_by_the_prior_it_was_given():
+    X, y = numbered(15)
+    course = course_of(Diary(), prior=FixedShare(alpha=1))
+    walk_on(course, X, y)
+    np.testing.assert_allclose(
+        course.trace.codelengths,
+        math.log(2) - logsumexp(-course.trace.losses, axis=1),
+    )
+
+
+def test_course_reports_all_rows_and_segments_of_bounded_length():
+    X, y = numbered(3 * SEGMENT + 7)
+    course = course_of(Diary(n_replay_streams=0))
+    reported = walk_on(course, X, y)
+    assert sum(reported) == course.n_scored == len(X)
+    assert max(reported) <= SEGMENT
+
+
+def test_scalings_are_refreshed_whenever_their_rows_have_doubled():
+    X, y = numbered(37)
+    diary = Diary()
+    diary.scalings = ("standard", "whiten", None)
+    course = course_of(diary)
+    seen = []
+    for n_rows in walk_on(course, X, y, at=(3, 9, 16, 18)):
+        seen.append((n_rows, course.rows.n_refreshed))
+    assert course.rows.n_refreshed == 32
+    # Told after 2, 4 and 8 minibatches; the first one refreshes before it is learned.
+    assert [n_learned for n_learned, _ in diary.changes] == [2, 4, 8]
+    for _, (standard, whiten, plain) in diary.changes:
+        assert callable(standard)
+        assert callable(whiten)
+        assert plain is None
+
+
+@pytest.mark.parametrize("n", [2, 4, 6, 8, 21])
+def test_learned_copy_knows_the_pending_rows_and_the_original_does_not(n):
+    X, y = numbered(30)
+    course, untouched = course_of(Diary()), course_of(Diary())
+    walk_on(course, X[:n], y[:n])
+    walk_on(untouched, X[:n], y[:n])
+    other = course.learned()
+    (theirs,), (own,) = other.learners, course.learners
+    assert (other is course) == (n % B == 0)
+    np.testing.assert_array_equal(theirs.counts, np.bincount(y[:n], minlength=C))
+    assert_same_pages(own.learned, untouched.learners[0].learned)
+    for each in (course, untouched):
+        walk_on(each, X[n:], y[n:])
+    assert_same_pages(own.learned, untouched.learners[0].learned)
+    np.testing.assert_array_equal(course.trace.losses, untouched.trace.losses)
+
+
+def test_learned_copy_is_dropped_when_more_rows_come():
+    X, y = numbered(20)
+    course = course_of(Diary())
+    for n in (6, 7, 13):
+        walk_on(course, X[course.n_scored : n], y[course.n_scored : n])
+        counts = course.learned().learners[0].counts
+        np.testing.assert_array_equal(counts, np.bincount(y[:n], minlength=C))
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))]
+)
+def test_course_copied_on_the_way_goes_on_alone(copied):
+    X, y = numbered(30)
+    straight, course = course_of(Diary()), course_of(Diary())
+    walk_on(straight, X, y)
+    walk_on(course, X[:18], y[:18])
+    course.learned()
+    other = copied(course)
+    for each in (other, course):
+        walk_on(each, X[18:], y[18:])
+        np.testing.assert_array_equal(each.trace.losses, straight.trace.losses)
+        np.testing.assert_array_equal(each.trace.posterior, straight.trace.posterior)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_one_thread_gives_the_threads_back(n_threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == n_threads
+        with pytest.raises(KeyError), one_thread():
+            raise KeyError
+        assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_walking_and_predicting_give_the_threads_back():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        X, y = numbered(10)
+        switcher = MDLReadoutSwitcher([LinearReadout(n_replay_streams=1)]).fit(X, y)
+        assert torch.get_num_threads() == 2
+        switcher.predict_proba(X)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+# Real readouts: every option of theirs on one board
+
+FAST = {"lr": 0.02, "n_replay_streams": 2}
+BOARD = [
+    LinearReadout(**FAST),
+    LinearReadout(**FAST, calibration=False),
+    LinearReadout(**FAST, ema_step_size=0.1),
+    LinearReadout(**FAST, scaling="whiten", ema_step_size=0.1, ema_warmup=False),
+    LinearReadout(**FAST, scaling=None, label_smoothing=0.0),
+    LinearReadout(lr=0.02, n_replay_streams=0, recency=3.0),
+    MLPReadout((9,), **FAST, scaling="whiten"),
+    MLPReadout((9,), **FAST, calibration=False, weight_decay=0.1),
+    MLPReadout((9,), **FAST, recency=0.3, beta1=0.5),
+    MLPReadout((7, 5), lr=0.02, n_replay_streams=5, scaling=None),
+]
+
+
+@cache
+def digits():
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))[:150]
+    return X[order], y[order]
+
+
+def walked(X, y, readouts=BOARD, **options):
+    switcher = MDLReadoutSwitcher(readouts, random_state=0, **options)
+    return switcher.partial_fit(X, y, classes=range(10))
+
+
+@cache
+def reference():
+    return walked(*digits())
+
+
+@pytest.mark.parametrize("t", [1, 31, 32, 33, 64, 77, 128, 149])
+def test_labels_to_come_change_no_loss_bitwise(t):
+    X, y = digits()
+    changed = y.copy()
+    changed[t:] = (changed[t:] + 1 + np.arange(150 - t) % 9) % 10
+    found, expected = walked(X, changed), reference()
+    np.testing.assert_array_equal(
+        found.readout_losses_[:t], expected.readout_losses_[:t]
+    )
+    np.testing.assert_array_equal(found.codelengths_[:t], expected.codelengths_[:t])
+    np.testing.assert_array_equal(
+        found.posterior_[: t + 1], expected.posterior_[: t + 1]
+    )
+    assert np.all(found.codelengths_[t:] != expected.codelengths_[t:]) or t < 32
+
+
+@pytest.mark.parametrize("t", [32, 50, 64, 128])
+def test_features_to_come_change_no_loss_bitwise(t):
+    X, y = digits()
+    changed = X.copy()
+    changed[t:] = 100 - 3 * changed[t:, ::-1]
+    np.testing.assert_array_equal(
+        walked(changed, y).readout_losses_[:t], reference().readout_losses_[:t]
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 32])
+def test_first_minibatch_costs_what_the_uniform_code_does(batch_size):
+    X, y = digits()
+    switcher = walked(X[:40], y[:40], batch_size=batch_size)
+    first = slice(batch_size)
+    np.testing.assert_array_equal(switcher.readout_losses_[first], math.log(10))
+    np.testing.assert_allclose(switcher.codelengths_[first], math.log(10), rtol=1e-14)
+    assert np.all(switcher.readout_losses_[batch_size:] != math.log(10))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_labels_are_not_compressed(seed):
+    # A code that saves a nats on them has probability exp(-a) at most.
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(200, 12)), rng.integers(4, size=200)
+    switcher = MDLReadoutSwitcher(BOARD, random_state=seed)
+    switcher.partial_fit(X, y, classes=range(4))
+    uniform = 200 * math.log(4)
+    assert switcher.codelength_ > uniform - 20
+    assert switcher.readout_codelengths_.min() > uniform - 20
+
+
+@pytest.mark.parametrize("switching", ["fixed-share", "bayes", "elementwise"])
+def test_probabilities_of_all_label_sequences_sum_to_one(switching):
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    options = {"n_replay_streams": 2, "lr": 0.5}
+    readouts = [
+        LinearReadout(**options),
+        LinearReadout(**options, scaling="whiten", ema_step_size=0.2),
+        MLPReadout((3,), **options, calibration=False, scaling=None),
+    ]
+    totals = []
+    for y in itertools.product([0, 1], repeat=6):
+        switcher = MDLReadoutSwitcher(
+            readouts, switching=switching, batch_size=2, random_state=0
+        )
+        switcher.partial_fit(X, y, classes=[0, 1])
+        totals.append([switcher.codelength_, *switcher.readout_codelengths_])
+    np.testing.assert_allclose(np.exp(-np.array(totals)).sum(0), 1, rtol=1e-6)
+    assert np.ptp(totals, axis=0).min() > 0.1  # something was learned

@@ -1,0 +1,192 @@
+"""Laws of the store of seen rows and of the replay streams over it."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_mdl.replay import ReplayStreams, SampleStore
+
+WIDTH = 3
+laws = settings(deadline=None, max_examples=50)
+
+
+def filled_store(sizes):
+    """Return a store of numbered rows, cut into blocks, and the same rows at once."""
+    whole = np.arange(sum(sizes) * WIDTH, dtype=np.float32).reshape(-1, WIDTH)
+    store = SampleStore(WIDTH)
+    for block in np.split(whole, np.cumsum(sizes)[:-1]):
+        store.append(block)
+    return store, whole
+
+
+def positions_after(n_records, **options):
+    streams = ReplayStreams(**options)
+    for _ in range(n_records):
+        streams.advance()
+    return streams.positions
+
+
+def exact_marginal(n_records, recency):
+    """P(position) after ``n_records`` minibatches, by the recursion over their number.
+
+    With probability ``r = min(1, c / t)`` a stream is at the first place, else it is
+    one place on from where it was.
+    """
+    marginal = np.ones(1)
+    for t in range(2, n_records + 1):
+        jump = min(1.0, recency / t)
+        marginal = np.concatenate([[jump], (1 - jump) * marginal])
+    return marginal
+
+
+# The store
+
+
+@laws
+@given(
+    sizes=st.lists(st.integers(0, 5), min_size=1, max_size=8),
+    ends=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+)
+def test_rows_equal_those_of_the_concatenated_blocks(sizes, ends):
+    store, whole = filled_store(sizes)
+    start, stop = sorted(round(end * len(whole)) for end in ends)
+    found = store.rows(start, stop)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, whole[start:stop].reshape(-1, WIDTH))
+
+
+@laws
+@given(st.lists(st.integers(0, 5), max_size=8))
+def test_length_is_the_number_of_rows_appended(sizes):
+    assert len(filled_store([0, *sizes])[0]) == sum(sizes)
+
+
+def test_rows_of_one_block_are_a_view_of_it():
+    store, first = SampleStore(WIDTH), np.zeros((4, WIDTH), np.float32)
+    second = np.ones((5, WIDTH), np.float32)
+    store.append(first)
+    store.append(second)
+    assert np.shares_memory(store.rows(1, 4), first)
+    assert np.shares_memory(store.rows(4, 9), second)
+    assert store.rows(3, 6)[:, 0].tolist() == [0, 1, 1]
+
+
+def test_store_that_grew_after_reading_keeps_what_was_read():
+    store, whole = filled_store([4, 4])
+    before = store.rows(2, 7)
+    store.append(whole + 100)
+    np.testing.assert_array_equal(before, whole[2:7])
+    np.testing.assert_array_equal(store.rows(6, 10)[2:], whole[:2] + 100)
+
+
+# The streams
+
+
+@laws
+@given(
+    n_streams=st.integers(0, 20),
+    recency=st.floats(0.01, 100),
+    seed=st.integers(0, 2**31 - 1),
+)
+def test_positions_are_always_among_the_minibatches_seen(n_streams, recency, seed):
+    streams = ReplayStreams(n_streams, recency=recency, seed=seed)
+    for n_records in range(1, 30):
+        positions = streams.advance()
+        assert streams.n_records == n_records
+        assert positions.shape == (n_streams,)
+        assert np.all((positions >= 0) & (positions < n_records))
+
+
+@laws
+@given(seed=st.integers(0, 2**31 - 1), recency=st.floats(0.1, 5))
+def test_a_stream_goes_one_on_or_back_to_the_first(seed, recency):
+    streams = ReplayStreams(10, recency=recency, seed=seed)
+    before = streams.advance()
+    for _ in range(30):
+        after = streams.advance()
+        assert np.all((after == before + 1) | (after == 0))
+        before = after
+
+
+@laws
+@given(
+    n_few=st.integers(0, 10),
+    n_more=st.integers(0, 90),
+    seed=st.integers(0, 2**31 - 1),
+    recency=st.floats(0.1, 5),
+)
+def test_few_streams_are_the_first_of_many(n_few, n_more, seed, recency):
+    few = ReplayStreams(n_few, recency=recency, seed=seed)
+    many = ReplayStreams(n_few + n_more, recency=recency, seed=seed)
+    for _ in range(20):
+        np.testing.assert_array_equal(few.advance(), many.advance()[:n_few])
+
+
+def test_exact_marginal_of_recency_one_is_uniform():
+    np.testing.assert_allclose(exact_marginal(50, 1.0), 1 / 50, rtol=1e-12)
+
+
+@pytest.mark.parametrize("recency", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("n_records", [2, 3, 10, 40])
+def test_positions_follow_the_exact_marginal(n_records, recency):
+    n_streams = 50_000
+    positions = positions_after(
+        n_records, n_streams=n_streams, recency=recency, seed=n_records
+    )
+    expected = exact_marginal(n_records, recency)
+    found = np.bincount(positions, minlength=n_records) / n_streams
+    deviation = np.sqrt(expected * (1 - expected) / n_streams)
+    assert np.all(np.abs(found - expected) <= 4.5 * deviation)
+
+
+@pytest.mark.parametrize("recency", [0.3, 1.0, 3.0])
+def test_relative_position_is_beta_distributed_on_long_streams(recency):
+    # Beta(1, c) has mean 1 / (1 + c), and median 1 - 0.5 ** (1 / c).
+    n_records = 300
+    positions = positions_after(n_records, n_streams=20_000, recency=recency, seed=1)
+    relative = (positions + 0.5) / n_records
+    assert relative.mean() == pytest.approx(1 / (1 + recency), abs=0.01)
+    assert np.median(relative) == pytest.approx(1 - 0.5 ** (1 / recency), abs=0.015)
+
+
+def test_streams_move_independently_of_each_other():
+    # Two neighbours agree as often as independent uniform positions do.
+    positions = positions_after(10, n_streams=40_000, seed=3)
+    agree = np.mean(positions[::2] == positions[1::2])
+    assert agree == pytest.approx(0.1, abs=5 * np.sqrt(0.1 * 0.9 / 20_000))
+
+
+def test_streams_repeat_by_seed_and_differ_between_seeds():
+    one, same, other = (
+        positions_after(50, n_streams=100, seed=seed) for seed in (7, 7, 8)
+    )
+    np.testing.assert_array_equal(one, same)
+    assert np.mean(one == other) < 0.2
+
+
+def test_streams_leave_the_global_generator_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    positions_after(5, n_streams=5)
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_streams_pickled_on_the_way_go_on_as_if_never_put_down():
+    streams = ReplayStreams(20, recency=0.7, seed=5)
+    for _ in range(13):
+        streams.advance()
+    copy = pickle.loads(pickle.dumps(streams))
+    for _ in range(20):
+        np.testing.assert_array_equal(copy.advance(), streams.advance())
+
+
+def test_positions_handed_out_do_not_change_afterwards():
+    streams = ReplayStreams(20, seed=5)
+    for _ in range(5):
+        streams.advance()
+    before = streams.positions
+    kept = before.copy()
+    streams.advance()
+    np.testing.assert_array_equal(before, kept)

@@ -1,0 +1,233 @@
+"""A ranking on disk: what is written reads back as what was found."""
+
+import csv
+import json
+import platform
+from importlib.metadata import version
+
+import matplotlib.image as mpimg
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
+
+import sklearn_mdl.results
+from sklearn_mdl import (
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    RepresentationScorer,
+    write_results,
+)
+
+ENCODERS = ("raw", "one, two")
+DATASETS = ("first", "second")
+TABLES = ["cells.csv", "ranking.csv", "cells.json"]
+
+
+def rank(datasets=DATASETS, encoders=ENCODERS, **settings):
+    X, y = make_blobs(40, 3, centers=2, random_state=0)
+    features = {name: X[:, : 3 - e % 3] for e, name in enumerate(encoders)}
+    board = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
+    scorer = RepresentationScorer(MDLReadoutSwitcher(board), **settings)
+    return scorer.fit(dict.fromkeys(datasets, (features, y)))
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def load_json(path):
+    """Parse as strictly as other languages do: NaN is no JSON."""
+
+    def refuse(constant):
+        raise ValueError(constant)
+
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+def figures(folder):
+    return sorted(path.name for path in folder.glob("*.png"))
+
+
+@pytest.fixture(scope="module")
+def scorer():
+    return rank(n_orders=2)
+
+
+@pytest.fixture(scope="module")
+def written(scorer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results") / "deep" / "down"
+    return folder, write_results(scorer, folder)
+
+
+@pytest.fixture
+def without_matplotlib(monkeypatch):
+    monkeypatch.setattr(sklearn_mdl.results, "find_spec", lambda name: None)
+
+
+def test_it_writes_what_it_says(written):
+    folder, paths = written
+    assert sorted(folder.iterdir()) == sorted(paths)
+    assert [path.name for path in paths] == [
+        *TABLES,
+        "average_ranks.png",
+        *("first-codelength.png", "first-posterior.png"),
+        *("second-codelength.png", "second-posterior.png"),
+    ]
+
+
+def test_the_table_of_cells_reads_back(written, scorer):
+    rows = rows_of(written[0] / "cells.csv")
+    frame = scorer.to_frame()
+    assert list(rows[0]) == list(frame.columns)
+    for row, (_, expected) in zip(rows, frame.iterrows(), strict=True):
+        for name, value in expected.items():
+            assert type(value)(row[name]) == value
+
+
+def test_the_ranking_reads_back(written, scorer):
+    rows = rows_of(written[0] / "ranking.csv")
+    assert list(rows[0]) == ["encoder", "average_rank", *DATASETS]
+    ranks = [float(row["average_rank"]) for row in rows]
+    assert ranks == sorted(scorer.average_ranks_)
+    assert {row["encoder"] for row in rows} == set(ENCODERS)
+    for row in rows:
+        e = scorer.encoder_names_.index(row["encoder"])
+        assert float(row["average_rank"]) == scorer.average_ranks_[e]
+        nats = [float(row[name]) for name in DATASETS]
+        assert_allclose(nats, scorer.codelengths_[:, e] / 40)
+
+
+def test_the_record_of_cells_reads_back(written, scorer):
+    found = load_json(written[0] / "cells.json")
+    assert found["unit"] == "nats"
+    assert found["critical_difference"] == scorer.critical_difference_
+    assert len(found["cells"]) == len(scorer.cells_) == 8
+    for record, cell in zip(found["cells"], scorer.cells_, strict=True):
+        for name in ("dataset", "encoder", "order", "n_samples", "codelength"):
+            assert record[name] == getattr(cell, name)
+        assert record["readouts"] == cell.readouts
+        assert list(record["readouts"]) == ["linear", "mlp 1x4"]
+        assert record["diverged"] == []
+        posterior = record["mean_posterior"]
+        assert list(posterior) == ["linear", "mlp 1x4"]
+        assert_allclose(list(posterior.values()), cell.posterior.mean(0))
+        assert_allclose(sum(posterior.values()), 1)
+
+
+def test_the_record_names_settings_and_versions(written, scorer):
+    found = load_json(written[0] / "cells.json")
+    settings = scorer.get_params(deep=False)
+    assert found["settings"] == {name: repr(value) for name, value in settings.items()}
+    assert found["settings"]["n_orders"] == "2"
+    assert "LinearReadout(lr=0.01)" in found["settings"]["switcher"]
+    assert found["python"] == platform.python_version()
+    assert found["versions"]["sklearn_mdl"] == sklearn_mdl.__version__
+    for name in ("torch", "skorch", "scikit-learn", "numpy", "scipy"):
+        assert found["versions"][name] == version(name)
+
+
+def test_figures_are_images_with_something_on_them(written):
+    folder, _ = written
+    for path in folder.glob("*.png"):
+        image = mpimg.imread(path)
+        assert min(image.shape[:2]) > 100
+        assert image.std() > 0.01
+
+
+def test_no_figure_stays_open(written):
+    assert plt.get_fignums() == []
+
+
+def test_a_single_encoder_has_no_figure_of_ranks(tmp_path):
+    paths = write_results(rank(DATASETS[:1], ENCODERS[:1]), tmp_path)
+    assert figures(tmp_path) == ["first-codelength.png", "first-posterior.png"]
+    assert len(paths) == 5
+    assert load_json(tmp_path / "cells.json")["critical_difference"] is None
+
+
+def test_without_matplotlib_the_rest_is_written(scorer, tmp_path, without_matplotlib):
+    paths = write_results(scorer, str(tmp_path))
+    assert [path.name for path in paths] == TABLES
+    assert sorted(tmp_path.iterdir()) == sorted(paths)
+
+
+def test_files_of_the_same_names_are_replaced(scorer, tmp_path, without_matplotlib):
+    for name in TABLES:
+        (tmp_path / name).write_text("an older and much longer result\n" * 1000)
+    (tmp_path / "notes.txt").write_text("mine")
+    write_results(scorer, tmp_path)
+    assert len(rows_of(tmp_path / "cells.csv")) == 8
+    assert len(load_json(tmp_path / "cells.json")["cells"]) == 8
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_figures_of_the_same_names_are_replaced(tmp_path):
+    scorer = rank(DATASETS[:1])
+    (tmp_path / "average_ranks.png").write_bytes(b"an older result")
+    write_results(scorer, tmp_path)
+    assert mpimg.imread(tmp_path / "average_ranks.png").size
+
+
+def test_an_unfitted_ranking_leaves_nothing(tmp_path):
+    with pytest.raises(NotFittedError):
+        write_results(RepresentationScorer(), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside",
+        "/outside",
+        "a/b",
+        "a\\b",
+        "two words",
+        "",
+        "..",
+        ".hidden",
+        "x" * 300,
+        'quote " and, comma',
+        "line\nbreak",
+        "naïve Übung",
+        "half $ and $x^$",
+    ],
+    ids=ascii,
+)
+def test_odd_names_stay_inside_the_directory(tmp_path, name):
+    folder = tmp_path / "a" / "b"
+    paths = write_results(rank([name], ENCODERS[:1]), folder)
+    assert sorted(folder.iterdir()) == sorted(paths)
+    assert list(tmp_path.rglob("*.png")) == sorted(folder.glob("*.png"))
+    assert len(figures(folder)) == 2
+    assert not any(figure.startswith(".") for figure in figures(folder))
+    assert rows_of(folder / "cells.csv")[0]["dataset"] == name
+    assert name in rows_of(folder / "ranking.csv")[0]
+
+
+def test_plain_names_are_kept(tmp_path):
+    write_results(rank(["CIFAR-10 v1.2_b"], ENCODERS[:1]), tmp_path)
+    assert "CIFAR-10 v1.2_b-codelength.png" in figures(tmp_path)
+
+
+def test_names_alike_but_for_odd_characters_and_case_get_files_of_their_own(tmp_path):
+    names = ["a/b", "a:b", "A_b", "a_b"]
+    write_results(rank(names, ENCODERS[:1]), tmp_path)
+    assert len({name.casefold() for name in figures(tmp_path)}) == 8
+    for row, name in zip(rows_of(tmp_path / "cells.csv"), names, strict=True):
+        assert row["dataset"] == name
+
+
+def test_a_dataset_may_be_called_like_a_column(tmp_path, without_matplotlib):
+    scorer = rank(["encoder", "average_rank"])
+    write_results(scorer, tmp_path)
+    with (tmp_path / "ranking.csv").open(newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["encoder", "average_rank", "encoder", "average_rank"]
+    assert {row[0] for row in rows} == set(ENCODERS)
+    per_example = np.array([row[2:] for row in rows], dtype=float)
+    assert_allclose(np.sort(per_example, 0), np.sort(scorer.codelengths_.T / 40, 0))

@@ -2,12 +2,15 @@
 
     python benchmarks/bench_codelength.py digits
     python benchmarks/bench_codelength.py features ../shared/data/features --n-jobs 2
+    python benchmarks/bench_codelength.py choices
 
 The first prints the codelength and wall time of a default fit on digits in ten orders,
 ``default_rng(s).permutation(N)`` for s = 100, ..., 109, beside switching priors that
 read the same losses. The second prints, for every encoder and dataset of a directory,
 nats per example beside those of a block-wise logistic regression
-(``blockwise_logistic.py``).
+(``blockwise_logistic.py``). The third takes one choice of the default board back at a
+time, on digits, wine and breast cancer, each in the orders
+``default_rng(s).permutation(N)`` for s = 0, 1, 2.
 """
 
 import argparse
@@ -17,9 +20,10 @@ from pathlib import Path
 import numpy as np
 from blockwise_logistic import best_codelength
 from joblib import Parallel, delayed
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from sklearn_mdl import MDLReadoutSwitcher, load_feature_directory, uniform_codelength
+from sklearn_mdl.readouts import default_readouts
 
 ORDERS = range(100, 110)
 
@@ -52,6 +56,43 @@ def bench_digits(options):
         f"\nnats; {len(switcher.readouts_)} readouts; uniform code "
         f"{uniform_codelength(len(y), 10):.1f}"
     )
+
+
+CHOICES = {
+    "default": {},
+    "no calibration": {"calibration": False},
+    "no label smoothing": {"label_smoothing": 0.0},
+    "neither": {"calibration": False, "label_smoothing": 0.0},
+    "no weight decay": {"weight_decay": 0.0},
+    "no averaged weights": {"ema_step_size": 1.0},
+    "standard scaling only": {"scaling": "standard"},
+    "whitening only": {"scaling": "whiten"},
+    "no scaling": {"scaling": None},
+    "10 replay streams": {"n_replay_streams": 10},
+    "3 replay streams": {"n_replay_streams": 3},
+}
+
+
+def bench_choices(options):
+    """What each choice of the default board is worth."""
+    loaders = {"digits": load_digits, "wine": load_wine, "cancer": load_breast_cancer}
+    data = {name: load(return_X_y=True) for name, load in loaders.items()}
+    print("nats, mean of 3 orders".ljust(24) + "".join(n.rjust(10) for n in data))
+    for choice, settings in CHOICES.items():
+        totals = [
+            np.mean([_with_choice(X, y, settings, seed) for seed in range(3)])
+            for X, y in data.values()
+        ]
+        print(choice.ljust(24) + "".join(f"{t:10.1f}" for t in totals), flush=True)
+
+
+def _with_choice(X, y, settings, seed):
+    board = default_readouts(X.shape[1], len(np.unique(y)))
+    board = [readout.set_params(**settings) for readout in board]
+    distinct = {(r.architecture, str(r.get_params())): r for r in board}
+    order = np.random.default_rng(seed).permutation(len(y))
+    switcher = MDLReadoutSwitcher(list(distinct.values()), random_state=0)
+    return switcher.fit(X[order], y[order]).codelength_
 
 
 def score(X, y):
@@ -104,7 +145,9 @@ def main():
     features = tables.add_parser("features")
     features.add_argument("features", type=Path)
     features.set_defaults(run=bench_features)
-    for table in (digits, features):
+    choices = tables.add_parser("choices")
+    choices.set_defaults(run=bench_choices)
+    for table in (digits, features, choices):
         table.add_argument("--n-jobs", type=int, default=None)
     options = parser.parse_args()
     options.run(options)

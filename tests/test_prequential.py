@@ -241,9 +241,7 @@ def test_scalings_are_refreshed_whenever_their_rows_have_doubled():
     diary = Diary()
     diary.scalings = ("standard", "whiten", None)
     course = course_of(diary)
-    seen = []
-    for n_rows in walk_on(course, X, y, at=(3, 9, 16, 18)):
-        seen.append((n_rows, course.rows.n_refreshed))
+    walk_on(course, X, y, at=(3, 9, 16, 18))
     assert course.rows.n_refreshed == 32
     # Told after 2, 4 and 8 minibatches; the first one refreshes before it is learned.
     assert [n_learned for n_learned, _ in diary.changes] == [2, 4, 8]
@@ -279,9 +277,11 @@ def test_learned_copy_is_dropped_when_more_rows_come():
         np.testing.assert_array_equal(counts, np.bincount(y[:n], minlength=C))
 
 
-@pytest.mark.parametrize(
-    "copied", [copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))]
-)
+def through_pickle(thing):
+    return pickle.loads(pickle.dumps(thing))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle])
 def test_course_copied_on_the_way_goes_on_alone(copied):
     X, y = numbered(30)
     straight, course = course_of(Diary()), course_of(Diary())

@@ -196,13 +196,13 @@ def test_an_unfitted_ranking_leaves_nothing(tmp_path):
         "naïve Übung",
         "half $ and $x^$",
     ],
-    ids=ascii,
+    ids=lambda name: ascii(name[:20]),
 )
 def test_odd_names_stay_inside_the_directory(tmp_path, name):
     folder = tmp_path / "a" / "b"
     paths = write_results(rank([name], ENCODERS[:1]), folder)
     assert sorted(folder.iterdir()) == sorted(paths)
-    assert list(tmp_path.rglob("*.png")) == sorted(folder.glob("*.png"))
+    assert set(tmp_path.rglob("*.*")) == set(paths)
     assert len(figures(folder)) == 2
     assert not any(figure.startswith(".") for figure in figures(folder))
     assert rows_of(folder / "cells.csv")[0]["dataset"] == name

@@ -83,12 +83,20 @@ def test_running_variance_keeps_its_digits_far_from_the_origin():
 # Standardising
 
 
-def test_standardiser_divides_by_the_root_of_own_plus_mean_variance():
-    # Means 1 and 4; variances 1 and 4; their mean 2.5.
-    X = np.array([[0.0, 2.0], [2.0, 6.0]], np.float32)
+def test_standardiser_divides_by_the_root_of_own_plus_median_variance():
+    # Variances 1, 4, 9 and 0, which is not counted: the median is 4.
+    X = np.array([[0.0, 2.0, 5.0, 3.0], [2.0, 6.0, -1.0, 3.0]], np.float32)
     scaling = taken_in(RunningStandardizer, X).scaling()
-    expected = [[-1 / 3.5**0.5, -2 / 6.5**0.5], [1 / 3.5**0.5, 2 / 6.5**0.5]]
-    np.testing.assert_allclose(through(scaling, X), expected, rtol=1e-6)
+    row = np.array([-1 / 5**0.5, -2 / 8**0.5, 3 / 13**0.5, 0.0])
+    np.testing.assert_allclose(through(scaling, X), [row, -row], rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6])
+def test_one_feature_on_a_large_scale_does_not_silence_the_others(scale):
+    X = np.random.default_rng(0).normal(size=(500, 5)).astype(np.float32)
+    X[:, 2] *= scale
+    found = through(taken_in(RunningStandardizer, X).scaling(), X)
+    np.testing.assert_allclose(found.var(0), [0.5, 0.5, 1, 0.5, 0.5], atol=0.05)
 
 
 def test_standardiser_spares_constant_features():

@@ -1,0 +1,409 @@
+"""The door: files in, numbers and files out; bad input ends in one sentence."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from safetensors.numpy import save_file
+
+import sklearn_mdl.cli
+import sklearn_mdl.results
+from sklearn_mdl import (
+    LinearReadout,
+    MDLReadoutSwitcher,
+    RepresentationScorer,
+    frequency_codelength,
+    load_feature_directory,
+    uniform_codelength,
+)
+from sklearn_mdl.cli import main
+
+N_SAMPLES, N_FEATURES = 60, 4
+COMMANDS = ("demo", "rank", "score")
+
+
+def dataset(seed, n_classes):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N_SAMPLES, N_FEATURES)).astype(np.float32)
+    y = np.digitize(X[:, 0], [-0.5, 0.5]) % n_classes
+    return X, y
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Two datasets, two encoders, all formats."""
+    (X, y), (X3, y3) = dataset(0, 2), dataset(1, 3)
+    root = tmp_path / "features"
+    for name in ("two", "three"):
+        (root / name).mkdir(parents=True)
+    np.save(root / "two" / "good.npy", X)
+    np.savez(root / "two" / "poor.npz", features=X[:, 1:])
+    np.save(root / "two" / "labels.npy", y)
+    save_file({"X": X3}, root / "three" / "good.safetensors")
+    np.save(root / "three" / "poor.npy", X3[:, 1:])
+    np.savez(root / "three" / "labels.npz", y=y3)
+    return root
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Features and labels of one dataset."""
+    X, y = dataset(0, 2)
+    np.save(tmp_path / "features.npy", X)
+    np.save(tmp_path / "labels.npy", y)
+    return [str(tmp_path / "features.npy"), str(tmp_path / "labels.npy")]
+
+
+def rank(study, *more):
+    out = study.parent / "out"
+    return main(["rank", str(study), "--out", str(out), "--n-jobs", "1", *more]), out
+
+
+def complaint(capsys, command):
+    """Return the one line that a failed command leaves, after its bar if there is."""
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    assert err.endswith("\n")
+    line = err.splitlines()[-1]
+    assert line.startswith(f"sklearn-mdl {command}: ")
+    return line
+
+
+def number(text, title):
+    """Return the nats on the line with that title."""
+    (line,) = [line for line in text.splitlines() if line.startswith(title)]
+    return float(re.search(r"(-?[\d.]+) nats", line)[1])
+
+
+# rank
+
+
+def test_rank_gives_what_the_scorer_gives(study, capsys):
+    status, out = rank(study, "--n-orders", "2", "--seed", "3", "--alpha", "0.05")
+    assert status == 0
+    settings = {"n_orders": 2, "random_state": 3, "alpha": 0.05}
+    scorer = RepresentationScorer(**settings).fit(load_feature_directory(study))
+    printed = capsys.readouterr().out
+    assert scorer.summary() in printed
+    assert "8 cells" in printed
+    with (out / "cells.csv").open(newline="", encoding="utf-8") as file:
+        found = [float(row["codelength"]) for row in csv.DictReader(file)]
+    assert_allclose(found, scorer.order_codelengths_.ravel(), rtol=1e-5)
+
+
+def test_rank_tells_good_features_from_poor_ones(study, capsys):
+    status, out = rank(study)
+    assert status == 0
+    with (out / "ranking.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["encoder"] for row in rows] == ["good", "poor"]
+    assert [float(row["average_rank"]) for row in rows] == [1, 2]
+
+
+def test_rank_names_every_file_it_writes(study, capsys):
+    _, out = rank(study)
+    printed = capsys.readouterr().out
+    written = [
+        line.split(" ", 1)[1] for line in printed.splitlines() if "wrote " in line
+    ]
+    assert sorted(written) == sorted(map(str, out.iterdir()))
+    assert {"cells.csv", "two-posterior.png"} <= {path.name for path in out.iterdir()}
+
+
+def test_rank_says_that_figures_need_matplotlib(study, capsys, monkeypatch):
+    monkeypatch.setattr(sklearn_mdl.results, "find_spec", lambda name: None)
+    status, out = rank(study)
+    assert status == 0
+    assert 'pip install "sklearn_mdl[plot]"' in capsys.readouterr().out
+    assert not list(out.glob("*.png"))
+
+
+def test_rank_shows_its_bar_apart_from_its_results(study, capsys):
+    rank(study)
+    out, err = capsys.readouterr()
+    assert "4/4" in err
+    assert "cells: " not in out
+
+
+def test_rank_without_labels_is_refused(study, capsys):
+    (study / "two" / "labels.npy").unlink()
+    assert rank(study)[0] == 2
+    assert "'two' must have its labels" in complaint(capsys, "rank")
+
+
+def test_rank_with_a_missing_encoder_is_refused(study, capsys):
+    (study / "two" / "poor.npz").unlink()
+    assert rank(study)[0] == 2
+    line = complaint(capsys, "rank")
+    assert "'two' lacks ['poor']" in line
+    assert "drop" in line
+
+
+def test_rank_drops_what_is_incomplete_if_told_so(study, capsys):
+    (study / "two" / "poor.npz").unlink()
+    with pytest.warns(UserWarning, match=r"Dropped .*'two' lacks \['poor'\]"):
+        status, out = rank(study, "--missing", "drop")
+    assert status == 0
+    cells = json.loads((out / "cells.json").read_text())["cells"]
+    assert {cell["dataset"] for cell in cells} == {"three"}
+    assert "two:" not in capsys.readouterr().out
+
+
+def test_rank_of_no_directory_is_refused(study, capsys):
+    assert rank(study / "nowhere")[0] == 2
+    assert "nowhere" in complaint(capsys, "rank")
+
+
+def test_rank_of_an_empty_directory_is_refused(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert rank(tmp_path / "empty")[0] == 2
+    assert "one folder per dataset" in complaint(capsys, "rank")
+
+
+def test_rank_names_the_file_whose_numbers_are_not_finite(study, capsys):
+    X, _ = dataset(0, 2)
+    X[7, 2] = np.nan
+    np.save(study / "two" / "good.npy", X)
+    assert rank(study)[0] == 2
+    assert "encoder 'good' on dataset 'two'" in complaint(capsys, "rank")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--n-orders", "0"],
+        ["--alpha", "2"],
+        ["--seed", "-1"],
+        ["--n-jobs", "0"],
+    ],
+    ids=" ".join,
+)
+def test_rank_refuses_settings_out_of_range(study, capsys, wrong):
+    assert rank(study, *wrong)[0] == 2
+    name = {"--seed": "random_state"}.get(wrong[0], wrong[0][2:].replace("-", "_"))
+    assert name in complaint(capsys, "rank")
+
+
+def test_rank_refuses_an_unusable_directory_before_it_walks(study, capsys):
+    (study.parent / "out").write_text("a file")
+    assert rank(study)[0] == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "cells" not in err
+    assert "out" in err
+    assert len(err.splitlines()) == 1
+
+
+# score
+
+
+def test_score_prints_the_codelength_of_the_switcher(files, capsys):
+    assert main(["score", *files, "--seed", "3"]) == 0
+    X, y = dataset(0, 2)
+    switcher = MDLReadoutSwitcher(shuffle=True, random_state=3).fit(X, y)
+    text = capsys.readouterr().out
+    uniform = uniform_codelength(N_SAMPLES, 2)
+    saved = uniform - switcher.codelength_
+    best = int(np.argmin(switcher.readout_codelengths_))
+    expected = {
+        "codelength": switcher.codelength_,
+        "uniform code": uniform,
+        "label frequencies": frequency_codelength(y[switcher.order_], 2),
+        "saved": saved,
+        "best readout": switcher.readout_codelengths_[best],
+    }
+    for title, nats in expected.items():
+        assert number(text, title) == pytest.approx(nats, abs=0.0501)
+    assert f"{N_SAMPLES} examples, {N_FEATURES} features, 2 classes" in text
+    assert text.rstrip().endswith(switcher.readout_names_[best])
+    assert f"{switcher.codelength_ / N_SAMPLES:.4f} per example" in text
+    assert f"compression {uniform / switcher.codelength_:.2f}" in text
+
+
+def test_score_keeps_the_order_if_told_so(files, capsys):
+    X, y = dataset(0, 2)
+    switcher = MDLReadoutSwitcher(random_state=0).fit(X, y)
+    main(["score", *files, "--keep-order"])
+    kept = number(capsys.readouterr().out, "codelength")
+    assert kept == pytest.approx(switcher.codelength_, abs=0.0501)
+    main(["score", *files])
+    assert number(capsys.readouterr().out, "codelength") != kept
+
+
+def test_score_warns_of_sorted_labels_that_keep_their_order(files, capsys):
+    np.save(files[1], np.arange(N_SAMPLES) // 30)
+    with pytest.warns(UserWarning, match="grouped by class"):
+        assert main(["score", *files, "--keep-order"]) == 0
+
+
+@pytest.mark.parametrize("name", ["fixed-share", "bayes", "elementwise"])
+def test_score_takes_a_prior_by_name(files, capsys, name):
+    assert main(["score", *files, "--switching", name]) == 0
+    X, y = dataset(0, 2)
+    switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
+    nats = number(capsys.readouterr().out, "codelength")
+    assert nats == pytest.approx(switcher.switch(name).codelength, abs=0.0501)
+
+
+def test_score_names_the_priors_there_are(files, capsys):
+    assert main(["score", *files, "--switching", "sometimes"]) == 2
+    line = complaint(capsys, "score")
+    for name in ("sometimes", "fixed-share", "bayes", "elementwise"):
+        assert name in line
+
+
+def test_score_takes_labels_that_are_words(files, capsys):
+    main(["score", *files])
+    numbers = capsys.readouterr().out
+    np.save(files[1], np.array(["a", "b"])[np.load(files[1])])
+    assert main(["score", *files]) == 0
+    assert capsys.readouterr().out == numbers
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["features", "labels"])
+def test_score_of_no_file_is_refused(files, capsys, which):
+    files[which] += ".npy"
+    assert main(["score", *files]) == 2
+    assert files[which] in complaint(capsys, "score")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(N_SAMPLES, int), "at least two classes"),
+        (np.arange(N_SAMPLES - 1) % 2, "inconsistent numbers of samples"),
+        (np.linspace(0, 1, N_SAMPLES), "continuous"),
+        (np.zeros((N_SAMPLES, 2), int), "shape"),
+    ],
+    ids=["one class", "too few", "continuous", "table"],
+)
+def test_score_refuses_labels_that_cannot_be_coded(files, capsys, labels, message):
+    np.save(files[1], labels)
+    assert main(["score", *files]) == 2
+    assert message in complaint(capsys, "score")
+
+
+# demo
+
+
+class Few:
+    """Ranks small features in place of the demo."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, **settings):
+        self.calls.append(settings)
+        X, y = dataset(0, 2)
+        scorer = RepresentationScorer(MDLReadoutSwitcher([LinearReadout(lr=0.01)]))
+        return scorer.fit({"d": ({"e": X}, y)})
+
+
+@pytest.mark.parametrize(
+    ("more", "settings"),
+    [
+        ([], {"n_orders": 3, "n_jobs": 2}),
+        (["--n-orders", "1", "--n-jobs", "4"], {"n_orders": 1, "n_jobs": 4}),
+    ],
+    ids=["plain", "settings"],
+)
+def test_demo_writes_and_prints_its_ranking(
+    tmp_path, capsys, monkeypatch, more, settings
+):
+    few = Few()
+    monkeypatch.setattr(sklearn_mdl.cli, "run_demo", few)
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", *more]) == 0
+    assert few.calls == [settings]
+    assert few().summary() in capsys.readouterr().out
+    assert (tmp_path / "demo-results" / "cells.csv").is_file()
+
+
+# The command line itself
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_has_an_example(command, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main([command, "--help"])
+    assert exit_.value.code == 0
+    text = capsys.readouterr().out
+    example = text.partition("example:\n")[2].strip()
+    assert example.startswith(f"sklearn-mdl {command}")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_are_commands_that_parse(command, capsys, monkeypatch):
+    """Those of the commands and those of the door."""
+    ran = []
+    for name in COMMANDS:
+        monkeypatch.setattr(sklearn_mdl.cli, name, ran.append)
+    texts = [sklearn_mdl.cli.EXAMPLES]
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    texts.append(capsys.readouterr().out.partition("example:\n")[2])
+    pattern = rf"^ +sklearn-mdl ({command} .*)$"
+    examples = [e for text in texts for e in re.findall(pattern, text, re.MULTILINE)]
+    assert len(examples) == 2
+    for example in examples:
+        assert main(example.split()) == 0
+    assert [options.command for options in ran] == [command] * 2
+
+
+def test_help_names_all_commands(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["--help"])
+    assert exit_.value.code == 0
+    text = capsys.readouterr().out
+    for command in COMMANDS:
+        assert re.search(rf"^ +{command} ", text, re.MULTILINE)
+        assert f"  sklearn-mdl {command} " in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["walk"], ["rank", "features"], ["score", "x.npy"], ["demo", "--fast"]],
+    ids=" ".join,
+)
+def test_what_does_not_parse_exits_with_two(arguments, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    assert "usage: sklearn-mdl" in capsys.readouterr().err
+
+
+def test_a_missing_extra_is_one_sentence(files, capsys, monkeypatch):
+    def miss(path):
+        raise ImportError("this needs what is not installed; install it")
+
+    monkeypatch.setattr(sklearn_mdl.cli, "load_features", miss)
+    assert main(["score", *files]) == 2
+    assert complaint(capsys, "score").endswith("install it")
+
+
+def test_a_fault_of_ours_is_not_hidden(files, monkeypatch):
+    def fail(path):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(sklearn_mdl.cli, "load_features", fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["score", *files])
+
+
+def test_the_installed_script_is_this_door():
+    (script,) = entry_points(group="console_scripts", name="sklearn-mdl")
+    assert script.load() is main
+
+
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "sklearn_mdl", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: sklearn-mdl")

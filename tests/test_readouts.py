@@ -1,0 +1,622 @@
+"""Laws of the readouts: a stack equals its parts, and boards are what they say."""
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, readout_grid
+from sklearn_mdl.readouts import (
+    default_readouts,
+    preset_options,
+    readout_names,
+    stack_readouts,
+)
+from sklearn_mdl.scaling import MAX_WHITENED_FEATURES
+
+CPU = torch.device("cpu")
+FAST = {"lr": 0.02, "n_replay_streams": 2}
+BOARD = [
+    LinearReadout(**FAST),
+    MLPReadout((9,), **FAST, random_state=5),
+    LinearReadout(**FAST, ema_step_size=0.1, weight_decay=0.1),
+    LinearReadout(**FAST, scaling="whiten", calibration=False),
+    MLPReadout((7, 5), lr=0.02, n_replay_streams=1, scaling=None),
+    LinearReadout(**FAST, scaling="whiten", ema_step_size=0.1, ema_warmup=False),
+    MLPReadout(9, **FAST, scaling="whiten", label_smoothing=0.0),
+    LinearReadout(lr=0.02, n_replay_streams=0),
+    MLPReadout((9,), **FAST, recency=0.3, beta1=0.5, beta2=0.9, eps=1e-4),
+    LinearReadout(**FAST, calibration=False, batch_size=8, device="cpu"),
+]
+PLACES = range(len(BOARD))
+
+
+@cache
+def digits(n=150):
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))[:n]
+    return X[order], y[order]
+
+
+def walked(readouts, X=None, y=None, **options):
+    if X is None:
+        X, y = digits()
+    return MDLReadoutSwitcher(readouts, random_state=0, **options).fit(X, y)
+
+
+@cache
+def together():
+    return walked(BOARD)
+
+
+def stacks_of(readouts, n_features=6, n_classes=3):
+    return stack_readouts(readouts, n_features, n_classes, seed=0, device=CPU)
+
+
+def n_trainings(stack):
+    return stack.net.module_.n_members
+
+
+# A stack equals its parts
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_readout_alone_in_a_switcher_equals_itself_among_others_bitwise(place):
+    alone = walked([BOARD[place]])
+    np.testing.assert_array_equal(
+        alone.readout_losses_[:, 0], together().readout_losses_[:, place]
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_follow_their_readouts_through_any_order_bitwise(seed):
+    order = np.random.default_rng(seed).permutation(len(BOARD))
+    found = walked([BOARD[place] for place in order])
+    np.testing.assert_array_equal(
+        found.readout_losses_, together().readout_losses_[:, order]
+    )
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 7, 64])
+@pytest.mark.parametrize("sizes", [(), (5,), (9, 3)], ids=str)
+def test_many_readouts_of_one_shape_equal_each_alone_bitwise(n_features, sizes):
+    # Enough members for vector instructions, whose last bits differ from scalar ones.
+    X, y = digits()
+    X = X[:, 20 : 20 + n_features] if n_features < 44 else X
+    board = readout_grid(
+        hidden_layer_sizes=[sizes],
+        n_replay_streams=1,
+        lr=[0.003, 0.03, 0.1],
+        ema_step_size=[1.0, 0.1, 0.01],
+        scaling=["standard", "whiten"],
+    )
+    whole = walked(board, X, y)
+    for place in range(0, len(board), 5):
+        alone = walked([board[place]], X, y)
+        np.testing.assert_array_equal(
+            alone.readout_losses_[:, 0], whole.readout_losses_[:, place]
+        )
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_readout_on_its_own_costs_what_it_does_in_a_switcher(place):
+    readout = clone(BOARD[place]).set_params(random_state=3, batch_size=16)
+    own = readout.fit(*digits())
+    switcher = MDLReadoutSwitcher(
+        [BOARD[4], readout, BOARD[0]], random_state=3, batch_size=16
+    ).fit(*digits())
+    np.testing.assert_allclose(
+        own.codelengths_, switcher.readout_losses_[:, 1], rtol=1e-12, atol=1e-12
+    )
+    assert own.codelength_ == pytest.approx(switcher.readout_codelengths_[1])
+
+
+def test_switchers_batch_size_wins_over_its_readouts():
+    small, large = (
+        walked([LinearReadout(**FAST, batch_size=size)]) for size in (4, 64)
+    )
+    np.testing.assert_array_equal(small.codelengths_, large.codelengths_)
+
+
+def test_readouts_are_left_as_they_were_given():
+    readouts = [clone(readout) for readout in BOARD]
+    before = [str(readout.get_params()) for readout in readouts]
+    switcher = walked(readouts)
+    assert [str(readout.get_params()) for readout in readouts] == before
+    assert not any(hasattr(readout, "classes_") for readout in readouts)
+    assert not any(
+        used is given for used, given in zip(switcher.readouts_, readouts, strict=True)
+    )
+
+
+@pytest.mark.parametrize("readout", [MLPReadout((9,), **FAST), LinearReadout(**FAST)])
+def test_own_random_state_fixes_the_initial_weights_whatever_the_switchers(readout):
+    def first_weights(own, switchers):
+        readout_ = clone(readout).set_params(random_state=own)
+        switcher = MDLReadoutSwitcher([readout_], random_state=switchers)
+        course = switcher.partial_fit(*digits(3), classes=range(10))._course
+        return course.learners[0].net.module_.layers[0].weight
+
+    assert torch.equal(first_weights(1, 2), first_weights(1, 3))
+    hidden = len(np.atleast_1d(getattr(readout, "hidden_layer_sizes", ())))
+    assert torch.equal(first_weights(1, 2), first_weights(4, 2)) == (hidden == 0)
+    assert torch.equal(first_weights(None, 2), first_weights(2, 3))
+
+
+# Trainings that are shared
+
+
+def test_readouts_that_differ_in_averaging_alone_share_one_training():
+    board = readout_grid(
+        lr=[0.01, 0.03],
+        ema_step_size=[1.0, 0.3, 0.1],
+        ema_warmup=[True, False],
+        calibration=[True, False],
+    )
+    (stack,) = stacks_of(board)
+    assert len(board) == len(stack.columns) == 24
+    assert n_trainings(stack) == 2
+
+
+@pytest.mark.parametrize(
+    "differing",
+    [
+        {"lr": 0.5},
+        {"beta1": 0.5},
+        {"beta2": 0.5},
+        {"eps": 0.5},
+        {"weight_decay": 0.5},
+        {"label_smoothing": 0.5},
+        {"scaling": "whiten"},
+        {"random_state": 1},
+    ],
+    ids=str,
+)
+def test_readouts_that_train_differently_share_nothing(differing):
+    (stack,) = stacks_of([MLPReadout((5,)), MLPReadout((5,), **differing)])
+    assert n_trainings(stack) == 2
+
+
+def test_a_readout_given_twice_is_trained_once_and_costs_the_same():
+    switcher = walked([BOARD[0], BOARD[0]])
+    (stack,) = switcher._course.learners
+    assert n_trainings(stack) == 1
+    np.testing.assert_array_equal(*switcher.readout_losses_.T)
+
+
+def test_stacks_gather_readouts_by_shape_and_replay_in_order_of_appearance():
+    board = [
+        LinearReadout(),
+        MLPReadout((8,)),
+        LinearReadout(lr=1.0),
+        MLPReadout(8, lr=1.0),
+        MLPReadout([8, 4]),
+        LinearReadout(n_replay_streams=3),
+        MLPReadout((8, 4), scaling="whiten"),
+        LinearReadout(recency=2.0),
+    ]
+    stacks = stacks_of(board)
+    assert [list(stack.columns) for stack in stacks] == [
+        [0, 2],
+        [1, 3],
+        [4, 6],
+        [5],
+        [7],
+    ]
+    assert [stack.n_replay_streams for stack in stacks] == [10, 10, 10, 3, 10]
+    assert [stack.recency for stack in stacks] == [1, 1, 1, 1, 2]
+    for stack in stacks:
+        assert list(stack.scalings) == ["standard", "whiten"]
+
+
+@pytest.mark.parametrize("scaling", ["standard", "whiten"])
+def test_logits_do_not_jump_when_rows_are_scaled_anew(scaling):
+    X, y = digits()
+    readouts = [
+        LinearReadout(**FAST, scaling=scaling),
+        LinearReadout(**FAST, scaling=scaling, ema_step_size=0.1),
+        LinearReadout(**FAST, scaling=None),
+    ]
+    switcher = MDLReadoutSwitcher(readouts, random_state=0)
+    switcher.partial_fit(X[:127], y[:127], classes=range(10))
+    course = switcher._course
+    seen = {}
+
+    def spied(changes, stack=course.learners[0], own=course.learners[0].re_express):
+        old = [None if r is None else course.rows.current[i] for i, r in rows]
+        del old
+        seen["changes"] = changes
+        own(changes)
+        seen["after"] = stack.logits(course.rows.batch(1)).clone()
+
+    rows = list(enumerate(course.rows.running))
+    refresh = course.rows.refresh
+
+    def refreshed(n_rows):
+        seen["before"] = course.learners[0].logits(course.rows.batch(1)).clone()
+        return refresh(n_rows)
+
+    course.rows.refresh = refreshed
+    course.learners[0].re_express = spied
+    switcher.partial_fit(X[127:130], y[127:130])
+    assert seen["before"].abs().max() > 1
+    torch.testing.assert_close(seen["after"], seen["before"], atol=1e-4, rtol=1e-4)
+
+
+# Options
+
+
+def test_label_smoothing_serves_training_alone():
+    smooth, sharp = (
+        walked([LinearReadout(**FAST, label_smoothing=share)]) for share in (0.5, 0.0)
+    )
+    np.testing.assert_array_equal(smooth.codelengths_[:32], sharp.codelengths_[:32])
+    np.testing.assert_allclose(sharp.codelengths_[:32], math.log(10), rtol=1e-14)
+    assert np.all(smooth.codelengths_[32:] != sharp.codelengths_[32:])
+
+
+@pytest.mark.parametrize("scaling", ["standard", "whiten", None])
+@pytest.mark.parametrize("batch_size", [1, 5, 32, 500])
+@pytest.mark.parametrize("n_replay_streams", [0, 3])
+def test_readouts_walk_whatever_batch_size_replay_and_scaling(
+    scaling, batch_size, n_replay_streams
+):
+    X, y = digits()
+    readout = LinearReadout(
+        lr=0.02,
+        scaling=scaling,
+        batch_size=batch_size,
+        n_replay_streams=n_replay_streams,
+        random_state=0,
+    ).fit(X, y)
+    assert np.isfinite(readout.codelengths_).all()
+    first = readout.codelengths_[:batch_size]
+    np.testing.assert_allclose(first, math.log(10), rtol=1e-14)
+    assert readout.score(X, y) > 0.6
+
+
+def test_more_replay_teaches_more():
+    codelengths = [
+        walked([LinearReadout(lr=0.003, n_replay_streams=s)]).codelength_
+        for s in (0, 3, 30)
+    ]
+    assert codelengths == sorted(codelengths, reverse=True)
+
+
+def test_unscaled_readout_equals_plain_softmax_regression_by_adamw():
+    # The whole walk by hand, without replay, calibration or averages.
+    X, y = digits()
+    readout = LinearReadout(
+        lr=0.01,
+        n_replay_streams=0,
+        calibration=False,
+        scaling=None,
+        weight_decay=0.1,
+        label_smoothing=0.1,
+    )
+    layer = torch.nn.Linear(64, 10)
+    for parameter in layer.parameters():
+        torch.nn.init.zeros_(parameter)
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=0.01, weight_decay=0.1)
+    x, labels = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y)
+    losses = []
+    for start in range(0, 150, 32):
+        batch, told = x[start : start + 32], labels[start : start + 32]
+        logits = layer(batch)
+        losses.append(
+            torch.nn.functional.cross_entropy(logits, told, reduction="none").detach()
+        )
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(logits, told, label_smoothing=0.1).backward()
+        optimizer.step()
+    found = walked([readout]).codelengths_
+    np.testing.assert_allclose(found, torch.cat(losses), rtol=1e-4, atol=1e-4)
+
+
+def test_calibration_sharpens_a_readout_that_learns_too_slowly():
+    slow = {"lr": 3e-4, "n_replay_streams": 1}
+    plain, calibrated = walked(
+        [LinearReadout(**slow, calibration=flag) for flag in (False, True)],
+        *digits(400),
+    ).readout_codelengths_
+    assert calibrated < plain - 10
+
+
+def test_calibration_softens_a_readout_whose_labels_are_noise():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 20)), rng.integers(2, size=400)
+    plain, calibrated = walked(
+        [
+            LinearReadout(lr=0.02, n_replay_streams=10, calibration=flag)
+            for flag in (False, True)
+        ],
+        X,
+        y,
+    ).readout_codelengths_
+    assert calibrated < plain - 10
+
+
+# Readouts that diverge
+
+
+@pytest.mark.parametrize("lr", [1e8, 1e13, 1e20])
+def test_divergent_readout_is_named_and_hurts_nobody(lr):
+    wild = MLPReadout((9,), lr=lr, n_replay_streams=2)
+    sober = [MLPReadout((9,), **FAST), LinearReadout(**FAST, scaling="whiten")]
+    mixed = walked([sober[0], wild, sober[1]])
+    np.testing.assert_array_equal(
+        mixed.readout_losses_[:, [0, 2]], walked(sober).readout_losses_
+    )
+    assert np.isfinite(mixed.readout_losses_).all()
+    assert np.isfinite(mixed.codelengths_).all()
+    assert np.isfinite(mixed.posterior_).all()
+    assert np.isfinite(mixed.predict_log_proba(digits()[0])).all()
+    assert mixed.score(*digits()) > 0.8
+    named = [name for name in mixed.readout_names_ if f"lr={lr}" in name]
+    assert mixed.diverged_readouts_ in ([], named)
+
+
+@pytest.mark.parametrize("lr", [1e20, 1e30])
+def test_divergent_readout_predicts_uniformly_from_then_on(lr):
+    wild = MLPReadout((9,), lr=lr, n_replay_streams=2)
+    switcher = walked([LinearReadout(**FAST), wild])
+    assert switcher.diverged_readouts_ == [switcher.readout_names_[1]]
+    np.testing.assert_array_equal(switcher.readout_losses_[64:, 1], math.log(10))
+    alone = walked([wild])
+    np.testing.assert_allclose(alone.predict_proba(digits()[0]), 0.1, rtol=1e-12)
+
+
+def test_averages_of_a_divergent_training_diverge_with_it():
+    wild = [
+        MLPReadout((9,), lr=1e20, n_replay_streams=2, ema_step_size=step)
+        for step in (1.0, 0.1)
+    ]
+    switcher = walked([*wild, LinearReadout(**FAST)])
+    assert switcher.diverged_readouts_ == switcher.readout_names_[:2]
+    assert np.isfinite(switcher.readout_losses_).all()
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_no_learning_rate_breaks_the_code(depth):
+    for exponent in np.arange(3, 40, 2.5):
+        sizes = (4,) * depth
+        readout = readout_grid(
+            hidden_layer_sizes=[sizes], lr=10.0**exponent, n_replay_streams=1
+        )
+        switcher = walked([*readout, LinearReadout(**FAST)], *digits(100))
+        assert np.isfinite(switcher.codelengths_).all()
+        assert np.isfinite(switcher.readout_losses_).all()
+
+
+def test_sober_readouts_are_not_called_divergent():
+    assert together().diverged_readouts_ == []
+
+
+# Grids and presets
+
+
+def test_grid_is_the_product_of_its_lists_first_name_slowest():
+    board = readout_grid(
+        lr=[0.1, 0.2], hidden_layer_sizes=[(), (4,), (4, 3)], scaling=["whiten", None]
+    )
+    found = [
+        (getattr(readout, "hidden_layer_sizes", ()), readout.lr, readout.scaling)
+        for readout in board
+    ]
+    assert sorted(found, key=str) == sorted(
+        itertools.product([(), (4,), (4, 3)], [0.1, 0.2], ["whiten", None]), key=str
+    )
+    named = readout_grid(lr=[0.1, 0.2], scaling=["whiten", None])
+    assert [(readout.lr, readout.scaling) for readout in named] == list(
+        itertools.product([0.1, 0.2], ["whiten", None])
+    )
+
+
+def test_grid_takes_scalars_strings_and_any_iterable_of_values():
+    board = readout_grid(lr=(r for r in (0.1, 0.2)), scaling="whiten", eps=1e-4)
+    assert [(r.lr, r.scaling, r.eps) for r in board] == [
+        (0.1, "whiten", 1e-4),
+        (0.2, "whiten", 1e-4),
+    ]
+    assert len(readout_grid(lr=np.geomspace(1e-4, 1e-1, 7))) == 7
+
+
+@pytest.mark.parametrize(
+    ("sizes", "architectures"),
+    [
+        ((), ["linear"]),
+        ([()], ["linear"]),
+        (16, ["mlp 1x16"]),
+        ((16, 8), ["mlp 16-8"]),
+        ([(16, 8)], ["mlp 16-8"]),
+        ([(), 16, (8, 8)], ["linear", "mlp 1x16", "mlp 2x8"]),
+        ([[], [16]], ["linear", "mlp 1x16"]),
+    ],
+    ids=str,
+)
+def test_grid_reads_hidden_sizes_as_one_shape_or_a_list_of_shapes(sizes, architectures):
+    board = readout_grid(hidden_layer_sizes=sizes)
+    assert [readout.architecture for readout in board] == architectures
+
+
+def test_grid_without_hidden_layers_is_of_linear_readouts():
+    kinds = {type(r): r.architecture for r in readout_grid(hidden_layer_sizes=[(), 4])}
+    assert kinds == {LinearReadout: "linear", MLPReadout: "mlp 1x4"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "error", "words"),
+    [
+        (
+            ("paper",),
+            {},
+            ValueError,
+            "preset must be one of .*imagenet-frozen.*'paper'",
+        ),
+        ((), {"lr": []}, ValueError, "lr must hold at least one value"),
+        ((), {"momentum": 0.9}, TypeError, "momentum"),
+    ],
+    ids=str,
+)
+def test_grid_refuses(arguments, settings, error, words):
+    with pytest.raises(error, match=words):
+        readout_grid(*arguments, **settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_readouts", "n_shapes", "n_per_shape", "m", "batch_size"),
+    [
+        ("vtab-frozen", 4608, 8, 576, 11, 32),
+        ("imagenet-frozen", 384, 4, 96, 2, 512),
+    ],
+)
+def test_presets_are_the_papers_grids(
+    name, n_readouts, n_shapes, n_per_shape, m, batch_size
+):
+    options = preset_options(name)
+    board = options["readouts"]
+    assert (len(board), options["m"]) == (n_readouts, m)
+    assert options["batch_size"] == batch_size
+    assert {readout.batch_size for readout in board} == {batch_size}
+    by_shape = {}
+    for readout in board:
+        by_shape.setdefault(readout.architecture, []).append(readout)
+    assert len(by_shape) == n_shapes
+    assert {len(readouts) for readouts in by_shape.values()} == {n_per_shape}
+    assert len({str(readout) for readout in board}) == n_readouts
+
+
+@pytest.mark.parametrize(
+    ("name", "n_stacks", "n_trained"),
+    [("vtab-frozen", 8 * 4, 8 * 4 * 48), ("imagenet-frozen", 4 * 3, 4 * 3 * 16)],
+)
+def test_presets_train_each_of_their_settings_once(name, n_stacks, n_trained):
+    narrow = [
+        readout
+        if isinstance(readout, LinearReadout)
+        else clone(readout).set_params(
+            hidden_layer_sizes=(2,) * len(readout.hidden_layer_sizes)
+        )
+        for readout in readout_grid(name)
+    ]
+    stacks = stacks_of(narrow, n_features=2, n_classes=2)
+    assert len(stacks) == n_stacks
+    assert sum(n_trainings(stack) for stack in stacks) == n_trained
+
+
+def test_settings_replace_those_of_a_preset():
+    board = readout_grid("imagenet-frozen", hidden_layer_sizes=[()], lr=0.1)
+    assert len(board) == 96 / 4
+    assert {(readout.lr, readout.calibration) for readout in board} == {(0.1, False)}
+
+
+# Names
+
+
+def test_names_tell_readouts_apart_by_what_differs():
+    assert readout_names(readout_grid(hidden_layer_sizes=[(), 8], lr=[0.1, 0.2])) == [
+        "linear lr=0.1",
+        "linear lr=0.2",
+        "mlp 1x8 lr=0.1",
+        "mlp 1x8 lr=0.2",
+    ]
+    assert readout_names([LinearReadout()]) == ["linear"]
+    assert readout_names([LinearReadout()] * 3) == ["linear", "linear #2", "linear #3"]
+    assert readout_names([MLPReadout(8), MLPReadout((8, 8)), MLPReadout((8, 4))]) == [
+        "mlp 1x8",
+        "mlp 2x8",
+        "mlp 8-4",
+    ]
+
+
+@pytest.mark.parametrize(
+    "board",
+    [
+        BOARD,
+        [*BOARD, *BOARD],
+        [MLPReadout(8), MLPReadout((8,)), MLPReadout([8])],
+        [LinearReadout(lr=1), LinearReadout(lr=1.0), LinearReadout(lr=2)],
+        default_readouts(64, 10),
+        readout_grid("imagenet-frozen"),
+    ],
+    ids=["all", "twice", "one shape", "one value", "default", "preset"],
+)
+def test_names_are_unique(board):
+    names = readout_names(board)
+    assert len(set(names)) == len(names) == len(board)
+
+
+# Widths, and the default board
+
+
+def test_whitening_too_many_features_is_refused_in_a_sentence():
+    wide = LinearReadout(scaling="whiten")
+    stacks_of([wide], MAX_WHITENED_FEATURES)
+    X, y = np.zeros((4, MAX_WHITENED_FEATURES + 1)), [0, 1, 0, 1]
+    words = "scaling='whiten' needs at most 2048 features, got 2049; use scaling="
+    for estimator in (wide, MDLReadoutSwitcher([wide])):
+        with pytest.raises(ValueError, match=words):
+            estimator.fit(X, y)
+    LinearReadout(n_replay_streams=0).fit(X, y)
+
+
+def n_updates_per_example(board, n_features, n_classes):
+    """Streams and the new minibatch, times the numbers of all distinct trainings."""
+    total = 0
+    for stack in stacks_of(board, n_features, n_classes):
+        numbers = sum(p.numel() for p in stack.net.module_.parameters())
+        total += (stack.n_replay_streams + 1) * numbers
+    return total
+
+
+@pytest.mark.parametrize("n_classes", [2, 10, 100])
+@pytest.mark.parametrize("n_features", [4, 64, 768])
+def test_default_board_takes_the_most_streams_that_its_budget_allows(
+    n_features, n_classes
+):
+    board = default_readouts(n_features, n_classes)
+    (n_streams,) = {readout.n_replay_streams for readout in board}
+    assert n_streams in (3, 10, 30)
+    per_stream = n_updates_per_example(board, n_features, n_classes) / (n_streams + 1)
+    allowed = [s for s in (30, 10, 3) if (s + 1) * per_stream <= 150_000_000]
+    assert n_streams == [*allowed, 3][0]
+
+
+def test_default_board_thins_its_replay_as_features_and_classes_grow():
+    streams = [
+        default_readouts(d, c)[0].n_replay_streams
+        for d, c in [(64, 10), (768, 100), (1024, 1000), (20_000, 1000)]
+    ]
+    assert streams == sorted(streams, reverse=True)
+    assert streams[0] == 30
+    assert streams[-1] == 3
+
+
+def test_default_board_whitens_up_to_a_width():
+    def scalings(d):
+        return {readout.scaling for readout in default_readouts(d, 2)}
+
+    assert scalings(1024) == {"standard", "whiten"}
+    assert scalings(1025) == scalings(20_000) == {"standard"}
+
+
+def test_default_board_depends_on_width_and_classes_alone():
+    X, y = digits()
+    boards = [
+        [str(readout) for readout in board]
+        for board in (
+            default_readouts(64, 10),
+            MDLReadoutSwitcher(batch_size=5)
+            .partial_fit(X[:2] * 100, y[:2], classes=range(10))
+            .readouts_,
+            MDLReadoutSwitcher(random_state=8)
+            .partial_fit(X[5:9], y[5:9].astype(str), classes=list("0123456789"))
+            .readouts_,
+        )
+    ]
+    assert boards[0] == boards[1] == boards[2]

@@ -13,6 +13,7 @@ from sklearn_mdl.codelength import frequency_codelength, uniform_codelength
 from sklearn_mdl.datasets import load_feature_directory, load_features, load_labels
 from sklearn_mdl.demo import run_demo
 from sklearn_mdl.representation import RepresentationScorer
+from sklearn_mdl.representation.encoding import check_features
 from sklearn_mdl.results import can_draw, write_results
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
@@ -176,14 +177,15 @@ def _report(scorer: RepresentationScorer, out: Path) -> None:
 
 def score(options: argparse.Namespace) -> None:
     """Print the codelength of one set of labels given one set of features."""
-    y = np.asarray(load_labels(options.labels))
+    X, y = load_features(options.features), np.asarray(load_labels(options.labels))
+    check_features(X, y, str(options.features))
     switcher = MDLReadoutSwitcher(
         switching=options.switching,
         shuffle=not options.keep_order,
         n_jobs=options.n_jobs,
         random_state=options.seed,
         verbose=1,
-    ).fit(load_features(options.features), y)
+    ).fit(X, y)
     for line in _score_lines(switcher, y):
         print(line)
 

@@ -67,7 +67,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
                 "y should come in no particular order, but it is grouped by class, and "
                 "the code pays for that; pass shuffle=True or permute the rows",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         self._walk(X[self.order_], labels[self.order_])
         return self

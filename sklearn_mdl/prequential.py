@@ -42,10 +42,14 @@ class Learner(Protocol):
         The replay it asks for.
     """
 
-    columns: Sequence[int]
-    scalings: Sequence[str | None]
-    n_replay_streams: int
-    recency: float
+    @property
+    def columns(self) -> Sequence[int]: ...  # noqa: D102
+    @property
+    def scalings(self) -> Sequence[str | None]: ...  # noqa: D102
+    @property
+    def n_replay_streams(self) -> int: ...  # noqa: D102
+    @property
+    def recency(self) -> float: ...  # noqa: D102
 
     def log_proba(self, x: Tensor) -> Tensor:
         """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -75,18 +75,24 @@ class StackedMLP(nn.Module):
 
     def __init__(self, layer_sizes: Sequence[int], seeds: Sequence[int]) -> None:
         super().__init__()
-        pairs = pairwise(layer_sizes)
-        self.layers = nn.ModuleList(StackedLinear(len(seeds), i, o) for i, o in pairs)
+        layers = [StackedLinear(len(seeds), i, o) for i, o in pairwise(layer_sizes)]
         for member, seed in enumerate(seeds):
             generator = torch.Generator().manual_seed(seed)
-            for layer in self.layers[:-1]:
+            for layer in layers[:-1]:
                 layer.draw_weights(member, generator)
-        self._remember()
+        self._set_layers(layers)
 
-    def _remember(self) -> None:
+    def _set_layers(self, layers: Sequence[StackedLinear]) -> None:
+        self.layers = nn.ModuleList(layers)
         # Looking a parameter up through modules costs as much as using it.
-        self.pairs = [(layer.weight, layer.bias) for layer in self.layers]
-        self.n_members = len(self.pairs[0][0])
+        self.pairs = [(layer.weight, layer.bias) for layer in layers]
+        self.n_members = len(layers[0].weight)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        # Moving to another device may replace the parameters.
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._set_layers([cast(StackedLinear, layer) for layer in self.layers])
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (K, B, C) of rows (B, d), seen by every member, or (K, B, d)."""
@@ -124,13 +130,13 @@ class StackedMLP(nn.Module):
 
     def pick(self, members: Sequence[int]) -> StackedMLP:
         """Return a copy of some members, not to be trained."""
-        other = copy.deepcopy(self).requires_grad_(False)
-        for layer in other.layers:
-            layer.weight = nn.Parameter(
-                layer.weight[list(members)], requires_grad=False
-            )
-            layer.bias = nn.Parameter(layer.bias[list(members)], requires_grad=False)
-        other._remember()
+        other = copy.deepcopy(self)
+        layers = [cast(StackedLinear, layer) for layer in other.layers]
+        index = list(members)
+        for layer in layers:
+            layer.weight = nn.Parameter(layer.weight[index], requires_grad=False)
+            layer.bias = nn.Parameter(layer.bias[index], requires_grad=False)
+        other._set_layers(layers)
         return other
 
 
@@ -274,7 +280,7 @@ class _FusedCalls:
             )
 
 
-class StackedAverages(nn.Module):
+class StackedAverages:
     """Exponential moving averages of trained weights, for prediction alone.
 
     Parameters
@@ -298,7 +304,6 @@ class StackedAverages(nn.Module):
         step_sizes: Sequence[float],
         warmup: Sequence[bool],
     ) -> None:
-        super().__init__()
         rules = list(zip(step_sizes, warmup, strict=True))
         self.n_steps = 0
         self.rules = list(dict.fromkeys(rule for rule in rules if rule[0] < 1))
@@ -306,23 +311,24 @@ class StackedAverages(nn.Module):
             sorted({s for s, r in zip(sources, rules, strict=True) if r == rule})
             for rule in self.rules
         ]
-        self.copies = nn.ModuleList(trained.pick(members) for members in followed)
+        self.copies = [trained.pick(members) for members in followed]
         # Where each readout's logits stand among those of the trainings and the copies.
+        table: list[tuple[int, tuple[float, bool] | None]]
         table = [(s, None) for s in range(trained.n_members)]
         for rule, members in zip(self.rules, followed, strict=True):
             table += [(s, rule) for s in members]
         wanted = [
             (s, r if r[0] < 1 else None) for s, r in zip(sources, rules, strict=True)
         ]
-        device = trained.layers[0].weight.device
+        device = trained.pairs[0][0].device
         self.places = torch.tensor([table.index(w) for w in wanted], device=device)
         self.followed = [torch.tensor(members, device=device) for members in followed]
 
-    def forward(self, trained: StackedMLP, x: Tensor) -> Tensor:
+    def logits(self, trained: StackedMLP, x: Tensor) -> Tensor:
         """Logits (K, n, C) of rows (T, n, d)."""
-        logits = [trained(x)]
+        logits = [trained.forward(x)]
         for members, own in zip(self.followed, self.copies, strict=True):
-            logits.append(own(x.index_select(0, members)))
+            logits.append(own.forward(x.index_select(0, members)))
         return torch.cat(logits).index_select(0, self.places)
 
     @torch.no_grad()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numbers import Integral
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -16,6 +16,7 @@ from sklearn_mdl.prequential import Course
 from sklearn_mdl.readouts import (
     LinearReadout,
     MLPReadout,
+    ReadoutStack,
     default_readouts,
     preset_options,
     readout_names,
@@ -252,7 +253,7 @@ class MDLReadoutSwitcher(OnlineClassifier):
         names = self.readout_names_
         return [
             names[column]
-            for stack in self._course.learners
+            for stack in cast(list[ReadoutStack], self._course.learners)
             for column, bad in zip(stack.columns, stack.diverged.tolist(), strict=True)
             if bad
         ]

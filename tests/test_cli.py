@@ -86,13 +86,15 @@ def number(text, title):
 
 
 def test_rank_gives_what_the_scorer_gives(study, capsys):
+    (study / "three" / "poor.npy").unlink()
+    (study / "two" / "poor.npz").unlink()
     status, out = rank(study, "--n-orders", "2", "--seed", "3", "--alpha", "0.05")
     assert status == 0
     settings = {"n_orders": 2, "random_state": 3, "alpha": 0.05}
     scorer = RepresentationScorer(**settings).fit(load_feature_directory(study))
     printed = capsys.readouterr().out
     assert scorer.summary() in printed
-    assert "8 cells" in printed
+    assert "4 cells" in printed
     with (out / "cells.csv").open(newline="", encoding="utf-8") as file:
         found = [float(row["codelength"]) for row in csv.DictReader(file)]
     assert_allclose(found, scorer.order_codelengths_.ravel(), rtol=1e-5)
@@ -259,6 +261,16 @@ def test_score_names_the_priors_there_are(files, capsys):
         assert name in line
 
 
+def test_score_names_the_file_whose_numbers_are_not_finite(files, capsys):
+    X, _ = dataset(0, 2)
+    X[0, 0] = np.inf
+    np.save(files[0], X)
+    assert main(["score", *files]) == 2
+    line = complaint(capsys, "score")
+    assert "must be finite" in line
+    assert files[0] in line
+
+
 def test_score_takes_labels_that_are_words(files, capsys):
     main(["score", *files])
     numbers = capsys.readouterr().out
@@ -278,7 +290,7 @@ def test_score_of_no_file_is_refused(files, capsys, which):
     ("labels", "message"),
     [
         (np.zeros(N_SAMPLES, int), "at least two classes"),
-        (np.arange(N_SAMPLES - 1) % 2, "inconsistent numbers of samples"),
+        (np.arange(N_SAMPLES - 1) % 2, "shape (60, 4) for 59 labels"),
         (np.linspace(0, 1, N_SAMPLES), "continuous"),
         (np.zeros((N_SAMPLES, 2), int), "shape"),
     ],

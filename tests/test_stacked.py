@@ -434,7 +434,7 @@ def weights_and_plain_averages(rules, n_steps):
 def test_averages_equal_a_plain_loop():
     net, averages, plain = weights_and_plain_averages(RULES, 25)
     x = torch.randn(2, 8, 6)
-    found = averages(net, x)
+    found = averages.logits(net, x)
     assert found.shape == (len(RULES), 8, 3)
     for k, (source, *_) in enumerate(RULES):
         own = StackedMLP((6, 5, 3), [0])
@@ -472,9 +472,9 @@ def test_average_without_warm_up_hardly_leaves_its_start():
 def test_step_of_one_owns_no_weights_and_is_the_training_itself():
     net = with_random_output(StackedMLP((6, 5, 3), [0, 1]))
     averages = averages_of(net, [(1, 1.0, True), (0, 1.0, False), (1, 1.0, True)])
-    assert not list(averages.parameters())
+    assert averages.copies == []
     x = torch.randn(2, 8, 6)
-    assert torch.equal(averages(net, x), net(x)[[1, 0, 1]])
+    assert torch.equal(averages.logits(net, x), net(x)[[1, 0, 1]])
 
 
 @pytest.mark.parametrize("sizes", [(7, 10), (64, 10), (6, 5, 3)], ids=str)
@@ -490,8 +490,8 @@ def test_an_average_equals_itself_alone_bitwise(sizes):
     for x, y in minibatches(sizes, 10):
         stack.step(x, y)
         averages.update(stack.net)
-        found = averages(stack.net, x.expand(2, *x.shape))
+        found = averages.logits(stack.net, x.expand(2, *x.shape))
         for k, (each, average) in enumerate(zip(alone, own, strict=True)):
             each.step(x, y)
             average.update(each.net)
-            assert torch.equal(average(each.net, x[None])[0], found[k])
+            assert torch.equal(average.logits(each.net, x[None])[0], found[k])

@@ -88,4 +88,8 @@ def put_legend(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """Put a legend to the right of the axes."""
     columns = 1 + (len(labels) - 1) // LEGEND_ROWS
     place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
-    ax.legend(handles, labels, ncols=columns, frameon=False, fontsize="small", **place)
+    # Names are the user's: matplotlib would drop a leading "_", and read "$" as maths.
+    labels = [f" {label}" if label.startswith("_") else label for label in labels]
+    legend = ax.legend(handles, labels, ncols=columns, frameon=False, **place)
+    for text in legend.get_texts():
+        text.set(parse_math=False, fontsize="small")

@@ -183,7 +183,8 @@ class CodelengthDisplay:
             self.ax_.set_xscale("log")
         self.ax_.set(xlabel="examples", ylabel="cumulative codelength (nats)")
         if self.reference is not None:
-            self.ax_.set_ylabel(f"regret to {self.reference_name} (nats)")
+            label = f"regret to {self.reference_name} (nats)"
+            self.ax_.set_ylabel(label, parse_math=False)
             self.ax_.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
         self.ax_.spines[["top", "right"]].set_visible(False)
 

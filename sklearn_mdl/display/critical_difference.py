@@ -178,6 +178,7 @@ class CriticalDifferenceDisplay:
                 textcoords="offset points",
                 ha="right" if left else "left",
                 va="center",
+                parse_math=False,  # names are the user's
             )
 
     def frame(self) -> Any:

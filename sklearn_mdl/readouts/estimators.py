@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from sklearn_mdl._sklearn import Interval, StrOptions
 from sklearn_mdl.online import OnlineClassifier, resolve_device
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.readouts.gather import stack_readouts
-from sklearn_mdl.readouts.stack import StackNet
+from sklearn_mdl.readouts.stack import ReadoutStack, StackNet
 from sklearn_mdl.switching import BayesMixture
 
 _SETTINGS = """lr : float, default=0.003
@@ -123,7 +123,7 @@ class _Readout(OnlineClassifier):
     def net_(self) -> StackNet:
         """The skorch net that holds module, criterion and optimiser."""
         (stack,) = self._course.learners
-        return stack.net
+        return cast(ReadoutStack, stack).net
 
 
 @_document
@@ -141,33 +141,34 @@ class LinearReadout(_Readout):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.utils import shuffle
     >>> from sklearn_mdl import LinearReadout
-    >>> X, y = load_iris(return_X_y=True)
-    >>> readout = LinearReadout(n_replay_streams=30, random_state=0)
-    >>> readout.set_params(lr=0.03).fit(X[::-7], y[::-7]).score(X, y) > 0.9
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> readout = LinearReadout(lr=0.03, random_state=0).fit(X[:128], y[:128])
+    >>> readout.score(X[128:], y[128:]) > 0.9
     True
     """
 
     def __init__(
         self,
         *,
-        lr=0.003,
-        n_replay_streams=10,
-        beta1=0.9,
-        beta2=0.999,
-        weight_decay=0.0,
-        eps=1e-8,
-        ema_step_size=1.0,
-        ema_warmup=True,
-        label_smoothing=0.03,
-        calibration=True,
-        scaling="standard",
-        recency=1.0,
-        batch_size=32,
-        device="auto",
-        random_state=None,
-    ):
+        lr: float = 0.003,
+        n_replay_streams: int = 10,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        weight_decay: float = 0.0,
+        eps: float = 1e-8,
+        ema_step_size: float = 1.0,
+        ema_warmup: bool = True,
+        label_smoothing: float = 0.03,
+        calibration: bool = True,
+        scaling: str | None = "standard",
+        recency: float = 1.0,
+        batch_size: int = 32,
+        device: str = "auto",
+        random_state: Any = None,
+    ) -> None:
         self.lr = lr
         self.n_replay_streams = n_replay_streams
         self.beta1 = beta1
@@ -211,24 +212,24 @@ class MLPReadout(_Readout):
 
     def __init__(
         self,
-        hidden_layer_sizes=(512,),
+        hidden_layer_sizes: Any = (512,),
         *,
-        lr=0.003,
-        n_replay_streams=10,
-        beta1=0.9,
-        beta2=0.999,
-        weight_decay=0.0,
-        eps=1e-8,
-        ema_step_size=1.0,
-        ema_warmup=True,
-        label_smoothing=0.03,
-        calibration=True,
-        scaling="standard",
-        recency=1.0,
-        batch_size=32,
-        device="auto",
-        random_state=None,
-    ):
+        lr: float = 0.003,
+        n_replay_streams: int = 10,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        weight_decay: float = 0.0,
+        eps: float = 1e-8,
+        ema_step_size: float = 1.0,
+        ema_warmup: bool = True,
+        label_smoothing: float = 0.03,
+        calibration: bool = True,
+        scaling: str | None = "standard",
+        recency: float = 1.0,
+        batch_size: int = 32,
+        device: str = "auto",
+        random_state: Any = None,
+    ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.lr = lr
         self.n_replay_streams = n_replay_streams

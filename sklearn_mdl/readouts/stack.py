@@ -91,7 +91,7 @@ def make_net(
     """Build the net of ``T`` trainings; ``layer_sizes`` from features to classes."""
     columns = {name: [getattr(t, name) for t in trainings] for name in Training._fields}
     names = ("lr", "beta1", "beta2", "eps", "weight_decay")
-    net = StackNet(
+    net: StackNet = StackNet(
         StackedMLP,
         module__layer_sizes=tuple(layer_sizes),
         module__seeds=columns["seed"],
@@ -105,7 +105,8 @@ def make_net(
         device=str(device),
         verbose=0,
     )
-    return net.initialize()
+    net.initialize()
+    return net
 
 
 class ReadoutStack:
@@ -172,7 +173,7 @@ class ReadoutStack:
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
         """Logits (K, n, C), uncalibrated, of rows (n_scalings, n, d)."""
-        return self.averages(self.net.module_, x.index_select(0, self.views))
+        return self.averages.logits(self.net.module_, x.index_select(0, self.views))
 
     @torch.no_grad()
     def log_proba(self, x: Tensor) -> Tensor:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 from sklearn.base import clone
@@ -95,6 +97,9 @@ def score_cell(
     """Walk a fresh copy of the switcher over the rows in one of the random orders."""
     rows = draw_order(seed, order, len(y))
     switcher = clone(switcher).set_params(random_state=seed, shuffle=False)
+    if switcher.store != "memory":  # cells must not write each other's traces
+        folder = quote(f"{names[0]}-{names[1]}-{order}", safe=" ")
+        switcher.set_params(store=Path(switcher.store) / folder)
     start = time.perf_counter()
     switcher.fit(X[rows], y[rows])
     seconds = time.perf_counter() - start

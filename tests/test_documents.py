@@ -1,0 +1,170 @@
+"""What the documents and docstrings show runs, and what they name is there.
+
+Blocks fenced as ``python`` run, file by file, each in the namespace that the blocks
+above it have left; one that cannot (it needs a network, an accelerator, hours) is
+fenced as ``python no-run``. Blocks of ``>>>`` examples are run by pytest's own doctest.
+"""
+
+import ast
+import doctest
+import importlib
+import re
+import shutil
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import sklearn_mdl
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [
+    p for p in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))] if p.is_file()
+]
+API = ROOT / "docs" / "api.md"
+
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)``` *$",
+    re.MULTILINE | re.DOTALL,
+)
+HEADING_OR_ITEM = re.compile(
+    r"^(?:#+|[-*])[^`\n]*`(?:sklearn_mdl\.)?(?P<name>\w+)[^`\n]*`", re.MULTILINE
+)
+
+# Places that mean nothing to a reader elsewhere; written so as not to match themselves.
+STRANGE = re.compile(
+    r"(?<![\w.])/(?:work|root)/|pypi[.]org|pythonhosted[.]org|--(?:extra-)?index-url"
+)
+
+
+def blocks(text):
+    """List what is fenced as python, each at the line where it stands in the text."""
+    return [
+        "\n" * (text.count("\n", 0, found.start()) + 1) + textwrap.dedent(found["body"])
+        for found in FENCE.finditer(text)
+        if found["info"].strip() == "python" and ">>>" not in found["body"]
+    ]
+
+
+def relative(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def names_in(text):
+    return [found["name"] for found in HEADING_OR_ITEM.finditer(text)]
+
+
+def text_files():
+    """Everything that is committed or about to be, and reads as text."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    command = [git, "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    for name in listed.decode().split("\0"):
+        path = ROOT / name
+        if path.is_file():
+            try:
+                yield path, path.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                continue
+
+
+# How the documents are read
+
+
+def test_blocks_are_found_with_their_lines_and_without_their_indents():
+    text = "a\n```python\nx = 1\n```\n- b\n\n  ```python\n  if x:\n      y = 2\n  ```\n"
+    first, second = blocks(text)
+    assert first == "\n\nx = 1\n"
+    assert second == "\n" * 7 + "if x:\n    y = 2\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python no-run\n1\n```",
+        "```sh\nls\n```",
+        "```python\n>>> 1\n1\n```",
+        "`python`",
+    ],
+)
+def test_other_blocks_are_left_alone(text):
+    assert blocks(text) == []
+
+
+def test_names_are_found_in_headings_and_lists():
+    text = "# `A`\nthe `b`\n- `sklearn_mdl.c(x)`: like `d`\n* the class `E`\n  - `f`\n"
+    assert names_in(text) == ["A", "c", "E"]
+
+
+@pytest.mark.parametrize("place", ["work", "root"])
+def test_strange_places_are_found(place):
+    assert STRANGE.search(f"see /{place}/notes")
+    assert not STRANGE.search(f"see https://example.com/{place}/notes and {place}/a")
+
+
+# The documents
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_python_in_documents_runs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for block in blocks(path.read_text(encoding="utf-8")):
+        exec(compile(block, relative(path), "exec"), namespace)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_what_documents_import_of_ours_is_public(path):
+    text = path.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        if not found["info"].startswith("python") or ">>>" in found["body"]:
+            continue
+        for node in ast.walk(ast.parse(textwrap.dedent(found["body"]))):
+            if isinstance(node, ast.ImportFrom) and node.module == "sklearn_mdl":
+                assert {a.name for a in node.names} <= set(sklearn_mdl.__all__)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_links_between_documents_lead_somewhere(path):
+    text = FENCE.sub("", path.read_text(encoding="utf-8"))
+    targets = re.findall(r"\]\((?!https?:|mailto:|#)([^)\s#]+)", text)
+    assert [t for t in targets if not (path.parent / t).exists()] == []
+
+
+@pytest.mark.skipif(not API.is_file(), reason="docs/api.md is not there")
+def test_the_reference_names_what_is_public():
+    assert sorted(set(names_in(API.read_text(encoding="utf-8")))) == sklearn_mdl.__all__
+
+
+def test_no_file_names_a_place_of_one_machine():
+    faults = [
+        f"{relative(path)}: {line.strip()[:80]}"
+        for path, text in text_files()
+        for line in text.splitlines()
+        if STRANGE.search(line)
+    ]
+    assert faults == []
+
+
+# Docstrings
+
+
+def test_public_names_are_sorted_and_there():
+    assert sorted(sklearn_mdl.__all__) == sklearn_mdl.__all__
+    assert all(hasattr(sklearn_mdl, name) for name in sklearn_mdl.__all__)
+
+
+@pytest.mark.parametrize("name", sklearn_mdl.__all__)
+def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    thing = getattr(sklearn_mdl, name)
+    module = importlib.import_module(thing.__module__)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    runner = doctest.DocTestRunner(verbose=False, optionflags=flags)
+    printed = []
+    for test in doctest.DocTestFinder().find(thing, name, module=module):
+        runner.run(test, out=printed.append)
+    assert printed == [], "".join(printed)

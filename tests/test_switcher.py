@@ -1,0 +1,750 @@
+"""Laws of the switcher: calls mean nothing, codes add up, nothing is lost."""
+
+import copy
+import io
+import itertools
+import math
+import pickle
+from functools import cache
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from sklearn_mdl import (
+    BayesMixture,
+    ElementwiseMixture,
+    FixedShare,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    PrequentialSplit,
+    forward,
+    readout_grid,
+)
+
+FAST = {"lr": 0.02, "n_replay_streams": 2}
+BOARD = [
+    LinearReadout(**FAST),
+    MLPReadout((9,), **FAST, scaling="whiten"),
+    LinearReadout(**FAST, ema_step_size=0.1, calibration=False),
+    MLPReadout((7, 5), lr=0.02, n_replay_streams=0, scaling=None),
+]
+CLASSES = np.arange(10)
+N = 200
+ARRAYS = ("readout_losses_", "codelengths_", "posterior_")
+
+
+@cache
+def digits(n=N):
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))[:n]
+    return X[order], y[order]
+
+
+def board_of(readouts=None, **options):
+    options = {"random_state": 0, **options}
+    return MDLReadoutSwitcher(BOARD if readouts is None else readouts, **options)
+
+
+def small(**options):
+    return board_of([LinearReadout(**FAST), MLPReadout((9,), **FAST)], **options)
+
+
+@cache
+def fitted():
+    return board_of().fit(*digits())
+
+
+@cache
+def fitted_on_800():
+    # A prefix of a permutation; linear readouts at first, perceptrons later.
+    board = readout_grid(
+        hidden_layer_sizes=[(), (32,)], lr=[1e-3, 1e-2], n_replay_streams=4
+    )
+    return board_of(board).fit(*digits(800))
+
+
+def in_pieces(switcher, X, y, at, classes=CLASSES):
+    cut = [0, *at, len(X)]
+    for start, stop in itertools.pairwise(cut):
+        if start < stop:
+            switcher.partial_fit(X[start:stop], y[start:stop], classes=classes)
+    return switcher
+
+
+def assert_same_walk(found, expected):
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+# Calls mean nothing
+
+
+@settings(deadline=None, max_examples=15)
+@given(at=st.lists(st.integers(1, N - 1), max_size=10, unique=True).map(sorted))
+def test_any_cutting_into_calls_equals_one_fit_bitwise(at):
+    X, y = digits()
+    assert_same_walk(in_pieces(board_of(shuffle=False), X, y, at), fitted())
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        (),
+        tuple(range(1, N)),
+        (32, 64, 96, 128, 160, 192),
+        (31, 33, 63, 65, 127, 129),
+        (199,),
+    ],
+    ids=["once", "row by row", "minibatches", "around minibatches", "last row"],
+)
+def test_chosen_cuttings_equal_one_fit_bitwise(at):
+    X, y = digits()
+    found = in_pieces(board_of(), X, y, at)
+    assert_same_walk(found, fitted())
+    np.testing.assert_array_equal(found.predict_proba(X), fitted().predict_proba(X))
+
+
+@pytest.mark.parametrize("n", [1, 2, 20, 32, 77, 128])
+def test_fit_then_partial_fit_equals_one_fit_bitwise(n):
+    X, y = digits()
+    # All classes must be known to `fit`: put one of each first.
+    first = np.array([np.flatnonzero(y == label)[0] for label in CLASSES])
+    order = np.concatenate([first, np.setdiff1d(np.arange(N), first)])
+    X, y = X[order], y[order]
+    n += len(first)
+    parts = board_of().fit(X[:n], y[:n]).partial_fit(X[n:], y[n:])
+    assert_same_walk(parts, board_of().fit(X, y))
+
+
+@pytest.mark.parametrize("n", [3, 32, 40])
+def test_predicting_between_calls_changes_nothing(n):
+    X, y = digits()
+    switcher = board_of()
+    for start in range(0, N, n):
+        part = slice(start, start + n)
+        switcher.partial_fit(X[part], y[part], classes=CLASSES)
+        one, same = switcher.predict_proba(X[:5]), switcher.predict_proba(X[:5])
+        np.testing.assert_array_equal(one, same)
+        switcher.predict(X[:40])
+        switcher.switch("bayes")
+    assert_same_walk(switcher, fitted())
+
+
+def through_pickle(switcher):
+    return pickle.loads(pickle.dumps(switcher))
+
+
+def through_joblib(switcher):
+    file = io.BytesIO()
+    joblib.dump(switcher, file)
+    file.seek(0)
+    return joblib.load(file)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle, through_joblib])
+@pytest.mark.parametrize("n", [5, 40, 64, 100])
+def test_copy_made_on_the_way_goes_on_as_if_uninterrupted(copied, n):
+    X, y = digits()
+    switcher = board_of().partial_fit(X[:n], y[:n], classes=CLASSES)
+    switcher.predict(X[:2])
+    other = copied(switcher)
+    np.testing.assert_array_equal(other.predict_proba(X), switcher.predict_proba(X))
+    for each in (other, switcher):
+        assert_same_walk(each.partial_fit(X[n:], y[n:]), fitted())
+
+
+@pytest.mark.parametrize("n_jobs", [2, -1])
+def test_numbers_do_not_depend_on_the_number_of_jobs(n_jobs):
+    assert_same_walk(board_of(n_jobs=n_jobs).fit(*digits()), fitted())
+
+
+def test_refit_forgets_everything():
+    X, y = digits()
+    switcher = board_of().fit(X[:50, :9], y[:50] % 3)
+    assert_same_walk(switcher.fit(X, y), fitted())
+    assert switcher.n_features_in_ == 64
+
+
+def test_walk_does_not_see_later_changes_of_the_callers_arrays():
+    X, y = (
+        np.array(part, dtype)
+        for part, dtype in zip(digits(), ("f4", "i8"), strict=True)
+    )
+    switcher = board_of()
+    for start in range(0, N, 50):
+        rows, labels = X[start : start + 50].copy(), y[start : start + 50].copy()
+        switcher.partial_fit(rows, labels, classes=CLASSES)
+        rows[:], labels[:] = -1, 0
+    assert_same_walk(switcher, fitted())
+
+
+# Codes add up
+
+
+def test_codelength_is_the_sum_of_codelengths():
+    switcher = fitted()
+    assert switcher.n_samples_seen_ == len(switcher.codelengths_) == N
+    assert switcher.codelength_ == pytest.approx(math.fsum(switcher.codelengths_))
+    np.testing.assert_allclose(
+        switcher.readout_codelengths_,
+        [math.fsum(c) for c in switcher.readout_losses_.T],
+    )
+    assert switcher.codelength_ < N * math.log(10)
+
+
+@pytest.mark.parametrize("weights", [None, [4, 2, 1, 1]])
+def test_posterior_sums_to_one_and_begins_with_the_prior(weights):
+    switcher = board_of(expert_weights=weights).fit(*digits())
+    assert switcher.posterior_.shape == (N, 4)
+    np.testing.assert_allclose(switcher.posterior_.sum(1), 1, rtol=1e-12)
+    prior = np.full(4, 0.25) if weights is None else np.array(weights) / 8
+    np.testing.assert_allclose(switcher.posterior_[0], prior, rtol=1e-12)
+
+
+def test_codelengths_mix_the_losses_by_the_posterior():
+    switcher = fitted()
+    mixed = -logsumexp(np.log(switcher.posterior_) - switcher.readout_losses_, axis=1)
+    np.testing.assert_allclose(switcher.codelengths_, mixed, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", [None, [4.0, 2, 1, 0]])
+@pytest.mark.parametrize(
+    "switching",
+    [
+        "bayes",
+        "elementwise",
+        "fixed-share",
+        None,
+        FixedShare(m=11),
+        FixedShare(alpha=0.1),
+    ],
+    ids=str,
+)
+def test_reading_under_another_prior_equals_fitting_under_it(switching, weights):
+    switcher = board_of(expert_weights=weights).fit(*digits())
+    before = switcher.codelengths_.copy()
+    trace = switcher.switch(switching)
+    other = board_of(switching=switching, expert_weights=weights).fit(*digits())
+    np.testing.assert_array_equal(trace.codelengths, other.codelengths_)
+    np.testing.assert_array_equal(trace.posterior, other.posterior_)
+    assert trace.codelength == pytest.approx(other.codelength_, rel=1e-12)
+    np.testing.assert_array_equal(switcher.codelengths_, before)
+    by_hand = forward(switching, switcher.readout_losses_, weights)
+    np.testing.assert_array_equal(by_hand.codelengths, trace.codelengths)
+
+
+def test_readout_of_weight_zero_is_neither_heard_nor_trained_otherwise():
+    silent = board_of(expert_weights=[1, 1, 1, 0]).fit(*digits())
+    np.testing.assert_array_equal(silent.readout_losses_, fitted().readout_losses_)
+    np.testing.assert_array_equal(silent.posterior_[:, 3], 0)
+    without = board_of(BOARD[:3]).fit(*digits())
+    np.testing.assert_allclose(silent.codelengths_, without.codelengths_, rtol=1e-9)
+    X, _ = digits()
+    np.testing.assert_allclose(
+        silent.predict_proba(X), without.predict_proba(X), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_prior_object_is_left_as_it_was_and_later_changes_do_not_reach_the_walk():
+    X, y = digits()
+    prior = FixedShare(m=2)
+    switcher = board_of(switching=prior).partial_fit(X[:50], y[:50], classes=CLASSES)
+    prior.m = 50
+    assert_same_walk(switcher.partial_fit(X[50:], y[50:]), fitted())
+    assert prior.get_params() == {"m": 50, "alpha": None}
+
+
+def test_fixed_share_pays_little_for_switching_and_beats_mixing_anew():
+    switcher = fitted_on_800()
+    shared, bayes, elementwise = (
+        switcher.switch(name).codelength
+        for name in ("fixed-share", "bayes", "elementwise")
+    )
+    n, k = switcher.readout_losses_.shape
+    bound = sum(-math.log(1 - (k - 1) / (k * t)) for t in range(2, n + 1))
+    assert shared <= bayes + bound
+    assert bound <= math.log(n)
+    assert shared < elementwise
+    assert bayes <= switcher.readout_codelengths_.min() + math.log(k)
+    assert switcher.codelength_ == pytest.approx(shared)
+
+
+def test_digits_are_compressed_to_a_small_part_of_the_uniform_code():
+    switcher = fitted_on_800()
+    assert switcher.codelength_ < 0.3 * 800 * math.log(10)
+    X, y = digits(1400)
+    assert switcher.score(X[800:], y[800:]) > 0.9
+
+
+# Predictions
+
+
+@pytest.mark.parametrize("n", [32, 64, 96, 128])
+def test_next_example_is_coded_with_the_probability_predicted(n):
+    # Only between minibatches: the walk learns pending rows later than a prediction.
+    X, y = digits()
+    switcher = board_of().partial_fit(X[:n], y[:n], classes=CLASSES)
+    coded = []
+    for label in CLASSES:
+        other = copy.deepcopy(switcher).partial_fit(X[n : n + 1], [label])
+        coded.append(math.exp(-other.codelengths_[-1]))
+    assert sum(coded) == pytest.approx(1, rel=1e-9)
+    (predicted,) = switcher.predict_proba(X[n : n + 1])
+    np.testing.assert_allclose(predicted, coded, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 20, 45, 100])
+def test_codes_of_all_labels_of_the_next_example_sum_to_one(n):
+    X, y = digits()
+    switcher = board_of().partial_fit(X[:n], y[:n], classes=CLASSES)
+    coded = [
+        math.exp(
+            -copy.deepcopy(switcher).partial_fit(X[n : n + 1], [c]).codelengths_[-1]
+        )
+        for c in CLASSES
+    ]
+    assert sum(coded) == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 20, 31])
+def test_prediction_knows_rows_that_fill_no_minibatch(n):
+    X, y = digits()
+    switcher = board_of().partial_fit(X[:n], y[:n], classes=CLASSES)
+    proba = switcher.predict_proba(X[:n])
+    assert np.all(proba[np.arange(n), y[:n]] > 0.1)
+    np.testing.assert_array_equal(switcher.readout_losses_, math.log(10))
+
+
+def test_predicting_row_by_row_equals_predicting_in_bulk():
+    X, _ = digits()
+    bulk = fitted().predict_proba(X)
+    rows = np.concatenate([fitted().predict_proba(row[None]) for row in X])
+    np.testing.assert_allclose(rows, bulk, rtol=1e-5, atol=1e-9)
+    backwards = fitted().predict_proba(X[::-1])[::-1]
+    np.testing.assert_allclose(backwards, bulk, rtol=1e-5, atol=1e-9)
+
+
+def test_predictions_agree_with_each_other():
+    X, _ = digits()
+    proba, log_proba = fitted().predict_proba(X), fitted().predict_log_proba(X)
+    np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(log_proba), proba, rtol=1e-12)
+    np.testing.assert_array_equal(fitted().predict(X), proba.argmax(1))
+
+
+@pytest.mark.parametrize("n_calls", [0, 1, 2, 20])
+@pytest.mark.parametrize(
+    "readouts", [None, [LinearReadout(lr=0.05, n_replay_streams=30)]], ids=str
+)
+def test_twenty_rows_already_predict(readouts, n_calls):
+    X, y = make_blobs(220, centers=3, random_state=0, cluster_std=0.5)
+    switcher = MDLReadoutSwitcher(readouts, random_state=0)
+    if n_calls:
+        step = 20 // n_calls
+        in_pieces(switcher, X[:20], y[:20], range(step, 20, step), [0, 1, 2])
+    else:
+        switcher.fit(X[:20], y[:20])
+    assert switcher.score(X[20:], y[20:]) > 0.9
+
+
+# Traces on disk
+
+
+def test_trace_on_disk_holds_the_same_numbers_and_is_memory_mapped(tmp_path):
+    folder = tmp_path / "new" / "trace"
+    X, y = digits()
+    switcher = in_pieces(board_of(store=folder), X, y, (10, 100))
+    assert_same_walk(switcher, fitted())
+    assert isinstance(switcher.posterior_, np.memmap)
+    assert isinstance(switcher.readout_losses_, np.memmap)
+    np.testing.assert_array_equal(
+        np.load(folder / "losses.npy"), fitted().readout_losses_
+    )
+    np.testing.assert_array_equal(
+        np.load(folder / "posterior.npy"), fitted().posterior_
+    )
+    np.testing.assert_array_equal(
+        switcher.switch("bayes").codelengths, fitted().switch("bayes").codelengths
+    )
+
+
+def test_second_fit_replaces_the_trace_on_disk(tmp_path):
+    X, y = digits()
+    switcher = board_of(store=str(tmp_path))
+    switcher.fit(X[:150, :20], y[:150])
+    assert_same_walk(switcher.fit(X, y), fitted())
+    switcher.fit(X[:60], y[:60])
+    assert switcher.posterior_.shape == (60, 4)
+    np.testing.assert_array_equal(switcher.codelengths_, fitted().codelengths_[:60])
+
+
+def test_walk_with_its_trace_on_disk_goes_on_after_pickling(tmp_path):
+    X, y = digits()
+    switcher = board_of(store=tmp_path).partial_fit(X[:70], y[:70], classes=CLASSES)
+    other = through_pickle(switcher)
+    assert_same_walk(other.partial_fit(X[70:], y[70:]), fitted())
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_traces_cannot_be_written_to(on_disk, tmp_path):
+    switcher = small(store=tmp_path if on_disk else "memory").fit(*digits())
+    for name in ARRAYS:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(switcher, name)[0] = 0
+
+
+# Data
+
+
+def test_labels_may_be_strings():
+    X, y = digits()
+    names = np.array([f"n{9 - label}" for label in y])
+    switcher = board_of().fit(X, names)
+    assert switcher.classes_.tolist() == [f"n{i}" for i in range(10)]
+    mirrored = board_of().fit(X, 9 - y)
+    assert_same_walk(switcher, mirrored)
+    expected = [f"n{label}" for label in mirrored.predict(X)]
+    assert switcher.predict(X).tolist() == expected
+    more = in_pieces(board_of(), X, names, (40,), [f"n{i}" for i in range(10)])
+    assert_same_walk(more, mirrored)
+
+
+@pytest.mark.parametrize("labels", [[-5, 7], [False, True], [0.0, 1.0], ["a", "b"]])
+def test_labels_stand_for_their_order_alone(labels):
+    X, y = digits()
+    switcher = small().fit(X, np.array(labels)[y % 2])
+    assert switcher.classes_.tolist() == labels
+    assert_same_walk(switcher, small().fit(X, y % 2))
+    assert set(switcher.predict(X).tolist()) <= set(labels)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "uint8"])
+def test_dtype_of_features_changes_nothing(dtype):
+    X, y = digits()
+    assert_same_walk(board_of().fit(X.astype(dtype), y), fitted())
+
+
+def test_data_frames_are_walked_and_their_columns_remembered():
+    X, y = digits()
+    frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
+    switcher = board_of().fit(frame, pd.Series(y))
+    assert_same_walk(switcher, fitted())
+    assert switcher.feature_names_in_.tolist() == list(frame)
+    np.testing.assert_array_equal(switcher.predict(frame), fitted().predict(X))
+    with pytest.raises(ValueError, match="feature names"):
+        switcher.predict(frame[frame.columns[::-1]])
+    with pytest.raises(ValueError, match="feature names"):
+        switcher.partial_fit(frame.rename(columns={"pixel 3": "x"}), y)
+
+
+def test_lists_are_walked_too():
+    X, y = digits()
+    assert_same_walk(board_of().fit(X.tolist(), y.tolist()), fitted())
+
+
+def test_shuffled_walk_equals_the_walk_over_permuted_rows():
+    X, y = digits()
+    shuffled = board_of(shuffle=True).fit(X, y)
+    order = shuffled.order_
+    assert sorted(order) == list(range(N))
+    assert not np.array_equal(order, np.arange(N))
+    assert_same_walk(shuffled, board_of(shuffle=False).fit(X[order], y[order]))
+    np.testing.assert_array_equal(fitted().order_, np.arange(N))
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_seeds_repeat_and_their_absence_does_not(shuffle):
+    X, y = digits()
+    one, same, other = (
+        board_of(shuffle=shuffle, random_state=seed).fit(X, y) for seed in (5, 5, 6)
+    )
+    assert_same_walk(same, one)
+    assert one.codelength_ != other.codelength_
+    free = board_of(shuffle=shuffle, random_state=None)
+    assert free.fit(X, y).codelength_ != clone(free).fit(X, y).codelength_
+
+
+def test_generator_as_seed_gives_new_draws_at_every_fit():
+    X, y = digits()
+    generator = np.random.RandomState(3)
+    one, other = (small(random_state=generator).fit(X, y) for _ in range(2))
+    assert one.codelength_ != other.codelength_
+    again = small(random_state=np.random.RandomState(3)).fit(X, y)
+    assert_same_walk(again, one)
+
+
+def test_walk_leaves_the_global_generators_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    small(shuffle=True, random_state=0).fit(*digits()).predict(digits()[0])
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+def test_grouped_labels_are_warned_of_and_nothing_else_is():
+    X, y = digits()
+    by_class = np.argsort(y, kind="stable")
+    with pytest.warns(UserWarning, match="grouped by class.*shuffle=True"):
+        small().fit(X[by_class], y[by_class])
+    # Warnings are errors here.
+    small(shuffle=True).fit(X[by_class], y[by_class])
+    small().fit(X, y)
+    small().fit(X[:10], CLASSES)
+    small().fit(X, np.arange(N) % 10)
+    in_pieces(small(), X[by_class], y[by_class], (60, 100))
+
+
+# Parameters
+
+
+def test_parameters_of_a_prior_object_can_be_set_and_searched():
+    X, y = digits()
+    switcher = small(switching=FixedShare()).set_params(switching__m=7)
+    assert switcher.switching.m == 7
+    assert switcher.get_params()["switching__m"] == 7
+    search = GridSearchCV(
+        switcher,
+        {"switching__m": [1, 2, 100]},
+        scoring=lambda estimator, X, y: -estimator.codelength_,
+        cv=PrequentialSplit(),
+    ).fit(X, y)
+    expected = [
+        -switcher.fit(X, y).switch(FixedShare(m=m)).codelength for m in (1, 2, 100)
+    ]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
+
+
+def test_prior_and_its_parameter_can_be_set_at_once():
+    switcher = small(switching="bayes").set_params(
+        switching=FixedShare(), switching__m=3
+    )
+    assert switcher.switching.m == 3
+
+
+@pytest.mark.parametrize("switching", ["fixed-share", None])
+def test_parameters_of_no_prior_object_are_refused_in_a_sentence(switching):
+    words = r"switching__m needs switching to be a prior object .*FixedShare\(m=2\)"
+    with pytest.raises(ValueError, match=words):
+        small(switching=switching).set_params(switching__m=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "m", "batch_size", "n_readouts"),
+    [("vtab-frozen", 11, 32, 4608), ("imagenet-frozen", 2, 512, 384)],
+)
+def test_presets_bring_their_readouts_prior_and_batch_size(
+    name, m, batch_size, n_readouts
+):
+    switcher = MDLReadoutSwitcher.from_preset(name, random_state=4)
+    assert switcher.switching.get_params() == {"m": m, "alpha": None}
+    assert switcher.batch_size == batch_size
+    assert len(switcher.readouts) == n_readouts
+    assert switcher.random_state == 4
+    assert MDLReadoutSwitcher.from_preset(name, batch_size=8).batch_size == 8
+
+
+def test_unknown_preset_is_refused_in_a_sentence():
+    with pytest.raises(ValueError, match=r"preset must be one of .*'paper'"):
+        MDLReadoutSwitcher.from_preset("paper")
+
+
+def test_switcher_works_in_a_pipeline():
+    X, y = digits()
+    pipeline = make_pipeline(FunctionTransformer(), board_of()).fit(X, y)
+    assert_same_walk(pipeline[-1], fitted())
+
+
+def test_clone_of_a_fitted_switcher_is_as_new():
+    other = clone(fitted())
+    assert not hasattr(other, "classes_")
+    assert_same_walk(other.fit(*digits()), fitted())
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda s: s.predict(digits()[0]),
+        lambda s: s.predict_proba(digits()[0]),
+        lambda s: s.switch("bayes"),
+    ],
+    ids=["predict", "predict_proba", "switch"],
+)
+def test_unfitted_switcher_says_so(read):
+    with pytest.raises(NotFittedError):
+        read(small())
+
+
+@pytest.mark.parametrize("name", ["codelength_", "posterior_", "readout_names_"])
+def test_unfitted_switcher_has_no_fitted_attributes(name):
+    assert not hasattr(small(), name)
+
+
+# The bar
+
+
+def test_bar_is_shown_only_when_asked_for(capsys):
+    small().fit(*digits())
+    assert capsys.readouterr() == ("", "")
+    switcher = small(verbose=1).fit(*digits())
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "MDLReadoutSwitcher" in shown.err
+    assert "200/200" in shown.err
+    assert_same_walk(switcher, small().fit(*digits()))
+
+
+# Bad input
+
+X_OK, Y_OK = np.eye(8, 3), np.arange(8) % 2
+WRONG_DATA = [
+    (np.where(X_OK == 1, np.nan, X_OK), Y_OK, "Input X contains NaN"),
+    (np.where(X_OK == 1, np.inf, X_OK), Y_OK, "Input X contains infinity"),
+    (X_OK, Y_OK * 0, r"labels of at least two classes, got one class only, \[0\]"),
+    (X_OK, Y_OK[:-1], r"inconsistent numbers of samples: \[8, 7\]"),
+    (X_OK[:0], Y_OK[:0], r"Found array with 0 sample\(s\)"),
+    (X_OK[:, :0], Y_OK, r"Found array with 0 feature\(s\)"),
+    (X_OK[0], Y_OK, "Expected 2D array, got 1D array"),
+    (X_OK, None, "requires y to be passed"),
+    (X_OK, np.linspace(0, 1, 8), "Unknown label type: continuous"),
+    (X_OK, np.eye(8), "y should be a 1d array"),
+    (X_OK, [0, 1, np.nan] * 2 + [0, 1], "Input y contains NaN"),
+]
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "words"), WRONG_DATA, ids=lambda w: w if isinstance(w, str) else ""
+)
+def test_fit_refuses_data_in_a_sentence(X, y, words):
+    with pytest.raises(ValueError, match=words):
+        small().fit(X, y)
+
+
+WRONG_OPTIONS = [
+    ({"switching": "nope"}, ValueError, r"must be one of \['bayes'.*got 'nope'"),
+    ({"switching": 3}, ValueError, "'switching' parameter.*Got 3"),
+    ({"switching": FixedShare(m=2, alpha=0.1)}, ValueError, "`m` or `alpha`, not both"),
+    ({"switching": FixedShare(m=0.5)}, ValueError, "`m` must be a finite number"),
+    ({"readouts": []}, ValueError, "readouts must hold at least one readout"),
+    ({"readouts": [3]}, TypeError, "readouts must hold LinearReadout.*got 3; build"),
+    ({"readouts": [LinearReadout]}, TypeError, "readouts must hold LinearReadout"),
+    ({"readouts": LinearReadout()}, ValueError, "'readouts' parameter.*LinearReadout"),
+    ({"readouts": [LinearReadout(lr=-1)]}, ValueError, "'lr' parameter of LinearRead"),
+    ({"expert_weights": [1]}, ValueError, r"must have shape \(2,\), got \(1,\)"),
+    ({"expert_weights": [1, -1]}, ValueError, "must be finite and non-negative"),
+    ({"expert_weights": [0, 0]}, ValueError, "with a positive sum"),
+    ({"batch_size": 0}, ValueError, "'batch_size' parameter.*Got 0"),
+    ({"batch_size": 2.5}, ValueError, "'batch_size' parameter.*Got 2.5"),
+    ({"store": 3}, ValueError, "'store' parameter.*Got 3"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"), WRONG_OPTIONS, ids=lambda w: str(w)[:40]
+)
+def test_fit_refuses_options_in_a_sentence(options, error, words):
+    with pytest.raises(error, match=words):
+        small().set_params(**options).fit(X_OK, Y_OK)
+    with pytest.raises(error, match=words):
+        small().set_params(**options).partial_fit(X_OK, Y_OK, classes=[0, 1])
+
+
+WRONG_CALLS = {
+    "another width": (lambda X: X[:, :5], lambda y: y, {}, "X has 5 features.*64"),
+    "strange label": (lambda X: X, lambda y: y + 1, {}, r"among the classes.*\[10\]"),
+    "strange type": (
+        lambda X: X,
+        lambda y: y.astype(str),
+        {},
+        "labels among the classes|Unknown label type|mix of",
+    ),
+    "fewer classes": (
+        lambda X: X,
+        lambda y: y,
+        {"classes": range(9)},
+        "classes must stay .*fit a new estimator",
+    ),
+    "NaN": (lambda X: X * np.nan, lambda y: y, {}, "Input X contains NaN"),
+    "lengths": (lambda X: X, lambda y: y[1:], {}, "inconsistent numbers of samples"),
+    "no rows": (lambda X: X[:0], lambda y: y[:0], {}, r"0 sample\(s\)"),
+}
+
+
+@pytest.mark.parametrize("n", [20, 64, 77])
+@pytest.mark.parametrize("name", WRONG_CALLS)
+def test_refused_call_leaves_the_stream_as_it_was(name, n):
+    of_X, of_y, options, words = WRONG_CALLS[name]
+    X, y = digits()
+    switcher = board_of().partial_fit(X[:n], y[:n], classes=CLASSES)
+    kept = switcher.predict_proba(X[:50])
+    with pytest.raises(ValueError, match=words):
+        switcher.partial_fit(of_X(X[n:]), of_y(y[n:]), **options)
+    assert switcher.n_samples_seen_ == n
+    np.testing.assert_array_equal(switcher.predict_proba(X[:50]), kept)
+    assert_same_walk(switcher.partial_fit(X[n:], y[n:]), fitted())
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"X": X_OK, "y": Y_OK, "classes": None},
+        {"X": X_OK, "y": Y_OK * 0, "classes": [0]},
+        {"X": X_OK, "y": Y_OK + 5, "classes": [0, 1]},
+        {"X": X_OK * np.nan, "y": Y_OK, "classes": [0, 1]},
+    ],
+    ids=["no classes", "one class", "strange labels", "NaN"],
+)
+def test_refused_first_call_leaves_no_trace(first):
+    switcher = board_of()
+    with pytest.raises(ValueError, match=r"classes|NaN"):
+        switcher.partial_fit(**first)
+    with pytest.raises(NotFittedError):
+        switcher.predict(X_OK)
+    X, y = digits()
+    assert_same_walk(switcher.partial_fit(X, y, classes=CLASSES), fitted())
+
+
+def test_first_call_refused_for_an_option_can_be_made_again():
+    switcher = board_of(switching="nope")
+    with pytest.raises(ValueError, match="nope"):
+        switcher.partial_fit(X_OK, Y_OK, classes=[0, 1])
+    switcher.set_params(switching=None)
+    with pytest.raises(NotFittedError):
+        switcher.predict(X_OK)
+    assert_same_walk(switcher.partial_fit(*digits(), classes=CLASSES), fitted())
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [(X_OK, Y_OK * 0), (X_OK * np.nan, Y_OK), (X_OK, Y_OK[1:])],
+    ids=["one class", "NaN", "lengths"],
+)
+def test_refused_refit_leaves_the_fitted_switcher_as_it_was(X, y):
+    rows, labels = digits()
+    switcher = small().fit(rows, labels)
+    kept = switcher.predict_proba(rows)
+    with pytest.raises(ValueError, match=r"one class|NaN|inconsistent"):
+        switcher.fit(X, y)
+    np.testing.assert_array_equal(switcher.predict_proba(rows), kept)
+    assert switcher.n_samples_seen_ == N
+
+
+def test_priors_by_name_are_the_objects():
+    objects = {
+        "bayes": BayesMixture(),
+        "elementwise": ElementwiseMixture(),
+        "fixed-share": FixedShare(m=2),
+    }
+    for name, prior in objects.items():
+        np.testing.assert_array_equal(
+            fitted().switch(name).codelengths, fitted().switch(prior).codelengths
+        )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +23,11 @@ from tqdm import tqdm
 
 from sklearn_mdl._sklearn import check_partial_fit_first_call, fit_context
 from sklearn_mdl.prequential import Course
+
+GROUPED = (
+    "y should come in no particular order, but it is grouped by class, and the code "
+    "pays for that; pass shuffle=True or permute the rows"
+)
 
 
 class OnlineClassifier(ClassifierMixin, BaseEstimator):
@@ -56,20 +63,16 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If X holds NaN or infinity, if lengths differ, if y holds one class only.
         """
-        X, y = self._checked(X, y, reset=True)
-        classes, labels = np.unique(y, return_inverse=True)
-        seed = self._begin(X.shape[1], classes)
-        self.order_ = np.arange(len(X))
-        if self.shuffle:
-            self.order_ = np.random.default_rng(seed).permutation(len(X))
-        elif _is_grouped(labels):
-            warnings.warn(
-                "y should come in no particular order, but it is grouped by class, and "
-                "the code pays for that; pass shuffle=True or permute the rows",
-                UserWarning,
-                stacklevel=3,
-            )
-        self._walk(X[self.order_], labels[self.order_])
+        with self._all_or_nothing():
+            X, y = self._checked(X, y, reset=True)
+            classes, labels = np.unique(y, return_inverse=True)
+            seed = self._begin(X.shape[1], classes)
+            self.order_ = np.arange(len(X))
+            if self.shuffle:
+                self.order_ = np.random.default_rng(seed).permutation(len(X))
+            elif _is_grouped(labels):
+                warnings.warn(GROUPED, UserWarning, stacklevel=4)
+            self._walk(X[self.order_], labels[self.order_])
         return self
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -97,18 +100,16 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             label outside them, and as in :meth:`fit`.
         """
         first = not hasattr(self, "_course")
-        X, y = self._checked(X, y, reset=first)
-        if first:
-            check_partial_fit_first_call(self, classes)
-            self._begin(X.shape[1], self.classes_)
-        elif classes is not None and not np.array_equal(
-            np.unique(classes), self.classes_
-        ):
-            raise ValueError(
-                f"classes must stay {self.classes_.tolist()!r} as at the first call, "
-                f"got {np.unique(classes).tolist()!r}; fit a new estimator for others"
-            )
-        self._walk(X, self._encoded(y))
+        with self._all_or_nothing():
+            X, y = self._checked(X, y, reset=first)
+            if first:
+                check_partial_fit_first_call(self, classes)
+                labels = self._encoded(y)
+                self._begin(X.shape[1], self.classes_)
+            else:
+                self._check_classes(classes)
+                labels = self._encoded(y)
+        self._walk(X, labels)
         return self
 
     def predict_log_proba(self, X) -> np.ndarray:
@@ -143,6 +144,30 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         """Most probable class of every row, (n_samples,)."""
         check_is_fitted(self)
         return self.classes_[self.predict_log_proba(X).argmax(1)]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a stream has begun."""
+        return hasattr(self, "_course")
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave the estimator as it was if what it is given is refused."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _check_classes(self, classes: Any) -> None:
+        if classes is not None and not np.array_equal(
+            np.unique(classes), self.classes_
+        ):
+            raise ValueError(
+                f"classes must stay {self.classes_.tolist()!r} as at the first call, "
+                f"got {np.unique(classes).tolist()!r}; fit a new estimator for others"
+            )
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         # A copy, since the stream is read again in replay, long after this call.

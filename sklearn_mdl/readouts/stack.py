@@ -7,7 +7,7 @@ averaging step alone share one training, since averaged weights serve prediction
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -24,6 +24,8 @@ from sklearn_mdl.stacked import (
 )
 
 IDENTITY = math.log(math.e - 1)  # softplus of it is one
+MAX_SLOPE = 1e6
+LANES = 64  # more than a vector register holds
 CALIBRATION_LR = 0.1  # one step a minibatch must follow an overfitting readout
 
 
@@ -166,8 +168,10 @@ class ReadoutStack:
         self.temperature = torch.nn.Parameter(
             torch.full((len(members),), IDENTITY).to(device)
         )
-        self.thermostat = torch.optim.Adam(
-            [self.temperature], lr=CALIBRATION_LR, betas=(0.9, 0.99)
+        n = len(members)
+        self.thermostat = StackedAdamW(
+            [self.temperature],
+            *([setting] * n for setting in (CALIBRATION_LR, 0.9, 0.99, 1e-8, 0.0)),
         )
 
     @torch.no_grad()
@@ -179,9 +183,13 @@ class ReadoutStack:
     def log_proba(self, x: Tensor) -> Tensor:
         """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
         logits = self.logits(x)
+        logits = logits.double() * self._heat()
         usable = logits.isfinite().all(-1, keepdim=True) & ~self.diverged[:, None, None]
-        heat = softplus(self.temperature.double())[:, None, None]
-        return torch.where(usable, logits.double() * heat, 0.0).log_softmax(-1)
+        return torch.where(usable, logits, 0.0).log_softmax(-1)
+
+    def _heat(self) -> Tensor:
+        """Return what logits are multiplied by, (K, 1, 1), float64."""
+        return _in_lanes(softplus, self.temperature.double())[:, None, None]
 
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
@@ -196,22 +204,24 @@ class ReadoutStack:
         self.net.train_step((x.index_select(0, self.views), y))
         self.averages.update(self.net.module_)
 
+    @torch.no_grad()
     def _calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on the temperatures, by the loss before the weights saw ``y``.
 
         Logits are computed anew on the full minibatch: those of arrival would depend on
         the pieces in which its rows came.
         """
-        logits = self.logits(x)
+        logits = self.logits(x).double()
         self.diverged |= ~logits.isfinite().flatten(1).all(1)
         usable = (self.calibrated & ~self.diverged)[:, None, None]
         logits = torch.where(usable, logits, 0.0)
-        with torch.no_grad():
-            proba = (logits * softplus(self.temperature)[:, None, None]).softmax(-1)
-            onehot = torch.eye(logits.shape[-1], device=x.device).index_select(0, y)
-            slope = ((proba - onehot) * logits).sum(-1).mean(-1)
-            self.temperature.grad = slope * self.temperature.sigmoid()
-        self.thermostat.step()
+        proba = (logits * self._heat()).softmax(-1)
+        onehot = torch.eye(logits.shape[-1], device=x.device).index_select(0, y)
+        slope = ((proba - onehot) * logits).sum(-1).mean(-1)
+        slope = slope * _in_lanes(torch.sigmoid, self.temperature.double())
+        # Logits of a diverging readout must not overflow the optimiser's squares.
+        self.temperature.grad = slope.clamp(-MAX_SLOPE, MAX_SLOPE).to(self.temperature)
+        self.thermostat.update()
 
     @torch.no_grad()
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
@@ -230,3 +240,13 @@ def _change_some(module: StackedMLP, chosen: Tensor, change: ReExpression) -> No
     some_weight, some_bias = weight[chosen], bias[chosen]  # copies
     change(some_weight, some_bias)
     weight[chosen], bias[chosen] = some_weight, some_bias
+
+
+def _in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """Apply an elementwise function to ``values`` (K,), each spread over a vector.
+
+    On a CPU the last bits of a vector instruction differ from those of a scalar one,
+    and which of them a value meets depends on its place: a readout's numbers would
+    depend on its neighbours.
+    """
+    return function(values[:, None].expand(-1, LANES).contiguous())[:, 0]

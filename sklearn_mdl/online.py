@@ -71,7 +71,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             if self.shuffle:
                 self.order_ = np.random.default_rng(seed).permutation(len(X))
             elif _is_grouped(labels):
-                warnings.warn(GROUPED, UserWarning, stacklevel=4)
+                warnings.warn(GROUPED, UserWarning, stacklevel=3)
             self._walk(X[self.order_], labels[self.order_])
         return self
 
@@ -228,4 +228,10 @@ def resolve_device(device: str) -> torch.device:
     """Return the device a name stands for; "auto" takes a GPU where there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(device)
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(
+            f"device must be 'auto' or the name of a torch device, got {device!r}; try "
+            "'cpu' or 'cuda'"
+        ) from error

@@ -215,6 +215,7 @@ class Course:
         self.forward = ForwardPass(prior, self.n_readouts, weights)
         self.trace = PrequentialTrace(self.n_readouts, store)
         self._learned: Course | None = None
+        self._under_way = False
         self.rows = ScaledRows(self.samples, learners[0].scalings, batch_size, device)
         self.states = [
             WalkState(
@@ -241,16 +242,28 @@ class Course:
         ------
         n_rows : int
             Number of rows done, after each segment.
+
+        Raises
+        ------
+        RuntimeError
+            If an earlier call did not come to its end.
         """
+        if self._under_way:
+            raise RuntimeError(
+                "A stream goes on only from where a call ended, but the last call was "
+                "interrupted on the way; fit anew"
+            )
         self._learned = None
         begin = len(self.samples)
-        self.samples.append(X)
         labels = torch.as_tensor(y, dtype=torch.long).to(self.device)
+        self._under_way = True
+        self.samples.append(X)
         with one_thread():
             while self.n_scored < len(self.samples):
                 start, stop = self.n_scored, self._segment_end()
                 self._walk_segment(stop, labels[start - begin : stop - begin])
                 yield stop - start
+        self._under_way = False
 
     def _segment_end(self) -> int:
         """Segments end where the scaling is refreshed: at B, 2B, 4B, ... rows."""

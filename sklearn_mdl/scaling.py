@@ -81,10 +81,10 @@ class Scaling:
 class RunningStandardizer:
     """Running mean and regularised running variance of every feature.
 
-    The variance of a feature is taken as its own plus the median of the positive ones.
-    Without the second term nearly constant features (digits has many) would be blown up
-    to noise. The median, not the mean: one feature on a large scale (wine has one) must
-    not silence the others.
+    The variance of a feature is taken as its own plus the (lower) median of the
+    positive ones. Without the second term nearly constant features (digits has many)
+    would be blown up to noise. The median, not the mean: one feature on a large scale
+    (wine has one) must not silence the others.
 
     Parameters
     ----------

@@ -122,8 +122,8 @@ class StackedMLP(nn.Module):
         """
         for i in range(len(self.pairs) - 1, -1, -1):
             (weight, bias), h = self.pairs[i], activations[i]
-            torch.bmm(h.mT, grad, out=_gradient_of(weight))
-            torch.sum(grad, 1, keepdim=True, out=_gradient_of(bias))
+            torch.bmm(h.mT, grad, out=gradient_of(weight))
+            torch.sum(grad, 1, keepdim=True, out=gradient_of(bias))
             if i:
                 grad = torch.bmm(grad, weight.mT)
                 grad = torch.ops.aten.threshold_backward(grad, h, 0.0)
@@ -140,8 +140,11 @@ class StackedMLP(nn.Module):
         return other
 
 
-def _gradient_of(parameter: nn.Parameter) -> Tensor:
-    # One buffer for life: the optimiser keeps views of it.
+def gradient_of(parameter: nn.Parameter) -> Tensor:
+    """Return the parameter's gradient to write into.
+
+    One buffer for life: :class:`StackedAdamW` keeps views of it.
+    """
     if parameter.grad is None:
         parameter.grad = torch.empty_like(parameter)
     return parameter.grad

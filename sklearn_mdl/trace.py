@@ -47,10 +47,17 @@ class GrowingArray:
 
     def _append_on_disk(self, path: Path, rows: np.ndarray) -> None:
         # numpy pads the header of a .npy file so that the first axis may grow in place.
-        with path.open("r+b" if self.n_rows else "w+b") as file:
+        if not self.n_rows:
+            path.unlink(missing_ok=True)  # an old map of the file keeps its rows
+        with path.open("r+b" if self.n_rows else "x+b") as file:
             self._write_header(file, self.n_rows)
-            file.seek(self.n_rows * rows[:1].nbytes, 1)
-            file.truncate()
+            end = file.tell() + self.n_rows * rows[:1].nbytes
+            if self.n_rows and file.seek(0, 2) != end:
+                raise ValueError(
+                    f"{path} must hold the {self.n_rows} rows of this stream alone, "
+                    "but another stream has written to it; give each its own store"
+                )
+            file.seek(end)
             file.write(np.ascontiguousarray(rows, dtype="<f8").data)
             file.seek(0)
             self._write_header(file, self.n_rows + len(rows))

@@ -218,6 +218,15 @@ def test_course_puts_learners_in_their_columns():
     assert torch.equal(log_proba[[3, 0]], alone)
 
 
+def test_learners_of_one_course_replay_alike():
+    X, y = numbered(40)
+    few, many = Diary(n_replay_streams=2), Diary((2, 3), n_replay_streams=5)
+    walk_on(course_of(few, many), X, y)
+    assert_same_pages(few.learned, many.learned)
+    for own, theirs in zip(few.replayed, many.replayed, strict=True):
+        assert_same_pages(own, theirs[:2])
+
+
 def test_course_codes_by_the_prior_it_was_given():
     X, y = numbered(15)
     course = course_of(Diary(), prior=FixedShare(alpha=1))

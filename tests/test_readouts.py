@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.utils import check_random_state
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, readout_grid
 from sklearn_mdl.readouts import (
@@ -17,6 +18,7 @@ from sklearn_mdl.readouts import (
     readout_names,
     stack_readouts,
 )
+from sklearn_mdl.replay import ReplayStreams
 from sklearn_mdl.scaling import MAX_WHITENED_FEATURES
 
 CPU = torch.device("cpu")
@@ -284,37 +286,71 @@ def test_more_replay_teaches_more():
     assert codelengths == sorted(codelengths, reverse=True)
 
 
-def test_unscaled_readout_equals_plain_softmax_regression_by_adamw():
-    # The whole walk by hand, without replay, calibration or averages.
-    X, y = digits()
-    readout = LinearReadout(
-        lr=0.01,
-        n_replay_streams=0,
-        calibration=False,
-        scaling=None,
-        weight_decay=0.1,
-        label_smoothing=0.1,
-        eps=0.01,  # larger than rounding, whose signs would be all of a first step
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"calibration": True},
+        {"n_replay_streams": 3},
+        {"n_replay_streams": 3, "recency": 0.3},
+        {"ema_step_size": 0.3, "ema_warmup": False},
+        {"ema_step_size": 0.3, "ema_warmup": True},
+        {"n_replay_streams": 3, "calibration": True, "ema_step_size": 0.1},
+    ],
+    ids=str,
+)
+def test_walk_equals_a_plain_loop_of_torchs_layers_and_optimisers(options):
+    plain = {"n_replay_streams": 0, "calibration": False, "scaling": None}
+    # An eps larger than rounding, whose signs would be all of a first step.
+    settings = {"lr": 0.01, "weight_decay": 0.1, "eps": 0.01}
+    readout = LinearReadout(**settings, **{**plain, **options}, label_smoothing=0.1)
+    np.testing.assert_allclose(
+        walked([readout]).codelengths_,
+        losses_of_a_plain_loop(readout, settings),
+        rtol=1e-4,
+        atol=1e-4,
     )
+
+
+def losses_of_a_plain_loop(readout, settings):
+    """Predict, calibrate, learn, replay: the algorithm as one writes it down."""
+    X, y = digits()
+    x, labels = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y)
+    cross_entropy = torch.nn.functional.cross_entropy
     layer = torch.nn.Linear(64, 10)
     for parameter in layer.parameters():
         torch.nn.init.zeros_(parameter)
-    optimizer = torch.optim.AdamW(
-        layer.parameters(), lr=0.01, weight_decay=0.1, eps=0.01
+    average = [parameter.detach().clone() for parameter in layer.parameters()]
+    optimizer = torch.optim.AdamW(layer.parameters(), **settings)
+    heat = torch.tensor(math.log(math.e - 1), requires_grad=True)  # its softplus is 1
+    thermostat = torch.optim.Adam([heat], lr=0.1, betas=(0.9, 0.99))
+    seed = int(check_random_state(0).randint(2**31 - 1))
+    streams = ReplayStreams(
+        readout.n_replay_streams, recency=readout.recency, seed=seed
     )
-    x, labels = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y)
-    losses = []
-    for start in range(0, 150, 32):
-        batch, told = x[start : start + 32], labels[start : start + 32]
-        logits = layer(batch)
-        losses.append(
-            torch.nn.functional.cross_entropy(logits, told, reduction="none").detach()
-        )
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(logits, told, label_smoothing=0.1).backward()
-        optimizer.step()
-    found = walked([readout]).codelengths_
-    np.testing.assert_allclose(found, torch.cat(losses), rtol=1e-4, atol=1e-4)
+    batches = list(zip(x.split(32), labels.split(32), strict=True))
+    losses, n_steps = [], 0
+    for new, (rows, told) in enumerate(batches):
+        logits = torch.nn.functional.linear(rows, *average)
+        softplus = torch.nn.functional.softplus(heat)
+        loss = cross_entropy(softplus * logits, told, reduction="none")
+        losses.append(loss.detach())
+        if readout.calibration:
+            thermostat.zero_grad()
+            loss.mean().backward()
+            thermostat.step()
+        for place in [new, *streams.advance()]:
+            rows, told = batches[place]
+            optimizer.zero_grad()
+            cross_entropy(layer(rows), told, label_smoothing=0.1).backward()
+            optimizer.step()
+            n_steps += 1
+            step = readout.ema_step_size
+            if readout.ema_warmup:
+                step = max(step, 1 / (n_steps + 1))
+            for own, parameter in zip(average, layer.parameters(), strict=True):
+                own.copy_((1 - step) * own + step * parameter.detach())
+    return torch.cat(losses).numpy()
 
 
 def test_calibration_sharpens_a_readout_that_learns_too_slowly():

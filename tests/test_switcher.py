@@ -494,8 +494,9 @@ def test_walk_leaves_the_global_generators_alone():
 def test_grouped_labels_are_warned_of_and_nothing_else_is():
     X, y = digits()
     by_class = np.argsort(y, kind="stable")
-    with pytest.warns(UserWarning, match="grouped by class.*shuffle=True"):
+    with pytest.warns(UserWarning, match="grouped by class.*shuffle=True") as record:
         small().fit(X[by_class], y[by_class])
+    assert [warning.filename for warning in record] == [__file__]
     # Warnings are errors here.
     small(shuffle=True).fit(X[by_class], y[by_class])
     small().fit(X, y)

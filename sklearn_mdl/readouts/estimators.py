@@ -5,12 +5,10 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar, cast
 
-import numpy as np
-
 from sklearn_mdl._sklearn import Interval, StrOptions
 from sklearn_mdl.online import OnlineClassifier, resolve_device
 from sklearn_mdl.prequential import Course
-from sklearn_mdl.readouts.gather import stack_readouts
+from sklearn_mdl.readouts.gather import hidden_widths, stack_readouts
 from sklearn_mdl.readouts.stack import ReadoutStack, StackNet
 from sklearn_mdl.switching import BayesMixture
 
@@ -112,7 +110,7 @@ class _Readout(OnlineClassifier):
     @property
     def architecture(self) -> str:
         """Short name of the shape: "linear", "mlp 2x256", "mlp 256-64"."""
-        sizes = tuple(np.atleast_1d(self.hidden_layer_sizes).astype(int).tolist())
+        sizes = hidden_widths(self.hidden_layer_sizes)
         if not sizes:
             return "linear"
         if len(set(sizes)) == 1:

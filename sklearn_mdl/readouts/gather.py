@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,23 @@ def _check_width(readout: Any, n_features: int) -> None:
         )
 
 
+def hidden_widths(sizes: Any) -> tuple[int, ...]:
+    """Return widths of hidden layers as a tuple of int, from one or from a sequence."""
+    array = np.atleast_1d(np.asarray(sizes, dtype=object))
+    widths = array.tolist()
+    if array.ndim != 1 or not all(
+        isinstance(w, Integral) and int(w) > 0 for w in widths
+    ):
+        raise ValueError(
+            "hidden_layer_sizes must be positive integers, one for each hidden layer, "
+            f"got {sizes!r}; give for example (512,)"
+        )
+    return tuple(int(width) for width in widths)
+
+
 def _shape(readout: Any) -> Shape:
-    sizes = np.atleast_1d(readout.hidden_layer_sizes).astype(int).tolist()
-    return Shape(tuple(sizes), int(readout.n_replay_streams), float(readout.recency))
+    sizes = hidden_widths(readout.hidden_layer_sizes)
+    return Shape(sizes, int(readout.n_replay_streams), float(readout.recency))
 
 
 def _member(readout: Any, column: int, seed: int) -> Member:

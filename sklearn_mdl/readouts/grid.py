@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, product
+from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from sklearn_mdl.readouts.estimators import LinearReadout, MLPReadout
 
@@ -48,7 +52,7 @@ def readout_grid(preset: str | None = None, **settings: Any) -> list[Any]:
     **settings : scalar or list
         Parameters of :class:`~sklearn_mdl.MLPReadout`; a list is a dimension of the
         grid. ``hidden_layer_sizes`` is a list of tuples, where ``()`` is a linear
-        readout, or one tuple.
+        readout, or the widths of one readout.
 
     Returns
     -------
@@ -71,13 +75,22 @@ def readout_grid(preset: str | None = None, **settings: Any) -> list[Any]:
     """
     settings = {"hidden_layer_sizes": [()], **_preset_settings(preset), **settings}
     sizes = settings["hidden_layer_sizes"]
-    if isinstance(sizes, int) or all(isinstance(size, int) for size in sizes):
+    if isinstance(sizes, Integral):
+        settings["hidden_layer_sizes"] = [(sizes,)]
+    elif _is_one_shape(sizes):
         settings["hidden_layer_sizes"] = [sizes]
     columns = {name: _as_list(name, values) for name, values in settings.items()}
     return [
         _readout(**dict(zip(columns, values, strict=True)))
         for values in product(*columns.values())
     ]
+
+
+def _is_one_shape(sizes: Any) -> bool:
+    """Whether these are the widths of one readout: () is, an empty list is not."""
+    if len(sizes) == 0:
+        return isinstance(sizes, tuple)
+    return all(isinstance(size, Integral) for size in sizes)
 
 
 def preset_options(name: str) -> dict[str, Any]:
@@ -111,7 +124,7 @@ def _as_list(name: str, values: Any) -> list[Any]:
 
 
 def _readout(hidden_layer_sizes: Any, **settings: Any) -> LinearReadout | MLPReadout:
-    if hidden_layer_sizes == ():
+    if np.size(hidden_layer_sizes) == 0:
         return LinearReadout(**settings)
     return MLPReadout(hidden_layer_sizes, **settings)
 
@@ -193,10 +206,11 @@ def readout_names(readouts: Sequence[Any]) -> list[str]:
         for name in settings[0]
         if len({str(setting[name]) for setting in settings}) > 1
     ]
-    names: list[str] = []
+    names = []
+    seen: Counter[str] = Counter()
     for readout, setting in zip(readouts, settings, strict=True):
         words = [readout.architecture, *(f"{name}={setting[name]}" for name in varying)]
         name = " ".join(words)
-        repeats = sum(other == name or other.startswith(f"{name} #") for other in names)
-        names.append(f"{name} #{repeats + 1}" if repeats else name)
+        seen[name] += 1
+        names.append(f"{name} #{seen[name]}" if seen[name] > 1 else name)
     return names

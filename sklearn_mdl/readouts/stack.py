@@ -21,6 +21,7 @@ from sklearn_mdl.stacked import (
     StackedAverages,
     StackedCrossEntropy,
     StackedMLP,
+    gradient_of,
 )
 
 IDENTITY = math.log(math.e - 1)  # softplus of it is one
@@ -161,14 +162,11 @@ class ReadoutStack:
             [member.averaging.ema_step_size for member in members],
             [member.averaging.ema_warmup for member in members],
         )
-        self.calibrated = torch.tensor([m.averaging.calibration for m in members]).to(
-            device
-        )
-        self.diverged = torch.zeros(len(members), dtype=torch.bool, device=device)
-        self.temperature = torch.nn.Parameter(
-            torch.full((len(members),), IDENTITY).to(device)
-        )
         n = len(members)
+        calibrated = [member.averaging.calibration for member in members]
+        self.calibrated = torch.tensor(calibrated, device=device)
+        self.diverged = torch.zeros(n, dtype=torch.bool, device=device)
+        self.temperature = torch.nn.Parameter(torch.full((n,), IDENTITY, device=device))
         self.thermostat = StackedAdamW(
             [self.temperature],
             *([setting] * n for setting in (CALIBRATION_LR, 0.9, 0.99, 1e-8, 0.0)),
@@ -220,7 +218,7 @@ class ReadoutStack:
         slope = ((proba - onehot) * logits).sum(-1).mean(-1)
         slope = slope * _in_lanes(torch.sigmoid, self.temperature.double())
         # Logits of a diverging readout must not overflow the optimiser's squares.
-        self.temperature.grad = slope.clamp(-MAX_SLOPE, MAX_SLOPE).to(self.temperature)
+        gradient_of(self.temperature).copy_(slope.clamp(-MAX_SLOPE, MAX_SLOPE))
         self.thermostat.update()
 
     @torch.no_grad()

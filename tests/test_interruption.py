@@ -1,0 +1,82 @@
+"""What is broken off says so, and files of one stream are not another's."""
+
+import copy
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, readout_grid
+
+X, y = load_digits(return_X_y=True)
+X, y = X[::5], y[::5]
+BOARD = [LinearReadout(lr=0.01, n_replay_streams=2), MLPReadout((8,), lr=0.01)]
+
+
+def interrupted(switcher, monkeypatch):
+    stack = switcher._course.learners[1]
+    learn = stack.update
+
+    def break_off(*args):
+        learn(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stack, "update", break_off)
+    with pytest.raises(KeyboardInterrupt):
+        switcher.partial_fit(X[40:80], y[40:80])
+
+
+def test_an_interrupted_stream_refuses_to_go_on(monkeypatch):
+    switcher = MDLReadoutSwitcher(BOARD, random_state=0)
+    switcher.partial_fit(X[:40], y[:40], classes=range(10))
+    interrupted(switcher, monkeypatch)
+    monkeypatch.undo()
+    with pytest.raises(RuntimeError, match="interrupted"):
+        switcher.partial_fit(X[40:80], y[40:80])
+
+
+def test_a_stream_can_be_fitted_anew_after_an_interruption(monkeypatch):
+    switcher = MDLReadoutSwitcher(BOARD, random_state=0)
+    switcher.partial_fit(X[:40], y[:40], classes=range(10))
+    interrupted(switcher, monkeypatch)
+    monkeypatch.undo()
+    fresh = MDLReadoutSwitcher(BOARD, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(switcher.fit(X, y).codelengths_, fresh.codelengths_)
+
+
+def test_views_of_an_old_trace_outlive_a_refit(tmp_path):
+    switcher = MDLReadoutSwitcher(BOARD, store=tmp_path, random_state=0).fit(X, y)
+    old, total = switcher.posterior_, switcher.posterior_.sum()
+    switcher.fit(X[:40], y[:40])
+    assert old.sum() == total
+    assert len(switcher.posterior_) == 40
+
+
+def test_a_copy_that_writes_to_the_same_files_is_refused(tmp_path):
+    switcher = MDLReadoutSwitcher(BOARD, store=tmp_path, random_state=0).fit(X, y)
+    other = copy.deepcopy(switcher)
+    other.partial_fit(X[:3], y[:3])
+    with pytest.raises(ValueError, match="own store"):
+        switcher.partial_fit(X[:3], y[:3])
+
+
+@pytest.mark.parametrize("sizes", [(3.7,), (0,), (-3,), [[3, 4], [5, 6]], ("a",)])
+def test_widths_must_be_positive_integers(sizes):
+    with pytest.raises(ValueError, match="positive integers"):
+        MDLReadoutSwitcher([MLPReadout(sizes)]).fit(X, y)
+
+
+@pytest.mark.parametrize("sizes", [np.array([4, 8]), [np.int64(4), np.int64(8)]])
+def test_numpy_widths_make_one_readout(sizes):
+    (readout,) = readout_grid(hidden_layer_sizes=sizes)
+    assert readout.architecture == "mlp 4-8"
+
+
+def test_no_widths_are_refused():
+    with pytest.raises(ValueError, match="at least one value"):
+        readout_grid(hidden_layer_sizes=[])
+
+
+def test_unknown_devices_are_named():
+    with pytest.raises(ValueError, match="nope"):
+        MDLReadoutSwitcher(BOARD, device="nope").fit(X, y)

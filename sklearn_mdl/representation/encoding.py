@@ -150,10 +150,10 @@ def _check_mappings(datasets: Any, encoders: Any) -> None:
     _check_names(encoders or {})
     for name, encoder in (encoders or {}).items():
         keeps_x = encoder is None or encoder == "passthrough"
-        if not keeps_x and not hasattr(encoder, "fit"):
+        if not keeps_x and (isinstance(encoder, type) or not hasattr(encoder, "fit")):
             raise TypeError(
                 "An encoder must be a transformer, None or 'passthrough', but "
-                f"{name!r} is {encoder!r}; pass an object with fit and transform"
+                f"{name!r} is {encoder!r}; pass an instance with fit and transform"
             )
         refuse_labelled(encoder, repr(name))
 

@@ -80,7 +80,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         """Walk on over more rows of the same stream.
 
         How a stream is cut into calls changes nothing: codelengths are those of one
-        ``fit`` on all rows, to float32 rounding.
+        ``fit`` on all rows, bit for bit.
 
         Parameters
         ----------

@@ -13,7 +13,10 @@ X, y = X[::5], y[::5]
 BOARD = [LinearReadout(lr=0.01, n_replay_streams=2), MLPReadout((8,), lr=0.01)]
 
 
-def interrupted(switcher, monkeypatch):
+@pytest.fixture
+def interrupted(monkeypatch):
+    switcher = MDLReadoutSwitcher(BOARD, random_state=0)
+    switcher.partial_fit(X[:40], y[:40], classes=range(10))
     stack = switcher._course.learners[1]
     learn = stack.update
 
@@ -24,24 +27,20 @@ def interrupted(switcher, monkeypatch):
     monkeypatch.setattr(stack, "update", break_off)
     with pytest.raises(KeyboardInterrupt):
         switcher.partial_fit(X[40:80], y[40:80])
-
-
-def test_an_interrupted_stream_refuses_to_go_on(monkeypatch):
-    switcher = MDLReadoutSwitcher(BOARD, random_state=0)
-    switcher.partial_fit(X[:40], y[:40], classes=range(10))
-    interrupted(switcher, monkeypatch)
     monkeypatch.undo()
+    return switcher
+
+
+def test_an_interrupted_stream_refuses_to_go_on(interrupted):
     with pytest.raises(RuntimeError, match="interrupted"):
-        switcher.partial_fit(X[40:80], y[40:80])
+        interrupted.partial_fit(X[40:80], y[40:80])
 
 
-def test_a_stream_can_be_fitted_anew_after_an_interruption(monkeypatch):
-    switcher = MDLReadoutSwitcher(BOARD, random_state=0)
-    switcher.partial_fit(X[:40], y[:40], classes=range(10))
-    interrupted(switcher, monkeypatch)
-    monkeypatch.undo()
+def test_a_stream_can_be_fitted_anew_after_an_interruption(interrupted):
     fresh = MDLReadoutSwitcher(BOARD, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(switcher.fit(X, y).codelengths_, fresh.codelengths_)
+    np.testing.assert_array_equal(
+        interrupted.fit(X, y).codelengths_, fresh.codelengths_
+    )
 
 
 def test_views_of_an_old_trace_outlive_a_refit(tmp_path):

@@ -371,3 +371,16 @@ def test_scaling_fresh_rows_equals_walking_them_bitwise(n_rows):
     assert fresh.shape == (-(-n_rows // 8), 3, 8, 7)
     for index, batch in enumerate(fresh):
         assert torch.equal(batch, rows.batch(index))
+
+
+def test_constant_columns_of_any_value_do_not_lower_the_usual_variance():
+    varying = np.random.default_rng(0).normal(size=(48, 3)) * [1.0, 2.0, 3.0]
+    deviations = []
+    for constant in (0.0, 0.1, 1e4):
+        X = np.column_stack([varying, np.full((48, 7), constant)]).astype(np.float32)
+        running = RunningStandardizer(10)
+        for start in range(0, 48, 16):
+            running.update(X[start : start + 16])
+        deviations.append(running.scaling().inverse[:3])
+    np.testing.assert_array_equal(deviations[1], deviations[0])
+    np.testing.assert_array_equal(deviations[2], deviations[0])

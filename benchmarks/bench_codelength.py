@@ -31,7 +31,7 @@ ORDERS = range(100, 110)
 def bench_digits(options):
     """Ten orders of digits."""
     X, y = load_digits(return_X_y=True)
-    titles = ("fixed share", "bayes", "elementwise", "best readout", "logistic")
+    titles = ("learned share", "bayes", "elementwise", "best readout", "logistic")
     print("".join(title.rjust(14) for title in ("order", *titles, "seconds")))
     rows = []
     for seed in ORDERS:

@@ -15,6 +15,7 @@ labels::
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Collection
@@ -258,4 +259,5 @@ _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
     SafetensorError,
+    tokenize.TokenError,  # numpy lets it out of a damaged header
 )

@@ -109,6 +109,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             else:
                 self._check_classes(classes)
                 labels = self._encoded(y)
+            self._course.check_length(len(X))
         self._walk(X, labels)
         return self
 

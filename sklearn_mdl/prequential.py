@@ -235,6 +235,10 @@ class Course:
         """Number of rows walked so far."""
         return len(self.trace)
 
+    def check_length(self, n_rows: int) -> None:
+        """Raise a ValueError if the prior refuses a stream longer by so many rows."""
+        self.forward.check_length(n_rows)
+
     def extend(self, X: np.ndarray, y: np.ndarray) -> Iterator[int]:
         """Walk on over new rows (n, d) with encoded labels (n,).
 
@@ -247,12 +251,15 @@ class Course:
         ------
         RuntimeError
             If an earlier call did not come to its end.
+        ValueError
+            If the prior refuses a stream of that length; nothing is changed then.
         """
         if self._under_way:
             raise RuntimeError(
                 "A stream goes on only from where a call ended, but the last call was "
                 "interrupted on the way; fit anew"
             )
+        self.check_length(len(X))
         self._learned = None
         begin = len(self.samples)
         labels = torch.as_tensor(y, dtype=torch.long).to(self.device)

@@ -51,7 +51,7 @@ def write_results(scorer: RepresentationScorer, directory: str | Path) -> list[P
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [
-        _write_rows(
+        write_rows(
             folder / "cells.csv",
             COLUMNS,
             [[row[name] for name in COLUMNS] for row in as_rows(scorer)],
@@ -69,9 +69,10 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def _write_rows(
+def write_rows(
     path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]
 ) -> Path:
+    """Write a table and return its path."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
@@ -91,7 +92,7 @@ def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
         ]
         for e in np.argsort(scorer.average_ranks_, kind="stable")
     ]
-    return _write_rows(path, ["encoder", "average_rank", *scorer.dataset_names_], rows)
+    return write_rows(path, ["encoder", "average_rank", *scorer.dataset_names_], rows)
 
 
 def _write_cells(path: Path, scorer: RepresentationScorer) -> Path:
@@ -129,7 +130,7 @@ def _draw(folder: Path, scorer: RepresentationScorer) -> list[Path]:
     drawn: dict[str, Any] = {}
     if len(scorer.encoder_names_) > 1:
         drawn["average_ranks"] = CriticalDifferenceDisplay.from_scorer(scorer)
-    stems = _file_stems(scorer.dataset_names_)
+    stems = file_stems(scorer.dataset_names_)
     for index, name in enumerate(scorer.dataset_names_):
         cells = [
             cell for cell in scorer.cells_ if cell.dataset == name and cell.order == 0
@@ -145,7 +146,7 @@ def _draw(folder: Path, scorer: RepresentationScorer) -> list[Path]:
     return paths
 
 
-def _file_stems(names: Iterable[str]) -> list[str]:
+def file_stems(names: Iterable[str]) -> list[str]:
     """Return names that stay inside the directory and differ, whatever the case."""
     stems: list[str] = []
     for name in names:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_mdl._sklearn import Interval
+from sklearn_mdl._sklearn import Interval, StrOptions
 from sklearn_mdl.online import OnlineClassifier, resolve_device
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.readouts import (
@@ -22,12 +24,14 @@ from sklearn_mdl.readouts import (
     readout_names,
     stack_readouts,
 )
+from sklearn_mdl.stored_losses import StoredLosses, description, save_losses
 from sklearn_mdl.switching import (
     FixedShare,
     ForwardTrace,
     SwitchingPrior,
     as_prior,
     forward,
+    group_weights,
 )
 
 
@@ -46,11 +50,14 @@ class MDLReadoutSwitcher(OnlineClassifier):
         The experts; see :func:`~sklearn_mdl.readout_grid`. None takes a default board,
         chosen by measurement, that depends on the number of features and classes alone.
     switching : str or SwitchingPrior, default=None
-        Prior over sequences of readouts: "fixed-share" (the default, with rate ``1 /
-        t``), "bayes", "elementwise", or an object such as ``FixedShare(m=11)``, whose
+        Prior over sequences of readouts: "learned-share" (the default), "fixed-share"
+        (with rate ``1 / t``), "switch-distribution", "run-length", "universal-share",
+        "bayes", "elementwise", or an object such as ``FixedShare(m=11)``, whose
         parameters can then be searched as ``switching__m``.
-    expert_weights : array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts; None is uniform.
+    expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
+        Prior weights of the readouts; None is uniform. "architecture" is uniform over
+        architectures and then over the readouts of each, so that an architecture with
+        many settings does not drown one with few.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
     shuffle : bool, default=False
@@ -60,7 +67,8 @@ class MDLReadoutSwitcher(OnlineClassifier):
         own.
     store : "memory" or path-like, default="memory"
         A directory for the trace (``losses.npy``, ``posterior.npy``), which is then
-        memory-mapped, for streams whose ``N x K`` numbers do not fit.
+        memory-mapped, for streams whose ``N x K`` numbers do not fit. The losses can be
+        opened with :func:`~sklearn_mdl.load_losses`, also while the walk goes on.
     n_jobs : int, default=None
         Stacks of readouts that walk side by side, as threads; the numbers are the same.
     verbose : int, default=0
@@ -82,6 +90,8 @@ class MDLReadoutSwitcher(OnlineClassifier):
     readout_codelengths_ : ndarray of shape (n_readouts,)
         Their sums.
     readout_names_ : list of str
+    expert_weights_ : ndarray of shape (n_readouts,) or None
+        Prior weights as the mixture takes them; None is uniform.
     readouts_ : list of LinearReadout and MLPReadout
         The readouts used, as settings; their weights live in the walk.
     diverged_readouts_ : list of str
@@ -107,7 +117,7 @@ class MDLReadoutSwitcher(OnlineClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "readouts": [list, tuple, None],
         "switching": [str, SwitchingPrior, None],
-        "expert_weights": ["array-like", None],
+        "expert_weights": ["array-like", StrOptions({"architecture"}), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "shuffle": ["boolean"],
         "device": [str],
@@ -179,11 +189,12 @@ class MDLReadoutSwitcher(OnlineClassifier):
     def _start(self, n_features: int, n_classes: int, seed: int) -> Course:
         prior = clone(as_prior(self.switching))
         readouts = self._board(n_features, n_classes)
+        weights = self._weights(readouts)
         device = resolve_device(self.device)
         course = Course(
             stack_readouts(readouts, n_features, n_classes, seed=seed, device=device),
             prior,
-            self.expert_weights,
+            weights,
             n_features=n_features,
             batch_size=self.batch_size,
             seed=seed,
@@ -192,6 +203,16 @@ class MDLReadoutSwitcher(OnlineClassifier):
             n_jobs=self.n_jobs,
         )
         self.readouts_ = readouts
+        self.expert_weights_ = weights
+        self._about = StoredLosses(
+            np.empty((0, len(readouts))),
+            self.readout_names_,
+            [readout.architecture for readout in readouts],
+            weights,
+            repr(prior),
+            n_classes,
+        )
+        course.trace.description = description(self._about, "float64", growing=True)
         return course
 
     def _board(self, n_features: int, n_classes: int) -> list[Any]:
@@ -211,6 +232,13 @@ class MDLReadoutSwitcher(OnlineClassifier):
             readout._validate_params()
         return [clone(readout) for readout in self.readouts]
 
+    def _weights(self, readouts: list[Any]) -> np.ndarray | None:
+        if self.expert_weights is None:
+            return None
+        if isinstance(self.expert_weights, str):  # "architecture", as was checked
+            return group_weights([readout.architecture for readout in readouts])
+        return np.asarray(self.expert_weights, dtype=np.float64)
+
     def switch(self, switching: str | SwitchingPrior | None) -> ForwardTrace:
         """Read the same losses under another prior, without training again.
 
@@ -225,7 +253,40 @@ class MDLReadoutSwitcher(OnlineClassifier):
             ``codelength``, ``codelengths`` and ``posterior``, in nats.
         """
         check_is_fitted(self)
-        return forward(as_prior(switching), self.readout_losses_, self.expert_weights)
+        return forward(as_prior(switching), self.readout_losses_, self.expert_weights_)
+
+    def save_losses(
+        self, path: str | PathLike[str], *, dtype: str = "float64"
+    ) -> list[Path]:
+        """Write the losses of this walk, to be mixed later without training again.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends in ``.npy`` or ``.safetensors``; see :func:`~sklearn_mdl.save_losses`.
+        dtype : {"float64", "float32"}, default="float64"
+            Float64 keeps every bit, so that a prior costs what it costs here.
+
+        Returns
+        -------
+        paths : list of Path
+            The files written.
+
+        Raises
+        ------
+        ValueError
+            If the path is one that the walk itself writes to, and as in
+            :func:`~sklearn_mdl.save_losses`.
+        """
+        check_is_fitted(self)
+        target = Path(path).resolve()
+        if target in [file.resolve() for file in self._course.trace.files]:
+            raise ValueError(
+                f"Losses must be saved apart from the store of the walk, got {path}, "
+                "which it writes itself; open that with load_losses or name another"
+            )
+        stored = replace(self._about, losses=self.readout_losses_)
+        return save_losses(Path(path), stored, dtype=dtype)
 
     @property
     def posterior_(self) -> np.ndarray:

@@ -99,10 +99,14 @@ class PrequentialTrace:
         ``-log p(y_t | past)`` of the mixture.
     posterior : ndarray of shape (N, K)
         ``p(readout at t | labels before t)``.
+    description : str or None
+        Text that says whose losses these are; it stands in ``losses.json`` from the
+        first row on.
     """
 
     def __init__(self, n_readouts: int, store: str = "memory") -> None:
-        folder = None if store == "memory" else Path(store)
+        self.description: str | None = None
+        self._folder = folder = None if store == "memory" else Path(store)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         self._losses = GrowingArray(n_readouts, folder and folder / "losses.npy")
@@ -117,9 +121,25 @@ class PrequentialTrace:
         self, losses: np.ndarray, codelengths: np.ndarray, posterior: np.ndarray
     ) -> None:
         """Add a segment: losses (n, K), codelengths (n,) and posterior (n, K)."""
+        if self._folder is not None and not len(self):
+            self._describe(self._folder)
         self._losses.append(losses)
         self._posterior.append(posterior)
         self._codelengths.append(codelengths)
+
+    def _describe(self, folder: Path) -> None:
+        # Losses of an earlier stream go first: they never stand under another's names.
+        (folder / "losses.npy").unlink(missing_ok=True)
+        sidecar = folder / "losses.json"
+        sidecar.unlink(missing_ok=True)
+        if self.description is not None:
+            sidecar.write_text(self.description, encoding="utf-8")
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that this trace writes; none in memory."""
+        names = ("losses.npy", "losses.json", "posterior.npy")
+        return [] if self._folder is None else [self._folder / name for name in names]
 
     @property
     def losses(self) -> np.ndarray:

@@ -21,7 +21,15 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 
 # Lowest first. A module imports from strictly lower storeys alone.
 STOREYS = [
-    {"_sklearn", "switching", "replay", "codelength", "ranking", "trace"},
+    {
+        "_sklearn",
+        "switching",
+        "replay",
+        "codelength",
+        "ranking",
+        "trace",
+        "stored_losses",
+    },
     {"stacked", "scaling"},
     {"prequential"},
     {"online"},

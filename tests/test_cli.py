@@ -13,19 +13,27 @@ from numpy.testing import assert_allclose
 from safetensors.numpy import save_file
 
 import sklearn_mdl.cli
+import sklearn_mdl.cli.second_stage
 import sklearn_mdl.results
 from sklearn_mdl import (
+    FixedShare,
     LinearReadout,
     MDLReadoutSwitcher,
+    MLPReadout,
     RepresentationScorer,
+    StoredLosses,
+    forward,
     frequency_codelength,
     load_feature_directory,
+    load_losses,
+    save_losses,
     uniform_codelength,
 )
-from sklearn_mdl.cli import main
+from sklearn_mdl.cli import main, parse_prior
+from sklearn_mdl.switching import group_weights
 
 N_SAMPLES, N_FEATURES = 60, 4
-COMMANDS = ("demo", "rank", "score")
+COMMANDS = ("demo", "rank", "score", "switch")
 
 
 def dataset(seed, n_classes):
@@ -302,6 +310,286 @@ def test_score_refuses_labels_that_cannot_be_coded(files, capsys, labels, messag
     assert message in complaint(capsys, "score")
 
 
+def test_score_takes_a_prior_with_parameters(files, capsys):
+    assert main(["score", *files, "--switching", "fixed-share:m=11"]) == 0
+    X, y = dataset(0, 2)
+    switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
+    nats = number(capsys.readouterr().out, "codelength")
+    assert nats == pytest.approx(switcher.switch(FixedShare(m=11)).codelength, abs=0.06)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".safetensors"])
+def test_score_saves_the_losses_that_switch_mixes(files, tmp_path, capsys, suffix):
+    path = tmp_path / f"losses{suffix}"
+    assert main(["score", *files, "--losses", str(path)]) == 0
+    scored = capsys.readouterr().out
+    assert f"wrote {path}\n" in scored
+    assert main(["switch", str(path), "--out", str(tmp_path)]) == 0
+    mixed = capsys.readouterr().out
+    assert number(mixed, "learned-share") == number(scored, "codelength")
+    for title in ("best readout", "uniform code"):
+        assert number(mixed, title) == number(scored, title)
+    X, y = dataset(0, 2)
+    switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
+    assert load_losses(path).readouts == switcher.readout_names_
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "learned-share-codelengths.npy"), switcher.codelengths_
+    )
+
+
+@pytest.mark.parametrize("name", ["none/losses.npy", "losses.npz", "features.json"])
+def test_score_refuses_a_file_for_losses_before_it_walks(files, tmp_path, capsys, name):
+    assert main(["score", *files, "--losses", str(tmp_path / name)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1  # no bar
+    assert name in err
+
+
+# switch
+
+BOARD = [
+    LinearReadout(lr=0.02, n_replay_streams=1),
+    MLPReadout((6,), lr=0.02, n_replay_streams=1),
+    LinearReadout(lr=0.01, n_replay_streams=1),
+]
+WEIGHTS = [1, 3, 0.5]
+
+
+@pytest.fixture
+def walked(tmp_path):
+    """A switcher, and the file with its losses."""
+    switcher = MDLReadoutSwitcher(BOARD, expert_weights=WEIGHTS, random_state=0)
+    path, _ = switcher.fit(*dataset(0, 2)).save_losses(tmp_path / "losses.npy")
+    return switcher, str(path)
+
+
+def table(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    return head, np.array(rows, dtype=float)
+
+
+def test_switch_prints_codelengths_under_every_prior(walked, capsys):
+    switcher, path = walked
+    priors = ["fixed-share", "bayes", "fixed-share:m=11", "elementwise"]
+    assert main(["switch", path, *(a for p in priors for a in ("--prior", p))]) == 0
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    assert lines[0] == (
+        "60 examples, 3 readouts, 2 architectures, float64, walked under LearnedShare()"
+    )
+    assert number(text, "uniform code") == pytest.approx(60 * np.log(2), abs=0.051)
+    best = int(np.argmin(switcher.readout_codelengths_))
+    nats = switcher.readout_codelengths_[best]
+    assert number(text, "best readout") == pytest.approx(nats, abs=0.0501)
+    assert lines[2].endswith(switcher.readout_names_[best])
+    assert len(lines) == 3 + len(priors)
+    for prior, line in zip(priors, lines[3:], strict=True):
+        trace = switcher.switch(parse_prior(prior))
+        linear = trace.posterior[:, [0, 2]].sum(1).mean()
+        most = f"mostly linear ({linear:.0%})"
+        if linear < 0.5:
+            most = f"mostly mlp 1x6 ({1 - linear:.0%})"
+        assert line.startswith(f"{prior} ")
+        assert number(line, prior) == pytest.approx(trace.codelength, abs=0.0501)
+        assert f"{trace.codelength / 60:.4f} per example" in line
+        assert line.endswith(most)
+
+
+def test_switch_takes_learned_share_if_no_prior_is_named(walked, capsys):
+    switcher, path = walked
+    assert main(["switch", path]) == 0
+    text = capsys.readouterr().out
+    nats = number(text, "learned-share")
+    assert nats == pytest.approx(switcher.codelength_, abs=0.06)
+    assert len(text.splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("which", "weights"),
+    [
+        ("uniform", None),
+        ("stored", WEIGHTS),
+        ("architecture", [0.25, 0.5, 0.25]),
+    ],
+)
+def test_switch_takes_weights(walked, tmp_path, capsys, which, weights):
+    switcher, path = walked
+    out = tmp_path / "out" / "deep"
+    command = ["switch", path, "--weights", which, "--prior", "bayes"]
+    assert main([*command, "--out", str(out)]) == 0
+    expected = forward("bayes", switcher.readout_losses_, weights)
+    found = np.load(out / "bayes-codelengths.npy")
+    np.testing.assert_array_equal(found, expected.codelengths)
+    np.testing.assert_array_equal(group_weights(["a", "b", "a"]), [0.25, 0.5, 0.25])
+
+
+def test_switch_writes_codelengths_and_posteriors(walked, tmp_path, capsys):
+    switcher, path = walked
+    out = tmp_path / "out"
+    priors = ["bayes", "learned-share:ms=(2,3)", "learned-share:ms=[2,3]"]
+    command = ["switch", path, *(a for p in priors for a in ("--prior", p))]
+    assert main([*command, "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    written = [line[6:] for line in text.splitlines() if line.startswith("wrote ")]
+    assert sorted(written) == sorted(map(str, out.iterdir()))
+    ends = ("codelengths.npy", "posterior.csv", "posterior.png")
+    stems = ("bayes", "learned-share_ms__2_3_", "learned-share_ms__2_3__")
+    names = [f"{stem}-{end}" for stem in stems for end in ends]
+    assert [line.rpartition("/")[2] for line in written] == names
+    head, rows = table(out / "bayes-posterior.csv")
+    assert head == ["examples seen", "linear", "mlp 1x6"]
+    np.testing.assert_array_equal(rows[:, 0], np.arange(60))
+    posterior = switcher.switch("bayes").posterior
+    assert_allclose(rows[:, 1], posterior[:, [0, 2]].sum(1), rtol=1e-9)
+    assert_allclose(rows[:, 2], posterior[:, 1], rtol=1e-9)
+    for name in stems[1:]:
+        found = np.load(out / f"{name}-codelengths.npy")
+        expected = switcher.switch(parse_prior(priors[1])).codelengths
+        np.testing.assert_array_equal(found, expected)
+
+
+def long_losses(tmp_path, **about):
+    losses = np.random.default_rng(0).exponential(size=(2500, 3)).astype("f4")
+    (path, *_) = save_losses(
+        tmp_path / "long.safetensors", StoredLosses(losses, **about), dtype="float32"
+    )
+    return str(path), losses
+
+
+def test_switch_thins_what_it_writes(tmp_path, capsys):
+    kinds = ["a, b", 'the "c"', "a, b"]
+    path, losses = long_losses(tmp_path, architectures=kinds)
+    assert main(["switch", path, "--out", str(tmp_path / "out")]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("2500 examples, 3 readouts, 2 architectures, float32\n")
+    assert "uniform code" not in text
+    head, rows = table(tmp_path / "out" / "learned-share-posterior.csv")
+    assert head == ["examples seen", "a, b", 'the "c"']
+    np.testing.assert_array_equal(rows[:, 0], np.arange(0, 2500, 4))
+    trace = forward("learned-share", losses)
+    assert_allclose(rows[:, 2], trace.posterior[::4, 1], rtol=1e-9)
+    nats = number(text, "learned-share")
+    assert nats == pytest.approx(trace.codelength, abs=0.0501)
+
+
+def test_switch_mixes_bare_losses(tmp_path, capsys):
+    path, losses = long_losses(tmp_path)
+    np.save(tmp_path / "bare.npy", losses)
+    for file in (path, str(tmp_path / "bare.npy")):
+        out = tmp_path / "out"
+        assert main(["switch", file, "--prior", "bayes", "--out", str(out)]) == 0
+        text = capsys.readouterr().out
+        assert "3 readouts, unknown architectures, float32" in text
+        trace = forward("bayes", losses, max_rows=1000)
+        top = int(trace.posterior.mean(0).argmax())
+        assert f"mostly readout {top} (" in text
+        assert "no figures: these losses came without the architectures" in text
+        head, rows = table(out / "bayes-posterior.csv")
+        assert head == ["examples seen", *(f"readout {i}" for i in range(3))]
+        np.testing.assert_array_equal(rows[:, 0], trace.steps)
+        assert_allclose(rows[:, 1:], trace.posterior, rtol=1e-9)
+        assert not list(out.glob("*.png"))
+        assert main(["switch", file, "--weights", "architecture"]) == 2
+        assert "needs the architecture of each" in complaint(capsys, "switch")
+
+
+def test_switch_says_that_figures_need_matplotlib(
+    walked, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(sklearn_mdl.cli.second_stage, "can_draw", lambda: False)
+    assert main(["switch", walked[1], "--out", str(tmp_path / "out")]) == 0
+    assert 'pip install "sklearn_mdl[plot]"' in capsys.readouterr().out
+    assert not list((tmp_path / "out").glob("*.png"))
+
+
+@pytest.mark.parametrize(
+    ("text", "params"),
+    [
+        ("fixed-share", {"m": None, "alpha": None}),
+        ("fixed-share:m=11", {"m": 11}),
+        ("fixed-share:alpha=0.01,redraw=False", {"alpha": 0.01, "redraw": False}),
+        (
+            "fixed-share: alpha = 1e-2 , redraw = False",
+            {"alpha": 0.01, "redraw": False},
+        ),
+        ("learned-share:ms=(2,3)", {"ms": (2, 3)}),
+        ("learned-share:ms=2,3", {"ms": (2, 3)}),
+    ],
+)
+def test_priors_are_parsed(text, params):
+    prior = parse_prior(text)
+    found = prior.get_params()
+    assert {name: found[name] for name in params} == params
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sometimes", "must be one of .*'bayes'.* got 'sometimes'"),
+        ("", "got ''; name a known prior"),
+        ("fixed-share:", r"fixed-share:PARAM=VALUE,\.\.\. .* got ''"),
+        ("fixed-share:11", "'alpha', 'm', .*got '11'"),
+        ("fixed-share:n=11", "got 'n=11'; give those alone"),
+        ("fixed-share:m=2,n=11", "got 'n=11'"),
+        ("bayes:m=11", "with PARAM among none, got 'm=11'"),
+        ("fixed-share:m=0.5", "`m` must be a finite number of at least 1"),
+        ("fixed-share:m=many", "`m` must .* got m='many'"),
+        ("fixed-share:m=2,alpha=0.1", "`m` or `alpha`, not both"),
+    ],
+)
+def test_switch_refuses_priors_in_a_sentence(walked, capsys, text, words):
+    assert main(["switch", walked[1], "--prior", "bayes", "--prior", text]) == 2
+    line = complaint(capsys, "switch")
+    assert re.search(words, line)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -np.inf])
+def test_switch_refuses_losses_that_are_none(walked, capsys, wrong):
+    losses = np.load(walked[1])
+    losses[5, 1] = wrong
+    np.save(walked[1], losses)
+    assert main(["switch", walked[1]]) == 2
+    line = complaint(capsys, "switch")
+    assert f"got {wrong} in 'mlp 1x6" in line
+
+
+def test_switch_takes_labels_that_a_readout_holds_impossible(walked, capsys):
+    losses = np.load(walked[1])
+    losses[5, 1] = np.inf
+    np.save(walked[1], losses)
+    assert main(["switch", walked[1]]) == 0
+    assert "inf" not in capsys.readouterr().out
+
+
+def test_switch_refuses_a_file_without_examples(tmp_path, capsys):
+    save_losses(tmp_path / "none.npy", np.ones((0, 3)))
+    assert main(["switch", str(tmp_path / "none.npy")]) == 2
+    assert "at least one example, got none" in complaint(capsys, "switch")
+
+
+def test_switch_refuses_files_in_a_sentence(walked, tmp_path, capsys):
+    assert main(["switch", str(tmp_path / "nowhere.npy")]) == 2
+    assert "nowhere.npy" in complaint(capsys, "switch")
+    assert main(["switch", str(tmp_path / "losses.json")]) == 2
+    assert "must end in .npy or .safetensors" in complaint(capsys, "switch")
+    np.save(walked[1], np.ones((3, 4)))
+    assert main(["switch", walked[1]]) == 2
+    assert "its description must be theirs" in complaint(capsys, "switch")
+
+
+def test_switch_refuses_a_prior_for_short_streams_before_it_mixes(walked, capsys):
+    priors = ["--prior", "bayes", "--prior", "universal-share:max_steps=59"]
+    assert main(["switch", walked[1], *priors]) == 2
+    assert "max_steps" in complaint(capsys, "switch")
+
+
+def test_switch_refuses_an_unusable_directory_before_it_mixes(walked, capsys):
+    assert main(["switch", walked[1], "--out", walked[1]]) == 2
+    assert "losses.npy" in complaint(capsys, "switch")
+
+
 # demo
 
 
@@ -381,7 +669,14 @@ def test_help_names_all_commands(capsys):
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["walk"], ["rank", "features"], ["score", "x.npy"], ["demo", "--fast"]],
+    [
+        [],
+        ["walk"],
+        ["rank", "features"],
+        ["score", "x.npy"],
+        ["demo", "--fast"],
+        ["switch"],
+    ],
     ids=" ".join,
 )
 def test_what_does_not_parse_exits_with_two(arguments, capsys):

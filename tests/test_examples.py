@@ -1,6 +1,7 @@
 """Every example runs, without a warning, and draws what it says."""
 
 import runpy
+import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -13,6 +14,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 def test_example_runs(path, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plt, "show", lambda: None)
+    monkeypatch.setattr(sys, "argv", [str(path)])
     runpy.run_path(str(path), run_name="__main__")
     assert bool(plt.get_fignums()) == path.stem.startswith("plot_")
     plt.close("all")

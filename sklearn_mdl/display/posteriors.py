@@ -23,6 +23,9 @@ class PosteriorDisplay:
         labels before ``t``. Rows sum to one.
     names : sequence of str of length n_groups
         Their names.
+    steps : array-like of shape (n_samples,), optional
+        Examples seen before each row, increasing: ``trace.steps`` of a thinned
+        posterior. By default row ``t`` comes after ``t`` examples.
 
     Attributes
     ----------
@@ -32,7 +35,12 @@ class PosteriorDisplay:
         The drawn areas, from the lowest to the highest.
     """
 
-    def __init__(self, posterior: ArrayLike, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        posterior: ArrayLike,
+        names: Sequence[str],
+        steps: ArrayLike | None = None,
+    ) -> None:
         self.posterior = np.asarray(posterior, dtype=np.float64)
         self.names = list(names)
         shape = self.posterior.shape
@@ -47,6 +55,12 @@ class PosteriorDisplay:
                 "The rows of `posterior` must be probabilities that sum to one, got "
                 f"sums from {total.min():g} to {total.max():g} and a least entry of "
                 f"{least:g}: normalise them."
+            )
+        self.steps = np.arange(shape[0]) if steps is None else np.asarray(steps)
+        if self.steps.shape != shape[:1] or (np.diff(self.steps) <= 0).any():
+            raise ValueError(
+                f"`steps` must be {shape[0]} increasing numbers, one per row of the "
+                f"posterior, got shape {self.steps.shape}: pass those of its trace."
             )
 
     @classmethod
@@ -104,19 +118,21 @@ class PosteriorDisplay:
             The display itself.
         """
         n_samples = len(self.posterior)
-        start = int(log_x and n_samples > 1)
+        start = int(log_x and n_samples > 1 and self.steps[0] <= 0)
         rows = start + canvas.thinned(n_samples - start, max_points, log_x)
         by_peak = np.argsort(-self.posterior.max(axis=0), kind="stable")
         listed = np.sort(by_peak[: canvas.LEGEND_ROWS])[::-1]
         labels = [self.names[i] for i in listed]
         self.ax_ = ax = canvas.axes_beside_legend(ax, labels)
         self.figure_ = ax.figure
-        self.areas_ = ax.stackplot(rows, self.posterior[rows].T, linewidth=0.0)
+        self.areas_ = ax.stackplot(
+            self.steps[rows], self.posterior[rows].T, linewidth=0.0
+        )
         for i, area in enumerate(self.areas_):
             cycle, colour = divmod(i, len(canvas.COLOURS))
             hatch = _HATCHES[cycle % len(_HATCHES)]
             area.set(facecolor=canvas.COLOURS[colour], edgecolor="white", hatch=hatch)
-        if start:
+        if log_x and self.steps[rows[0]] > 0:
             ax.set_xscale("log")
         ax.margins(x=0.0)
         ax.set(ylim=(0.0, 1.0), xlabel="examples seen", ylabel="posterior probability")
@@ -126,5 +142,5 @@ class PosteriorDisplay:
     def frame(self) -> Any:
         """Return the posterior, not thinned, as a DataFrame: one row per example."""
         pandas = canvas.plot_extra("pandas")
-        table = pandas.DataFrame(self.posterior, columns=self.names)
+        table = pandas.DataFrame(self.posterior, self.steps, self.names)
         return table.rename_axis("examples seen")

@@ -1,252 +1,225 @@
-"""The forward pass over the losses of the experts, for whatever prior.
+"""Filters: the state of a pass over losses, for whatever prior.
 
 States are probabilities, not logs: a step is then one product, one sum and one
 division, several times faster than adding in logs. Likelihoods are scaled by that of
-the best expert, and a prior that shares lifts every weight again, so nothing that
-matters underflows. Priors that never share are the exception: there a weight only ever
-falls, would reach zero and could not come back; they use cumulative sums of logs.
+the best expert, and a draw lifts every weight again, so nothing that matters
+underflows. Where no draw comes, a weight only falls, would reach zero and could not
+come back. Priors that never share therefore use cumulative sums of logs, and those that
+share now and then only are held in logs from the step on at which an expert sinks. Rows
+that count draws are scaled one by one.
 """
 
 from __future__ import annotations
 
-import copy
 import math
-from numbers import Integral
-from typing import NamedTuple
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from sklearn_mdl.switching.priors import SwitchingPrior, as_prior
+from sklearn_mdl.switching.moves import Moves, carry, carry_in_logs
+from sklearn_mdl.switching.prior import Component, MarkovPrior
 
 Floats = NDArray[np.float64]
 
-# Rows handled at a time: float64 copies and temporaries stay small next to the losses.
-_CHUNK = 1024
-
-# Below this a step's probability is worked out again in logs, before digits get lost.
-_TINY = 1e-280
-
-
-class ForwardTrace(NamedTuple):
-    """What a forward pass leaves behind.
-
-    Attributes
-    ----------
-    codelength : float
-        Cost of all the labels of this pass, in nats; the sum of `codelengths`.
-    codelengths : ndarray of shape (N,)
-        Cost of each label given the labels before it, in nats.
-    posterior : ndarray of shape (N, K)
-        ``posterior[i, k]`` is the probability of expert ``k`` at that step given the
-        labels *before* it, p(expert at t | y_{<t}).
-
-    References
-    ----------
-    Li, Bornschein and Hutter, 2023, Algorithm 1: the codelength and ``Q``.
-    """
-
-    codelength: float
-    codelengths: Floats
-    posterior: Floats
+# Below this a step's probability is worked out again in logs. What the step leaves of
+# an expert that has not sunk, `LOW` times its prior weight, then has all its digits.
+TINY = 1e-100
+LOW = 1e-200
 
 
-class ForwardPass:
-    """The forward pass over a stream that arrives in blocks.
-
-    Any way of cutting the stream into blocks gives bitwise the same codelengths and
-    posteriors. A pass can be pickled and copied between blocks.
-
-    Parameters
-    ----------
-    prior : SwitchingPrior, str or None
-        The switching prior, or what `as_prior` understands. It is copied, so that later
-        changes of its parameters do not reach into a pass under way.
-    n_experts : int
-        Number of experts ``K``, at least 1.
-    weights : array-like of shape (K,), optional
-        Prior weights of the experts, non-negative with a positive sum; normalised here.
-        Uniform if not given.
-
-    Raises
-    ------
-    ValueError
-        If a parameter of the prior, the number of experts or a weight is out of range.
-    TypeError
-        If `prior` is nothing that `as_prior` understands.
-
-    References
-    ----------
-    Li, Bornschein and Hutter, 2023, Algorithm 1, and Appendix A.3 (second stage).
-
-    Examples
-    --------
-    >>> stream = ForwardPass("fixed-share", n_experts=2)
-    >>> stream.extend([[0.0, 3.0], [0.0, 3.0]]).codelength
-    0.945...
-    >>> stream.weights.round(2)
-    array([0.82, 0.18])
-    >>> stream.n_steps
-    2
-    """
-
-    def __init__(
-        self,
-        prior: SwitchingPrior | str | None,
-        n_experts: int,
-        weights: ArrayLike | None = None,
-    ) -> None:
-        prior = copy.deepcopy(as_prior(prior))
-        prior.check_params()
-        w = _normalised_weights(weights, n_experts)
-        self._n_experts = n_experts
-        self._n_steps = 0
-        self._filter: _SharingFilter | _CumulativeFilter = (
-            _SharingFilter(prior, w)
-            if prior.shares
-            else _CumulativeFilter(prior.initial(w).sum(axis=0))
-        )
-
-    @property
-    def n_steps(self) -> int:
-        """Number of steps seen so far."""
-        return self._n_steps
+class Filter(Protocol):
+    """What all filters have in common."""
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the step to come, given all labels so far.
+        """Probability of each expert at the step to come, shape (K,)."""
 
-        An ndarray of shape (K,) with the transition into that step already made: the
-        row of the posterior that the next `extend` will begin with.
-        """
-        return self._filter.weights
-
-    def extend(self, losses: ArrayLike) -> ForwardTrace:
-        """Take in the next block of steps.
-
-        Parameters
-        ----------
-        losses : array-like of shape (n, K)
-            Minus log probability that each expert gave to the label that came, in nats.
-            Plus infinity is allowed: that expert held the label impossible. Computed in
-            float64 whatever the dtype; read in chunks, so it may be memory-mapped.
-
-        Returns
-        -------
-        trace : ForwardTrace
-            Codelength, codelengths and posteriors of this block alone.
-
-        Raises
-        ------
-        ValueError
-            If `losses` has not the shape (n, K), or holds NaN or minus infinity. The
-            pass is then as it was before the call.
-
-        Notes
-        -----
-        A label to which every expert with positive weight gives probability zero costs
-        infinitely many nats. It teaches nothing about the experts: the weights of that
-        step are carried to the next as if the label had not been seen.
-        """
-        array = _checked_losses(losses, self._n_experts)
-        codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
-        for start in range(0, len(array), _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            block = np.ascontiguousarray(array[rows], dtype=np.float64)
-            self._filter.advance(block, codelengths[rows], posterior[rows])
-            self._n_steps += len(block)
-        return ForwardTrace(float(codelengths.sum()), codelengths, posterior)
+    def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
+        """Walk the rows of `losses` (n, K), and write into the other two arrays."""
 
 
-def forward(
-    prior: SwitchingPrior | str | None,
-    losses: ArrayLike,
-    weights: ArrayLike | None = None,
-) -> ForwardTrace:
-    """Mix experts under a switching prior, in one pass over their losses.
+class MarkovFilter:
+    """State of a prior that shares: probabilities, renormalised at every step.
 
-    Parameters
+    Attributes
     ----------
-    prior : SwitchingPrior, str or None
-        The switching prior, or what `as_prior` understands.
-    losses : array-like of shape (N, K)
-        Minus log probability that each expert gave to the label that came, in nats;
-        plus infinity is allowed (see `ForwardPass.extend`).
-    weights : array-like of shape (K,), optional
-        Prior weights of the experts, non-negative with a positive sum; normalised here.
-        Uniform if not given.
-
-    Returns
-    -------
-    trace : ForwardTrace
-        Codelength and codelengths in nats, and the posterior over experts before each
-        label.
-
-    Raises
-    ------
-    ValueError
-        If an argument has the wrong shape or a value out of range.
-    TypeError
-        If `prior` is nothing that `as_prior` understands.
-
-    See Also
-    --------
-    ForwardPass : The same for a stream that arrives in blocks.
-
-    References
-    ----------
-    Li, Bornschein and Hutter, 2023, Section 3, Eq. (1) and Algorithm 1.
-
-    Examples
-    --------
-    >>> trace = forward("fixed-share", [[0.1, 2.0], [0.1, 2.0], [2.0, 0.1]])
-    >>> trace.codelength
-    2.28...
-    >>> trace.posterior.round(2)
-    array([[0.5 , 0.5 ],
-           [0.68, 0.32],
-           [0.79, 0.21]])
+    state : ndarray of shape (n_rows, K)
+        p(state_t | y_{<t}).
+    scores : ndarray of shape (n_rows, K) or None
+        Its logs, while an expert is too low for `state` to hold it.
     """
-    array = np.asarray(losses)
-    if array.ndim != 2 or array.shape[1] == 0:
-        raise ValueError(_shape_message("n_experts", array))
-    return ForwardPass(prior, array.shape[1], weights).extend(array)
 
-
-class _SharingFilter:
-    """State of a prior that shares: probabilities, renormalised at every step."""
-
-    def __init__(self, prior: SwitchingPrior, w: Floats) -> None:
+    def __init__(self, prior: MarkovPrior, w: Floats) -> None:
         self.prior = prior
         self.w = w
         self.state = prior.initial(w)
+        self.scores: Floats | None = None
         self.t = 1
 
     @property
     def weights(self) -> Floats:
+        """Probability of each expert at the step to come, shape (K,)."""
         weights: Floats = np.add.reduce(self.state, axis=0)
         return weights
 
-    def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
-        """Walk the rows of `losses`, and write into the other two arrays."""
-        shifts = _row_minima(losses)
+    def advance(
+        self,
+        losses: Floats,
+        codelengths: Floats,
+        posterior: Floats,
+        states: list[Floats] | None = None,
+    ) -> None:
+        """Walk the rows of `losses`, and write into the other two arrays.
+
+        Into the list `states`, if given, goes the state of every step, conditioned on
+        its label.
+        """
+        if self.scores is None:
+            begin = self.state, self.t
+            self._walk(losses, codelengths, posterior, states)
+            if not (self._sunk(posterior[1:]).any() or self._sunk(self.weights).any()):
+                return
+            self.state, self.t = begin
+            if states is not None:
+                del states[len(states) - len(losses) :]
+        for i in range(len(losses)):
+            row = slice(i, i + 1)
+            state = self._step(losses[row], codelengths[row], posterior[row])
+            if states is not None:
+                states.append(state)
+
+    def _walk(
+        self,
+        losses: Floats,
+        codelengths: Floats,
+        posterior: Floats,
+        states: list[Floats] | None,
+    ) -> None:
+        """Walk the rows in probabilities, whether or not an expert sinks."""
+        shifts = row_minima(losses)
         likelihoods = np.exp(shifts[:, np.newaxis] - losses)
-        state, t, w, transition = self.state, self.t, self.w, self.prior.transition
+        state, t, w, moves = self.state, self.t, self.w, self.prior.moves
         for i, shift in enumerate(shifts.tolist()):
             np.add.reduce(state, axis=0, out=posterior[i])
             joint = state * likelihoods[i]
             total = float(np.add.reduce(joint, axis=None))
-            if total > _TINY:
+            if total > TINY:
                 codelengths[i] = shift - math.log(total)
                 joint /= total
             else:
-                codelengths[i], joint = _condition_in_logs(state, losses[i])
+                codelengths[i], joint = condition_in_logs(state, losses[i])
+            if states is not None:
+                states.append(joint)
             t += 1
-            state = transition(joint, w, t)
+            state = carry(joint, w, moves(t))
         self.state, self.t = state, t
 
+    def _step(self, loss: Floats, codelength: Floats, posterior: Floats) -> Floats:
+        """Walk one row, in logs if an expert has sunk or would sink otherwise."""
+        posterior[0] = self.weights
+        if self.scores is None:
+            before = self.state
+            states: list[Floats] = []
+            self._walk(loss, codelength, posterior, states)
+            if not self._sunk(self.weights).any():
+                return states[0]
+            self.t -= 1
+            with np.errstate(divide="ignore"):
+                self.scores = np.log(before)
+        codelength[0], told = condition_scores(self.scores, loss[0])
+        self.t += 1
+        scores = carry_in_logs(told, self.w, self.prior.moves(self.t))
+        self.state = np.exp(scores)
+        # An expert without any weight has none to lose.
+        lost = self._sunk(self.weights) & (scores > -np.inf).any(axis=0)
+        self.scores = scores if lost.any() else None
+        return np.exp(told)
 
-class _CumulativeFilter:
+    def _sunk(self, weights: Floats) -> NDArray[np.bool_]:
+        """Tell the experts that have sunk to where probabilities lose them."""
+        sunk: NDArray[np.bool_] = weights < LOW * self.w
+        return sunk
+
+
+class CountingFilter(MarkovFilter):
+    """State of a prior whose rows count draws: every row has a scale of its own.
+
+    No draw leads back to a lower count, and the rate of later draws depends on it. So a
+    count that is out of all proportion today may explain best what comes tomorrow.
+
+    Attributes
+    ----------
+    state : ndarray of shape (n_rows, K)
+        p(expert | row), each row summing to one.
+    scales : ndarray of shape (n_rows,)
+        log p(row).
+    """
+
+    def __init__(self, prior: MarkovPrior, w: Floats) -> None:
+        super().__init__(prior, w)
+        self.state, self.scales = _scaled_rows(self.state)
+
+    @property
+    def weights(self) -> Floats:
+        """Probability of each expert at the step to come, shape (K,)."""
+        weights: Floats = np.add.reduce(self._unscaled(), axis=0)
+        return weights
+
+    def advance(
+        self,
+        losses: Floats,
+        codelengths: Floats,
+        posterior: Floats,
+        states: list[Floats] | None = None,
+    ) -> None:
+        """Walk the rows of `losses`, and write into the other two arrays."""
+        shifts = row_minima(losses)
+        for i, loss in enumerate(losses - shifts[:, np.newaxis]):
+            posterior[i] = self.weights
+            codelengths[i] = shifts[i] + self._condition(loss)
+            if states is not None:
+                states.append(self._unscaled())
+            self.t += 1
+            self._move(self.prior.moves(self.t))
+
+    def _condition(self, losses: Floats) -> float:
+        """Condition on a label, unless it is impossible, and return its cost."""
+        rows, logs = _scaled_rows(self.state * np.exp(-losses))
+        low = np.flatnonzero(logs < math.log(TINY))
+        if len(low):
+            with np.errstate(divide="ignore"):
+                told = np.log(self.state[low]) - losses
+            top = np.maximum(told.max(axis=1), np.finfo(float).min)
+            rows[low], logs[low] = _scaled_rows(np.exp(told - top[:, np.newaxis]))
+            logs[low] += top
+        codelength, scales = condition_scores(self.scales, -logs)
+        if codelength < math.inf:
+            self.state, self.scales = rows, scales
+        return codelength
+
+    def _move(self, moves: Moves) -> None:
+        draw, enter, ageing, others = moves
+        if enter is not None or ageing or others:
+            state = carry(self._unscaled(), self.w, moves)
+            self.state, self.scales = _scaled_rows(state)
+            return
+        with np.errstate(divide="ignore"):
+            stay, leave = np.log1p(-draw), np.log(draw)
+        stay = np.append(self.scales + stay, -np.inf)
+        leave = np.append(-np.inf, self.scales + leave)
+        self.scales = np.logaddexp(stay, leave)
+        finite = np.maximum(self.scales, np.finfo(float).min)
+        kept = np.exp(stay - finite)[:-1, np.newaxis] * self.state
+        self.state = np.exp(leave - finite)[:, np.newaxis] * self.w
+        self.state[:-1] += kept
+
+    def _unscaled(self) -> Floats:
+        state: Floats = np.exp(self.scales)[:, np.newaxis] * self.state
+        return state
+
+
+class CumulativeFilter:
     """State of a prior that never shares: log weights, never renormalised.
 
     Each row's smallest loss is set apart, so that the sums of good experts stay small
@@ -260,19 +233,20 @@ class _CumulativeFilter:
 
     @property
     def weights(self) -> Floats:
-        weights: Floats = _softmax(self.scores[np.newaxis, :])[0][0]
+        """Probability of each expert at the step to come, shape (K,)."""
+        weights: Floats = softmax(self.scores[np.newaxis, :])[0][0]
         return weights
 
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
         """Walk the rows of `losses`, and write into the other two arrays."""
-        shifts = _row_minima(losses)
+        shifts = row_minima(losses)
         scores = np.empty((len(losses) + 1, losses.shape[1]))
         scores[0] = self.scores
         np.subtract(shifts[:, np.newaxis], losses, out=scores[1:])
         impossible = self._impossible_rows(losses)
         scores[1:][impossible] = 0.0
         np.add.accumulate(scores, axis=0, out=scores)
-        probabilities, evidence = _softmax(scores)
+        probabilities, evidence = softmax(scores)
         posterior[:] = probabilities[:-1]
         codelengths[:] = shifts - np.diff(evidence)
         codelengths[impossible] = math.inf
@@ -292,76 +266,104 @@ class _CumulativeFilter:
         return impossible
 
 
-def _row_minima(losses: Floats) -> Floats:
+class MixtureFilter:
+    """State of a mixture of priors: theirs, and the odds between them.
+
+    The odds are those of a Bayesian mixture over the codelengths of the parts. They are
+    kept apart from the states, so that a part that has fallen thousands of nats behind
+    does not underflow and can come back.
+    """
+
+    def __init__(self, components: list[Component]) -> None:
+        self.filters = [_filter_of(component) for component in components]
+        self.odds = CumulativeFilter(np.array([c.probability for c in components]))
+
+    @property
+    def weights(self) -> Floats:
+        """Probability of each expert at the step to come, shape (K,)."""
+        parts = [part.weights[np.newaxis] for part in self.filters]
+        return _averages(self.odds.weights[np.newaxis], parts)[0]
+
+    def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
+        """Walk the rows of `losses`, and write into the other two arrays."""
+        parts = [np.empty_like(losses) for _ in self.filters]
+        costs = np.empty((len(losses), len(parts)))
+        for j, part in enumerate(self.filters):
+            part.advance(losses, costs[:, j], parts[j])
+        odds = np.empty_like(costs)
+        self.odds.advance(costs, codelengths, odds)
+        posterior[:] = _averages(odds, parts)
+
+
+def _averages(odds: Floats, parts: list[Floats]) -> Floats:
+    """Average the parts (n, K) with odds (n, J), in an order that no shape changes."""
+    averages = odds[:, :1] * parts[0]
+    for j, part in enumerate(parts[1:], start=1):
+        averages += odds[:, j : j + 1] * part
+    return averages
+
+
+def _filter_of(component: Component) -> MarkovFilter | CumulativeFilter:
+    _, prior, w = component
+    if not prior.shares:
+        return CumulativeFilter(w)
+    counts = prior.moves(2).enter is None
+    return CountingFilter(prior, w) if counts else MarkovFilter(prior, w)
+
+
+def condition(state: Floats, losses: Floats) -> Floats:
+    """Condition a state on a label; unchanged if the label is impossible."""
+    alive = np.where(state.any(axis=0), losses, np.inf)
+    joint = state * np.exp(row_minima(alive[np.newaxis]) - alive)
+    total = float(np.add.reduce(joint, axis=None))
+    if total > TINY:
+        joint /= total
+        return joint
+    return condition_in_logs(state, losses)[1]
+
+
+def make_filter(components: list[Component]) -> Filter:
+    """Return the filter for a prior's components."""
+    if len(components) == 1:
+        return _filter_of(components[0])
+    return MixtureFilter(components)
+
+
+def row_minima(losses: Floats) -> Floats:
     """Smallest loss of each row, or zero where all are infinite: never inf - inf."""
     minima: Floats = losses.min(axis=1)
     minima[np.isinf(minima)] = 0.0
     return minima
 
 
-def _condition_in_logs(state: Floats, losses: Floats) -> tuple[float, Floats]:
+def condition_in_logs(state: Floats, losses: Floats) -> tuple[float, Floats]:
     """Condition on a label that is nearly or wholly impossible for the mixture."""
     with np.errstate(divide="ignore"):
-        scores = np.log(state) - losses
-    top = float(scores.max())
+        codelength, scores = condition_scores(np.log(state), losses)
+    return codelength, state if codelength == math.inf else np.exp(scores)
+
+
+def condition_scores(scores: Floats, losses: Floats) -> tuple[float, Floats]:
+    """Condition the logs of a state on a label; unchanged if it is impossible."""
+    told: Floats = scores - losses
+    top = float(told.max())
     if top == -math.inf:
-        return math.inf, state
-    joint = np.exp(scores - top)
-    total = float(joint.sum())
-    return -(top + math.log(total)), joint / total
+        return math.inf, scores
+    evidence = top + math.log(float(np.exp(told - top).sum()))
+    return -evidence, told - evidence
 
 
-def _softmax(scores: Floats) -> tuple[Floats, Floats]:
+def _scaled_rows(state: Floats) -> tuple[Floats, Floats]:
+    """Return rows that sum to one and the logs of what they summed to."""
+    sums = np.add.reduce(state, axis=1)
+    with np.errstate(divide="ignore"):
+        logs = np.log(sums)
+    return state / np.where(sums > 0, sums, 1.0)[:, np.newaxis], logs
+
+
+def softmax(scores: Floats) -> tuple[Floats, Floats]:
     """Normalise exp(scores) row by row; also return the log of each row's sum."""
     top = scores.max(axis=1, keepdims=True)
     joint: Floats = np.exp(scores - top)
     total = joint.sum(axis=1, keepdims=True)
     return joint / total, (top + np.log(total))[:, 0]
-
-
-def _normalised_weights(weights: ArrayLike | None, n_experts: int) -> Floats:
-    """Prior weights that sum to one; uniform if none are given."""
-    if not isinstance(n_experts, Integral) or n_experts < 1:
-        raise ValueError(
-            f"`n_experts` must be an integer of at least 1, got {n_experts=}; give one "
-            "column of losses per expert."
-        )
-    if weights is None:
-        return np.full(n_experts, 1.0 / n_experts)
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (n_experts,):
-        raise ValueError(
-            f"`weights` must have shape ({n_experts},), got {w.shape}; give one weight "
-            "per expert."
-        )
-    if not np.isfinite(w).all() or w.min() < 0 or w.sum() <= 0:
-        raise ValueError(
-            "`weights` must be finite and non-negative with a positive sum, got "
-            f"{w.tolist()!r}; give a positive weight to each expert that may speak."
-        )
-    normalised: Floats = w / w.sum()
-    return normalised
-
-
-def _checked_losses(losses: ArrayLike, n_experts: int) -> NDArray[np.floating]:
-    """Losses as a floating array of shape (n, K) without NaN or minus infinity."""
-    array = np.asarray(losses)
-    if array.ndim != 2 or array.shape[1] != n_experts:
-        raise ValueError(_shape_message(str(n_experts), array))
-    if not np.issubdtype(array.dtype, np.floating):
-        array = array.astype(np.float64)
-    # The minimum is NaN if any loss is: one pass, no mask as large as the losses.
-    lowest = array.min(initial=math.inf)
-    if not lowest > -math.inf:
-        raise ValueError(
-            "`losses` must be numbers in nats or plus infinity, got a smallest value "
-            f"of {float(lowest)!r}; look for the expert whose probabilities are wrong."
-        )
-    return array
-
-
-def _shape_message(n_experts: str, array: NDArray[np.generic]) -> str:
-    return (
-        f"`losses` must have shape (n_steps, {n_experts}), got {array.shape}; give one "
-        "row per step and one column per expert."
-    )

@@ -1,4 +1,4 @@
-"""The door: ``sklearn-mdl demo``, ``rank`` and ``score``."""
+"""The door: ``sklearn-mdl demo``, ``rank``, ``score`` and ``switch``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from sklearn_mdl.cli.second_stage import NO_FIGURES, parse_prior, switch
 from sklearn_mdl.codelength import frequency_codelength, uniform_codelength
 from sklearn_mdl.datasets import load_feature_directory, load_features, load_labels
 from sklearn_mdl.demo import run_demo
 from sklearn_mdl.representation import RepresentationScorer
 from sklearn_mdl.representation.encoding import check_features
 from sklearn_mdl.results import can_draw, write_results
+from sklearn_mdl.stored_losses import check_losses_path
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 EXAMPLES = """examples:
@@ -25,6 +27,8 @@ EXAMPLES = """examples:
       (.npz and .safetensors too)
   sklearn-mdl score features.npy labels.npy
       codelength of one set of labels given one set of features
+  sklearn-mdl switch losses.npy --prior bayes --prior fixed-share:m=11
+      the same walk under other priors, from the losses that it has left
 """
 
 
@@ -50,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_rank(commands)
     _add_score(commands)
+    _add_switch(commands)
     return parser
 
 
@@ -132,8 +137,15 @@ def _add_score(commands) -> None:
     parser.add_argument("labels", type=Path, metavar="LABELS")
     parser.add_argument(
         "--switching",
-        default="fixed-share",
-        help="prior by name (default: fixed-share)",
+        default="learned-share",
+        metavar="PRIOR",
+        help="prior by name, as in switch (default: learned-share)",
+    )
+    parser.add_argument(
+        "--losses",
+        type=Path,
+        metavar="PATH",
+        help="save the losses as .npy or .safetensors, to be mixed by switch",
     )
     parser.add_argument(
         "--keep-order",
@@ -142,6 +154,42 @@ def _add_score(commands) -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--n-jobs", type=int, default=1, metavar="N")
+
+
+def _add_switch(commands) -> None:
+    parser = _add_command(
+        commands,
+        "switch",
+        switch,
+        "Mix the losses of a walk under other priors, without training again.",
+        "sklearn-mdl switch losses.npy --prior learned-share --weights architecture",
+    )
+    parser.add_argument(
+        "losses",
+        type=Path,
+        metavar="LOSSES",
+        help=".npy or .safetensors, as score --losses writes it",
+    )
+    parser.add_argument(
+        "--prior",
+        action="append",
+        metavar="NAME[:PARAM=VALUE,...]",
+        help="prior, as in bayes or fixed-share:m=11; may be given again "
+        "(default: learned-share)",
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("uniform", "architecture", "stored"),
+        default="stored",
+        help="prior weights: uniform over readouts, uniform over architectures, or "
+        "those of the walk (default: stored)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where to write codelengths and posteriors",
+    )
 
 
 def demo(options: argparse.Namespace) -> None:
@@ -172,15 +220,18 @@ def _report(scorer: RepresentationScorer, out: Path) -> None:
     for path in write_results(scorer, out):
         print(f"wrote {path}")
     if not can_draw():
-        print('no figures: matplotlib is missing; pip install "sklearn_mdl[plot]"')
+        print(NO_FIGURES)
 
 
 def score(options: argparse.Namespace) -> None:
     """Print the codelength of one set of labels given one set of features."""
+    if options.losses is not None:
+        check_losses_path(options.losses)  # fails before the walk, not after
+    prior = parse_prior(options.switching)
     X, y = load_features(options.features), np.asarray(load_labels(options.labels))
     check_features(X, y, str(options.features))
     switcher = MDLReadoutSwitcher(
-        switching=options.switching,
+        switching=prior,
         shuffle=not options.keep_order,
         n_jobs=options.n_jobs,
         random_state=options.seed,
@@ -188,6 +239,9 @@ def score(options: argparse.Namespace) -> None:
     ).fit(X, y)
     for line in _score_lines(switcher, y):
         print(line)
+    if options.losses is not None:
+        for path in switcher.save_losses(options.losses):
+            print(f"wrote {path}")
 
 
 def _score_lines(switcher: MDLReadoutSwitcher, y: np.ndarray) -> list[str]:

@@ -1,0 +1,392 @@
+"""Single sequences and smoothed posteriors, against enumeration of all of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from sklearn_mdl.switching import (
+    BayesMixture,
+    ElementwiseMixture,
+    FixedShare,
+    LearnedShare,
+    MarkovPrior,
+    Moves,
+    RunLength,
+    SwitchDistribution,
+    UniversalShare,
+    best_segments,
+    best_sequence,
+    forward,
+    sequence_cost,
+    smoothed_posterior,
+)
+
+
+class SometimesAgeing(MarkovPrior):
+    """A prior whose kept experts change rows at some steps alone."""
+
+    def moves(self, t):
+        n_rows = 1 + (t - 1) // 3
+        return Moves(draw=np.full(n_rows, 0.3), ageing=t % 3 == 0)
+
+
+ONE_ROW = [
+    BayesMixture(),
+    ElementwiseMixture(),
+    ElementwiseMixture([1, 2, 3]),
+    FixedShare(),
+    FixedShare(m=4),
+    FixedShare(alpha=0.2),
+    FixedShare(alpha="summable"),
+    FixedShare(m=2, redraw=False),
+    FixedShare(alpha=0.3, redraw=False),
+    FixedShare(alpha=1, redraw=False),
+]
+HIDDEN = [
+    SwitchDistribution(),
+    SwitchDistribution(0.9),
+    UniversalShare(),
+    RunLength(n_rates=4),
+    RunLength(n_rates=None),
+    LearnedShare(),
+    LearnedShare((1, 4)),
+    SometimesAgeing(),
+]
+WEIGHTS = [None, [0.5, 0.2, 0.3], [0.0, 3.0, 1.0], [0.0, 0.0, 1.0]]
+
+every_prior = pytest.mark.parametrize("prior", ONE_ROW + HIDDEN, ids=repr)
+every_weighting = pytest.mark.parametrize("weights", WEIGHTS, ids=repr)
+
+
+def random_losses(n_steps, n_experts=3, seed=0, scale=1.0):
+    return np.random.default_rng(seed).gamma(1.0, scale, (n_steps, n_experts))
+
+
+def given_weights(weights, n_experts=3):
+    w = np.ones(n_experts) if weights is None else np.array(weights, dtype=float)
+    return w / w.sum()
+
+
+def joint_tables(prior, losses, weights):
+    """For each component: p(path of states, labels), an axis per step, (row, expert).
+
+    One-hot states fed through `transition` give the rows of the dense matrices.
+    """
+    tables = []
+    for probability, chain, w in prior.components(given_weights(weights)):
+        table = probability * chain.initial(w)
+        shape = table.shape
+        table = table.ravel()
+        for t, loss in enumerate(losses):
+            if t:
+                one_hot = np.eye(math.prod(shape)).reshape(-1, *shape)
+                after = [chain.transition(state, w, t + 1) for state in one_hot]
+                shape = after[0].shape
+                matrix = np.array([state.ravel() for state in after])
+                table = table[..., np.newaxis] * matrix
+            table = table * np.tile(np.exp(-loss), shape[0])
+        tables.append(table)
+    return tables
+
+
+def enumerated_marginals(prior, losses, weights):
+    n_steps, n_experts = losses.shape
+    marginals = np.zeros(losses.shape)
+    for table in joint_tables(prior, losses, weights):
+        for t in range(n_steps):
+            others = tuple(a for a in range(n_steps) if a != t)
+            marginals[t] += table.sum(axis=others).reshape(-1, n_experts).sum(axis=0)
+    return marginals / marginals.sum(axis=1, keepdims=True)
+
+
+def enumerated_cost(prior, sequence, weights):
+    losses = np.full((len(sequence), 3), np.inf)
+    losses[np.arange(len(sequence)), sequence] = 0.0
+    total = sum(table.sum() for table in joint_tables(prior, losses, weights))
+    return math.inf if total == 0 else -math.log(total)
+
+
+class TestBestSequence:
+    @every_prior
+    @every_weighting
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_joint_probability_is_the_largest_of_all_paths(self, prior, weights, seed):
+        losses = random_losses(5, seed=seed, scale=2.0)
+        found = best_sequence(prior, losses, weights)
+        tables = joint_tables(prior, losses, weights)
+        largest = max(table.max() for table in tables)
+        along = []
+        for table in tables:
+            for t, expert in enumerate(found.experts):
+                table = np.take(table, range(expert, table.shape[t], 3), axis=t)
+            along.append(table.max())
+        assert max(along) == pytest.approx(largest, rel=1e-12)
+
+    @pytest.mark.parametrize("prior", ONE_ROW, ids=repr)
+    @every_weighting
+    def test_no_sequence_is_shorter_where_nothing_is_hidden(self, prior, weights):
+        losses = random_losses(5, seed=3, scale=2.0)
+        found = best_sequence(prior, losses, weights)
+        others = [
+            losses[range(5), sequence].sum()
+            + sequence_cost(prior, sequence, 3, weights)
+            for sequence in itertools.product(range(3), repeat=5)
+        ]
+        assert found.codelength == pytest.approx(min(others), abs=1e-12)
+
+    @every_prior
+    def test_parts_add_up_to_a_bound_on_the_codelength(self, prior):
+        losses = random_losses(60, seed=1)
+        found = best_sequence(prior, losses)
+        loss = losses[np.arange(60), found.experts].sum()
+        assert found.loss == pytest.approx(loss, rel=1e-13)
+        assert found.prior_cost == sequence_cost(prior, found.experts, 3)
+        assert found.codelength == found.loss + found.prior_cost
+        assert found.codelength >= forward(prior, losses).codelength - 1e-9
+
+    @every_prior
+    def test_dead_experts_are_left_out(self, prior):
+        losses = random_losses(6)
+        losses[2:, 0] = losses[:3, 1] = np.inf
+        found = best_sequence(prior, losses)
+        assert np.isfinite(found.loss)
+        assert np.isfinite(losses[np.arange(6), found.experts]).all()
+
+    def test_impossible_label_teaches_nothing(self):
+        losses = random_losses(8, scale=3.0)
+        losses[4] = np.inf
+        found = best_sequence("fixed-share", losses)
+        losses[4] = 0.0
+        expected = best_sequence("fixed-share", losses)
+        np.testing.assert_array_equal(found.experts, expected.experts)
+        assert found.loss == np.inf
+
+    @pytest.mark.parametrize(
+        "prior", ["fixed-share", FixedShare(redraw=False), "switch-distribution"]
+    )
+    def test_long_stream_is_followed_through_its_blocks(self, prior):
+        losses = np.ones((6000, 40))
+        for block in range(6):
+            losses[1000 * block : 1000 * (block + 1), 7 * block % 40] = 0.0
+        found = best_sequence(prior, losses)
+        np.testing.assert_array_equal(found.starts, 1000 * np.arange(6))
+        assert found.loss == 0
+
+    def test_nothing_to_explain(self):
+        found = best_sequence("fixed-share", np.empty((0, 3)))
+        assert len(found.experts) == len(found.starts) == 0
+        assert found.codelength == 0
+
+
+class TestBestSegments:
+    @pytest.mark.parametrize("n_blocks", [1, 2, 3, 6, 9])
+    @pytest.mark.parametrize("seed", range(4))
+    def test_loss_is_the_least_of_all_sequences(self, n_blocks, seed):
+        losses = random_losses(6, seed=seed)
+        found = best_segments(losses, n_blocks)
+        least = min(
+            losses[range(6), sequence].sum()
+            for sequence in map(list, itertools.product(range(3), repeat=6))
+            if np.count_nonzero(np.diff(sequence)) < n_blocks
+        )
+        assert found.loss == pytest.approx(least, abs=1e-12)
+        assert len(found.starts) <= n_blocks
+        assert found.loss == pytest.approx(
+            losses[range(6), found.experts].sum(), abs=1e-12
+        )
+
+    def test_one_block_is_the_best_expert_and_as_many_as_steps_the_best_of_each(self):
+        losses = random_losses(300, 5)
+        one, all_ = best_segments(losses, 1), best_segments(losses, 300)
+        assert one.loss == pytest.approx(losses.sum(axis=0).min())
+        assert all_.loss == pytest.approx(losses.min(axis=1).sum())
+
+    @every_prior
+    def test_price_is_that_of_the_prior(self, prior):
+        losses = random_losses(40, seed=2)
+        found = best_segments(losses, 3, prior, [0.2, 0.3, 0.5])
+        cost = sequence_cost(prior, found.experts, 3, [0.2, 0.3, 0.5])
+        assert found.prior_cost == cost
+
+    def test_dead_experts_are_left_in_time(self):
+        losses = np.zeros((30, 3))
+        losses[:10, 1:] = losses[10:, 0] = losses[20:, 1] = np.inf
+        found = best_segments(losses, 3)
+        assert found.loss == 0
+        assert best_segments(losses, 2).loss == 0  # expert 2 is good from the tenth on
+
+    def test_memory_maps_are_read_as_they_are(self, tmp_path):
+        losses = random_losses(3000, 4).astype(np.float32)
+        np.save(tmp_path / "losses.npy", losses)
+        mapped = np.load(tmp_path / "losses.npy", mmap_mode="r")
+        for read in (
+            lambda x: best_segments(x, 4),
+            lambda x: best_sequence("fixed-share", x),
+        ):
+            expected = read(losses.astype(np.float64))
+            np.testing.assert_array_equal(read(mapped).experts, expected.experts)
+            assert read(mapped).loss == expected.loss
+
+    @pytest.mark.parametrize("n_blocks", [0, -1, 2.0, "2"])
+    def test_number_of_blocks_out_of_range_is_refused(self, n_blocks):
+        with pytest.raises(ValueError, match="`n_blocks` must be an integer"):
+            best_segments(random_losses(4), n_blocks)
+
+
+class TestSequenceCost:
+    @every_prior
+    @every_weighting
+    def test_cost_is_that_of_enumeration(self, prior, weights):
+        rng = np.random.default_rng(0)
+        for _ in range(4):
+            sequence = rng.integers(0, 3, size=5)
+            cost = sequence_cost(prior, sequence, 3, weights)
+            expected = enumerated_cost(prior, sequence, weights)
+            assert cost == pytest.approx(expected, abs=1e-12)
+
+    @every_prior
+    def test_probabilities_of_all_sequences_sum_to_one(self, prior):
+        costs = [
+            sequence_cost(prior, sequence, 3)
+            for sequence in itertools.product(range(3), repeat=5)
+        ]
+        assert np.exp(-np.array(costs)).sum() == pytest.approx(1, abs=1e-12)
+
+    def test_cost_does_not_depend_on_how_many_experts_stay_silent(self):
+        # All but two are one expert with the rest of the weight: only log w matters.
+        sequence = [0] * 50 + [3] * 50
+        few = sequence_cost("switch-distribution", sequence, 4, [1, 1, 1, 1])
+        many = sequence_cost("switch-distribution", sequence, 4, [1, 2, 0, 1])
+        assert few == pytest.approx(many, rel=1e-14)
+
+    @pytest.mark.parametrize(
+        ("experts", "message"),
+        [
+            ([0, 3], "between 0 and 2, got values from 0 to 3"),
+            ([-1, 0], "got values from -1 to 0"),
+            ([0.0, 1.0], "vector of integers, got shape"),
+            ([[0, 1]], "vector of integers, got shape"),
+        ],
+    )
+    def test_experts_that_there_are_not_are_refused(self, experts, message):
+        with pytest.raises(ValueError, match=message):
+            sequence_cost("bayes", experts, 3)
+
+
+class TestSmoothedPosterior:
+    @every_prior
+    @every_weighting
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_marginals_are_those_of_enumeration(self, prior, weights, seed):
+        losses = random_losses(5, seed=seed, scale=3.0)
+        found = smoothed_posterior(prior, losses, weights)
+        expected = enumerated_marginals(prior, losses, weights)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+    @every_prior
+    def test_last_row_is_the_filtered_posterior(self, prior):
+        # Smoothing knows the last label; a further step that teaches nothing does too,
+        # but for the move into it, which is why the row before is compared.
+        losses = random_losses(30)
+        extended = np.vstack([losses, np.zeros(3)])
+        smooth = smoothed_posterior(prior, extended)
+        np.testing.assert_allclose(
+            smooth[-1], forward(prior, extended).posterior[-1], atol=1e-12
+        )
+        np.testing.assert_allclose(
+            smooth[:-1], smoothed_posterior(prior, losses), atol=1e-12
+        )
+
+    @every_prior
+    def test_impossible_and_dead_are_as_in_the_forward_pass(self, prior):
+        losses = random_losses(12, scale=3.0)
+        losses[5] = np.inf
+        losses[8:, 1] = np.inf
+        found = smoothed_posterior(prior, losses)
+        losses[5] = 0.0
+        losses[8:, 1] = 1e5
+        expected = smoothed_posterior(prior, losses)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-12)
+
+    @pytest.mark.parametrize(
+        "prior",
+        [
+            "fixed-share",
+            "bayes",
+            "learned-share",
+            "run-length",
+            "switch-distribution",
+            FixedShare(redraw=False),
+        ],
+        ids=repr,
+    )
+    def test_checkpoints_do_not_show(self, prior, monkeypatch):
+        losses = random_losses(400, 4, scale=2.0)
+        expected = smoothed_posterior(prior, losses)
+        monkeypatch.setattr("sklearn_mdl.switching.smoothing._HELD", 1)
+        found = smoothed_posterior(prior, losses)
+        np.testing.assert_array_equal(found, expected)
+
+    def test_groups_are_sums(self):
+        losses = random_losses(50, 4)
+        whole = smoothed_posterior("fixed-share", losses)
+        grouped = smoothed_posterior("fixed-share", losses, groups=list("abab"))
+        np.testing.assert_allclose(grouped[:, 0], whole[:, 0] + whole[:, 2])
+
+    def test_switch_is_seen_where_it_was(self):
+        losses = np.zeros((400, 2))
+        losses[:200, 0] = losses[200:, 1] = 3.0
+        smooth = smoothed_posterior("fixed-share", losses)
+        assert (smooth[:198, 1] > 0.9).all()
+        assert (smooth[202:, 0] > 0.9).all()
+
+    def test_favourites_a_thousand_nats_apart_do_not_underflow(self):
+        losses = np.zeros((6, 2))
+        losses[:3, 0] = losses[3:, 1] = 1000.0
+        for prior in ("fixed-share", "switch-distribution", FixedShare(alpha=1e-200)):
+            smooth = smoothed_posterior(prior, losses)
+            np.testing.assert_allclose(smooth[:, 1], [1, 1, 1, 0, 0, 0], atol=1e-12)
+
+    def test_iterators_are_refused(self):
+        with pytest.raises(TypeError, match="read more than once, got an iterator"):
+            smoothed_posterior("bayes", iter([random_losses(3)]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    prior=st.sampled_from(ONE_ROW + HIDDEN),
+    losses=arrays(
+        float, (7, 3), elements=st.one_of(st.floats(0, 900), st.just(np.inf))
+    ),
+)
+def test_readings_of_any_losses_agree(prior, losses):
+    codelength = forward(prior, losses).codelength
+    smooth, path = smoothed_posterior(prior, losses), best_sequence(prior, losses)
+    np.testing.assert_allclose(smooth.sum(axis=1), 1, atol=1e-9)
+    assert smooth.min() >= 0
+    assert path.codelength >= codelength - 1e-9
+    assert best_segments(losses, 7).loss <= path.loss
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda prior, losses: best_sequence(prior, losses),
+        lambda prior, losses: best_segments(losses, 2, prior),
+        lambda prior, losses: smoothed_posterior(prior, losses),
+        lambda prior, losses: sequence_cost(prior, [0] * len(losses), 3),
+    ],
+    ids=["best_sequence", "best_segments", "smoothed_posterior", "sequence_cost"],
+)
+def test_streams_longer_than_a_prior_allows_are_refused(read):
+    with pytest.raises(ValueError, match="take LearnedShare"):
+        read(UniversalShare(max_steps=9), random_losses(10))
+    read(UniversalShare(max_steps=10), random_losses(10))

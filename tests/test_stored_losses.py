@@ -1,0 +1,519 @@
+"""Losses in files: the same numbers come back, under their own names or under none."""
+
+import copy
+import dataclasses
+import json
+import os
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import sklearn_mdl.stored_losses.contents
+import sklearn_mdl.stored_losses.files
+from sklearn_mdl import StoredLosses, forward, load_losses, save_losses
+from sklearn_mdl.stored_losses import check_losses_path, description
+
+N, K = 40, 5
+SUFFIXES = [".npy", ".safetensors"]
+NAMES = ['lr=0.1, "wide"', "it's; a\ttab", "Š\n\\", "", "linear #2"]
+KINDS = ["linear", "mlp 1x8", "linear", "mlp, 2x8", "linear"]
+WEIGHTS = [0.1, 1 / 3, 7, 0, 2.0**-30]
+FIELDS = ("readouts", "architectures", "switching", "n_classes")
+
+both = pytest.mark.parametrize("suffix", SUFFIXES)
+
+
+def losses_of(n=N, k=K, seed=0):
+    return np.random.default_rng(seed).exponential(size=(n, k))
+
+
+def stored_of(n=N, k=K, **fields):
+    about = {"readouts": NAMES[:k], "architectures": KINDS[:k], "weights": WEIGHTS[:k]}
+    about |= {"switching": "FixedShare(m=3)", "n_classes": 10}
+    return StoredLosses(losses_of(n, k), **{**about, **fields})
+
+
+def assert_same(found, expected):
+    np.testing.assert_array_equal(found.losses, expected.losses)
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    for name in FIELDS:
+        assert getattr(found, name) == getattr(expected, name)
+
+
+def rewrite(sidecar, **changes):
+    about = json.loads(sidecar.read_text())
+    sidecar.write_text(json.dumps({**about, **changes}))
+
+
+# What is written comes back
+
+
+@both
+def test_everything_comes_back(tmp_path, suffix):
+    path = tmp_path / f"losses{suffix}"
+    written = save_losses(path, stored_of())
+    found = load_losses(str(path))
+    assert_same(found, stored_of())
+    assert found.losses.dtype == np.float64
+    assert written[0] == path
+    assert sorted(written) == sorted(tmp_path.iterdir())
+
+
+@both
+def test_losses_are_a_memory_map_that_nobody_writes_to(tmp_path, suffix):
+    path = tmp_path / f"losses{suffix}"
+    save_losses(path, stored_of())
+    found = load_losses(path)
+    assert isinstance(found.losses, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        found.losses[0, 0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        found.weights[0] = 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.switching = "bayes"
+
+
+@both
+def test_float32_is_the_nearest(tmp_path, suffix):
+    path = tmp_path / f"losses{suffix}"
+    save_losses(path, stored_of(), dtype="float32")
+    found = load_losses(path).losses
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, losses_of().astype(np.float32))
+
+
+@both
+@settings(
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(names=st.lists(st.text(), min_size=1, max_size=4))
+def test_any_names_survive(tmp_path, suffix, names):
+    path = tmp_path / f"losses{suffix}"
+    losses = losses_of(3, len(names))
+    save_losses(path, StoredLosses(losses, names, names[::-1], switching=names[0]))
+    found = load_losses(path)
+    assert found.readouts == names
+    assert found.architectures == names[::-1]
+    assert found.switching == names[0]
+
+
+@both
+@pytest.mark.parametrize("n", [0, 1])
+def test_few_rows_come_back(tmp_path, suffix, n):
+    path = tmp_path / f"losses{suffix}"
+    save_losses(path, stored_of(n))
+    found = load_losses(path)
+    assert_same(found, stored_of(n))
+    assert found.n_samples == n
+    assert sum(len(block) for block in found.blocks()) == n
+
+
+@both
+@pytest.mark.parametrize(
+    "change",
+    [np.asfortranarray, lambda a: a.astype(">f8"), lambda a: np.repeat(a, 2, 0)[::2]],
+    ids=["Fortran", "big-endian", "strided"],
+)
+def test_layout_of_the_source_does_not_matter(tmp_path, suffix, change):
+    path = tmp_path / f"losses{suffix}"
+    save_losses(path, change(losses_of()))
+    np.testing.assert_array_equal(load_losses(path).losses, losses_of())
+
+
+@both
+def test_bare_arrays_can_be_saved(tmp_path, suffix):
+    path = tmp_path / f"losses{suffix}"
+    save_losses(path, losses_of().tolist())
+    assert_same(load_losses(path), StoredLosses(losses_of()))
+
+
+@both
+def test_infinite_losses_come_back(tmp_path, suffix):
+    losses = losses_of()
+    losses[3, 2] = np.inf
+    for dtype in ("float64", "float32"):
+        save_losses(tmp_path / f"losses{suffix}", losses, dtype=dtype)
+        found = load_losses(tmp_path / f"losses{suffix}").losses
+        np.testing.assert_array_equal(found, losses.astype(dtype))
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))]
+)
+def test_stored_losses_can_be_copied(tmp_path, copied):
+    save_losses(tmp_path / "losses.npy", stored_of())
+    assert_same(copied(load_losses(tmp_path / "losses.npy")), stored_of())
+
+
+# The formats
+
+
+def test_npy_is_plain(tmp_path):
+    save_losses(tmp_path / "losses.npy", stored_of())
+    np.testing.assert_array_equal(np.load(tmp_path / "losses.npy"), losses_of())
+    about = json.loads((tmp_path / "losses.json").read_text())
+    assert about["unit"] == "nats"
+    assert about["weights"] == WEIGHTS
+    assert (about["n_samples"], about["n_readouts"]) == (N, K)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_safetensors_is_what_the_library_reads(tmp_path, dtype):
+    path = tmp_path / "losses.safetensors"
+    save_losses(path, stored_of(), dtype=dtype)
+    found = load_losses(path)
+    with safe_open(path, framework="numpy") as archive:
+        assert list(archive.keys()) == ["losses"]
+        rows = archive.get_slice("losses")
+        assert rows.get_shape() == [N, K]
+        for start in range(0, N, 7):
+            block = rows[start : min(start + 7, N)]
+            np.testing.assert_array_equal(found.losses[start : start + 7], block)
+        about = json.loads(archive.metadata()["sklearn_mdl"])
+    assert about["readouts"] == NAMES
+    np.testing.assert_array_equal(load_file(path)["losses"], found.losses)
+    assert found.losses.offset % 8 == 0
+
+
+def test_losses_among_other_tensors_of_another_writer_are_found(tmp_path):
+    path = tmp_path / "losses.safetensors"
+    for dtype in (np.float16, np.float32, np.float64):
+        losses = losses_of().astype(dtype)
+        others = {"a": np.arange(3, dtype=np.uint8), "z": np.ones((2, 9))}
+        save_file({**others, "losses": losses}, path, metadata={"by": "others"})
+        assert_same(load_losses(path), StoredLosses(losses))
+
+
+def test_bare_npy_is_read_without_architectures(tmp_path):
+    np.save(tmp_path / "bare.npy", losses_of(k=2))
+    found = load_losses(tmp_path / "bare.npy")
+    assert found.readouts == ["readout 0", "readout 1"]
+    assert [getattr(found, name) for name in ("weights", *FIELDS[1:])] == [None] * 4
+    with pytest.raises(ValueError, match=r"needs the architecture of each.*; give"):
+        found.groups  # noqa: B018, a property that raises
+
+
+# By blocks
+
+
+@both
+def test_a_source_is_never_in_memory_as_a_whole(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(sklearn_mdl.stored_losses.contents, "_BLOCK_BYTES", 2**17)
+    source = np.lib.format.open_memmap(
+        tmp_path / "source.npy", mode="w+", dtype="f4", shape=(2000, 1000)
+    )
+    source[:] = np.arange(2000)[:, None]
+    tracemalloc.start()
+    try:
+        save_losses(tmp_path / f"losses{suffix}", source)
+        totals = load_losses(tmp_path / f"losses{suffix}").readout_codelengths
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**20 < source.nbytes / 7
+    np.testing.assert_array_equal(totals, 2000 * 1999 / 2)
+    np.testing.assert_array_equal(
+        load_losses(tmp_path / f"losses{suffix}").losses, source
+    )
+
+
+@pytest.mark.parametrize("n_rows", [None, 1, 7, N, N + 1, np.int64(9)])
+def test_blocks_are_the_rows_in_order(n_rows):
+    blocks = list(stored_of().blocks(n_rows))
+    np.testing.assert_array_equal(np.concatenate(blocks), losses_of())
+    assert {len(block) for block in blocks[:-1]} <= {n_rows}
+
+
+@pytest.mark.parametrize("n_rows", [0, -1, 2.5, "7"])
+def test_blocks_of_no_size_are_refused(n_rows):
+    with pytest.raises(ValueError, match="n_rows must be a positive integer or None"):
+        stored_of().blocks(n_rows)
+
+
+@both
+def test_any_number_of_rows_at_a_time_mixes_alike(tmp_path, suffix):
+    path = tmp_path / f"losses{suffix}"
+    save_losses(path, stored_of(3000))
+    found = load_losses(path)
+    expected = forward("fixed-share", losses_of(3000), WEIGHTS).codelengths
+    for losses in (found.losses, *(iter(found.blocks(n)) for n in (1, 999, 5000))):
+        trace = forward("fixed-share", losses, found.weights)
+        np.testing.assert_array_equal(trace.codelengths, expected)
+
+
+def test_codelengths_of_the_readouts_are_their_sums():
+    stored = stored_of(500)
+    np.testing.assert_allclose(stored.readout_codelengths, stored.losses.sum(0))
+    assert (stored.n_samples, stored.n_readouts) == (500, K)
+    assert stored.groups == KINDS
+
+
+def test_it_is_shown_by_its_sizes():
+    assert repr(stored_of()) == (
+        "StoredLosses(n_samples=40, n_readouts=5, dtype='float64', "
+        "switching='FixedShare(m=3)', n_classes=10)"
+    )
+    assert repr(StoredLosses(np.ones((2, 3), "f4"))) == (
+        "StoredLosses(n_samples=2, n_readouts=3, dtype='float32')"
+    )
+
+
+# Losses never stand under another's names
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"n_readouts": K + 1},
+        {"n_samples": N + 1},
+        {"dtype": "float32"},
+        {"readouts": NAMES[:-1]},
+        {"architectures": [*KINDS, "more"]},
+        {"weights": [1.0]},
+        {"weights": ["heavy"] * K},
+        {"readouts": 5},
+        {"architectures": "abcde"},
+        {"n_classes": "many"},
+        {"switching": 3},
+        {"format": "sklearn_mdl cells"},
+    ],
+    ids=str,
+)
+def test_description_of_another_file_is_refused(tmp_path, other):
+    path = tmp_path / "losses.npy"
+    save_losses(path, stored_of())
+    rewrite(tmp_path / "losses.json", **other)
+    with pytest.raises(ValueError, match=r"losses\.npy must hold losses, and its desc"):
+        load_losses(path)
+
+
+@pytest.mark.parametrize(("n", "k"), [(N, K - 1), (N + 1, K)])
+def test_sidecar_of_another_file_is_refused(tmp_path, n, k):
+    save_losses(tmp_path / "a.npy", stored_of())
+    save_losses(tmp_path / "b.npy", stored_of(n, k))
+    os.replace(tmp_path / "b.json", tmp_path / "a.json")
+    with pytest.raises(ValueError, match="and a description of losses with n_"):
+        load_losses(tmp_path / "a.npy")
+
+
+def test_description_of_growing_losses_leaves_their_number_open(tmp_path):
+    text = description(stored_of(0), "float64", growing=True)
+    (tmp_path / "losses.json").write_text(text)
+    for n in (1, N):
+        np.save(tmp_path / "losses.npy", losses_of(n))
+        assert_same(load_losses(tmp_path / "losses.npy"), stored_of(n))
+    np.save(tmp_path / "losses.npy", losses_of(k=K - 1))
+    with pytest.raises(ValueError, match=r"n_readouts=4 and .* n_readouts=5"):
+        load_losses(tmp_path / "losses.npy")
+
+
+@both
+def test_other_versions_are_refused(tmp_path, suffix):
+    path = tmp_path / f"losses{suffix}"
+    text = json.loads(description(stored_of(), "float64"))
+    for version in (2, None, "1"):
+        newer = json.dumps({**text, "version": version})
+        if suffix == ".npy":
+            np.save(path, losses_of())
+            path.with_suffix(".json").write_text(newer)
+        else:
+            save_file({"losses": losses_of()}, path, metadata={"sklearn_mdl": newer})
+        with pytest.raises(ValueError, match=f"in version {version!r} of the format"):
+            load_losses(path)
+
+
+@pytest.mark.parametrize("n_done", [0, 1])
+def test_replacing_losses_broken_off_leaves_no_lie(tmp_path, monkeypatch, n_done):
+    path = tmp_path / "losses.npy"
+    save_losses(path, stored_of())
+    done = []
+
+    def break_off(source, target, replace=os.replace):
+        if len(done) == n_done:
+            raise KeyboardInterrupt
+        done.append(target)
+        replace(source, target)
+
+    monkeypatch.setattr(sklearn_mdl.stored_losses.files.os, "replace", break_off)
+    other = dataclasses.replace(
+        stored_of(), losses=losses_of(seed=1), readouts=[*"abcde"]
+    )
+    with pytest.raises(KeyboardInterrupt):
+        save_losses(path, other)
+    assert [p.name for p in tmp_path.iterdir()] == ["losses.npy"]
+    assert_same(load_losses(path), StoredLosses(losses_of(seed=n_done)))
+
+
+@both
+def test_writing_broken_off_leaves_the_old_file(tmp_path, monkeypatch, suffix):
+    path = tmp_path / f"losses{suffix}"
+    save_losses(path, stored_of())
+    before = sorted(tmp_path.iterdir())
+    rows = sklearn_mdl.stored_losses.files._rows
+
+    def break_off(*args):
+        yield next(rows(*args))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sklearn_mdl.stored_losses.files, "_rows", break_off)
+    with pytest.raises(KeyboardInterrupt):
+        save_losses(path, losses_of(seed=1))
+    assert sorted(tmp_path.iterdir()) == before
+    assert_same(load_losses(path), stored_of())
+
+
+@both
+def test_a_file_can_be_replaced_by_what_was_read_from_it(tmp_path, suffix):
+    path = tmp_path / f"losses{suffix}"
+    save_losses(path, stored_of())
+    old = load_losses(path)
+    save_losses(path, dataclasses.replace(old, switching="bayes"), dtype="float32")
+    assert_same(old, stored_of())
+    found = load_losses(path)
+    assert (found.switching, found.losses.dtype) == ("bayes", np.float32)
+
+
+def test_files_of_other_kinds_are_not_overwritten(tmp_path):
+    for text in ('{"unit": "nats"}', "[]", "not JSON"):
+        (tmp_path / "cells.json").write_text(text)
+        with pytest.raises(ValueError, match=r"cells\.npy needs cells\.json"):
+            save_losses(tmp_path / "cells.npy", stored_of())
+        assert (tmp_path / "cells.json").read_text() == text
+    save_losses(tmp_path / "cells.safetensors", stored_of())  # it needs no sidecar
+
+
+# What is refused, in a sentence
+
+LOSSES = losses_of(4, 2)
+WRONG = [
+    (LOSSES[0], {}, ValueError, r"must be a floating array .* got shape \(2,\)"),
+    (LOSSES[:, :0], {}, ValueError, r"at least one column, got shape \(4, 0\)"),
+    (LOSSES.astype(int), {}, ValueError, "floating array .*int64; give one row"),
+    ([["a"]], {}, ValueError, "floating array"),
+    (LOSSES, {"readouts": ["a"]}, ValueError, "each of the 2 readouts, got 1 names"),
+    (LOSSES, {"readouts": ["a", 3]}, TypeError, "readouts must be a sequence of str"),
+    (LOSSES, {"architectures": []}, ValueError, "architectures must name .* got 0"),
+    (LOSSES, {"architectures": "ab"}, TypeError, "architectures must be a sequence"),
+    (LOSSES, {"weights": [1]}, ValueError, r"weights must have shape \(2,\), got \(1"),
+    (LOSSES, {"weights": [1, np.nan]}, ValueError, "weights must be finite"),
+    (LOSSES, {"weights": [2, -1]}, ValueError, "weights must be finite"),
+    (LOSSES, {"weights": [0, 0]}, ValueError, "with a positive sum"),
+    (LOSSES, {"n_classes": 0}, ValueError, "n_classes must be a positive integer"),
+    (LOSSES, {"n_classes": 2.5}, ValueError, "n_classes must be a positive integer"),
+    (LOSSES, {"switching": 3}, TypeError, "switching must be a string or None, got 3"),
+]
+
+
+@pytest.mark.parametrize(("losses", "about", "error", "words"), WRONG, ids=str)
+def test_wrong_contents_are_refused(losses, about, error, words):
+    with pytest.raises(error, match=words):
+        StoredLosses(losses, **about)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("losses.npz", ValueError, r"must end in \.npy or \.safetensors, got"),
+        ("losses", ValueError, r"must end in \.npy or \.safetensors, got"),
+        ("none/losses.npy", FileNotFoundError, "a folder that is there.*; make"),
+        ("folder.npy", ValueError, "which is a folder"),
+        ("of.npy", ValueError, r"of\.json', which is a folder"),
+    ],
+)
+def test_wrong_targets_are_refused(tmp_path, name, error, words):
+    (tmp_path / "folder.npy").mkdir()
+    (tmp_path / "of.json").mkdir()
+    for use in (check_losses_path, lambda path: save_losses(path, stored_of())):
+        with pytest.raises(error, match=words):
+            use(tmp_path / name)
+    assert {path.name for path in tmp_path.iterdir()} == {"folder.npy", "of.json"}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int64", "f4", None])
+def test_other_types_are_not_written(tmp_path, dtype):
+    with pytest.raises(ValueError, match=r"dtype must be one of \['float64', 'float32"):
+        save_losses(tmp_path / "losses.npy", stored_of(), dtype=dtype)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("losses.npz", ValueError, r"must end in \.npy or \.safetensors, got"),
+        ("losses.npy", FileNotFoundError, "which is no file; check the path"),
+    ],
+)
+def test_what_is_not_there_is_refused(tmp_path, name, error, words):
+    with pytest.raises(error, match=words):
+        load_losses(tmp_path / name)
+
+
+@pytest.mark.parametrize("array", [np.ones(3), np.ones((3, 2), int), np.ones((3, 0))])
+def test_files_of_other_arrays_are_refused(tmp_path, array):
+    np.save(tmp_path / "losses.npy", array)
+    with pytest.raises(ValueError, match="floating array of shape"):
+        load_losses(tmp_path / "losses.npy")
+    if array.size:
+        save_file({"losses": array}, tmp_path / "losses.safetensors")
+        with pytest.raises(ValueError, match=r"floating array of shape|type I64"):
+            load_losses(tmp_path / "losses.safetensors")
+
+
+def test_tensors_of_other_names_are_refused(tmp_path):
+    save_file({"X": losses_of()}, tmp_path / "losses.safetensors")
+    with pytest.raises(
+        ValueError, match=r"the tensors \['X'\] and none called 'losses"
+    ):
+        load_losses(tmp_path / "losses.safetensors")
+
+
+@both
+def test_damaged_files_are_refused(tmp_path, suffix):
+    path = tmp_path / f"losses{suffix}"
+    save_losses(path, stored_of())
+    whole = path.read_bytes()
+    shape = whole.index(b"(40" if suffix == ".npy" else b"[40")
+    damaged = [whole[:n] for n in (0, 5, 9, 40, shape, len(whole) - 1)]
+    damaged += [
+        whole[:shape] + other + whole[shape + len(other) :]
+        for other in (b"(((", b"(41", b"[[[", b"[41", b"\xff")
+    ]
+    for content in damaged:
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"losses{suffix} must hold losses, and"):
+            load_losses(path)
+
+
+def test_damaged_sidecars_are_refused(tmp_path):
+    save_losses(tmp_path / "losses.npy", stored_of())
+    whole = (tmp_path / "losses.json").read_bytes()
+    for content in (b"", whole[:50], whole[:-3], b"[1]", b"\xff\xfe", b"null"):
+        (tmp_path / "losses.json").write_bytes(content)
+        with pytest.raises(ValueError, match="its description must be theirs"):
+            load_losses(tmp_path / "losses.npy")
+
+
+def test_losses_that_are_replaced_while_they_are_read_are_refused(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "losses.npy"
+    save_losses(path, stored_of())
+    open_memmap = np.lib.format.open_memmap
+
+    def replaced_first(*args, **options):
+        monkeypatch.undo()
+        save_losses(path, stored_of(switching="another"))
+        return open_memmap(*args, **options)
+
+    monkeypatch.setattr(np.lib.format, "open_memmap", replaced_first)
+    with pytest.raises(ValueError, match="being replaced by others"):
+        load_losses(path)
+    assert load_losses(path).switching == "another"

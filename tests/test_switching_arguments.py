@@ -1,0 +1,362 @@
+"""Parameters, names and special cases of the priors, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from switching_cases import (
+    LOSSES,
+    PRIORS,
+    assert_same_bits,
+    dense_transitions,
+    normalised,
+    random_losses,
+)
+
+from sklearn_mdl.switching import (
+    BayesMixture,
+    ElementwiseMixture,
+    FixedShare,
+    ForwardPass,
+    LearnedShare,
+    MarkovPrior,
+    RunLength,
+    SwitchDistribution,
+    SwitchingPrior,
+    UniversalShare,
+    as_prior,
+    forward,
+    group_weights,
+)
+
+NAMES = {
+    "bayes": BayesMixture,
+    "elementwise": ElementwiseMixture,
+    "fixed-share": FixedShare,
+    "learned-share": LearnedShare,
+    "run-length": RunLength,
+    "switch-distribution": SwitchDistribution,
+    "universal-share": UniversalShare,
+}
+
+
+def assert_same_costs(one, other, losses, weights=None):
+    first, second = forward(one, losses, weights), forward(other, losses, weights)
+    np.testing.assert_allclose(first.codelengths, second.codelengths, atol=1e-13)
+    np.testing.assert_allclose(first.posterior, second.posterior, atol=1e-13)
+
+
+class TestSpecialCases:
+    def test_full_rate_is_the_elementwise_mixture(self):
+        assert_same_costs(FixedShare(alpha=1), "elementwise", random_losses(50, 4))
+
+    @pytest.mark.parametrize("redraw", [True, False])
+    @pytest.mark.parametrize("rate", [{"alpha": 0}, {"m": 1}], ids=repr)
+    def test_zero_rate_is_the_bayesian_mixture(self, rate, redraw):
+        losses = random_losses(50, 4)
+        prior = FixedShare(**rate, redraw=redraw)
+        assert_same_bits(forward(prior, losses), forward("bayes", losses))
+
+    def test_probabilities_and_cumulative_logs_agree(self):
+        # A rate too small to matter goes through the other of the two computations.
+        losses = random_losses(50, 4)
+        slow, bayes = forward(FixedShare(alpha=1e-18), losses), forward("bayes", losses)
+        np.testing.assert_allclose(slow.codelengths, bayes.codelengths, atol=1e-12)
+        np.testing.assert_allclose(slow.posterior, bayes.posterior, atol=1e-12)
+
+    def test_transition_of_fixed_share_is_that_of_the_paper(self):
+        # Eq. (2), entering step t = 5 with m = 4, K = 3.
+        _, matrices = dense_transitions(FixedShare(m=4), normalised(None, 3), n_steps=5)
+        alpha = 3 / 5
+        expected = np.full((3, 3), alpha / 3)
+        np.fill_diagonal(expected, 1 - alpha * 2 / 3)
+        np.testing.assert_allclose(matrices[-1], expected, atol=1e-15)
+
+    @settings(max_examples=30, deadline=None)
+    @given(
+        n_experts=st.integers(2, 8),
+        alpha=st.floats(0, 1),
+        seed=st.integers(0, 2**32 - 1),
+    )
+    def test_rates_of_the_two_conventions_are_in_proportion(
+        self, n_experts, alpha, seed
+    ):
+        # With uniform weights the share of the others is a redraw K / (K - 1) times
+        # as often.
+        alpha *= (n_experts - 1) / n_experts
+        others = FixedShare(alpha=alpha, redraw=False)
+        redraw = FixedShare(alpha=min(1, alpha * n_experts / (n_experts - 1)))
+        losses = random_losses(30, n_experts, seed)
+        one, other = forward(others, losses), forward(redraw, losses)
+        np.testing.assert_allclose(one.codelengths, other.codelengths, atol=1e-12)
+        np.testing.assert_allclose(one.posterior, other.posterior, atol=1e-12)
+
+    def test_others_share_in_proportion_to_their_weights(self):
+        prior = FixedShare(alpha=0.4, redraw=False)
+        _, (matrix,) = dense_transitions(prior, np.array([0.1, 0.3, 0.6]), n_steps=2)
+        expected = [
+            [0.6, 0.4 / 3, 0.8 / 3],
+            [0.4 / 7, 0.6, 2.4 / 7],
+            [0.1, 0.3, 0.6],
+        ]
+        np.testing.assert_allclose(matrix, expected, atol=1e-15)
+
+    @pytest.mark.parametrize("alpha", [0.2, 1])
+    def test_without_others_there_is_nobody_to_turn_to(self, alpha):
+        prior = FixedShare(alpha=alpha, redraw=False)
+        losses = random_losses(20, 3)
+        for found, expected in [
+            (forward(prior, losses[:, :1]), losses[:, 0]),
+            (forward(prior, losses, [0, 0, 2]), losses[:, 2]),
+        ]:
+            np.testing.assert_allclose(found.codelengths, expected, rtol=1e-15)
+
+    def test_weights_may_be_far_apart_without_a_redraw(self):
+        losses = random_losses(20, 3)
+        trace = forward(FixedShare(alpha=0.5, redraw=False), losses, [1, 1e-300, 1e-20])
+        assert np.isfinite(trace.codelengths).all()
+        # Whoever leaves the first goes to the third: there is hardly another.
+        alone = forward(FixedShare(alpha=0.5, redraw=False), losses[:, ::2], [1, 1e-20])
+        np.testing.assert_allclose(trace.codelengths, alone.codelengths, rtol=1e-12)
+
+    def test_own_weights_of_the_elementwise_mixture_take_the_place_of_the_prior_s(self):
+        losses = random_losses(20, 3)
+        found = forward(ElementwiseMixture([3, 0, 1]), losses, [0.1, 0.8, 0.1])
+        assert_same_bits(found, forward("elementwise", losses, [3, 0, 1]))
+
+    def test_one_number_of_blocks_to_learn_is_fixed_share(self):
+        losses = random_losses(40, 3)
+        found = forward(LearnedShare([5]), losses)
+        assert_same_bits(found, forward(FixedShare(5), losses))
+
+    def test_the_same_number_of_blocks_many_times_is_fixed_share(self):
+        assert_same_costs(LearnedShare([5] * 4), FixedShare(5), random_losses(40, 3))
+
+    def test_one_rate_of_run_lengths_is_fixed_share(self):
+        assert_same_costs(RunLength(1), FixedShare(alpha=0.5), random_losses(40, 3))
+
+    def test_switches_without_end_are_fixed_share(self):
+        # What the message says that refuses theta = 1, and theta = 0.
+        losses = random_losses(40, 3)
+        for theta, limit in [(1 - 1e-14, FixedShare(2)), (1e-14, BayesMixture())]:
+            found = forward(SwitchDistribution(theta), losses).codelength
+            assert found == pytest.approx(forward(limit, losses).codelength, rel=1e-11)
+
+    def test_certain_beta_prior_is_a_constant_rate(self):
+        losses = random_losses(40, 3)
+        found = forward(UniversalShare(2e12, 8e12), losses).codelength
+        expected = forward(FixedShare(alpha=0.2), losses).codelength
+        assert found == pytest.approx(expected, rel=1e-10)
+
+    def test_rate_decreases_and_is_cut_at_one(self):
+        rates = [FixedShare(m=4).rate(t) for t in (1, 2, 3, 4, 6, 30)]
+        assert rates == [1, 1, 1, 0.75, 0.5, 0.1]
+        assert FixedShare().rate(10) == FixedShare(m=2).rate(10) == 0.1
+        assert FixedShare(alpha=0.3).rate(10) == 0.3
+
+    def test_summable_rate_is_that_of_its_formula(self):
+        prior = FixedShare(alpha="summable")
+        for t in (2, 10, 10**9):
+            expected = -math.expm1(-1 / ((t + 1) * math.log(t + 1) ** 2))
+            assert prior.rate(t) == pytest.approx(expected, rel=1e-12)
+
+
+class TestNames:
+    @pytest.mark.parametrize(("name", "kind"), NAMES.items())
+    def test_names_stand_for_priors(self, name, kind):
+        assert type(as_prior(name)) is kind
+        assert_same_bits(forward(name, LOSSES), forward(kind(), LOSSES))
+
+    def test_nothing_stands_for_learned_share(self):
+        assert type(as_prior(None)) is LearnedShare
+        assert_same_bits(forward(None, LOSSES), forward(LearnedShare(), LOSSES))
+
+    @pytest.mark.parametrize("prior", PRIORS, ids=repr)
+    def test_prior_stands_for_itself(self, prior):
+        assert as_prior(prior) is prior
+
+    def test_unknown_name_is_refused_with_the_known_ones(self):
+        with pytest.raises(ValueError, match="`switching` must be one of") as refusal:
+            as_prior("fixed_share")
+        assert str(sorted(NAMES)) in str(refusal.value)
+        assert "got 'fixed_share'" in str(refusal.value)
+
+    @pytest.mark.parametrize("switching", [3, FixedShare, ["bayes"]])
+    def test_other_objects_are_refused_with_the_known_names(self, switching):
+        with pytest.raises(TypeError, match="'bayes', 'elementwise', 'fixed-share'"):
+            as_prior(switching)
+
+    @pytest.mark.parametrize("base", [SwitchingPrior, MarkovPrior])
+    def test_base_classes_are_abstract(self, base):
+        with pytest.raises(TypeError, match="abstract"):
+            base()
+
+
+REFUSED = [
+    (FixedShare(2, alpha=0.1), "`m` or `alpha`, not both, got m=2 and alpha=0.1"),
+    (FixedShare(0.5), "finite number of at least 1, got m=0.5"),
+    (FixedShare(math.nan), "at least 1, got m=nan"),
+    (FixedShare(math.inf), "at least 1, got m=inf"),
+    (FixedShare("2"), "at least 1, got m='2'"),
+    (FixedShare(alpha=-0.1), "between 0 and 1 or 'summable', got alpha=-0.1"),
+    (FixedShare(alpha=1.5), "between 0 and 1 or 'summable', got alpha=1.5"),
+    (FixedShare(alpha=math.nan), "or 'summable', got alpha=nan"),
+    (FixedShare(alpha="falling"), "or 'summable', got alpha='falling'"),
+    (FixedShare(redraw=None), "`redraw` must be True or False, got redraw=None"),
+    (FixedShare(redraw="no"), "`redraw` must be True or False, got redraw='no'"),
+    (SwitchDistribution(0), "both excluded, got theta=0; for 0 take BayesMixture"),
+    (SwitchDistribution(1.0), r"got theta=1.0; .* for 1 FixedShare\(2\)"),
+    (SwitchDistribution(-0.5), "`theta` must be a number between 0 and 1"),
+    (SwitchDistribution(math.nan), "got theta=nan"),
+    (SwitchDistribution("0.5"), "got theta='0.5'"),
+    (UniversalShare(0), "`a` must be a positive, finite number, got a=0"),
+    (UniversalShare(1, -1), "`b` must be a positive, finite number, got b=-1"),
+    (UniversalShare(math.inf), "got a=inf"),
+    (UniversalShare(0.5, None), "got b=None"),
+    (UniversalShare(max_steps=None), "`max_steps` .* integer, got max_steps=None"),
+    (RunLength(0), "None or an integer between 1 and 1000, got n_rates=0"),
+    (RunLength(1001), "between 1 and 1000, got n_rates=1001"),
+    (RunLength(2.0), "between 1 and 1000, got n_rates=2.0"),
+    (RunLength("40"), "between 1 and 1000, got n_rates='40'"),
+    (RunLength(max_steps=-1), "`max_steps` .* integer, got max_steps=-1"),
+    (RunLength(None, max_steps=1e4), "`max_steps` .* got max_steps=10000.0"),
+    (LearnedShare(()), r"`ms` must be a sequence .* got ms=\(\)"),
+    (LearnedShare((2, 0.5)), r"at least 1, got ms=\(2, 0.5\)"),
+    (LearnedShare((2, math.nan)), r"at least 1, got ms=\(2, nan\)"),
+    (LearnedShare((2, "3")), r"at least 1, got ms=\(2, '3'\)"),
+    (LearnedShare(3), "at least 1, got ms=3"),
+    (LearnedShare("234"), "at least 1, got ms='234'"),
+    (LearnedShare([[2, 3]]), r"at least 1, got ms=\[\[2, 3\]\]"),
+    (LearnedShare([[2, 3], [4]]), r"at least 1, got ms=\[\[2, 3\], \[4\]\]"),
+    (LearnedShare(None), "at least 1, got ms=None"),
+]
+KINDS = [int, float, np.int64, np.float32, Fraction]
+
+
+class TestParameters:
+    @pytest.mark.parametrize(("prior", "message"), REFUSED, ids=repr)
+    def test_parameters_are_checked_when_used_and_not_before(self, prior, message):
+        with pytest.raises(ValueError, match=message):
+            prior.check_params()
+        with pytest.raises(ValueError, match=message):
+            ForwardPass(prior, 3)
+
+    @pytest.mark.parametrize("prior", PRIORS, ids=repr)
+    def test_valid_parameters_pass(self, prior):
+        prior.check_params()
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda number: FixedShare(number(3)),
+            lambda number: FixedShare(alpha=number(1)),
+            lambda number: LearnedShare([number(2), number(3)]),
+            lambda number: LearnedShare(np.array([2, 3], dtype=object) * number(1)),
+            lambda number: UniversalShare(number(2), number(1)),
+        ],
+    )
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_numbers_of_any_kind_are_as_good_as_floats(self, make, kind):
+        expected = forward(make(float), LOSSES)
+        assert_same_bits(forward(make(kind), LOSSES), expected)
+
+    @pytest.mark.parametrize(
+        ("make", "number"),
+        [
+            (lambda p: FixedShare(alpha=p), 0.001),
+            (lambda p: FixedShare(alpha=p, redraw=False), 0.001),
+            (lambda p: FixedShare(m=p), 2.1),
+            (lambda p: LearnedShare((p, 2)), 1.7),
+            (SwitchDistribution, 0.001),
+            (UniversalShare, 0.001),
+        ],
+    )
+    def test_numbers_of_single_precision_cost_no_digits(self, make, number):
+        # Rates of 32 bits would let the state stray from a sum of one by 1e-8 a step.
+        single = np.float32(number)
+        losses = random_losses(100, 3)
+        found, expected = (forward(make(p), losses) for p in (single, float(single)))
+        np.testing.assert_allclose(found.posterior.sum(axis=1), 1, atol=1e-14)
+        np.testing.assert_allclose(found.codelengths, expected.codelengths, rtol=1e-13)
+
+    @pytest.mark.parametrize(
+        ("own", "message"),
+        [
+            (
+                [1, 2],
+                r"`ElementwiseMixture.weights` must have shape \(3,\), got \(2,\)",
+            ),
+            (
+                [1, -1, 1],
+                "`ElementwiseMixture.weights` must be finite and non-negative",
+            ),
+            ([0, 0, 0], "with a positive sum"),
+        ],
+    )
+    def test_own_weights_out_of_range_are_refused(self, own, message):
+        with pytest.raises(ValueError, match=message):
+            forward(ElementwiseMixture(own), LOSSES)
+
+
+class TestLosses:
+    @pytest.mark.parametrize(
+        ("losses", "message"),
+        [
+            ([0.1, 0.2], r"shape \(n_steps, n_experts\), got \(2,\)"),
+            (np.zeros((2, 2, 2)), r"got \(2, 2, 2\)"),
+            (np.zeros((2, 0)), r"got \(2, 0\)"),
+            ([[0.1, math.nan]], "smallest value of nan"),
+            ([[0.1, -math.inf]], "smallest value of -inf"),
+            (1.0, r"got \(\)"),
+        ],
+    )
+    @pytest.mark.parametrize("as_blocks", [False, True])
+    def test_losses_out_of_range_are_refused(self, losses, message, as_blocks):
+        with pytest.raises(ValueError, match=message):
+            forward("bayes", iter([losses]) if as_blocks else losses)
+
+    def test_nan_is_found_wherever_it_is(self):
+        losses = random_losses(3000, 3)
+        losses[2999, 2] = math.nan
+        with pytest.raises(ValueError, match="smallest value of nan"):
+            forward("fixed-share", losses)
+
+    def test_block_with_another_number_of_experts_is_refused(self):
+        with pytest.raises(ValueError, match=r"\(n_steps, 3\), got \(1, 2\)"):
+            ForwardPass("bayes", 3).extend([[0.1, 0.2]])
+
+
+class TestWeights:
+    @pytest.mark.parametrize(
+        ("weights", "message"),
+        [
+            ([1, 1], r"`weights` must have shape \(3,\), got \(2,\)"),
+            ([1, -1, 1], "non-negative"),
+            ([0, 0, 0], "positive sum"),
+            ([1, math.nan, 1], "finite"),
+            ([1, math.inf, 1], "finite"),
+        ],
+    )
+    def test_weights_out_of_range_are_refused(self, weights, message):
+        with pytest.raises(ValueError, match=message):
+            forward("bayes", LOSSES, weights)
+
+    @pytest.mark.parametrize("n_experts", [0, -1, 2.0])
+    def test_number_of_experts_out_of_range_is_refused(self, n_experts):
+        with pytest.raises(ValueError, match="`n_experts` must be an integer"):
+            ForwardPass("bayes", n_experts)
+
+    @settings(max_examples=30, deadline=None)
+    @given(groups=st.lists(st.sampled_from(["a", "b", 3, None]), min_size=1))
+    def test_groups_weigh_the_same_and_so_do_the_members_of_each(self, groups):
+        weights = group_weights(groups)
+        assert weights.sum() == pytest.approx(1)
+        for name in set(groups):
+            own = weights[[group == name for group in groups]]
+            assert len(set(own)) == 1
+            assert own.sum() == pytest.approx(1 / len(set(groups)))

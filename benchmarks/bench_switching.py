@@ -165,6 +165,9 @@ def bench_features(options):
         print(f"{prior:27s}{values}")
 
 
+BIG = ["fixed share, m = 2", "switch distribution", "learned share", "Bayes mixture"]
+
+
 def plain_loop(losses, m=2):
     """Fixed share as one writes it down: numpy, and logsumexp from scipy."""
     n_steps, n_experts = losses.shape
@@ -185,7 +188,7 @@ def bench_speed(options):
     rng = np.random.default_rng(0)
     for n_experts, priors in (
         (32, PRIORS),
-        (4608, ["fixed share, m = 2", "switch distribution", "Bayes mixture"]),
+        (4608, BIG),
     ):
         losses = rng.gamma(1.0, 1.0, size=(options.steps, n_experts)).astype(np.float32)
         few = losses[: options.steps // 20]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -192,7 +193,14 @@ class MDLReadoutSwitcher(OnlineClassifier):
         weights = self._weights(readouts)
         device = resolve_device(self.device)
         course = Course(
-            stack_readouts(readouts, n_features, n_classes, seed=seed, device=device),
+            stack_readouts(
+                readouts,
+                n_features,
+                n_classes,
+                seed=seed,
+                device=device,
+                n_jobs=effective_n_jobs(self.n_jobs),
+            ),
             prior,
             weights,
             n_features=n_features,

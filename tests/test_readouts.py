@@ -191,7 +191,7 @@ def test_a_readout_given_twice_is_trained_once_and_costs_the_same():
     np.testing.assert_array_equal(*switcher.readout_losses_.T)
 
 
-def test_stacks_gather_readouts_by_shape_and_replay_in_order_of_appearance():
+def test_stacks_gather_readouts_by_shape_and_replay_the_most_expensive_first():
     board = [
         LinearReadout(),
         MLPReadout((8,)),
@@ -204,14 +204,14 @@ def test_stacks_gather_readouts_by_shape_and_replay_in_order_of_appearance():
     ]
     stacks = stacks_of(board)
     assert [list(stack.columns) for stack in stacks] == [
-        [0, 2],
-        [1, 3],
         [4, 6],
-        [5],
+        [1, 3],
+        [0, 2],
         [7],
+        [5],
     ]
-    assert [stack.n_replay_streams for stack in stacks] == [10, 10, 10, 3, 10]
-    assert [stack.recency for stack in stacks] == [1, 1, 1, 1, 2]
+    assert [stack.n_replay_streams for stack in stacks] == [10, 10, 10, 10, 3]
+    assert [stack.recency for stack in stacks] == [1, 1, 1, 2, 1]
     for stack in stacks:
         assert list(stack.scalings) == ["standard", "whiten"]
 

@@ -355,6 +355,24 @@ class TestSmoothedPosterior:
             smooth = smoothed_posterior(prior, losses)
             np.testing.assert_allclose(smooth[:, 1], [1, 1, 1, 0, 0, 0], atol=1e-12)
 
+    def test_an_expert_that_only_a_late_draw_brings_back_is_not_lost(self):
+        class OneDraw(MarkovPrior):
+            def moves(self, t):
+                return Moves(draw=np.array([float(t == 4001)]))
+
+        losses = np.zeros((4001, 2))
+        losses[:1500, 0] = losses[1500:, 1] = 1.0
+        smooth = smoothed_posterior(OneDraw(), losses)
+        np.testing.assert_allclose(smooth[:4000, 0], 1, atol=1e-12)
+
+    def test_forced_alternation_keeps_its_two_courses_apart(self):
+        losses = np.zeros((3000, 2))
+        losses[::2, 0] = losses[1::2, 1] = 2.0
+        losses[2000:] = losses[2000:, ::-1] * 3
+        smooth = smoothed_posterior(FixedShare(alpha=1, redraw=False), losses)
+        first = np.arange(3000) % 2
+        np.testing.assert_allclose(smooth[:, 0], 1 - first, atol=1e-12)
+
     def test_iterators_are_refused(self):
         with pytest.raises(TypeError, match="read more than once, got an iterator"):
             smoothed_posterior("bayes", iter([random_losses(3)]))

@@ -14,6 +14,8 @@ from sklearn_mdl.stacked import (
     StackedCrossEntropy,
     StackedLinear,
     StackedMLP,
+    log_softmax,
+    softmax,
 )
 
 # Widths from features to classes; small and odd, so that kernels have edges.
@@ -495,3 +497,19 @@ def test_an_average_equals_itself_alone_bitwise(sizes):
             each.step(x, y)
             average.update(each.net)
             assert torch.equal(average.logits(each.net, x[None])[0], found[k])
+
+
+@pytest.mark.parametrize("n_classes", [2, 10, 31, 32, 100])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_softmax_over_few_classes_is_that_of_torch_and_blind_to_neighbours(
+    n_classes, dtype
+):
+    logits = 9 * torch.randn(
+        3, 5, n_classes, generator=torch.Generator().manual_seed(0), dtype=dtype
+    )
+    for ours, theirs in ((softmax, torch.softmax), (log_softmax, torch.log_softmax)):
+        found = ours(logits)
+        torch.testing.assert_close(found, theirs(logits, -1))
+        for member in range(3):
+            alone = ours(logits[member : member + 1])
+            assert torch.equal(found[member : member + 1], alone)

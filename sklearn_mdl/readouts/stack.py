@@ -22,6 +22,8 @@ from sklearn_mdl.stacked import (
     StackedCrossEntropy,
     StackedMLP,
     gradient_of,
+    log_softmax,
+    softmax,
 )
 
 IDENTITY = math.log(math.e - 1)  # softplus of it is one
@@ -156,6 +158,7 @@ class ReadoutStack:
         # The scaling that each training looks at.
         views = [scalings.index(training.scaling) for training in trainings]
         self.views = torch.tensor(views, device=device)
+        self.only_view = views[0] if len(set(views)) == 1 else None
         self.averages = StackedAverages(
             self.net.module_,
             [trainings.index(member.training) for member in members],
@@ -165,6 +168,7 @@ class ReadoutStack:
         n = len(members)
         calibrated = [member.averaging.calibration for member in members]
         self.calibrated = torch.tensor(calibrated, device=device)
+        self.any_calibrated = any(calibrated)
         self.diverged = torch.zeros(n, dtype=torch.bool, device=device)
         self.temperature = torch.nn.Parameter(torch.full((n,), IDENTITY, device=device))
         self.thermostat = StackedAdamW(
@@ -175,7 +179,13 @@ class ReadoutStack:
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
         """Logits (K, n, C), uncalibrated, of rows (n_scalings, n, d)."""
-        return self.averages.logits(self.net.module_, x.index_select(0, self.views))
+        return self.averages.logits(self.net.module_, self._viewed(x))
+
+    def _viewed(self, x: Tensor) -> Tensor:
+        """Rows (T, n, d) of every training, copied only where scalings differ."""
+        if self.only_view is None:
+            return x.index_select(0, self.views)
+        return x[self.only_view].expand(len(self.views), -1, -1)
 
     @torch.no_grad()
     def log_proba(self, x: Tensor) -> Tensor:
@@ -183,7 +193,7 @@ class ReadoutStack:
         logits = self.logits(x)
         logits = logits.double() * self._heat()
         usable = logits.isfinite().all(-1, keepdim=True) & ~self.diverged[:, None, None]
-        return torch.where(usable, logits, 0.0).log_softmax(-1)
+        return log_softmax(torch.where(usable, logits, 0.0))
 
     def _heat(self) -> Tensor:
         """Return what logits are multiplied by, (K, 1, 1), float64."""
@@ -199,7 +209,7 @@ class ReadoutStack:
             self._step(*batch)
 
     def _step(self, x: Tensor, y: Tensor) -> None:
-        self.net.train_step((x.index_select(0, self.views), y))
+        self.net.train_step((self._viewed(x), y))
         self.averages.update(self.net.module_)
 
     @torch.no_grad()
@@ -211,9 +221,11 @@ class ReadoutStack:
         """
         logits = self.logits(x).double()
         self.diverged |= ~logits.isfinite().flatten(1).all(1)
+        if not self.any_calibrated:
+            return
         usable = (self.calibrated & ~self.diverged)[:, None, None]
         logits = torch.where(usable, logits, 0.0)
-        proba = (logits * self._heat()).softmax(-1)
+        proba = softmax(logits * self._heat())
         onehot = torch.eye(logits.shape[-1], device=x.device).index_select(0, y)
         slope = ((proba - onehot) * logits).sum(-1).mean(-1)
         slope = slope * _in_lanes(torch.sigmoid, self.temperature.double())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Losses = NDArray[np.floating]
+Number = TypeVar("Number", bound=np.generic)
 
 # Numbers of a block: its float64 copy and temporaries then stay in cache.
 _BLOCK = 2**19
@@ -53,9 +55,9 @@ def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
         )
 
 
-def cut(array: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:
-    """Cut an array (N, K) into blocks of rows."""
-    n_rows = max(1, min(1024, _BLOCK // max(1, array.shape[1])))
+def cut(array: NDArray[Number]) -> Iterator[NDArray[Number]]:
+    """Cut an array (N,) or (N, K) into blocks of rows."""
+    n_rows = max(1, min(1024, _BLOCK // max(1, math.prod(array.shape[1:]))))
     for start in range(0, len(array), n_rows):
         yield array[start : start + n_rows]
 

@@ -157,7 +157,7 @@ class RunLength(MarkovPrior):
         """One row per rate; or a single row, for the first step of a block."""
         if self.n_rates is None:
             return np.ones(1)
-        rates = self._rates()
+        rates = self._rates(self.n_rates)
         weights: Floats = rates / rates.sum()
         return weights
 
@@ -165,7 +165,9 @@ class RunLength(MarkovPrior):
         """End the block at its rate, or else let it grow older."""
         if self.n_rates is None:
             return Moves(draw=1.0 / np.arange(2.0, t + 1), ageing=True)
-        return Moves(draw=self._rates(), enter=self.rows())
+        return Moves(draw=self._rates(self.n_rates), enter=self.rows())
 
-    def _rates(self) -> Floats:
-        return np.ldexp(1.0, -np.arange(1, self.n_rates + 1))
+    @staticmethod
+    def _rates(n_rates: int) -> Floats:
+        rates: Floats = np.ldexp(1.0, -np.arange(1, n_rates + 1))
+        return rates

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_mdl.switching.moves import Moves, carry, carry_in_logs
+from sklearn_mdl.switching.moves import Moves, carry, in_bands
 from sklearn_mdl.switching.prior import Component, MarkovPrior
 
 Floats = NDArray[np.float64]
@@ -72,8 +72,8 @@ class MarkovFilter:
     ) -> None:
         """Walk the rows of `losses`, and write into the other two arrays.
 
-        Into the list `states`, if given, goes the state of every step, conditioned on
-        its label.
+        Into the list `states`, if given, go the logs of the state of every step,
+        conditioned on its label.
         """
         if self.scores is None:
             begin = self.state, self.t
@@ -110,7 +110,7 @@ class MarkovFilter:
             else:
                 codelengths[i], joint = condition_in_logs(state, losses[i])
             if states is not None:
-                states.append(joint)
+                states.append(logs(joint))
             t += 1
             state = carry(joint, w, moves(t))
         self.state, self.t = state, t
@@ -125,16 +125,16 @@ class MarkovFilter:
             if not self._sunk(self.weights).any():
                 return states[0]
             self.t -= 1
-            with np.errstate(divide="ignore"):
-                self.scores = np.log(before)
+            self.scores = logs(before)
         codelength[0], told = condition_scores(self.scores, loss[0])
         self.t += 1
-        scores = carry_in_logs(told, self.w, self.prior.moves(self.t))
+        moves = self.prior.moves(self.t)
+        scores = in_bands(told, lambda state: carry(state, self.w, moves))
         self.state = np.exp(scores)
         # An expert without any weight has none to lose.
         lost = self._sunk(self.weights) & (scores > -np.inf).any(axis=0)
         self.scores = scores if lost.any() else None
-        return np.exp(told)
+        return told
 
     def _sunk(self, weights: Floats) -> NDArray[np.bool_]:
         """Tell the experts that have sunk to where probabilities lose them."""
@@ -179,21 +179,20 @@ class CountingFilter(MarkovFilter):
             posterior[i] = self.weights
             codelengths[i] = shifts[i] + self._condition(loss)
             if states is not None:
-                states.append(self._unscaled())
+                states.append(logs(self.state) + self.scales[:, np.newaxis])
             self.t += 1
             self._move(self.prior.moves(self.t))
 
     def _condition(self, losses: Floats) -> float:
         """Condition on a label, unless it is impossible, and return its cost."""
-        rows, logs = _scaled_rows(self.state * np.exp(-losses))
-        low = np.flatnonzero(logs < math.log(TINY))
+        rows, sums = _scaled_rows(self.state * np.exp(-losses))
+        low = np.flatnonzero(sums < math.log(TINY))
         if len(low):
-            with np.errstate(divide="ignore"):
-                told = np.log(self.state[low]) - losses
+            told = logs(self.state[low]) - losses
             top = np.maximum(told.max(axis=1), np.finfo(float).min)
-            rows[low], logs[low] = _scaled_rows(np.exp(told - top[:, np.newaxis]))
-            logs[low] += top
-        codelength, scales = condition_scores(self.scales, -logs)
+            rows[low], sums[low] = _scaled_rows(np.exp(told - top[:, np.newaxis]))
+            sums[low] += top
+        codelength, scales = condition_scores(self.scales, -sums)
         if codelength < math.inf:
             self.state, self.scales = rows, scales
         return codelength
@@ -282,7 +281,8 @@ class MixtureFilter:
     def weights(self) -> Floats:
         """Probability of each expert at the step to come, shape (K,)."""
         parts = [part.weights[np.newaxis] for part in self.filters]
-        return _averages(self.odds.weights[np.newaxis], parts)[0]
+        weights: Floats = _averages(self.odds.weights[np.newaxis], parts)[0]
+        return weights
 
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
         """Walk the rows of `losses`, and write into the other two arrays."""
@@ -311,17 +311,6 @@ def _filter_of(component: Component) -> MarkovFilter | CumulativeFilter:
     return CountingFilter(prior, w) if counts else MarkovFilter(prior, w)
 
 
-def condition(state: Floats, losses: Floats) -> Floats:
-    """Condition a state on a label; unchanged if the label is impossible."""
-    alive = np.where(state.any(axis=0), losses, np.inf)
-    joint = state * np.exp(row_minima(alive[np.newaxis]) - alive)
-    total = float(np.add.reduce(joint, axis=None))
-    if total > TINY:
-        joint /= total
-        return joint
-    return condition_in_logs(state, losses)[1]
-
-
 def make_filter(components: list[Component]) -> Filter:
     """Return the filter for a prior's components."""
     if len(components) == 1:
@@ -338,8 +327,7 @@ def row_minima(losses: Floats) -> Floats:
 
 def condition_in_logs(state: Floats, losses: Floats) -> tuple[float, Floats]:
     """Condition on a label that is nearly or wholly impossible for the mixture."""
-    with np.errstate(divide="ignore"):
-        codelength, scores = condition_scores(np.log(state), losses)
+    codelength, scores = condition_scores(logs(state), losses)
     return codelength, state if codelength == math.inf else np.exp(scores)
 
 
@@ -353,12 +341,17 @@ def condition_scores(scores: Floats, losses: Floats) -> tuple[float, Floats]:
     return -evidence, told - evidence
 
 
+def logs(values: Floats) -> Floats:
+    """Return the logs of numbers that may be zero."""
+    with np.errstate(divide="ignore"):
+        found: Floats = np.log(values)
+    return found
+
+
 def _scaled_rows(state: Floats) -> tuple[Floats, Floats]:
     """Return rows that sum to one and the logs of what they summed to."""
     sums = np.add.reduce(state, axis=1)
-    with np.errstate(divide="ignore"):
-        logs = np.log(sums)
-    return state / np.where(sums > 0, sums, 1.0)[:, np.newaxis], logs
+    return state / np.where(sums > 0, sums, 1.0)[:, np.newaxis], logs(sums)
 
 
 def softmax(scores: Floats) -> tuple[Floats, Floats]:

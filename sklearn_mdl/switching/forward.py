@@ -162,9 +162,9 @@ class ForwardPass:
         self.check_length(len(array))
         codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
         start = 0
-        for block in cut(array):
-            rows = slice(start, start + len(block))
-            block = np.ascontiguousarray(block, dtype=np.float64)
+        for part in cut(array):
+            rows = slice(start, start + len(part))
+            block = np.ascontiguousarray(part, dtype=np.float64)
             self._filter.advance(block, codelengths[rows], posterior[rows])
             start = rows.stop
         steps = self._n_steps + np.arange(len(array))

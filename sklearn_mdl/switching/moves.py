@@ -6,6 +6,7 @@ a step needs no K x K matrix: the mass that leaves is added up and dealt out aga
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -70,7 +71,8 @@ def carry(state: Floats, w: Floats, moves: Moves) -> Floats:
         return _carry_to_others(state, w, draw[0])
     if enter is not None and len(state) == len(enter) == 1 and not ageing:
         alpha = draw[0]
-        return (1.0 - alpha) * state + alpha * w
+        moved: Floats = (1.0 - alpha) * state + alpha * w
+        return moved
     kept = (1.0 - draw)[:, np.newaxis] * state
     leaving = draw * np.add.reduce(state, axis=1)
     if enter is None:
@@ -82,33 +84,34 @@ def carry(state: Floats, w: Floats, moves: Moves) -> Floats:
     return kept
 
 
-def carry_in_logs(scores: Floats, w: Floats, moves: Moves) -> Floats:
-    """Carry a state that is given by its logs, and may span any range.
+def in_bands(scores: Floats, linear: Callable[[Floats], Floats]) -> Floats:
+    """Apply a linear map to numbers that are given by their logs, and span any range.
 
-    It is cut into bands, each of which probabilities can hold.
+    They are cut into bands, each of which plain numbers can hold.
 
     Parameters
     ----------
     scores : ndarray of shape (n_rows, K)
-        Logs of probabilities.
-    w : ndarray of shape (K,)
-    moves : Moves
+        Logs of non-negative numbers, such as the probabilities of a state.
+    linear : callable
+        The map, such as `carry` into a step; it is handed numbers that sum to one.
 
     Returns
     -------
-    scores : ndarray of shape (n_new_rows, K)
+    scores : ndarray
+        Logs of what the map makes of the numbers.
     """
-    carried: Floats | None = None
+    mapped: Floats | None = None
     with np.errstate(divide="ignore"):
-        while carried is None or scores.max() > -np.inf:
+        while mapped is None or scores.max() > -np.inf:
             top = scores.max()
             band = scores > top - _BAND
             part = np.exp(np.where(band, scores - top, -np.inf))
             total = part.sum()
-            logs = top + np.log(total) + np.log(carry(part / total, w, moves))
-            carried = logs if carried is None else np.logaddexp(carried, logs)
+            logs = top + np.log(total) + np.log(linear(part / total))
+            mapped = logs if mapped is None else np.logaddexp(mapped, logs)
             scores = np.where(band, -np.inf, scores)
-    return carried
+    return mapped
 
 
 def carry_back(values: Floats, w: Floats, moves: Moves) -> Floats:
@@ -153,19 +156,22 @@ def sums_of_others(values: Floats) -> Floats:
 def _carry_to_others(state: Floats, w: Floats, alpha: float) -> Floats:
     leave = _leave(w, alpha)
     kept = np.where(leave > 0, 1.0 - alpha, 1.0) * state[0]
-    return (kept + w * sums_of_others(leave * state[0]))[np.newaxis]
+    moved: Floats = kept + w * sums_of_others(leave * state[0])
+    return moved[np.newaxis]
 
 
 def _carry_back_from_others(values: Floats, w: Floats, alpha: float) -> Floats:
     leave = _leave(w, alpha)
     kept = np.where(leave > 0, 1.0 - alpha, 1.0) * values[0]
-    return (kept + leave * sums_of_others(w * values[0]))[np.newaxis]
+    means: Floats = kept + leave * sums_of_others(w * values[0])
+    return means[np.newaxis]
 
 
 def _leave(w: Floats, alpha: float) -> Floats:
     """Rate of leaving, over the weight of the others; zero where there are none."""
     rest = sums_of_others(w)
-    return np.divide(alpha, rest, out=np.zeros_like(w), where=rest > 0)
+    leave: Floats = np.divide(alpha, rest, out=np.zeros_like(w), where=rest > 0)
+    return leave
 
 
 def _aged(rows: Floats) -> Floats:

@@ -287,13 +287,13 @@ def _path_cost(components: list[Component], experts: Integers) -> float:
         )
         for component in components
     ]
-    pass_ = make_filter(merged)
+    stream = make_filter(merged)
     cost = 0.0
-    for rows in cut(path[:, np.newaxis]):
-        losses = np.full((len(rows), len(speakers) + 1), np.inf)
-        np.put_along_axis(losses, rows, 0.0, 1)
-        codelengths = np.empty(len(rows))
-        pass_.advance(losses, codelengths, np.empty_like(losses))
+    for steps in cut(path):
+        losses = np.full((len(steps), len(speakers) + 1), np.inf)
+        losses[np.arange(len(steps)), steps] = 0.0
+        codelengths = np.empty(len(steps))
+        stream.advance(losses, codelengths, np.empty_like(losses))
         cost += float(codelengths.sum())
     return cost
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.switching.blocks import checked_losses, loss_array
 from sklearn_mdl.switching.filtering import (
-    TINY,
     CumulativeFilter,
     MarkovFilter,
     MixtureFilter,
-    condition,
-    condition_in_logs,
+    condition_scores,
 )
 from sklearn_mdl.switching.keeping import PosteriorKeeper
-from sklearn_mdl.switching.moves import carry_back
+from sklearn_mdl.switching.moves import carry_back, in_bands
 from sklearn_mdl.switching.named import as_prior
 from sklearn_mdl.switching.prior import Component, SwitchingPrior
 from sklearn_mdl.switching.weights import normalised_weights
@@ -149,13 +148,14 @@ def _segment_length(components: list[Component], losses: NDArray[np.generic]) ->
     n_steps, n_experts = losses.shape
     last = max(2, n_steps)
     n_rows = max(len(component.prior.moves(last).draw) for component in components)
-    return max(1, math.isqrt(n_steps), min(1024, _HELD // (n_rows * n_experts)))
+    few: int = min(1024, _HELD // (n_rows * n_experts))
+    return max(1, math.isqrt(n_steps), few)
 
 
 def _smooth(
     part: MarkovFilter, losses: Floats, message: Floats | None
-) -> tuple[Floats, Floats]:
-    """Smooth a block of steps.
+) -> tuple[Floats, Floats | None]:
+    """Smooth a block of steps, in logs: what lies ahead may outweigh what lies behind.
 
     Parameters
     ----------
@@ -163,13 +163,13 @@ def _smooth(
         As it was before the block; it is moved on.
     losses : ndarray of shape (n, K)
     message : ndarray of shape (n_rows, K) or None
-        Probability of all labels after the block given the state of its last step, up
-        to a factor; None if there are none.
+        Log probability of all labels after the block given the state of its last step,
+        up to a constant; None if there are none.
 
     Returns
     -------
     posterior : ndarray of shape (n, K)
-    message : ndarray of shape (n_rows, K)
+    message : ndarray of shape (n_rows, K) or None
         The same for the last step before the block.
     """
     first, prior, w = part.t, part.prior, part.w
@@ -177,22 +177,12 @@ def _smooth(
     codelengths, posterior = np.empty(len(losses)), np.empty_like(losses)
     part.advance(losses, codelengths, posterior, states)
     for i in range(len(losses) - 1, -1, -1):
-        after = states[i] if message is None else _weighted(states[i], message)
-        posterior[i] = after.sum(axis=0)
-        value = np.full_like(after, 1.0 / after.size) if message is None else message
+        message = np.zeros_like(states[i]) if message is None else message
+        _, told = condition_scores(states[i], -message)
+        posterior[i] = np.exp(told).sum(axis=0)
         if codelengths[i] < np.inf:  # an impossible label teaches nothing
-            value = condition(value, np.where(w > 0, losses[i], np.inf))
+            message = condition_scores(message, losses[i])[1]
         if first + i > 1:
-            message = carry_back(value, w, prior.moves(first + i))
-            message /= message.sum()
+            back = partial(carry_back, w=w, moves=prior.moves(first + i))
+            message = in_bands(message, back)
     return posterior, message
-
-
-def _weighted(state: Floats, message: Floats) -> Floats:
-    """Multiply and normalise, also where the product is very small."""
-    joint = state * message
-    total = float(joint.sum())
-    if total > TINY:
-        return joint / total
-    with np.errstate(divide="ignore"):
-        return condition_in_logs(state, -np.log(message))[1]

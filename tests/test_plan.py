@@ -92,8 +92,8 @@ def test_memory_is_counted_as_it_is_taken(monkeypatch):
 def test_readouts_that_do_not_fit_are_refused_with_their_sizes(monkeypatch):
     monkeypatch.setattr(plan, "_memory_of", lambda device: 300_000)
     words = (
-        r"need 0\.000\d+ GB for weights.*for the 6 of hidden layers \(40, 40\), 7\S+e-05 "
-        r"GB for a single one, but cpu has 0\.0003 GB; take fewer or smaller readouts"
+        r"need 0\.000\d+ GB for weights.*for the 6 of hidden layers \(40, 40\), "
+        r"7\S+-05 GB for a single one, but cpu has 0\.0003 GB; take fewer or smaller"
     )
     with pytest.raises(MemoryError, match=words):
         stacks()

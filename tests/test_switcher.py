@@ -29,6 +29,8 @@ from sklearn_mdl import (
     MDLReadoutSwitcher,
     MLPReadout,
     PrequentialSplit,
+    RunLength,
+    UniversalShare,
     forward,
     load_losses,
     readout_grid,
@@ -833,3 +835,44 @@ def test_priors_by_name_are_the_objects():
         np.testing.assert_array_equal(
             fitted().switch(name).codelengths, fitted().switch(prior).codelengths
         )
+
+
+class TestStreamsThatAPriorRefuses:
+    """Some priors take short streams alone: nothing is walked, nothing is lost."""
+
+    def test_fit_is_refused_before_the_walk(self):
+        X, y = digits(60)
+        switcher = small(switching=UniversalShare(max_steps=59))
+        with pytest.raises(
+            ValueError, match="max_steps=59 steps, got 60; take Learned"
+        ):
+            switcher.fit(X, y)
+        assert not hasattr(switcher, "classes_")
+        switcher.set_params(switching__max_steps=60).fit(X, y)
+        assert switcher.n_samples_seen_ == 60
+
+    def test_stream_goes_on_after_a_refusal(self):
+        X, y = digits(60)
+        switcher = small(switching=RunLength(n_rates=None, max_steps=60))
+        with pytest.raises(ValueError, match="got 61; take RunLength"):
+            switcher.partial_fit(np.tile(X, (2, 1))[:61], np.tile(y, 2)[:61], CLASSES)
+        assert not hasattr(switcher, "classes_")
+        switcher.partial_fit(X[:40], y[:40], CLASSES)
+        with pytest.raises(ValueError, match="got 80; take RunLength"):
+            switcher.partial_fit(X[:40], y[:40])
+        switcher.partial_fit(X[40:], y[40:])
+        whole = small(switching=RunLength(n_rates=None)).partial_fit(X, y, CLASSES)
+        assert_same_walk(switcher, whole)
+
+
+def test_weights_by_architecture_do_not_drown_the_few():
+    X, y = digits(80)
+    board = [LinearReadout(**FAST), *(MLPReadout((9,), **FAST) for _ in range(3))]
+    switcher = board_of(board, expert_weights="architecture").fit(X, y)
+    np.testing.assert_allclose(switcher.expert_weights_, [1 / 2, *[1 / 6] * 3])
+    np.testing.assert_allclose(switcher.posterior_[0], switcher.expert_weights_)
+    given = board_of(board, expert_weights=switcher.expert_weights_).fit(X, y)
+    assert_same_walk(given, switcher)
+    again = switcher.switch(None)
+    assert again.codelength == switcher.codelength_
+    assert small().fit(X, y).expert_weights_ is None

@@ -41,11 +41,13 @@ from baseline_loops import (
     skorch_walk,
 )
 from floors import THREADS, Machine, Work, alternate, best_of_threads, ratios
+from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 from stack_growth import bench_scaling
 from stack_search import bench_search, digits
 
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
+from sklearn_mdl.prequential import flushed_denormals
 from sklearn_mdl.readouts import stack_readouts
 
 LEARNING_RATES = (3e-4, 1e-3, 3e-3, 1e-2)
@@ -206,7 +208,10 @@ def print_floors(machine, rows):
 
 
 class Steps:
-    """A stack of readouts, walked minibatch by minibatch without a switcher."""
+    """Stacks of readouts, walked one after the other or, as jobs, side by side.
+
+    Jobs are what ``n_jobs`` gives a switcher: threads, each with one torch thread.
+    """
 
     def __init__(self, sizes, settings, stream):
         self.make = partial(
@@ -219,20 +224,28 @@ class Steps:
         )
         self.stream = stream
 
-    def run(self, n_threads):
+    def run(self, n_jobs):
         before = torch.get_num_threads()
-        torch.set_num_threads(n_threads)
-        (stack,) = self.make()
-        losses = []
+        torch.set_num_threads(1)
+        stacks = self.make(n_jobs=n_jobs)
+        parallel = Parallel(n_jobs=n_jobs, require="sharedmem")
         start = time.perf_counter()
-        for (x, y), replayed in self.stream:
-            log_proba = stack.log_proba(x[None])
-            losses.append(-log_proba[:, torch.arange(len(y)), y].T)
-            stack.update(x[None], y, ((x_[None], y_) for x_, y_ in replayed))
+        found = parallel(delayed(self.walk)(stack) for stack in stacks)
         seconds = time.perf_counter() - start
         torch.set_num_threads(before)
-        self.losses = torch.cat(losses).numpy()
+        self.losses = np.empty((len(found[0]), len(SETTINGS)))
+        for stack, losses in zip(stacks, found, strict=True):
+            self.losses[:, stack.columns] = losses
         return np.array([seconds])
+
+    def walk(self, stack):
+        losses = []
+        with flushed_denormals():
+            for (x, y), replayed in self.stream:
+                log_proba = stack.log_proba(x[None])
+                losses.append(-log_proba[:, torch.arange(len(y)), y].T)
+                stack.update(x[None], y, ((x_[None], y_) for x_, y_ in replayed))
+        return torch.cat(losses).numpy()
 
 
 def clusters(n_rows, n_features=768, n_classes=100):

@@ -3,21 +3,23 @@
     python benchmarks/bench_gpu.py run slices.json --rows 1024
     python benchmarks/bench_gpu.py run slices.json --rows 2048
     python benchmarks/bench_gpu.py report slices.json
+    python benchmarks/bench_gpu.py floor --bandwidth 4.8e12
     python benchmarks/bench_gpu.py run small.json --rows 64 --device cpu --small
 
 ``run`` walks every shape of the grid, with all its settings, over so many random rows
 (d = 768, 100 classes), keeps what it measured after each shape and goes on from there
 when started again. ``report`` checks that time is linear in the rows, extrapolates to
 50,000, and sets the bytes that the steps must move, and the time they would take at the
-measured copy bandwidth, beside it. ``--small`` is the same with few settings of little
-width, to see on a CPU that it works.
+measured copy bandwidth, beside it. ``floor`` says how long those bytes take at a
+bandwidth in bytes a second, without a GPU. ``--small`` is the same with few settings of
+little width, to see on a CPU that it works.
 """
 
 import argparse
 import json
 import platform
 import time
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +167,22 @@ def report(options):
     print(f"byte floor at {GOAL_ROWS} rows: {floor / 60:.1f} min at the copy bandwidth")
 
 
+def floor(options):
+    """Print the bytes of the whole grid at 50,000 rows, and the time they take."""
+    total = 0
+    for depth, readouts in grid(small=False).items():
+        sizes = (N_FEATURES, *readouts[-1].hidden_layer_sizes, N_CLASSES)
+        n_parameters = sum((i + 1) * o for i, o in pairwise(sizes))
+        averages = {r.ema_step_size for r in readouts if r.ema_step_size < 1}
+        n_trainings = len(readouts) / (len(averages) + 1)
+        steps = np.mean([r.n_replay_streams + 1 for r in readouts])
+        step = 4 * n_parameters * (10 + 2 * len(averages))
+        moved = GOAL_ROWS // 32 * steps * n_trainings * step
+        print(f"{depth} hidden layers: {n_parameters:9,d} parameters {moved:.2e} bytes")
+        total += moved
+    print(f"all: {total:.2e} bytes, {total / options.bandwidth / 60:.1f} min")
+
+
 def _load(path):
     return json.loads(path.read_text()) if path.exists() else {}
 
@@ -177,6 +195,9 @@ def main():
         command = commands.add_parser(name)
         command.set_defaults(run=function)
         command.add_argument("slices", type=Path, help="JSON file of measurements")
+    command = commands.add_parser("floor")
+    command.set_defaults(run=floor)
+    command.add_argument("--bandwidth", type=float, default=4.8e12, help="bytes/s")
     command = commands.choices["run"]
     command.add_argument("--rows", type=int, default=1024)
     command.add_argument("--device", default="cuda")

@@ -19,13 +19,14 @@ import argparse
 import json
 import platform
 import time
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
+from sklearn_mdl.stacked import count_parameters
 
 N_FEATURES, N_CLASSES, GOAL_ROWS = 768, 100, 50_000
 SMALL = {
@@ -172,7 +173,7 @@ def floor(options):
     total = 0
     for depth, readouts in grid(small=False).items():
         sizes = (N_FEATURES, *readouts[-1].hidden_layer_sizes, N_CLASSES)
-        n_parameters = sum((i + 1) * o for i, o in pairwise(sizes))
+        n_parameters = count_parameters(sizes)
         averages = {r.ema_step_size for r in readouts if r.ema_step_size < 1}
         n_trainings = len(readouts) / (len(averages) + 1)
         steps = np.mean([r.n_replay_streams + 1 for r in readouts])

@@ -142,6 +142,11 @@ class StackedMLP(nn.Module):
         return other
 
 
+def count_parameters(layer_sizes: Sequence[int]) -> int:
+    """Count weights and biases of one perceptron, widths from input to output."""
+    return sum((i + 1) * o for i, o in pairwise(layer_sizes))
+
+
 def gradient_of(parameter: nn.Parameter) -> Tensor:
     """Return the parameter's gradient to write into.
 

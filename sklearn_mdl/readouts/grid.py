@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise, product
+from itertools import product
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from sklearn_mdl.readouts.estimators import LinearReadout, MLPReadout
+from sklearn_mdl.stacked import count_parameters
 
 PRESETS: dict[str, dict[str, Any]] = {
     "vtab-frozen": {
@@ -181,18 +182,13 @@ def default_readouts(n_features: int, n_classes: int) -> list[Any]:
         )
     ]
     n_trained = sum(
-        _n_parameters(readout, n_features, n_classes)
+        count_parameters((n_features, *readout.hidden_layer_sizes, n_classes))
         for readout in board
         if readout.ema_step_size == 1
     )
     fitting = [s for s in STREAMS if (s + 1) * n_trained <= UPDATES_PER_EXAMPLE]
     n_streams = fitting[0] if fitting else STREAMS[-1]
     return [readout.set_params(n_replay_streams=n_streams) for readout in board]
-
-
-def _n_parameters(readout: Any, n_features: int, n_classes: int) -> int:
-    sizes = (n_features, *readout.hidden_layer_sizes, n_classes)
-    return sum((i + 1) * o for i, o in pairwise(sizes))
 
 
 def readout_names(readouts: Sequence[Any]) -> list[str]:

@@ -227,8 +227,7 @@ class CumulativeFilter:
     """
 
     def __init__(self, w: Floats) -> None:
-        with np.errstate(divide="ignore"):  # a weight of zero is a score of -inf
-            self.scores: Floats = np.log(w)
+        self.scores = logs(w)
 
     @property
     def weights(self) -> Floats:

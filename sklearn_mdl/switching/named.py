@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from numpy.typing import ArrayLike
+
 from sklearn_mdl.switching.durations import RunLength, SwitchDistribution
 from sklearn_mdl.switching.learned import LearnedShare, UniversalShare
-from sklearn_mdl.switching.prior import SwitchingPrior
+from sklearn_mdl.switching.prior import Component, SwitchingPrior
 from sklearn_mdl.switching.sharing import (
     BayesMixture,
     ElementwiseMixture,
     FixedShare,
 )
+from sklearn_mdl.switching.weights import normalised_weights
 
 _PRIORS: dict[str, type[SwitchingPrior]] = {
     "bayes": BayesMixture,
@@ -20,6 +23,40 @@ _PRIORS: dict[str, type[SwitchingPrior]] = {
     "switch-distribution": SwitchDistribution,
     "universal-share": UniversalShare,
 }
+
+
+def checked_components(
+    prior: SwitchingPrior | str | None,
+    n_steps: int,
+    n_experts: int,
+    weights: ArrayLike | None = None,
+) -> list[Component]:
+    """Return the components of a prior for a stream of known length, all checked.
+
+    Parameters
+    ----------
+    prior : SwitchingPrior, str or None
+        What `as_prior` understands.
+    n_steps, n_experts : int
+        Length of the stream and number of experts.
+    weights : array-like of shape (K,), optional
+        Prior weights of the experts; uniform if not given.
+
+    Returns
+    -------
+    components : list of Component
+
+    Raises
+    ------
+    ValueError
+        If a parameter or weight is out of range, or the stream too long for the prior.
+    TypeError
+        If `prior` is nothing that `as_prior` understands.
+    """
+    found = as_prior(prior)
+    found.check_params()
+    found.check_length(n_steps)
+    return found.components(normalised_weights(weights, n_experts))
 
 
 def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:

@@ -20,10 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.switching.blocks import checked_losses, cut, loss_array
 from sklearn_mdl.switching.filtering import make_filter
-from sklearn_mdl.switching.named import as_prior
+from sklearn_mdl.switching.named import checked_components
 from sklearn_mdl.switching.prior import Component, SwitchingPrior
 from sklearn_mdl.switching.viterbi import most_probable_path
-from sklearn_mdl.switching.weights import normalised_weights
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -116,7 +115,7 @@ def best_sequence(
     6.1
     """
     array = loss_array(losses)
-    components = _components(prior, array, weights)
+    components = checked_components(prior, len(array), array.shape[1], weights)
     paths = [
         most_probable_path(component.prior, component.w, array)
         for component in components
@@ -181,7 +180,7 @@ def best_segments(
     (0.0, array([ 0, 20]))
     """
     array = loss_array(losses)
-    components = _components(prior, array, weights)
+    components = checked_components(prior, len(array), array.shape[1], weights)
     if not isinstance(n_blocks, (int, np.integer)) or n_blocks < 1:
         raise ValueError(
             f"`n_blocks` must be an integer of at least 1, got {n_blocks=}; say how "
@@ -234,33 +233,19 @@ def sequence_cost(
     >>> sequence_cost("fixed-share", [0] * 500 + [1] * 500, n_experts=2)
     10.93...
     """
-    prior = as_prior(prior)
-    prior.check_params()
-    w = normalised_weights(weights, n_experts)
     xi = np.asarray(experts)
     if xi.ndim != 1 or (xi.size and not np.issubdtype(xi.dtype, np.integer)):
         raise ValueError(
             "`experts` must be a vector of integers, got shape "
             f"{xi.shape} of {xi.dtype}; give the expert of every step."
         )
+    components = checked_components(prior, len(xi), n_experts, weights)
     if xi.size and not (xi.min() >= 0 and xi.max() < n_experts):
         raise ValueError(
             f"`experts` must lie between 0 and {n_experts - 1}, got values from "
             f"{xi.min()} to {xi.max()}; count experts from zero."
         )
-    prior.check_length(len(xi))
-    return _path_cost(prior.components(w), xi.astype(np.intp))
-
-
-def _components(
-    prior: SwitchingPrior | str | None,
-    losses: NDArray[np.generic],
-    weights: ArrayLike | None,
-) -> list[Component]:
-    found = as_prior(prior)
-    found.check_params()
-    found.check_length(len(losses))
-    return found.components(normalised_weights(weights, losses.shape[1]))
+    return _path_cost(components, xi.astype(np.intp))
 
 
 def _priced(

@@ -19,9 +19,8 @@ from sklearn_mdl.switching.filtering import (
 )
 from sklearn_mdl.switching.keeping import PosteriorKeeper
 from sklearn_mdl.switching.moves import carry_back, in_bands
-from sklearn_mdl.switching.named import as_prior
+from sklearn_mdl.switching.named import checked_components
 from sklearn_mdl.switching.prior import Component, SwitchingPrior
-from sklearn_mdl.switching.weights import normalised_weights
 
 Floats = NDArray[np.float64]
 
@@ -85,10 +84,7 @@ def smoothed_posterior(
     array([0.98, 0.95, 0.05, 0.  ])
     """
     array = loss_array(losses)
-    prior = as_prior(prior)
-    prior.check_params()
-    prior.check_length(len(array))
-    components = prior.components(normalised_weights(weights, array.shape[1]))
+    components = checked_components(prior, len(array), array.shape[1], weights)
     backward = _Backward(components, array)
     keeper = PosteriorKeeper(array.shape[1], groups)
     keeper.reserve(len(array))

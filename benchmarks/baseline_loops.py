@@ -81,9 +81,9 @@ def sequential(sizes, seed):
     """Build one net with the initial weights of a readout."""
     layers = []
     for weight, bias in StackedMLP(sizes, [seed]).pairs:
-        linear = nn.Linear(*weight.shape[1:])
+        linear = nn.Linear(*weight.shape[:0:-1])
         with torch.no_grad():
-            linear.weight.copy_(weight[0].T)
+            linear.weight.copy_(weight[0])
             linear.bias.copy_(bias[0, 0])
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers[:-1])

@@ -255,6 +255,17 @@ class Course:
         ValueError
             If the prior refuses a stream of that length; nothing is changed then.
         """
+        labels = torch.as_tensor(y, dtype=torch.long).to(self.device)
+        begin = self.begin(X)
+        with one_thread():
+            while self.n_scored < len(self.samples):
+                start, stop = self.n_scored, self.segment_end()
+                self._walk_segment(stop, labels[start - begin : stop - begin])
+                yield stop - start
+        self.end()
+
+    def begin(self, X: np.ndarray) -> int:
+        """Take in rows (n, d) to be walked; returns the first one's place."""
         if self._under_way:
             raise RuntimeError(
                 "A stream goes on only from where a call ended, but the last call was "
@@ -262,18 +273,15 @@ class Course:
             )
         self.check_length(len(X))
         self._learned = None
-        begin = len(self.samples)
-        labels = torch.as_tensor(y, dtype=torch.long).to(self.device)
         self._under_way = True
         self.samples.append(X)
-        with one_thread():
-            while self.n_scored < len(self.samples):
-                start, stop = self.n_scored, self._segment_end()
-                self._walk_segment(stop, labels[start - begin : stop - begin])
-                yield stop - start
+        return len(self.samples) - len(X)
+
+    def end(self) -> None:
+        """Say that all rows taken in were walked."""
         self._under_way = False
 
-    def _segment_end(self) -> int:
+    def segment_end(self) -> int:
         """Segments end where the scaling is refreshed: at B, 2B, 4B, ... rows."""
         refresh = self.batch_size
         while refresh <= self.n_scored:
@@ -281,11 +289,7 @@ class Course:
         return min(self.n_scored + SEGMENT, refresh, len(self.samples))
 
     def _walk_segment(self, stop: int, labels: Tensor) -> None:
-        # The first minibatch is learned with its own statistics, after it was scored
-        # (uniformly, whatever they are: output layers start at zero).
-        if not self.rows.n_refreshed and stop >= self.batch_size:
-            self.rows.refresh(self.batch_size)
-        self.rows.extend(stop)
+        self.open_segment(stop)
         losses = np.empty((len(labels), self.n_readouts))
         parallel = Parallel(n_jobs=self.n_jobs, require="sharedmem")
         found = parallel(
@@ -295,7 +299,25 @@ class Course:
         for learner, columns in zip(self.learners, found, strict=True):
             losses[:, learner.columns] = columns
         reading = self.forward.extend(losses)
-        self.trace.append(losses, reading.codelengths, reading.posterior)
+        self.close_segment(stop, losses, reading.codelengths, reading.posterior)
+
+    def open_segment(self, stop: int) -> None:
+        """Make the rows up to ``stop`` ready to be walked."""
+        # The first minibatch is learned with its own statistics, after it was scored
+        # (uniformly, whatever they are: output layers start at zero).
+        if not self.rows.n_refreshed and stop >= self.batch_size:
+            self.rows.refresh(self.batch_size)
+        self.rows.extend(stop)
+
+    def close_segment(
+        self,
+        stop: int,
+        losses: np.ndarray,
+        codelengths: np.ndarray,
+        posterior: np.ndarray,
+    ) -> None:
+        """Keep what the rows up to ``stop`` cost, and refresh the scaling if due."""
+        self.trace.append(losses, codelengths, posterior)
         if stop > self.batch_size and _is_doubling(stop, self.batch_size):
             changes = self.rows.refresh(stop)
             for learner in self.learners:
@@ -361,15 +383,15 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def flushed_denormals() -> Iterator[None]:
-    """Take numbers below 1e-38 for zero, in this thread.
+def flushed_denormals(flush: bool = True) -> Iterator[None]:
+    """Take numbers below 1e-38 for zero, in this thread; or see that it does not.
 
     Moments and gradients of rare features fade to such numbers, with which a processor
     is many times slower; no prediction is moved by them.
     """
     smallest = torch.tensor(1e-40)
     flushes = not bool((smallest * 1.0).any())  # what the thread did before
-    torch.set_flush_denormal(True)
+    torch.set_flush_denormal(flush)
     try:
         yield
     finally:

@@ -59,21 +59,26 @@ class Scaling:
         Returns
         -------
         re_express : callable
-            Changes ``weight`` (K, d, h) and ``bias`` (K, 1, h) in place.
+            Changes ``weight`` (K, h, d) and ``bias`` (K, 1, h) in place.
         """
         diagonal = old.transform.ndim == 1
         if diagonal:
-            change = (self.inverse * old.transform).unsqueeze(1)
+            change = self.inverse * old.transform
             shift = (self.mean - old.mean) * old.transform
         else:
-            change = self.inverse @ old.transform
+            change = old.transform @ self.inverse  # both are symmetric
             shift = (self.mean - old.mean) @ old.transform
 
         def re_express(weight: Tensor, bias: Tensor) -> None:
             # Not @, which picks another kernel for one member than for several.
-            bias.add_(torch.bmm(shift.to(weight).expand(len(weight), 1, -1), weight))
+            some_shift = shift.to(weight).expand(len(weight), 1, -1)
+            bias.add_(torch.bmm(some_shift, weight.mT))
             factor = change.to(weight)
-            weight.copy_(factor * weight if diagonal else factor @ weight)
+            weight.copy_(
+                weight * factor
+                if diagonal
+                else torch.bmm(weight, factor.expand(len(weight), -1, -1))
+            )
 
         return re_express
 

@@ -206,18 +206,18 @@ def change_of_scaling(running, n_features=6):
 @BOTH
 def test_re_expressed_first_layer_computes_what_it_did(running):
     X, old, new = change_of_scaling(running)
-    weight = torch.randn(3, 6, 5)
+    weight = torch.randn(3, 5, 6)
     bias = torch.randn(3, 1, 5)
-    before = torch.as_tensor(through(old, X)) @ weight + bias
+    before = torch.as_tensor(through(old, X)) @ weight.mT + bias
     new.re_expression(old)(weight, bias)
-    after = torch.as_tensor(through(new, X)) @ weight + bias
+    after = torch.as_tensor(through(new, X)) @ weight.mT + bias
     torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-4)
 
 
 @BOTH
 def test_re_expression_changes_in_place(running):
     _, old, new = change_of_scaling(running)
-    weight, bias = torch.randn(2, 6, 4), torch.randn(2, 1, 4)
+    weight, bias = torch.randn(2, 4, 6), torch.randn(2, 1, 4)
     tensors, kept = (weight, bias), (weight.clone(), bias.clone())
     assert new.re_expression(old)(weight, bias) is None
     for tensor, before in zip(tensors, kept, strict=True):
@@ -227,7 +227,7 @@ def test_re_expression_changes_in_place(running):
 @BOTH
 def test_re_expression_by_the_same_scaling_changes_nothing(running):
     _, old, _ = change_of_scaling(running)
-    weight, bias = torch.randn(2, 6, 4), torch.randn(2, 1, 4)
+    weight, bias = torch.randn(2, 4, 6), torch.randn(2, 1, 4)
     kept = weight.clone(), bias.clone()
     old.re_expression(old)(weight, bias)
     torch.testing.assert_close((weight, bias), kept)
@@ -239,7 +239,7 @@ def test_re_expression_by_the_same_scaling_changes_nothing(running):
 )
 def test_re_expression_treats_a_member_as_if_it_were_alone(running, n_features, width):
     _, old, new = change_of_scaling(running, n_features)
-    weight, bias = torch.randn(5, n_features, width), torch.randn(5, 1, width)
+    weight, bias = torch.randn(5, width, n_features), torch.randn(5, 1, width)
     alone = [(weight[k : k + 1].clone(), bias[k : k + 1].clone()) for k in range(5)]
     new.re_expression(old)(weight, bias)
     for k, (own_weight, own_bias) in enumerate(alone):
@@ -353,11 +353,11 @@ def test_refresh_keeps_what_first_layers_compute_on_all_rows(scaling):
     rows = rows_of(correlated(64, 6), [scaling])
     rows.extend(64)
     rows.refresh(32)
-    weight, bias = torch.randn(2, 6, 3), torch.randn(2, 1, 3)
-    before = torch.stack([rows.batch(i) @ weight + bias for i in range(8)])
+    weight, bias = torch.randn(2, 3, 6), torch.randn(2, 1, 3)
+    before = torch.stack([rows.batch(i) @ weight.mT + bias for i in range(8)])
     (change,) = rows.refresh(64)
     change(weight, bias)
-    after = torch.stack([rows.batch(i) @ weight + bias for i in range(8)])
+    after = torch.stack([rows.batch(i) @ weight.mT + bias for i in range(8)])
     torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-4)
 
 

@@ -71,9 +71,9 @@ def as_sequential(net, member):
     """Copy one member into torch's own layers."""
     layers = []
     for stacked in net.layers:
-        layer = nn.Linear(*stacked.weight.shape[1:])
+        layer = nn.Linear(*stacked.weight.shape[:0:-1])
         with torch.no_grad():
-            layer.weight.copy_(stacked.weight[member].T)
+            layer.weight.copy_(stacked.weight[member])
             layer.bias.copy_(stacked.bias[member, 0])
         layers += [layer, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
@@ -104,7 +104,7 @@ def test_each_member_computes_what_a_sequential_of_its_weights_does(sizes):
 def test_stacked_linear_is_an_affine_map_for_each_member():
     layer = StackedLinear(2, 3, 1)
     with torch.no_grad():
-        layer.weight.copy_(torch.tensor([[[1.0], [2], [3]], [[0], [0], [1]]]))
+        layer.weight.copy_(torch.tensor([[[1.0, 2, 3]], [[0, 0, 1]]]))
         layer.bias.copy_(torch.tensor([[[10.0]], [[20]]]))
     x = torch.tensor([[[1.0, 1, 1]], [[5, 5, 5]]])
     assert layer(x).flatten().tolist() == [16, 25]
@@ -248,7 +248,7 @@ def as_stack_of_one(sequential):
     net = StackedMLP(sizes, [0])
     with torch.no_grad():
         for stacked, layer in zip(net.layers, linear, strict=True):
-            stacked.weight.copy_(layer.weight.T[None])
+            stacked.weight.copy_(layer.weight[None])
             stacked.bias.copy_(layer.bias[None, None])
     return net
 

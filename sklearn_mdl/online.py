@@ -6,10 +6,14 @@ that a course can walk, and the course's log-probabilities into predictions.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
+from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -19,14 +23,27 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
-from tqdm import tqdm
 
 from sklearn_mdl._sklearn import check_partial_fit_first_call, fit_context
+from sklearn_mdl.checkpoint import ENVIRONMENT, Checkpoint
+from sklearn_mdl.conditions import environment_of, fingerprint
+from sklearn_mdl.guards import refuse_weights
+from sklearn_mdl.leading import lead
+from sklearn_mdl.measures import PrequentialMeasures, measure
 from sklearn_mdl.prequential import Course
+from sklearn_mdl.samples import is_mapped
+from sklearn_mdl.saving import load_estimator, save_estimator
+from sklearn_mdl.settings import as_json
 
+CHECKED_AT_ONCE = 2**24  # numbers
 GROUPED = (
     "y should come in no particular order, but it is grouped by class, and the code "
     "pays for that; pass shuffle=True or permute the rows"
+)
+
+ALL_DIVERGED = (
+    "all readouts have diverged and predict uniformly since then, so that the code "
+    "says little about the features; lower the learning rates"
 )
 
 
@@ -38,13 +55,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     shuffle = False
     verbose = 0
+    checkpoint: Any = None
 
     @abstractmethod
     def _start(self, n_features: int, n_classes: int, seed: int) -> Course:
         """Make the course for a new stream."""
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y) -> Self:
+    def fit(self, X, y, **weights) -> Self:
         """Forget everything, then walk once through the rows in the order given.
 
         Parameters
@@ -53,6 +71,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             Features, taken as float32.
         y : array-like of shape (n_samples,)
             Labels of at least two classes.
+        **weights
+            Nothing: every label counts once, since a weighted sum is no codelength.
 
         Returns
         -------
@@ -62,21 +82,27 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If X holds NaN or infinity, if lengths differ, if y holds one class only.
+        TypeError
+            If ``sample_weight``, ``class_weight`` or anything else comes along.
         """
+        refuse_weights(weights, f"{type(self).__name__}.fit")
         with self._all_or_nothing():
             X, y = self._checked(X, y, reset=True)
             classes, labels = np.unique(y, return_inverse=True)
-            seed = self._begin(X.shape[1], classes)
-            self.order_ = np.arange(len(X))
-            if self.shuffle:
-                self.order_ = np.random.default_rng(seed).permutation(len(X))
-            elif _is_grouped(labels):
+            self._set_out(*X.shape, classes)
+            if not self.shuffle and is_grouped(labels):
                 warnings.warn(GROUPED, UserWarning, stacklevel=3)
-            self._walk(X[self.order_], labels[self.order_])
+            self._walk(
+                X,
+                labels,
+                self.order_ if self.shuffle else None,
+                self._checkpoint_of(X, labels),
+            )
+        self._after_fit()
         return self
 
     @fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X, y, classes=None) -> Self:
+    def partial_fit(self, X, y, classes=None, **weights) -> Self:
         """Walk on over more rows of the same stream.
 
         How a stream is cut into calls changes nothing: codelengths are those of one
@@ -88,6 +114,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur; required at the first call, optional afterwards.
+        **weights
+            Nothing, as in :meth:`fit`.
 
         Returns
         -------
@@ -98,7 +126,10 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If ``classes`` is missing at the first call or differs later, if y holds a
             label outside them, and as in :meth:`fit`.
+        TypeError
+            As in :meth:`fit`.
         """
+        refuse_weights(weights, f"{type(self).__name__}.partial_fit")
         first = not hasattr(self, "_course")
         with self._all_or_nothing():
             X, y = self._checked(X, y, reset=first)
@@ -113,6 +144,56 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         self._walk(X, labels)
         return self
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to one file, from which :meth:`load` makes it again.
+
+        Settings are written as JSON and all else as numbers, in the format of
+        safetensors: nothing in the file is ever run. The file is whole or not there.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends in ``.safetensors``.
+
+        Raises
+        ------
+        ValueError
+            If the stream was interrupted on the way, or the path has another ending.
+        TypeError
+            If a parameter, or what a readout has learned, cannot be written so; pickle
+            keeps those.
+        OSError
+            If the file cannot be written; what stood there still does.
+        """
+        check_is_fitted(self)
+        save_estimator(self, _archive_path(path))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, store: Any = "memory") -> Self:
+        """Make the estimator that :meth:`save` wrote; it goes on, bit by bit.
+
+        Parameters
+        ----------
+        path : path-like
+            Rows are read from this file, which must keep its content.
+        store : "memory" or path-like, default="memory"
+            Where the trace is kept from now on, since what was there belongs to the
+            estimator that was saved.
+
+        Returns
+        -------
+        estimator : object
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If the file is damaged, of another program, version or class.
+        """
+        found: Self = load_estimator(cls, _archive_path(path), store)
+        return found
+
     def predict_log_proba(self, X) -> np.ndarray:
         """Log-probabilities of the mixture under the posterior for the next example.
 
@@ -126,7 +207,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             In nats, columns in the order of ``classes_``.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float32, reset=False)
+        X = self._checked_rows(X, reset=False)
         course = self._course.learned()
         with np.errstate(divide="ignore"):  # a readout of weight zero
             log_weights = np.log(course.forward.weights)[:, None, None]
@@ -146,6 +227,69 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.classes_[self.predict_log_proba(X).argmax(1)]
 
+    def heldout_codelengths(self, X, y) -> np.ndarray:
+        """Codelengths of rows that come after the stream; they leave no trace in it.
+
+        The walk goes on over them on a copy: each is predicted by what was learned from
+        all before it, and then learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        codelengths : ndarray of shape (n_samples,)
+            In nats.
+
+        Raises
+        ------
+        ValueError
+            If y holds a label outside ``classes_``, and as in :meth:`fit`.
+        """
+        check_is_fitted(self)
+        return self._continued(*self._checked(X, y, reset=False))
+
+    def _continued(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        labels = self._encoded(y)
+        if not len(X):
+            return np.empty(0)
+        samples, trace = self._course.samples, self._course.trace
+        own = {id(samples): samples.branch(), id(trace): trace.branch()}
+        course = copy.deepcopy(self._course, own)
+        for _ in course.extend(X, labels):
+            pass
+        return course.trace.codelengths
+
+    def measures(self, *, n_bins: int = 15) -> PrequentialMeasures:
+        """Accuracy, Brier score and calibration of the walk's own predictions.
+
+        Every prediction of the mixture was made before its label was seen, so that no
+        row need be held out for them.
+
+        Parameters
+        ----------
+        n_bins : int, default=15
+            Bins of the expected calibration error.
+
+        Returns
+        -------
+        measures : PrequentialMeasures
+            With the codelength, and two reference codes, in nats.
+        """
+        check_is_fitted(self)
+        return measure(
+            self._course.trace.digests,
+            self.codelengths_,
+            self._course.states[0].labels[: self.n_samples_seen_].cpu().numpy(),
+            n_classes=len(self.classes_),
+            n_bins=n_bins,
+        )
+
+    def _after_fit(self) -> None:
+        """Say what is to be said of a stream that `fit` has walked."""
+
     def __sklearn_is_fitted__(self) -> bool:
         """Whether a stream has begun."""
         return hasattr(self, "_course")
@@ -156,10 +300,18 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         before = dict(self.__dict__)
         try:
             yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+        except BaseException as error:
+            if not (isinstance(error, KeyboardInterrupt) and self._has_new(before)):
+                self.__dict__.clear()
+                self.__dict__.update(before)
             raise
+
+    def _has_new(self, before: dict[str, Any]) -> bool:
+        """Whether a new stream was left where it can go on."""
+        course = self.__dict__.get("_course")
+        if course is None or course is before.get("_course"):
+            return False
+        return bool(course.can_go_on and course.n_scored)
 
     def _check_classes(self, classes: Any) -> None:
         if classes is not None and not np.array_equal(
@@ -170,21 +322,54 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
                 f"got {np.unique(classes).tolist()!r}; fit a new estimator for others"
             )
 
+    def _validated(self, X: Any, *y: Any, reset: bool) -> Any:
+        """Check features, and labels where they come along.
+
+        Memory maps are not converted, which would copy them whole.
+        """
+        left_alone = is_mapped(X) and X.dtype.kind in "fiu"
+        with np.errstate(over="ignore"):  # refused below, with its place
+            found = validate_data(
+                self,
+                X,
+                *y,
+                dtype=X.dtype if left_alone else np.float32,
+                ensure_all_finite=False,
+                reset=reset,
+            )
+        names = getattr(self, "feature_names_in_", None)
+        check_finite(found[0] if y else found, names)
+        return found
+
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
-        # A copy, since the stream is read again in replay, long after this call.
-        X, y = validate_data(self, X, y, dtype=np.float32, copy=True, reset=reset)
+        X, y = self._validated(X, y, reset=reset)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return X, y
 
-    def _begin(self, n_features: int, classes: np.ndarray) -> int:
+    def _checked_rows(self, X: Any, *, reset: bool) -> np.ndarray:
+        found: np.ndarray = self._validated(X, reset=reset)
+        return found
+
+    def _set_out(self, n_rows: int, n_features: int, classes: np.ndarray) -> None:
+        """Begin anew, and settle the order in which all rows will be walked."""
+        seed = self._begin(n_features, classes)
+        self.order_ = np.arange(n_rows)
+        if self.shuffle:
+            self.order_ = np.random.default_rng(seed).permutation(n_rows)
+
+    def _begin(
+        self, n_features: int, classes: np.ndarray, seed: int | None = None
+    ) -> int:
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs labels of at least two classes, got "
                 f"one class only, {classes.tolist()!r}; nothing is left to code"
             )
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if seed is None:
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._course = self._start(n_features, len(classes), seed)
+        self._seed = seed
         self.classes_ = classes
         return seed
 
@@ -198,11 +383,54 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             )
         return labels
 
-    def _walk(self, X: np.ndarray, labels: np.ndarray) -> None:
-        name = type(self).__name__
-        with tqdm(total=len(X), desc=name, unit="row", disable=not self.verbose) as bar:
-            for n_rows in self._course.extend(X, labels):
-                bar.update(n_rows)
+    def _walk(
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        order: np.ndarray | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        course = self._course
+        begin = course.begin(X, order)
+        if checkpoint is not None:
+            checkpoint.resume(course)
+        try:
+            lead(
+                course,
+                torch.from_numpy(labels if order is None else labels[order]),
+                begin,
+                checkpoint=checkpoint,
+                desc=type(self).__name__,
+                disable=not self.verbose,
+            )
+        finally:
+            if hasattr(self, "order_"):
+                self.order_ = self.order_[: course.n_scored]
+        if course.diverged.all():
+            warnings.warn(ALL_DIVERGED, UserWarning, stacklevel=5)
+
+    def _checkpoint_of(self, X: np.ndarray, labels: np.ndarray) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        if not isinstance(self.random_state, Integral):
+            raise ValueError(
+                "checkpoint needs a random_state that is an integer, got "
+                f"{self.random_state!r}, with which a resumed walk would draw other "
+                "numbers; pass for example random_state=0"
+            )
+        kept = {"store", "checkpoint", "verbose", "n_jobs", "device"}  # change no digit
+        params = self.get_params(deep=False)
+        about = {
+            "settings": {
+                name: as_json(value, name)
+                for name, value in params.items()
+                if name not in kept
+            },
+            "X": {"shape": list(X.shape), "sha256": fingerprint(X, "<f4")},
+            "y": fingerprint(self.classes_[labels].astype(str), "U"),
+            ENVIRONMENT: environment_of(self._course.device),
+        }
+        return Checkpoint(Path(self.checkpoint), about)
 
     @property
     def codelength_(self) -> float:
@@ -220,7 +448,43 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         return self._course.n_scored
 
 
-def _is_grouped(labels: np.ndarray) -> bool:
+def _archive_path(path: str | PathLike[str]) -> Path:
+    found = Path(path)
+    if found.suffix != ".safetensors":
+        raise ValueError(
+            f"The path of a saved estimator must end in .safetensors, got {path}; name "
+            f"it {found.stem or 'estimator'}.safetensors"
+        )
+    return found
+
+
+def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
+    """Refuse features (n, d) that are not finite as float32, and say where.
+
+    Raises
+    ------
+    ValueError
+        With the first row and column at fault.
+    """
+    step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
+    for start in range(0, len(X), step):
+        with np.errstate(over="ignore"):
+            rows = X[start : start + step].astype(np.float32, copy=False)
+        if np.isfinite(rows.sum(dtype=np.float64)):
+            continue  # no number is out of range, or the sum would be, too
+        row, column = np.argwhere(~np.isfinite(rows))[0]
+        what = "NaN" if np.isnan(rows[row, column]) else "infinity or a value too large"
+        where = f"row {start + row}, column {column}"
+        if names is not None:
+            where += f" ({names[column]!r})"
+        raise ValueError(
+            f"X must hold finite float32 numbers, but Input X contains {what} in "
+            f"{where}; drop or impute what is missing"
+        )
+
+
+def is_grouped(labels: np.ndarray) -> bool:
+    """Whether encoded labels come class by class."""
     n_runs = 1 + np.count_nonzero(np.diff(labels))
     return bool(n_runs == labels.max() + 1 and len(labels) > 4 * n_runs)
 

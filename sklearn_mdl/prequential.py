@@ -11,8 +11,12 @@ everything else reads.
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from os import PathLike
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -20,12 +24,16 @@ import torch
 from joblib import Parallel, delayed
 from torch import Tensor
 
-from sklearn_mdl.replay import ReplayStreams, SampleStore
+from sklearn_mdl.arithmetic import flushed_denormals, mixture, one_thread
+from sklearn_mdl.measures import digest
+from sklearn_mdl.replay import ReplayStreams
+from sklearn_mdl.samples import SampleStore
 from sklearn_mdl.scaling import ReExpression, ScaledRows
-from sklearn_mdl.switching import ForwardPass, SwitchingPrior
+from sklearn_mdl.switching import ForwardPass, ForwardTrace, SwitchingPrior
 from sklearn_mdl.trace import PrequentialTrace
 
 SEGMENT = 1024  # rows that one learner walks before the next one's turn
+KEPT = 2**27  # bytes of predictions that wait for the others' before they are mixed
 
 
 class Learner(Protocol):
@@ -54,7 +62,8 @@ class Learner(Protocol):
     def log_proba(self, x: Tensor) -> Tensor:
         """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
 
-        Changes nothing.
+        NaN throughout a row where a readout has no prediction; it counts as a uniform
+        one. Changes nothing.
         """
 
     def update(
@@ -81,6 +90,8 @@ class WalkState:
     ----------
     n_scored, n_learned : int
         Rows predicted, and rows learned, which lag behind by less than a minibatch.
+    failed : Tensor of shape (K,), bool
+        Readouts that had no prediction for a row so far: those that diverged.
     """
 
     def __init__(
@@ -90,7 +101,13 @@ class WalkState:
         self.streams = streams
         self.n_scored = 0
         self.n_learned = 0
+        self.failed = torch.zeros(1, dtype=torch.bool, device=device)  # broadcasts
         self._labels = torch.empty(0, dtype=torch.long, device=device)
+
+    @property
+    def labels(self) -> Tensor:
+        """Labels of all rows predicted, (n_scored,)."""
+        return self._labels[: self.n_scored]
 
     def see(self, labels: Tensor) -> None:
         """Keep the labels of the rows just predicted."""
@@ -101,6 +118,15 @@ class WalkState:
             self._labels = room
         self._labels[self.n_scored : stop] = labels
         self.n_scored = stop
+
+    def resume(self, labels: Tensor, failed: Tensor) -> None:
+        """Go to where these labels had been seen, and all full minibatches learned."""
+        self.see(labels)
+        self.failed = failed.to(self.failed.device)
+        n_batches = self.n_scored // self.batch_size
+        self.n_learned = n_batches * self.batch_size
+        for _ in range(n_batches):
+            self.streams.advance()
 
     def learn(self, learner: Learner, rows: ScaledRows) -> None:
         """Let the learner learn the pending rows, then replay."""
@@ -122,7 +148,9 @@ def walk(
     """Predict, be told, learn: the prequential coroutine over rows up to ``stop``.
 
     Predictions are always made on whole minibatches, with zeros for the rows still to
-    come: so the pieces in which rows arrive change not a bit of any number.
+    come: so the pieces in which rows arrive change not a bit of any number. A readout
+    that has no prediction for a row predicts uniformly from that row on, before its
+    label is seen: it never costs more than a uniform one in its place.
 
     Yields
     ------
@@ -138,13 +166,27 @@ def walk(
         first, end = state.n_learned, state.n_learned + state.batch_size
         come = slice(state.n_scored - first, min(stop, end) - first)
         log_proba = learner.log_proba(rows.batch(first // state.batch_size))
-        labels = yield log_proba[:, come]
+        failed = failures(log_proba, state.failed)
+        labels = yield _uniform_where(failed, log_proba)[:, come]
+        state.failed = failed[:, come.stop - 1]
         state.see(labels)
         if state.n_scored == end:
             state.learn(learner, rows)
 
 
-def score(steps: Generator[Tensor, Tensor, None], labels: Tensor) -> np.ndarray:
+def failures(log_proba: Tensor, before: Tensor) -> Tensor:
+    """Whether readouts have failed by each row, (K, B): now, earlier, or before."""
+    return (log_proba[..., 0].isnan() | before[:, None]).cumsum(1) > 0
+
+
+def _uniform_where(failed: Tensor, log_proba: Tensor) -> Tensor:
+    """Replace the predictions (K, B, C) of rows (K, B)."""
+    return torch.where(failed[..., None], -math.log(log_proba.shape[-1]), log_proba)
+
+
+def score(
+    steps: Generator[Tensor, Tensor, None], labels: Tensor
+) -> tuple[np.ndarray, Tensor]:
     """Drive a walk with known labels.
 
     Parameters
@@ -158,20 +200,18 @@ def score(steps: Generator[Tensor, Tensor, None], labels: Tensor) -> np.ndarray:
     -------
     losses : ndarray of shape (n, K)
         Minus log-probability of the label that came, in nats.
+    log_proba : Tensor of shape (K, n, C)
     """
-    with flushed_denormals():
-        losses, start = [], 0
-        log_proba = next(steps, None)
-        while log_proba is not None:
+    with flushed_denormals(), suppress(StopIteration):
+        log_proba, start = next(steps), 0
+        found = log_proba.new_empty(len(log_proba), len(labels), log_proba.shape[2])
+        while True:
             batch = labels[start : start + log_proba.shape[1]]
-            index = batch.expand(len(log_proba), -1).unsqueeze(-1)
-            losses.append(-log_proba.gather(2, index).squeeze(-1).T)
+            found[:, start : start + len(batch)] = log_proba
             start += len(batch)
-            try:
-                log_proba = steps.send(batch)
-            except StopIteration:
-                log_proba = None
-        return torch.cat(losses).cpu().numpy()
+            log_proba = steps.send(batch)
+    losses = -found.gather(2, labels.expand(len(found), -1).unsqueeze(-1))
+    return losses.squeeze(-1).T.cpu().numpy(), found
 
 
 class Course:
@@ -189,7 +229,7 @@ class Course:
         Of the replay streams: the same for all readouts.
     device : torch.device
     store : "memory" or path
-        Where the trace is kept.
+        Where the trace is kept, and rows that are not memory-mapped.
     n_jobs : int or None
         Learners that walk side by side, as threads.
     """
@@ -204,7 +244,7 @@ class Course:
         batch_size: int,
         seed: int,
         device: torch.device,
-        store: str = "memory",
+        store: str | PathLike[str] = "memory",
         n_jobs: int | None = None,
     ) -> None:
         self.learners = learners
@@ -212,9 +252,12 @@ class Course:
         self.device = device
         self.n_jobs = n_jobs
         self.n_readouts = sum(len(learner.columns) for learner in learners)
-        self.samples = SampleStore(n_features)
+        folder = None if store == "memory" else Path(store)
+        self.samples = SampleStore(n_features, folder and folder / "features.npy")
         self.forward = ForwardPass(prior, self.n_readouts, weights)
         self.trace = PrequentialTrace(self.n_readouts, store)
+        self.columns = [c for learner in learners for c in learner.columns]
+        self._segment = batch_size
         self._learned: Course | None = None
         self._under_way = False
         self.rows = ScaledRows(self.samples, learners[0].scalings, batch_size, device)
@@ -236,12 +279,28 @@ class Course:
         """Number of rows walked so far."""
         return len(self.trace)
 
+    @property
+    def diverged(self) -> np.ndarray:
+        """Whether each readout's predictions have stopped being finite, (K,)."""
+        found = np.zeros(self.n_readouts, dtype=bool)
+        for learner, state in zip(self.learners, self.states, strict=True):
+            found[list(learner.columns)] = state.failed.cpu().numpy()
+        return found
+
     def check_length(self, n_rows: int) -> None:
         """Raise a ValueError if the prior refuses a stream longer by so many rows."""
         self.forward.check_length(n_rows)
 
-    def extend(self, X: np.ndarray, y: np.ndarray) -> Iterator[int]:
+    def extend(
+        self, X: np.ndarray, y: np.ndarray, order: np.ndarray | None = None
+    ) -> Iterator[int]:
         """Walk on over new rows (n, d) with encoded labels (n,).
+
+        Parameters
+        ----------
+        X, y : ndarray
+        order : ndarray of shape (n,) or None
+            In which they are walked.
 
         Yields
         ------
@@ -255,8 +314,20 @@ class Course:
         ValueError
             If the prior refuses a stream of that length; nothing is changed then.
         """
-        labels = torch.as_tensor(y, dtype=torch.long).to(self.device)
-        begin = self.begin(X)
+        ordered = y if order is None else y[order]
+        labels = torch.as_tensor(ordered, dtype=torch.long).to(self.device)
+        begin = self.begin(X, order)
+        yield from self.walk_on(labels, begin)
+
+    def walk_on(self, labels: Tensor, begin: int = 0) -> Generator[int, None, None]:
+        """Walk over the rows taken in, whose labels are given from place ``begin`` on.
+
+        Yields
+        ------
+        n_rows : int
+            Number of rows done, after each segment. Between two segments the walk may
+            be left: see :meth:`leave`.
+        """
         with one_thread():
             while self.n_scored < len(self.samples):
                 start, stop = self.n_scored, self.segment_end()
@@ -264,7 +335,17 @@ class Course:
                 yield stop - start
         self.end()
 
-    def begin(self, X: np.ndarray) -> int:
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the last call came to an end, or was left between two segments."""
+        return not self._under_way
+
+    def leave(self) -> None:
+        """Forget the rows that were taken in but not walked: the stream ends here."""
+        self.samples.cut(self.n_scored)
+        self.end()
+
+    def begin(self, X: np.ndarray, order: np.ndarray | None = None) -> int:
         """Take in rows (n, d) to be walked; returns the first one's place."""
         if self._under_way:
             raise RuntimeError(
@@ -274,7 +355,7 @@ class Course:
         self.check_length(len(X))
         self._learned = None
         self._under_way = True
-        self.samples.append(X)
+        self.samples.append(X, order)
         return len(self.samples) - len(X)
 
     def end(self) -> None:
@@ -286,7 +367,7 @@ class Course:
         refresh = self.batch_size
         while refresh <= self.n_scored:
             refresh *= 2
-        return min(self.n_scored + SEGMENT, refresh, len(self.samples))
+        return min(self.n_scored + self._segment, refresh, len(self.samples))
 
     def _walk_segment(self, stop: int, labels: Tensor) -> None:
         self.open_segment(stop)
@@ -296,10 +377,10 @@ class Course:
             delayed(score)(walk(learner, self.rows, state, stop), labels)
             for learner, state in zip(self.learners, self.states, strict=True)
         )
-        for learner, columns in zip(self.learners, found, strict=True):
+        for learner, (columns, _) in zip(self.learners, found, strict=True):
             losses[:, learner.columns] = columns
-        reading = self.forward.extend(losses)
-        self.close_segment(stop, losses, reading.codelengths, reading.posterior)
+        log_proba = chain.from_iterable(predicted for _, predicted in found)
+        self.close_segment(stop, losses, self.forward.extend(losses), log_proba)
 
     def open_segment(self, stop: int) -> None:
         """Make the rows up to ``stop`` ready to be walked."""
@@ -313,11 +394,18 @@ class Course:
         self,
         stop: int,
         losses: np.ndarray,
-        codelengths: np.ndarray,
-        posterior: np.ndarray,
+        reading: ForwardTrace,
+        log_proba: Iterable[Tensor],
     ) -> None:
-        """Keep what the rows up to ``stop`` cost, and refresh the scaling if due."""
-        self.trace.append(losses, codelengths, posterior)
+        """Keep what the rows up to ``stop`` cost, and refresh the scaling if due.
+
+        Predictions (n, C) come one for each readout, learner after learner.
+        """
+        weights = torch.as_tensor(reading.posterior.T[self.columns]).to(self.device)
+        proba = mixture(log_proba, weights).cpu().numpy()
+        self.trace.append(losses, reading.codelengths, reading.posterior, digest(proba))
+        kept = KEPT // (8 * self.n_readouts * proba.shape[1])
+        self._segment = min(SEGMENT, max(1, kept // self.batch_size) * self.batch_size)
         if stop > self.batch_size and _is_doubling(stop, self.batch_size):
             changes = self.rows.refresh(stop)
             for learner in self.learners:
@@ -353,46 +441,17 @@ class Course:
         log_proba : Tensor of shape (K, B, C)
             For one minibatch after the other, the last one cut to its rows.
         """
-        columns = [column for learner in self.learners for column in learner.columns]
-        order = torch.as_tensor(np.argsort(columns), device=self.device)
+        order = torch.as_tensor(np.argsort(self.columns), device=self.device)
+        diverged = torch.as_tensor(self.diverged, device=self.device)[:, None]
         for start in range(0, len(X), self.batch_size):
             rows = X[start : start + self.batch_size]
             with one_thread():
-                x = self.rows.scaled(rows)[0]
+                x = self.rows.scaled(rows)
                 found = [learner.log_proba(x) for learner in self.learners]
-            yield torch.cat(found)[order, : len(rows)]
+            log_proba = torch.cat(found)[order, : len(rows)]
+            yield _uniform_where(log_proba[..., 0].isnan() | diverged, log_proba)
 
 
 def _is_doubling(n_rows: int, batch_size: int) -> bool:
     batches, rest = divmod(n_rows, batch_size)
     return rest == 0 and batches & (batches - 1) == 0
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Keep torch to one thread: small products lose more than they win by a second.
-
-    It also makes the numbers independent of how many cores a machine has.
-    """
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
-
-
-@contextmanager
-def flushed_denormals(flush: bool = True) -> Iterator[None]:
-    """Take numbers below 1e-38 for zero, in this thread; or see that it does not.
-
-    Moments and gradients of rare features fade to such numbers, with which a processor
-    is many times slower; no prediction is moved by them.
-    """
-    smallest = torch.tensor(1e-40)
-    flushes = not bool((smallest * 1.0).any())  # what the thread did before
-    torch.set_flush_denormal(flush)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(flushes)

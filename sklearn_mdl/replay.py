@@ -1,4 +1,4 @@
-"""What a walk has seen, and the replay streams that run over it.
+"""Replay streams that run over what a walk has seen.
 
 A replay stream reads the seen minibatches in their original order, one after each new
 minibatch, and now and then jumps back to the first (Bornschein, Li and Hutter, 2022).
@@ -10,49 +10,7 @@ t``. A jump with probability ``c / t`` makes ``position / t`` Beta(1, c) distrib
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
 import numpy as np
-
-
-class SampleStore:
-    """The rows that have come so far, in their order.
-
-    Blocks are kept as they were given and never copied together.
-
-    Parameters
-    ----------
-    n_features : int
-        Width ``d`` of a row.
-    """
-
-    def __init__(self, n_features: int) -> None:
-        self.n_features = n_features
-        self._blocks: list[np.ndarray] = []
-        self._starts = [0]  # first row of each block, and of the block to come
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return self._starts[-1]
-
-    def append(self, X: np.ndarray) -> None:
-        """Add a block of rows, shape (n, n_features); it must not change afterwards."""
-        self._blocks.append(X)
-        self._starts.append(len(self) + len(X))
-
-    def rows(self, start: int, stop: int) -> np.ndarray:
-        """Rows from ``start`` up to ``stop``: a view where one block holds them all."""
-        pieces = []
-        block = bisect_right(self._starts, start) - 1
-        while start < stop:
-            first = self._starts[block]
-            piece = self._blocks[block][start - first : stop - first]
-            pieces.append(piece)
-            start += len(piece)
-            block += 1
-        if len(pieces) == 1:
-            return pieces[0]
-        return np.concatenate([np.empty((0, self.n_features), np.float32), *pieces])
 
 
 class ReplayStreams:

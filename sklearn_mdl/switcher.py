@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -19,12 +20,12 @@ from sklearn_mdl.prequential import Course
 from sklearn_mdl.readouts import (
     LinearReadout,
     MLPReadout,
-    ReadoutStack,
     default_readouts,
     preset_options,
     readout_names,
     stack_readouts,
 )
+from sklearn_mdl.readouts.edges import grid_edges
 from sklearn_mdl.stored_losses import StoredLosses, description, save_losses
 from sklearn_mdl.switching import (
     FixedShare,
@@ -70,6 +71,11 @@ class MDLReadoutSwitcher(OnlineClassifier):
         A directory for the trace (``losses.npy``, ``posterior.npy``), which is then
         memory-mapped, for streams whose ``N x K`` numbers do not fit. The losses can be
         opened with :func:`~sklearn_mdl.load_losses`, also while the walk goes on.
+    checkpoint : path-like, default=None
+        A directory in which ``fit`` writes down, from time to time, where it is. Called
+        again with the same settings and data, in another process too, it goes on from
+        there, to the same numbers. The trace lies there as well, unless ``store`` names
+        another place.
     n_jobs : int, default=None
         Stacks of readouts that walk side by side, as threads; the numbers are the same.
     verbose : int, default=0
@@ -98,6 +104,10 @@ class MDLReadoutSwitcher(OnlineClassifier):
     diverged_readouts_ : list of str
         Names of readouts whose predictions stopped being finite; they predict
         uniformly.
+    grid_edges_ : dict of str to (float, {"lowest", "highest"})
+        Settings in which the best readout of all is the lowest or highest of at least
+        three tried for its architecture: a wider grid may hold a better one. ``fit``
+        warns of them if ``readouts`` was given.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
@@ -123,6 +133,7 @@ class MDLReadoutSwitcher(OnlineClassifier):
         "shuffle": ["boolean"],
         "device": [str],
         "store": [str, PathLike],
+        "checkpoint": [str, PathLike, None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
@@ -138,6 +149,7 @@ class MDLReadoutSwitcher(OnlineClassifier):
         shuffle=False,
         device="auto",
         store="memory",
+        checkpoint=None,
         n_jobs=None,
         verbose=0,
         random_state=None,
@@ -149,6 +161,7 @@ class MDLReadoutSwitcher(OnlineClassifier):
         self.shuffle = shuffle
         self.device = device
         self.store = store
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -207,7 +220,7 @@ class MDLReadoutSwitcher(OnlineClassifier):
             batch_size=self.batch_size,
             seed=seed,
             device=device,
-            store=self.store,
+            store=self._folder,
             n_jobs=self.n_jobs,
         )
         self.readouts_ = readouts
@@ -222,6 +235,28 @@ class MDLReadoutSwitcher(OnlineClassifier):
         )
         course.trace.description = description(self._about, "float64", growing=True)
         return course
+
+    def _after_fit(self) -> None:
+        if self.readouts is None:
+            return  # the default board is not the user's to widen
+        edges = [
+            f"{name}={value:g} is the {side}"
+            for name, (value, side) in self.grid_edges_.items()
+        ]
+        if edges:
+            best = self.readout_names_[int(np.argmin(self.readout_codelengths_))]
+            warnings.warn(
+                f"The best readout should lie inside the grid, but of {best!r} "
+                f"{' and '.join(edges)} that was tried; add values beyond",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    @property
+    def _folder(self) -> str | PathLike[str]:
+        """Where the trace lies: losses on disk are part of a checkpoint."""
+        kept = self.store != "memory" or self.checkpoint is None
+        return self.store if kept else self.checkpoint
 
     def _board(self, n_features: int, n_classes: int) -> list[Any]:
         if self.readouts is None:
@@ -312,6 +347,11 @@ class MDLReadoutSwitcher(OnlineClassifier):
         return self.readout_losses_.sum(0)
 
     @property
+    def grid_edges_(self) -> dict[str, tuple[float, str]]:
+        """Settings at whose edge the best readout lies; see the class."""
+        return grid_edges(self.readouts_, self.readout_codelengths_)
+
+    @property
     def readout_names_(self) -> list[str]:
         """Architecture and differing settings of every readout."""
         return readout_names(self.readouts_)
@@ -319,10 +359,10 @@ class MDLReadoutSwitcher(OnlineClassifier):
     @property
     def diverged_readouts_(self) -> list[str]:
         """Names of the readouts whose predictions stopped being finite."""
-        names = self.readout_names_
         return [
-            names[column]
-            for stack in cast(list[ReadoutStack], self._course.learners)
-            for column, bad in zip(stack.columns, stack.diverged.tolist(), strict=True)
+            name
+            for name, bad in zip(
+                self.readout_names_, self._course.diverged, strict=True
+            )
             if bad
         ]

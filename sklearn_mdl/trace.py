@@ -1,84 +1,16 @@
 """What a walk leaves behind: every readout's loss at every example, and their reading.
 
-In memory, or in ``.npy`` files that grow on disk, since ``N x K`` can be larger than
-memory.
+In memory or on disk, since ``N x K`` can be larger than memory.
 """
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
-
-class GrowingArray:
-    """Rows of float64 that are appended, never changed.
-
-    Parameters
-    ----------
-    width : int or None
-        Numbers in a row; None for a plain vector.
-    path : Path or None
-        A ``.npy`` file to keep them in; None keeps them in memory.
-    """
-
-    def __init__(self, width: int | None, path: Path | None = None) -> None:
-        self.width = width
-        self.path = path
-        self.n_rows = 0
-        self._tail = () if width is None else (width,)
-        self._buffer = np.empty((0, *self._tail))
-
-    def append(self, rows: np.ndarray) -> None:
-        """Add rows, shape (n,) or (n, width)."""
-        if self.path is None:
-            self._append_in_memory(rows)
-        else:
-            self._append_on_disk(self.path, rows)
-        self.n_rows += len(rows)
-
-    def _append_in_memory(self, rows: np.ndarray) -> None:
-        stop = self.n_rows + len(rows)
-        if stop > len(self._buffer):  # double the room: appending stays linear
-            room = np.empty((max(stop, 2 * len(self._buffer)), *self._tail))
-            room[: self.n_rows] = self._buffer[: self.n_rows]
-            self._buffer = room
-        self._buffer[self.n_rows : stop] = rows
-
-    def _append_on_disk(self, path: Path, rows: np.ndarray) -> None:
-        # numpy pads the header of a .npy file so that the first axis may grow in place.
-        if not self.n_rows:
-            path.unlink(missing_ok=True)  # an old map of the file keeps its rows
-        with path.open("r+b" if self.n_rows else "x+b") as file:
-            self._write_header(file, self.n_rows)
-            end = file.tell() + self.n_rows * rows[:1].nbytes
-            if self.n_rows and file.seek(0, 2) != end:
-                raise ValueError(
-                    f"{path} must hold the {self.n_rows} rows of this stream alone, "
-                    "but another stream has written to it; give each its own store"
-                )
-            file.seek(end)
-            file.write(np.ascontiguousarray(rows, dtype="<f8").data)
-            file.seek(0)
-            self._write_header(file, self.n_rows + len(rows))
-
-    def _write_header(self, file, n_rows: int) -> None:
-        header = {
-            "descr": "<f8",
-            "fortran_order": False,
-            "shape": (n_rows, *self._tail),
-        }
-        np.lib.format.write_array_header_1_0(file, header)
-
-    @property
-    def rows(self) -> np.ndarray:
-        """All rows: a read-only view of memory, or a memory map of the file."""
-        if self.path is not None and self.n_rows:
-            found = np.load(self.path, mmap_mode="r")
-            return found[: self.n_rows]
-        view = self._buffer[: self.n_rows]
-        view.flags.writeable = False
-        return view
+from sklearn_mdl.growing import GrowingArray
 
 
 class PrequentialTrace:
@@ -99,12 +31,16 @@ class PrequentialTrace:
         ``-log p(y_t | past)`` of the mixture.
     posterior : ndarray of shape (N, K)
         ``p(readout at t | labels before t)``.
+    digests : ndarray of shape (N, 3)
+        What the measures need of the mixture's predictions; always in memory.
     description : str or None
         Text that says whose losses these are; it stands in ``losses.json`` from the
         first row on.
     """
 
-    def __init__(self, n_readouts: int, store: str = "memory") -> None:
+    def __init__(
+        self, n_readouts: int | None, store: str | PathLike[str] = "memory"
+    ) -> None:
         self.description: str | None = None
         self._folder = folder = None if store == "memory" else Path(store)
         if folder is not None:
@@ -112,20 +48,57 @@ class PrequentialTrace:
         self._losses = GrowingArray(n_readouts, folder and folder / "losses.npy")
         self._posterior = GrowingArray(n_readouts, folder and folder / "posterior.npy")
         self._codelengths = GrowingArray(None)
+        self._digests = GrowingArray(3)
+        self._n_readouts = n_readouts
+        self._n_before = 0
 
     def __len__(self) -> int:
         """Return the number of examples."""
-        return self._codelengths.n_rows
+        return self._n_before + self._codelengths.n_rows
+
+    def branch(self) -> PrequentialTrace:
+        """Return a trace in memory for what follows; it counts these examples too."""
+        other = PrequentialTrace(self._n_readouts)
+        other._n_before = len(self)
+        return other
 
     def append(
-        self, losses: np.ndarray, codelengths: np.ndarray, posterior: np.ndarray
+        self,
+        losses: np.ndarray,
+        codelengths: np.ndarray,
+        posterior: np.ndarray,
+        digests: np.ndarray,
     ) -> None:
-        """Add a segment: losses (n, K), codelengths (n,) and posterior (n, K)."""
+        """Add a segment of n rows, in the shapes of the attributes."""
         if self._folder is not None and not len(self):
             self._describe(self._folder)
         self._losses.append(losses)
         self._posterior.append(posterior)
+        self._digests.append(digests)
         self._codelengths.append(codelengths)
+
+    def adopt(self, n_rows: int) -> None:
+        """Take the first losses and posteriors in the store for those of this trace.
+
+        Codelengths and digests must follow (:meth:`account`).
+
+        Raises
+        ------
+        ValueError
+            If the store does not hold so many rows of so many readouts.
+        """
+        self._losses.adopt(n_rows)
+        self._posterior.adopt(n_rows)
+
+    def account(self, codelengths: np.ndarray, digests: np.ndarray) -> None:
+        """Add codelengths and digests of rows whose losses were adopted."""
+        self._codelengths.append(codelengths)
+        self._digests.append(digests)
+
+    def secure(self) -> None:
+        """See that all that was added is on the disk, if that is where it goes."""
+        self._losses.secure()
+        self._posterior.secure()
 
     def _describe(self, folder: Path) -> None:
         # Losses of an earlier stream go first: they never stand under another's names.
@@ -155,3 +128,8 @@ class PrequentialTrace:
     def posterior(self) -> np.ndarray:
         """Posterior over readouts before each label, (N, K)."""
         return self._posterior.rows
+
+    @property
+    def digests(self) -> np.ndarray:
+        """Most probable class, its probability, sum of squared ones, (N, 3)."""
+        return self._digests.rows

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from sklearn_mdl import (
     MLPReadout,
     RepresentationScorer,
     StoredLosses,
+    encode_labels,
     forward,
     frequency_codelength,
     load_feature_directory,
@@ -33,7 +35,7 @@ from sklearn_mdl.cli import main, parse_prior
 from sklearn_mdl.switching import group_weights
 
 N_SAMPLES, N_FEATURES = 60, 4
-COMMANDS = ("demo", "rank", "score", "switch")
+COMMANDS = ("demo", "rank", "score", "switch", "encode", "decode")
 
 
 def dataset(seed, n_classes):
@@ -588,6 +590,135 @@ def test_switch_refuses_a_prior_for_short_streams_before_it_mixes(walked, capsys
 def test_switch_refuses_an_unusable_directory_before_it_mixes(walked, capsys):
     assert main(["switch", walked[1], "--out", walked[1]]) == 2
     assert "losses.npy" in complaint(capsys, "switch")
+
+
+# encode and decode
+
+
+@pytest.fixture
+def message(files, tmp_path):
+    """Features, labels and where their message lies."""
+    path = str(tmp_path / "labels.mdl")
+    assert main(["encode", *files, "--out", path]) == 0
+    return [*files, path]
+
+
+def bits(text, title):
+    """Return the bits on the line with that title."""
+    (line,) = [line for line in text.splitlines() if line.startswith(title)]
+    return float(re.search(r" ([\d.]+) bits", line)[1])
+
+
+def test_encode_prints_payload_and_header_apart_beside_the_codelength(
+    files, tmp_path, capsys
+):
+    X, y = dataset(0, 2)
+    fitted = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
+    path = tmp_path / "labels.mdl"
+    assert main(["encode", *files, "--out", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert out.endswith(f"wrote {path}\n")
+    size = 8 * len(path.read_bytes())
+    assert bits(out, "payload") + bits(out, "header") == size
+    assert_allclose(bits(out, "codelength"), fitted.codelength_ / np.log(2), atol=0.06)
+    assert abs(bits(out, "payload") - bits(out, "codelength")) <= 64
+    assert bits(out, "uniform code") == N_SAMPLES
+
+
+def test_decode_writes_the_labels_as_they_were(message, tmp_path, capsys):
+    features, labels, path = message
+    Path(labels).unlink()
+    out = tmp_path / "decoded.npy"
+    assert main(["decode", features, path, "--out", str(out)]) == 0
+    assert f"{N_SAMPLES} labels, 2 classes\nwrote {out}\n" in capsys.readouterr().out
+    y = dataset(0, 2)[1]
+    assert np.load(out).dtype == y.dtype
+    assert np.load(out).tolist() == y.tolist()
+
+
+def test_one_file_may_hold_both_and_decode_does_not_read_the_labels(tmp_path):
+    X, y = dataset(1, 3)
+    both, path, out = (tmp_path / name for name in ("both.npz", "m", "decoded.txt"))
+    np.savez(both, X=X, y=np.array(["a b", "ü", "c"])[y])
+    options = ["--switching", "fixed-share:m=3", "--keep-order", "--seed", "4"]
+    assert main(["encode", str(both), "-o", str(path), *options]) == 0
+    np.savez(both, X=X, y=np.array([{}], dtype=object))  # to be read by nobody
+    assert main(["decode", str(both), str(path), "-o", str(out), *options]) == 0
+    assert out.read_text(encoding="utf-8").splitlines() == [
+        ["a b", "ü", "c"][i] for i in y
+    ]
+
+
+def test_text_in_objects_is_written_without_pickling_it(files, tmp_path):
+    X, y = dataset(0, 2)
+    switcher = MDLReadoutSwitcher(shuffle=True, random_state=0)
+    names = np.array(["a", "bcd"], dtype=object)[y]
+    path, out = tmp_path / "m", tmp_path / "decoded.npy"
+    path.write_bytes(encode_labels(switcher, X, names))
+    assert main(["decode", files[0], str(path), "-o", str(out)]) == 0
+    assert np.load(out, allow_pickle=False).tolist() == names.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (["--seed", "1"], "settings.random_state that is 1 here and 0 in the message"),
+        (["--keep-order"], "settings.shuffle that is False here and True"),
+        (
+            ["--switching", "bayes"],
+            "settings.switching.class that is 'BayesMixture' he",
+        ),
+        (["--switching", "often"], "`switching` must be one of"),
+    ],
+)
+def test_decode_with_other_settings_is_refused(
+    message, tmp_path, capsys, options, what
+):
+    features, _, path = message
+    out = tmp_path / "decoded.npy"
+    assert main(["decode", features, path, "--out", str(out), *options]) == 2
+    assert what in complaint(capsys, "decode")
+    assert not out.exists()
+
+
+def test_decode_refuses_a_damaged_message_and_files_that_are_none(
+    message, tmp_path, capsys
+):
+    features, labels, path = message
+    out = ["--out", str(tmp_path / "decoded.npy")]
+    whole = Path(path).read_bytes()
+    Path(path).write_bytes(whole[:-1])
+    for broken, what in [(path, "whole and unchanged"), (labels, "begin with")]:
+        assert main(["decode", features, broken, *out]) == 2
+        assert what in complaint(capsys, "decode")
+    assert main(["decode", features, str(tmp_path / "none"), *out]) == 2
+    assert "none" in complaint(capsys, "decode")
+
+
+@pytest.mark.parametrize("command", ["encode", "decode"])
+def test_output_that_cannot_be_written_is_refused_before_the_walk(
+    message, tmp_path, capsys, command
+):
+    given = message[:2] if command == "encode" else message[::2]
+    for out in (tmp_path / "no" / "x.npy", tmp_path):
+        assert main([command, *given, "--out", str(out)]) == 2
+        assert "Output must be a file in a folder that is" in complaint(capsys, command)
+
+
+def test_decode_says_what_it_can_write(message, tmp_path, capsys):
+    out = str(tmp_path / "labels.csv")
+    assert main(["decode", *message[::2], "--out", out]) == 2
+    assert ".npy or .txt, got" in complaint(capsys, "decode")
+
+
+def test_labels_of_two_lines_are_no_text_file(files, tmp_path, capsys):
+    X, y = dataset(0, 2)
+    path = tmp_path / "m"
+    switcher = MDLReadoutSwitcher(shuffle=True, random_state=0)
+    path.write_bytes(encode_labels(switcher, X, np.array(["a", "b\nc"])[y]))
+    out = str(tmp_path / "decoded.txt")
+    assert main(["decode", files[0], str(path), "--out", out]) == 2
+    assert "of one line each" in complaint(capsys, "decode")
 
 
 # demo

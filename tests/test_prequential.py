@@ -16,7 +16,8 @@ from sklearn.datasets import load_digits
 
 from sklearn_mdl import FixedShare, LinearReadout, MDLReadoutSwitcher, MLPReadout
 from sklearn_mdl.prequential import SEGMENT, Course, WalkState, one_thread, score, walk
-from sklearn_mdl.replay import ReplayStreams, SampleStore
+from sklearn_mdl.replay import ReplayStreams
+from sklearn_mdl.samples import SampleStore
 from sklearn_mdl.scaling import ScaledRows
 
 CPU = torch.device("cpu")
@@ -104,6 +105,22 @@ def assert_same_pages(found, expected):
             assert torch.equal(tensor, same)
 
 
+class Failing(Diary):
+    """A diary whose first readout has no prediction for one row, told by its content.
+
+    Zeros, which stand for rows still to come, are predicted.
+    """
+
+    def __init__(self, at, **options):
+        super().__init__(**options)
+        self.row = 1 + at * WIDTH
+
+    def log_proba(self, x):
+        found = super().log_proba(x).clone()
+        found[0, x[0, :, 0] == self.row] = torch.nan
+        return found
+
+
 # The coroutine
 
 
@@ -145,7 +162,8 @@ def test_walk_with_nothing_to_do_yields_nothing():
 
 def test_scores_are_minus_the_log_probabilities_of_the_labels():
     X, y = numbered(10)
-    losses = score(walk(Diary(), *path_of(X), 10), torch.as_tensor(y))
+    losses, log_proba = score(walk(Diary(), *path_of(X), 10), torch.as_tensor(y))
+    assert log_proba.shape == (2, 10, C)
     assert losses.shape == (10, 2)
     assert losses.dtype == np.float64
     for t in range(10):
@@ -432,3 +450,55 @@ def test_probabilities_of_all_label_sequences_sum_to_one(switching):
         totals.append([switcher.codelength_, *switcher.readout_codelengths_])
     np.testing.assert_allclose(np.exp(-np.array(totals)).sum(0), 1, rtol=1e-6)
     assert np.ptp(totals, axis=0).min() > 0.1  # something was learned
+
+
+# Readouts that fail
+
+
+@pytest.mark.parametrize("at", [0, 1, 5, 7, 8, 11, 18])
+def test_a_readout_predicts_uniformly_from_its_first_failure_on(at):
+    X, y = numbered(19)
+    whole, failing = course_of(Diary()), course_of(Failing(at))
+    walk_on(whole, X, y)
+    walk_on(failing, X, y)
+    found, expected = failing.trace.losses, whole.trace.losses.copy()
+    expected[at:, 0] = math.log(C)
+    np.testing.assert_array_equal(found, expected)
+    assert failing.diverged.tolist() == [True, False]
+    assert whole.diverged.tolist() == [False, False]
+
+
+@laws
+@given(
+    failure=st.integers(0, 18),
+    at=st.lists(st.integers(0, 19), max_size=5).map(sorted),
+)
+def test_a_failure_is_the_same_however_calls_are_cut(failure, at):
+    X, y = numbered(19)
+    once, pieces = course_of(Failing(failure)), course_of(Failing(failure))
+    walk_on(once, X, y)
+    walk_on(pieces, X, y, at)
+    np.testing.assert_array_equal(pieces.trace.losses, once.trace.losses)
+    np.testing.assert_array_equal(pieces.diverged, once.diverged)
+
+
+def test_a_failure_changes_no_other_prediction_and_comes_before_its_label():
+    X, y = numbered(19)
+    other = y.copy()
+    other[6:] = (y[6:] + 1) % C
+    courses = [course_of(Failing(6)) for _ in range(2)]
+    for course, labels in zip(courses, (y, other), strict=True):
+        walk_on(course, X, labels)
+    one, two = (course.trace.losses for course in courses)
+    np.testing.assert_array_equal(one[:6], two[:6])
+    np.testing.assert_array_equal(one[6, 0], math.log(C))
+    np.testing.assert_array_equal(two[6, 0], math.log(C))
+
+
+def test_a_readout_that_has_failed_predicts_other_rows_uniformly():
+    X, y = numbered(19)
+    course = course_of(Failing(6))
+    walk_on(course, X, y)
+    log_proba = torch.cat(list(course.log_proba(X[:3])), dim=1)
+    np.testing.assert_allclose(log_proba[0], -math.log(C))
+    assert (log_proba[1] != -math.log(C)).all()

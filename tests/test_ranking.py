@@ -1,76 +1,32 @@
-"""Ranks against hand-worked tables, published constants and the paper's tables.
-
-``data/vtab_codelengths.csv`` is the paper's own table of codelengths per example (Li,
-Bornschein and Hutter, 2023, Appendix A.7). It is printed to two decimals, which makes
-ties that the authors' own numbers did not have: their ranks must lie between the lowest
-and the highest that breaking those ties can give.
-"""
+"""Ranks and critical differences against hand-worked tables and published constants."""
 
 from __future__ import annotations
 
-import csv
+import itertools
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import rankdata
+from scipy.integrate import quad
+from scipy.stats import norm
+from vtab_cases import OBJECTIVES, scores_of
 
-from sklearn_mdl.ranking import average_ranks, nemenyi_critical_difference
-
-VTAB = Path(__file__).parent / "data" / "vtab_codelengths.csv"
-
-# The paper's MDL ranks; the encoders are those of the table named.
-OBJECTIVES = {
-    "ViT/B16 DINO": 1.89,
-    "ResNet-50 BYOL": 2.53,
-    "ViT/B16 MAE": 3.79,
-    "ViT/B16 SUP": 4.16,
-    "ResNet-50 SimCLR": 4.21,
-    "ResNet-50 SUP": 4.42,
-}
-SIZES = {
-    "ResNet-101 BYOL": 3.05,
-    "ResNet-152 BYOL": 3.26,
-    "ViT/L16 MAE": 3.74,
-    "ResNet-50 BYOL": 4.05,
-    "ViT/B16 SUP": 6.00,
-    "ViT/B16 MAE": 6.21,
-    "ResNet-50 SUP": 7.11,
-    "ResNet-101 SUP": 7.21,
-    "ResNet-152 SUP": 7.47,
-    "ViT/L16 SUP": 9.11,
-    "ViT/S16 SUP": 10.37,
-    "ViT/S16 MAE": 10.42,
-}
-NATURAL, SPECIALIZED, STRUCTURED = slice(0, 7), slice(7, 11), slice(11, 19)
-GROUPS = {
-    "ViT/B16 DINO": (1.57, 1.00, 2.63),
-    "ResNet-50 BYOL": (2.71, 3.00, 2.13),
-    "ViT/B16 MAE": (5.71, 3.25, 2.38),
-    "ViT/B16 SUP": (2.86, 3.25, 5.75),
-    "ResNet-50 SimCLR": (4.29, 5.75, 3.38),
-    "ResNet-50 SUP": (3.86, 4.75, 4.75),
-}
-PUBLISHED = [
-    pytest.param(OBJECTIVES, slice(None), id="objectives"),
-    pytest.param(SIZES, slice(None), id="sizes"),
-    pytest.param({k: v[0] for k, v in GROUPS.items()}, NATURAL, id="natural"),
-    pytest.param({k: v[1] for k, v in GROUPS.items()}, SPECIALIZED, id="specialized"),
-    pytest.param({k: v[2] for k, v in GROUPS.items()}, STRUCTURED, id="structured"),
-]
+from sklearn_mdl.ranking import (
+    average_ranks,
+    nemenyi_critical_difference,
+    nemenyi_p_values,
+    rank_groups,
+)
 
 
-@pytest.fixture(scope="module")
-def vtab():
-    """Codelengths per example in nats, one row of 19 datasets for each encoder."""
-    lines = [row for row in VTAB.read_text().splitlines() if not row.startswith("#")]
-    rows = list(csv.reader(lines))[1:]
-    return {f"{row[0]} {row[1]}": [float(cell) for cell in row[2:]] for row in rows}
+def range_exceeds(width, n):
+    """Probability that n standard normal variables span more than a width."""
 
+    def all_within(lowest):
+        inside = norm.cdf(lowest + width) - norm.cdf(lowest)
+        return n * norm.pdf(lowest) * inside ** (n - 1)
 
-def scores_of(vtab, encoders, datasets=slice(None)):
-    return np.array([vtab[name][datasets] for name in encoders]).T
+    return 1 - quad(all_within, -9, 9, epsabs=1e-10, limit=200)[0]
 
 
 class TestAverageRanks:
@@ -116,6 +72,7 @@ class TestAverageRanks:
         ("scores", "message"),
         [
             ([0.1, 0.2], r"got \(2,\)"),
+            (np.ones((3, 2, 4)), r"got \(3, 2, 4\); .* average over orders first"),
             (np.empty((0, 3)), r"not be empty, got \(0, 3\)"),
             ([[0.1, math.nan]], "got nan in row 0, column 1"),
             ([[0.1, 0.2], [math.inf, 0.1]], "got inf in row 1, column 0"),
@@ -124,34 +81,6 @@ class TestAverageRanks:
     def test_tables_with_gaps_are_refused(self, scores, message):
         with pytest.raises(ValueError, match=message):
             average_ranks(scores)
-
-
-class TestTablesOfThePaper:
-    @pytest.mark.parametrize(("published", "datasets"), PUBLISHED)
-    def test_published_ranks_lie_within_all_ways_of_breaking_ties(
-        self, vtab, published, datasets
-    ):
-        scores = scores_of(vtab, published, datasets)
-        lowest = rankdata(scores, axis=1, method="min").mean(axis=0)
-        highest = rankdata(scores, axis=1, method="max").mean(axis=0)
-        for ranks in (average_ranks(scores), np.array(list(published.values()))):
-            # The paper prints two decimals.
-            assert (ranks >= lowest - 0.0051).all()
-            assert (ranks <= highest + 0.0051).all()
-
-    def test_average_ranks_of_the_objectives(self, vtab):
-        ranks = average_ranks(scores_of(vtab, OBJECTIVES))
-        expected = [1.947, 2.447, 3.816, 4.211, 4.289, 4.289]
-        np.testing.assert_allclose(ranks, expected, atol=5e-4)
-
-    def test_breaking_ties_at_random_reaches_the_same_average(self, vtab):
-        scores, rng = scores_of(vtab, SIZES), np.random.default_rng(0)
-        broken = [
-            average_ranks(scores + 1e-6 * rng.random(scores.shape)) for _ in range(400)
-        ]
-        np.testing.assert_allclose(
-            np.mean(broken, axis=0), average_ranks(scores), atol=0.03
-        )
 
 
 class TestCriticalDifference:
@@ -170,46 +99,19 @@ class TestCriticalDifference:
             # Some published digits are one unit off in the last place.
             assert difference / factor == pytest.approx(q, abs=1.1e-3)
 
-    @pytest.mark.parametrize(
-        ("n_encoders", "n_datasets", "expected"),
-        [
-            (6, 19, (1.571, 1.730)),
-            (12, 19, (3.544, 3.823)),
-            (6, 7, (2.589, 2.850)),
-            (6, 4, (3.424, 3.770)),
-            (6, 8, (2.421, 2.666)),
-        ],
-    )
-    def test_thresholds_for_the_tables_of_the_paper(
-        self, n_encoders, n_datasets, expected
-    ):
-        at_ten = nemenyi_critical_difference(n_encoders, n_datasets)
-        at_five = nemenyi_critical_difference(n_encoders, n_datasets, alpha=0.05)
-        assert (at_ten, at_five) == pytest.approx(expected, abs=6e-4)
-
-    def test_threshold_of_the_paper_uses_the_constant_of_fourteen_encoders(self):
-        q = nemenyi_critical_difference(14, 19) / math.sqrt(14 * 15 / (6 * 19))
-        assert q == pytest.approx(3.12, abs=5e-3)
-        assert 3.12 * math.sqrt(6 * 7 / (6 * 19)) == pytest.approx(1.894, abs=5e-4)
-
     def test_two_encoders_are_a_normal_test(self):
         # The difference of two ranks has standard deviation 1 / sqrt(N) on average.
         assert nemenyi_critical_difference(2, 25, 0.05) == pytest.approx(
             1.959964 / 5, abs=1e-6
         )
 
-    def test_difference_at_the_threshold_has_the_p_value_alpha(self, vtab):
-        posthocs = pytest.importorskip("scikit_posthocs")
-        scores = scores_of(vtab, OBJECTIVES)
-        ranks = average_ranks(scores)
-        p_values = posthocs.posthoc_nemenyi_friedman(scores).to_numpy()
-        for i, j in zip(*np.triu_indices(6, k=1), strict=True):
-            distance = abs(ranks[i] - ranks[j])
-            if distance > 0:
-                alpha = p_values[i, j]
-                assert nemenyi_critical_difference(6, 19, alpha) == pytest.approx(
-                    distance, rel=1e-4
-                )
+    @pytest.mark.parametrize("n_encoders", [3, 12, 40, 1000])
+    def test_it_is_the_quantile_of_the_range_of_normal_variables(self, n_encoders):
+        difference = nemenyi_critical_difference(n_encoders, 50)
+        scale = math.sqrt(n_encoders * (n_encoders + 1) / (12 * 50))
+        assert range_exceeds(difference / scale, n_encoders) == pytest.approx(
+            0.1, abs=1e-6
+        )
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -228,3 +130,81 @@ class TestCriticalDifference:
     def test_arguments_out_of_range_are_refused(self, arguments, message):
         with pytest.raises(ValueError, match=message):
             nemenyi_critical_difference(*arguments)
+
+
+class TestNemenyiPValues:
+    def test_they_are_those_of_scikit_posthocs(self):
+        posthocs = pytest.importorskip("scikit_posthocs")
+        scores = scores_of(OBJECTIVES)
+        ranks = average_ranks(scores)
+        p_values = nemenyi_p_values(ranks[:, None] - ranks, *scores.shape[::-1])
+        expected = posthocs.posthoc_nemenyi_friedman(scores).to_numpy()
+        np.testing.assert_allclose(p_values, expected, rtol=1e-9)
+
+    @pytest.mark.parametrize("alpha", [0.3, 0.1, 0.05, 0.001])
+    def test_a_difference_at_the_threshold_has_the_p_value_alpha(self, alpha):
+        difference = nemenyi_critical_difference(6, 19, alpha)
+        assert nemenyi_p_values(-difference, 6, 19) == pytest.approx(alpha, rel=1e-6)
+
+    def test_they_are_those_of_the_range_of_normal_variables(self):
+        scale = math.sqrt(12 * 13 / (12 * 19))
+        for difference in (0.7, 3.0, 5.0):
+            assert nemenyi_p_values(difference, 12, 19) == pytest.approx(
+                range_exceeds(difference / scale, 12), abs=1e-8
+            )
+
+    def test_two_encoders_are_a_normal_test(self):
+        p_value = nemenyi_p_values(0.3, 2, 25)
+        assert p_value == pytest.approx(2 * norm.sf(0.3 * 5), abs=1e-9)
+
+    def test_equal_ranks_have_one_and_distant_ranks_nothing(self):
+        assert nemenyi_p_values(0.0, 4, 10) == 1
+        assert 0 <= nemenyi_p_values(99.0, 100, 50) < 1e-9
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (([0.1, math.nan], 6, 19), "`differences` must be finite"),
+            ((1.0, 1, 19), "`n_encoders`"),
+            ((1.0, 6, 0), "`n_datasets`"),
+        ],
+    )
+    def test_arguments_out_of_range_are_refused(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            nemenyi_p_values(*arguments)
+
+
+class TestRankGroups:
+    @pytest.mark.parametrize("seed", range(20))
+    def test_groups_are_the_largest_sets_without_a_difference(self, seed):
+        ranks = np.random.default_rng(seed).integers(4, 24, size=7) / 4
+        sets = [
+            set(members)
+            for size in range(2, 8)
+            for members in itertools.combinations(range(7), size)
+            if np.ptp(ranks[list(members)]) < 1.5
+        ]
+        largest = [s for s in sets if not any(s < other for other in sets)]
+        groups = rank_groups(ranks, 1.5)
+        assert sorted(map(sorted, groups)) == sorted(map(sorted, largest))
+
+    def test_groups_and_their_members_come_best_first(self):
+        assert rank_groups([2.9, 5.0, 2.0, 3.6, 1.5], 1.3) == [(4, 2), (2, 0), (0, 3)]
+
+    def test_a_difference_that_is_critical_tells_apart(self):
+        assert rank_groups([1.0, 2.5], 1.5) == []
+        assert rank_groups([1.0, 2.5], 1.5001) == [(0, 1)]
+
+    @pytest.mark.parametrize(
+        ("ranks", "difference", "message"),
+        [
+            ([[1.0, 2.0]], 1.0, r"of shape \(n_encoders,\)"),
+            ([], 1.0, "n_encoders > 0"),
+            ([1.0, math.nan], 1.0, "must be finite"),
+            ([1.0, 2.0], 0.0, "must be positive, got critical_difference=0.0"),
+            ([1.0, 2.0], math.nan, "must be positive, got critical_difference=nan"),
+        ],
+    )
+    def test_arguments_out_of_range_are_refused(self, ranks, difference, message):
+        with pytest.raises(ValueError, match=message):
+            rank_groups(ranks, difference)

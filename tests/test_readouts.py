@@ -402,7 +402,8 @@ def test_divergent_readout_predicts_uniformly_from_then_on(lr):
     switcher = walked([LinearReadout(**FAST), wild])
     assert switcher.diverged_readouts_ == [switcher.readout_names_[1]]
     np.testing.assert_array_equal(switcher.readout_losses_[64:, 1], math.log(10))
-    alone = walked([wild])
+    with pytest.warns(UserWarning, match="all readouts have diverged"):
+        alone = walked([wild])
     np.testing.assert_allclose(alone.predict_proba(digits()[0]), 0.1, rtol=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""Laws of the store of seen rows and of the replay streams over it."""
+"""Laws of the replay streams."""
 
 import pickle
 
@@ -7,19 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_mdl.replay import ReplayStreams, SampleStore
+from sklearn_mdl.replay import ReplayStreams
 
 WIDTH = 3
 laws = settings(deadline=None, max_examples=50)
-
-
-def filled_store(sizes):
-    """Return a store of numbered rows, cut into blocks, and the same rows at once."""
-    whole = np.arange(sum(sizes) * WIDTH, dtype=np.float32).reshape(-1, WIDTH)
-    store = SampleStore(WIDTH)
-    for block in np.split(whole, np.cumsum(sizes)[:-1]):
-        store.append(block)
-    return store, whole
 
 
 def positions_after(n_records, **options):
@@ -40,46 +31,6 @@ def exact_marginal(n_records, recency):
         jump = min(1.0, recency / t)
         marginal = np.concatenate([[jump], (1 - jump) * marginal])
     return marginal
-
-
-# The store
-
-
-@laws
-@given(
-    sizes=st.lists(st.integers(0, 5), min_size=1, max_size=8),
-    ends=st.tuples(st.floats(0, 1), st.floats(0, 1)),
-)
-def test_rows_equal_those_of_the_concatenated_blocks(sizes, ends):
-    store, whole = filled_store(sizes)
-    start, stop = sorted(round(end * len(whole)) for end in ends)
-    found = store.rows(start, stop)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, whole[start:stop].reshape(-1, WIDTH))
-
-
-@laws
-@given(st.lists(st.integers(0, 5), max_size=8))
-def test_length_is_the_number_of_rows_appended(sizes):
-    assert len(filled_store([0, *sizes])[0]) == sum(sizes)
-
-
-def test_rows_of_one_block_are_a_view_of_it():
-    store, first = SampleStore(WIDTH), np.zeros((4, WIDTH), np.float32)
-    second = np.ones((5, WIDTH), np.float32)
-    store.append(first)
-    store.append(second)
-    assert np.shares_memory(store.rows(1, 4), first)
-    assert np.shares_memory(store.rows(4, 9), second)
-    assert store.rows(3, 6)[:, 0].tolist() == [0, 1, 1]
-
-
-def test_store_that_grew_after_reading_keeps_what_was_read():
-    store, whole = filled_store([4, 4])
-    before = store.rows(2, 7)
-    store.append(whole + 100)
-    np.testing.assert_array_equal(before, whole[2:7])
-    np.testing.assert_array_equal(store.rows(6, 10)[2:], whole[:2] + 100)
 
 
 # The streams

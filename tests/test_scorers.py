@@ -1,15 +1,52 @@
-"""A codelength needs no held-out rows: one split, all rows on both sides."""
+"""Scorers read the code of a stream, or go on with it, and lend themselves to no cheat.
 
+A codelength needs no held-out rows: one split, all rows on both sides.
+"""
+
+import copy
+import functools
 import pickle
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.decomposition import PCA
-from sklearn.model_selection import GridSearchCV, check_cv, cross_validate
+from sklearn.compose import ColumnTransformer
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.datasets import load_digits
+from sklearn.decomposition import NMF, PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import NotFittedError
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.feature_selection import SelectKBest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    KFold,
+    check_cv,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+    validation_curve,
+)
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler, TargetEncoder
 
-from sklearn_mdl import PrequentialSplit
+from sklearn_mdl import (
+    FixedShare,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    PrequentialSplit,
+    codelength_scorer,
+    heldout_code_scorer,
+    uniform_codelength,
+)
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3))
 LABELS = np.arange(12) % 2
@@ -96,3 +133,570 @@ def test_its_repr_makes_one():
     assert "cv=PrequentialSplit()" in repr(
         GridSearchCV(PCA(), {}, cv=PrequentialSplit())
     )
+
+
+# What a scorer reads
+
+N = 160
+FAST = {"lr": 0.02, "n_replay_streams": 2}
+BOARD = [LinearReadout(**FAST), MLPReadout((9,), **FAST, scaling="whiten")]
+SCORERS = [codelength_scorer, heldout_code_scorer]
+each_scorer = pytest.mark.parametrize("scorer", SCORERS, ids=lambda s: s.__name__)
+
+
+@functools.cache
+def digits(n=N):
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))[:n]
+    return X[order], y[order]
+
+
+def switcher_of(**options):
+    return MDLReadoutSwitcher(BOARD, **{"random_state": 0, **options})
+
+
+def piped(*steps, **options):
+    return make_pipeline(*steps, switcher_of(**options))
+
+
+@functools.cache
+def fitted():
+    return switcher_of().fit(*digits())
+
+
+@functools.cache
+def fitted_pipe():
+    return piped(StandardScaler(), PCA(10, random_state=0)).fit(*digits())
+
+
+def in_pieces(switcher, X, y):
+    for start in range(0, len(X), 50):
+        part = slice(start, start + 50)
+        switcher.partial_fit(X[part], y[part], classes=np.arange(10))
+    return switcher
+
+
+def searched(X, y):
+    search = GridSearchCV(
+        piped(PCA(10, random_state=0)),
+        {"pca__whiten": [False]},
+        scoring=codelength_scorer,
+        cv=PrequentialSplit(),
+    )
+    return search.fit(X, y)
+
+
+WALKS = {
+    "switcher": lambda X, y: switcher_of().fit(X, y),
+    "shuffled": lambda X, y: switcher_of(shuffle=True).fit(X, y),
+    "in pieces": lambda X, y: in_pieces(switcher_of(), X, y),
+    "readout": lambda X, y: LinearReadout(**FAST, random_state=0).fit(X, y),
+    "pipeline": lambda X, y: piped(StandardScaler()).fit(X, y),
+    "nested": lambda X, y: make_pipeline(
+        StandardScaler(), piped(PCA(10, random_state=0), shuffle=True)
+    ).fit(X, y),
+    "pipeline of one": lambda X, y: piped().fit(X, y),
+    "search": searched,
+}
+
+
+def walker_of(estimator):
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    while hasattr(estimator, "steps"):
+        estimator = estimator[-1]
+    return estimator
+
+
+@each_scorer
+@pytest.mark.parametrize("walk", WALKS)
+def test_score_of_the_stream_is_minus_its_codelength_by_example(walk, scorer):
+    estimator = WALKS[walk](*digits())
+    score = scorer(estimator, *digits())
+    assert isinstance(score, float)
+    assert_allclose(score, -walker_of(estimator).codelength_ / N, rtol=1e-12)
+
+
+@each_scorer
+def test_stream_may_be_given_in_any_form(scorer):
+    X, y = digits()
+    expected = -fitted().codelength_ / N
+    for form in (np.ndarray.tolist, np.float32, np.asfortranarray):
+        assert_allclose(scorer(fitted(), form(X), y.tolist()), expected)
+    frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
+    pipe = piped(StandardScaler()).set_output(transform="pandas")
+    pipe.fit(frame, pd.Series(y, index=range(500, 500 + N)))
+    assert_allclose(scorer(pipe, frame, y), -pipe[-1].codelength_ / N)
+
+
+@each_scorer
+def test_labels_may_be_words(scorer):
+    X, y = digits()
+    words = np.array([f"n{label}" for label in y])
+    switcher = switcher_of().fit(X, words)
+    assert_allclose(scorer(switcher, X, words), -switcher.codelength_ / N)
+
+
+@each_scorer
+def test_stream_that_went_on_after_a_shuffled_fit_is_one_stream(scorer):
+    X, y = digits()
+    switcher = switcher_of(shuffle=True).fit(X[:100], y[:100])
+    switcher.partial_fit(X[100:], y[100:])
+    assert_allclose(scorer(switcher, X, y), -switcher.codelength_ / N, rtol=1e-12)
+
+
+@each_scorer
+def test_rows_of_a_memory_map_are_compared_too(scorer, tmp_path):
+    X, y = digits()
+    np.save(tmp_path / "X.npy", X.astype(np.float32))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    switcher = switcher_of(shuffle=True, store=tmp_path / "store").fit(mapped, y)
+    assert_allclose(scorer(switcher, mapped, y), -switcher.codelength_ / N)
+
+
+@each_scorer
+def test_scorers_travel(scorer):
+    assert pickle.loads(pickle.dumps(scorer)) is scorer
+    again = pickle.loads(pickle.dumps(fitted()))
+    assert scorer(again, *digits()) == scorer(fitted(), *digits())
+
+
+# codelength_scorer knows its stream
+
+
+def swapped_within_a_class(X, y):
+    one, other = np.flatnonzero(y == 3)[:2]
+    X = X.copy()
+    X[[one, other]] = X[[other, one]]
+    return X, y
+
+
+def moved_by_one_bit(X, y):
+    X = X.copy()
+    X[N // 2, 30] = np.nextafter(np.float32(X[N // 2, 30]), np.float32(np.inf))
+    return X, y
+
+
+OTHERS = {
+    "permuted": lambda X, y: (X[::-1], y[::-1]),
+    "permuted within a class": swapped_within_a_class,
+    "other rows": lambda X, y: (np.roll(X, 1, axis=0), y),
+    "other labels": lambda X, y: (X, np.roll(y, 1)),
+    "one label more": lambda X, y: (X, np.where(np.arange(N) == 7, (y + 1) % 10, y)),
+    "a label never seen": lambda X, y: (X, np.where(np.arange(N) == 7, 11, y)),
+    "first part": lambda X, y: (X[:80], y[:80]),
+    "twice": lambda X, y: (np.concatenate([X, X]), np.concatenate([y, y])),
+    "held out": lambda X, y: tuple(part[N:] for part in digits(2 * N)),
+}
+
+
+@pytest.mark.parametrize("estimator", [fitted, fitted_pipe], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_is_not_the_stream_is_refused_in_a_sentence(other, estimator):
+    X, y = OTHERS[other](*digits())
+    with pytest.raises(ValueError, match=r"but .*PrequentialSplit\(\)") as caught:
+        codelength_scorer(estimator(), X, y)
+    assert "\n" not in str(caught.value)
+
+
+def test_bare_switcher_knows_its_rows_to_the_bit():
+    X, y = moved_by_one_bit(*digits())
+    with pytest.raises(ValueError, match="X holds other rows"):
+        codelength_scorer(fitted(), X, y)
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        PCA(5, svd_solver="randomized", random_state=0),
+        NMF(5, max_iter=2000, random_state=0),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_rows_that_a_transformer_makes_a_little_different_are_known(encoder):
+    X, y = digits()
+    pipe = piped(clone(encoder)).fit(X, y)
+    assert not np.array_equal(
+        pipe[0].transform(X), clone(encoder).fit_transform(X).astype(np.float32)
+    )
+    assert codelength_scorer(pipe, X, y) == -pipe[-1].codelengths_.mean()
+
+
+def test_constant_features_after_a_transformer_are_known():
+    X, y = digits()
+    pipe = piped(FunctionTransformer(np.zeros_like)).fit(X, y)
+    assert codelength_scorer(pipe, X, y) == -pipe[-1].codelengths_.mean()
+
+
+def test_folds_are_refused_by_name():
+    X, y = digits()
+    options = {"scoring": codelength_scorer, "cv": KFold(3)}
+    with pytest.raises(ValueError, match=r"pass cv=PrequentialSplit\(\)"):
+        cross_val_score(switcher_of(), X, y, error_score="raise", **options)
+    with pytest.warns(UserWarning, match=r"pass cv=PrequentialSplit\(\)"):
+        scores = cross_val_score(switcher_of(), X, y, **options)
+    assert np.isnan(scores).all()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "came"),
+    [
+        (LogisticRegression(), "LogisticRegression"),
+        (make_pipeline(StandardScaler()), "StandardScaler"),
+        (GridSearchCV(switcher_of(), {}), "GridSearchCV"),
+        (None, "None"),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+@each_scorer
+def test_what_does_not_walk_is_refused_by_name(scorer, estimator, came):
+    with pytest.raises(TypeError, match=rf"{scorer.__name__} needs .*got {came}"):
+        scorer(estimator, *digits())
+
+
+@each_scorer
+@pytest.mark.parametrize(
+    "estimator", [switcher_of(), piped(StandardScaler())], ids=repr
+)
+def test_what_is_not_fitted_says_so(scorer, estimator):
+    with pytest.raises(NotFittedError):
+        scorer(estimator, *digits())
+
+
+# heldout_code_scorer goes on
+
+
+@pytest.mark.parametrize("n", [100, 128, 150])
+@pytest.mark.parametrize("steps", [(), (StandardScaler(),)], ids=["bare", "pipeline"])
+def test_heldout_rows_cost_what_the_stream_would_pay_for_them(n, steps):
+    X, y = digits()
+    pipe = piped(*map(clone, steps)).fit(X[:n], y[:n])
+    switcher = pipe[-1]
+    score = heldout_code_scorer(pipe, X[n:], y[n:])
+    features = pipe[:-1].transform(X[n:]) if steps else X[n:]
+    assert_array_equal(
+        switcher.heldout_codelengths(features, y[n:]),
+        copy.deepcopy(switcher).partial_fit(features, y[n:]).codelengths_[n:],
+    )
+    assert score == -switcher.heldout_codelengths(features, y[n:]).mean()
+
+
+def test_scoring_leaves_the_estimator_as_it_was(tmp_path):
+    X, y = digits()
+    for store in ("memory", tmp_path):
+        switcher = switcher_of(store=store).fit(X[:100], y[:100])
+        twin = copy.deepcopy(switcher) if store == "memory" else None
+        files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        before = switcher.predict_proba(X)
+        one, two = (heldout_code_scorer(switcher, X[100:], y[100:]) for _ in range(2))
+        assert one == two
+        assert switcher.n_samples_seen_ == len(switcher.codelengths_) == 100
+        assert_array_equal(switcher.predict_proba(X), before)
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+        if twin is not None:
+            switcher.partial_fit(X[100:], y[100:])
+            twin.partial_fit(X[100:], y[100:])
+            assert_array_equal(switcher.codelengths_, twin.codelengths_)
+            assert_allclose(one, -twin.codelengths_[100:].mean(), rtol=1e-12)
+
+
+def test_rows_of_the_stream_cost_what_they_cost_when_they_came():
+    X, y = digits()
+    switcher = switcher_of(shuffle=True).fit(X[:100], y[:100])
+    whole = heldout_code_scorer(switcher, X, y)
+    switcher.partial_fit(X[100:], y[100:])
+    assert_allclose(whole, -switcher.codelength_ / N, rtol=1e-12)
+
+
+def test_a_fit_that_was_interrupted_is_not_taken_for_another_stream():
+    X, y = digits()
+    order = np.random.default_rng(1).permutation(N)[:100]
+    switcher = switcher_of().partial_fit(X[order], y[order], classes=np.arange(10))
+    switcher.order_ = order  # as `fit` leaves it, shuffled and then interrupted
+    with pytest.raises(ValueError, match="it had 100 rows and X has 160"):
+        codelength_scorer(switcher, X, y)
+    with pytest.raises(ValueError, match="its fit was interrupted"):
+        codelength_scorer(switcher, X[:100], y[:100])
+    later = switcher.heldout_codelengths(X, y)
+    assert_allclose(heldout_code_scorer(switcher, X, y), -later.mean())
+
+
+def test_no_rows_cost_no_nats():
+    assert fitted().heldout_codelengths(*digits()).shape == (N,)
+    with pytest.raises(ValueError, match="0 sample"):
+        fitted().heldout_codelengths(np.empty((0, 64)), [])
+
+
+def test_labels_that_were_not_fitted_are_refused():
+    X, _ = digits()
+    with pytest.raises(ValueError, match=r"y must hold labels among .*got \[12\]"):
+        heldout_code_scorer(fitted(), X[:9], np.full(9, 12))
+
+
+def test_cross_validation_on_heldout_rows_is_by_hand():
+    X, y = digits()
+    folds = KFold(3)
+    scores = cross_val_score(
+        piped(StandardScaler()), X, y, scoring=heldout_code_scorer, cv=folds
+    )
+    for score, (train, test) in zip(scores, folds.split(X), strict=True):
+        rows = np.concatenate([train, test])
+        scaler = StandardScaler().fit(X[train])
+        walked = switcher_of().fit(scaler.transform(X)[rows], y[rows])
+        assert_allclose(score, -walked.codelengths_[len(train) :].mean(), rtol=1e-5)
+
+
+# In searches and curves
+
+
+def test_search_over_a_prior_in_a_pipeline_equals_reading_under_each():
+    X, y = digits()
+    pipe = piped(StandardScaler(), switching=FixedShare())
+    search = GridSearchCV(
+        pipe,
+        {"mdlreadoutswitcher__switching__m": [1, 2, 50]},
+        scoring=codelength_scorer,
+        cv=PrequentialSplit(),
+    ).fit(X, y)
+    walked = clone(pipe).fit(X, y)[-1]
+    expected = [-walked.switch(FixedShare(m=m)).codelength / N for m in (1, 2, 50)]
+    assert_allclose(search.cv_results_["mean_test_score"], expected)
+    assert search.best_params_ == {
+        "mdlreadoutswitcher__switching__m": [1, 2, 50][int(np.argmax(expected))]
+    }
+    assert_allclose(codelength_scorer(search, X, y), max(expected))
+
+
+def test_search_in_processes_gives_the_same_scores_for_all_metrics():
+    X, y = digits(100)
+    found = [
+        GridSearchCV(
+            piped(PCA(random_state=0)),
+            {"pca__n_components": [3, 12]},
+            scoring={
+                "code": codelength_scorer,
+                "later": heldout_code_scorer,
+                "accuracy": "accuracy",
+            },
+            refit="code",
+            cv=PrequentialSplit(),
+            n_jobs=n_jobs,
+        )
+        .fit(X, y)
+        .cv_results_
+        for n_jobs in (1, 2)
+    ]
+    for name in ("code", "later", "accuracy"):
+        one, two = (results[f"mean_test_{name}"] for results in found)
+        assert_allclose(one, two, rtol=1e-6)
+    assert_allclose(found[0]["mean_test_code"], found[0]["mean_test_later"])
+
+
+def test_halving_compares_at_equal_numbers_of_rows():
+    X, y = digits()
+    grid = {"pca__n_components": [1, 2, 12]}
+    search = HalvingGridSearchCV(
+        piped(PCA(random_state=0)),
+        grid,
+        scoring=codelength_scorer,
+        cv=PrequentialSplit(),
+        min_resources=50,
+        max_resources=150,
+        random_state=0,
+    ).fit(X, y)
+    results = search.cv_results_
+    assert search.n_resources_ == [50, 150]
+    assert not np.isnan(results["mean_test_score"]).any()
+    for n in (50, 150):
+        at_n = results["n_resources"] == n
+        assert len(set(results["iter"][at_n])) == 1
+    assert search.best_params_ == {"pca__n_components": 12}
+    assert_allclose(
+        codelength_scorer(search, X, y), -search.best_estimator_[-1].codelength_ / N
+    )
+
+
+def test_halving_without_a_seed_scores_other_rows_and_is_refused():
+    search = HalvingGridSearchCV(
+        switcher_of(),
+        {"batch_size": [16, 32]},
+        scoring=codelength_scorer,
+        cv=PrequentialSplit(),
+        min_resources=50,
+        max_resources=150,
+        error_score="raise",
+    )
+    with pytest.raises(ValueError, match="other labels"):
+        search.fit(*digits())
+
+
+def test_learning_curve_has_the_code_and_the_code_of_what_comes_after():
+    X, y = digits()
+    sizes, train, test = learning_curve(
+        switcher_of(),
+        X,
+        y,
+        train_sizes=[40, 100],
+        scoring=heldout_code_scorer,
+        cv=[(np.arange(120), np.arange(120, N))],
+    )
+    assert_array_equal(sizes, [40, 100])
+    for n, code, later in zip(sizes, train[:, 0], test[:, 0], strict=True):
+        rows = np.r_[:n, 120:N]
+        switcher = switcher_of().partial_fit(X[rows], y[rows], classes=np.arange(10))
+        assert_allclose(code, -switcher.codelengths_[:n].mean(), rtol=1e-12)
+        assert_allclose(later, -switcher.codelengths_[n:].mean(), rtol=1e-12)
+
+
+@each_scorer
+def test_validation_curve_reads_the_stream_on_both_sides(scorer):
+    X, y = digits()
+    train, test = validation_curve(
+        switcher_of(),
+        X,
+        y,
+        param_name="batch_size",
+        param_range=[16, 32],
+        scoring=scorer,
+        cv=PrequentialSplit(),
+    )
+    assert_array_equal(train, test)
+    expected = [switcher_of(batch_size=b).fit(X, y).codelength_ for b in (16, 32)]
+    assert_allclose(test[:, 0], -np.array(expected) / N)
+
+
+# Features may depend on no label that is coded
+
+SUPERVISED = {
+    "SelectKBest": SelectKBest(k=5),
+    "LinearDiscriminantAnalysis": LinearDiscriminantAnalysis(),
+    "TargetEncoder": TargetEncoder(),
+    "PLSRegression": PLSRegression(),
+    "NeighborhoodComponentsAnalysis": NeighborhoodComponentsAnalysis(),
+}
+
+
+def noise(n=120, n_features=40, n_classes=2):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, n_features)), rng.integers(0, n_classes, n)
+
+
+@each_scorer
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_steps_that_see_the_labels_are_refused_by_name(name, scorer):
+    X, y = noise()
+    step = clone(SUPERVISED[name])
+    for encoder in (
+        step,
+        make_pipeline(StandardScaler(), step),
+        FeatureUnion([("pca", PCA(1)), ("supervised", step)]),
+        ColumnTransformer([("some", step, list(range(20)))], remainder="drop"),
+    ):
+        pipe = make_pipeline(encoder, LinearReadout(**FAST))
+        with pytest.raises(ValueError, match=rf"holds {name}, .*FrozenEstimator") as e:
+            scorer(pipe, X, y)
+        assert "\n" not in str(e.value)
+
+
+@each_scorer
+def test_frozen_steps_may_have_learned_other_labels(scorer):
+    X, y = digits(2 * N)
+    frozen = FrozenEstimator(LinearDiscriminantAnalysis().fit(X[N:], y[N:]))
+    pipe = piped(frozen).fit(X[:N], y[:N])
+    expected = -pipe[-1].codelength_ / N
+    assert_allclose(scorer(pipe, X[:N], y[:N]), expected, rtol=1e-12)
+
+
+@each_scorer
+def test_search_over_a_selector_on_random_labels_is_refused(scorer):
+    X, y = noise()
+    cv = PrequentialSplit() if scorer is codelength_scorer else KFold(2)
+    search = GridSearchCV(
+        make_pipeline(SelectKBest(), LinearReadout(**FAST, random_state=0)),
+        {"selectkbest__k": [3, 10]},
+        scoring=scorer,
+        cv=cv,
+        error_score="raise",
+    )
+    with pytest.raises(ValueError, match="holds SelectKBest"):
+        search.fit(X, y)
+    search.set_params(error_score=np.nan)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, y)
+    assert any("holds SelectKBest" in str(w.message) for w in caught)
+    assert np.isnan(search.cv_results_["mean_test_score"]).all()
+    assert np.isnan(search.best_score_)
+
+
+def test_unguarded_a_supervised_step_would_compress_random_labels():
+    """Why they are refused."""
+    X, y = noise(n=300, n_features=200)
+    cheat = make_pipeline(LinearDiscriminantAnalysis(), LinearReadout(lr=0.02))
+    cheat.set_params(linearreadout__random_state=0).fit(X, y)
+    assert cheat[-1].codelength_ < uniform_codelength(300, 2) - 20
+
+
+def test_no_search_over_blind_steps_compresses_random_labels():
+    X, y = noise()
+    search = GridSearchCV(
+        make_pipeline(PCA(random_state=0), LinearReadout(**FAST, random_state=0)),
+        {"pca__n_components": [1, 5, 20, 40]},
+        scoring=codelength_scorer,
+        cv=PrequentialSplit(),
+    ).fit(X, y)
+    assert -search.best_score_ * len(y) > uniform_codelength(len(y), 2) - 20
+
+
+# Labels count once
+
+WEIGHTED = {
+    "codelength_scorer": lambda w: codelength_scorer(
+        fitted(), *digits(), sample_weight=w
+    ),
+    "heldout_code_scorer": lambda w: heldout_code_scorer(
+        fitted(), *digits(), sample_weight=w
+    ),
+    "MDLReadoutSwitcher.fit": lambda w: switcher_of().fit(*digits(), sample_weight=w),
+    "MDLReadoutSwitcher.fit ": lambda w: piped(StandardScaler()).fit(
+        *digits(), mdlreadoutswitcher__sample_weight=w
+    ),
+    "MDLReadoutSwitcher.partial_fit": lambda w: switcher_of().partial_fit(
+        *digits(), classes=range(10), sample_weight=w
+    ),
+    "LinearReadout.fit": lambda w: LinearReadout().fit(*digits(), sample_weight=w),
+}
+
+
+@pytest.mark.parametrize("caller", WEIGHTED)
+def test_sample_weights_are_refused_by_name(caller):
+    words = rf"{caller.strip()} needs labels that all count once.*got sample_weight"
+    with pytest.raises(TypeError, match=words) as caught:
+        WEIGHTED[caller](np.ones(N))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: switcher_of().fit(*digits(), class_weight="balanced"),
+        lambda: LinearReadout(class_weight="balanced"),
+        lambda: MDLReadoutSwitcher(class_weight="balanced"),
+    ],
+    ids=["fit", "readout", "switcher"],
+)
+def test_class_weights_are_refused_by_name(call):
+    with pytest.raises(TypeError, match="class_weight"):
+        call()
+
+
+def test_refused_weights_leave_a_fitted_estimator_as_it_was():
+    X, y = digits()
+    switcher = switcher_of().fit(X, y)
+    with pytest.raises(TypeError, match="sample_weight"):
+        switcher.fit(X, y, sample_weight=np.ones(N))
+    assert_array_equal(switcher.codelengths_, fitted().codelengths_)
+
+
+def test_anything_else_beside_X_and_y_is_refused_by_name():
+    with pytest.raises(TypeError, match="takes X and y, but got epochs"):
+        switcher_of().fit(*digits(), epochs=3)

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import shutil
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from sklearn_mdl.stacked import (
     StackedCrossEntropy,
     StackedLinear,
     StackedMLP,
+    adamw,
     log_softmax,
     softmax,
 )
@@ -219,8 +221,22 @@ def test_written_out_gradients_replace_those_of_the_step_before():
 # The optimiser
 
 
+@pytest.fixture(
+    params=["fused", "formula", pytest.param("compiled", marks=pytest.mark.slow)]
+)
+def update(request, monkeypatch):
+    """Either way of taking a step, on any device: a CPU takes the first."""
+    if request.param != "fused":
+        monkeypatch.setattr(adamw, "_FusedCalls", adamw._Formula)
+    if request.param == "compiled":
+        if shutil.which("g++") is None:
+            pytest.skip("needs a compiler for C++")
+        monkeypatch.setattr(adamw, "can_compile", lambda device: True)
+
+
 @sizes_of_every_depth
 @pytest.mark.parametrize("member", range(K))
+@pytest.mark.usefixtures("update")
 def test_training_equals_torchs_layers_autograd_and_adamw(sizes, member):
     stack = Stack(sizes)
     with_random_output(stack.net)
@@ -253,6 +269,7 @@ def as_stack_of_one(sequential):
     return net
 
 
+@pytest.mark.usefixtures("update")
 def test_one_member_equals_adamw_on_any_gradients():
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(K, 5, 3, generator=generator)
@@ -275,6 +292,7 @@ def test_one_member_equals_adamw_on_any_gradients():
     torch.testing.assert_close(stacked.data, torch.stack(alone), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("update")
 def test_hand_worked_first_step_of_adamw():
     # The first step of Adam is lr * sign(gradient), after a decay of lr * decay.
     p = nn.Parameter(torch.tensor([[1.0, -2.0], [1.0, -2.0]]))

@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import sklearn_mdl.stored_losses.contents
+import sklearn_mdl.archives
 import sklearn_mdl.stored_losses.files
 from sklearn_mdl import StoredLosses, forward, load_losses, save_losses
 from sklearn_mdl.stored_losses import check_losses_path, description
@@ -342,7 +343,7 @@ def test_replacing_losses_broken_off_leaves_no_lie(tmp_path, monkeypatch, n_done
         done.append(target)
         replace(source, target)
 
-    monkeypatch.setattr(sklearn_mdl.stored_losses.files.os, "replace", break_off)
+    monkeypatch.setattr(sklearn_mdl.archives.os, "replace", break_off)
     other = dataclasses.replace(
         stored_of(), losses=losses_of(seed=1), readouts=[*"abcde"]
     )

@@ -1,4 +1,4 @@
-"""The door: ``sklearn-mdl demo``, ``rank``, ``score`` and ``switch``."""
+"""The door: ``sklearn-mdl demo``, ``rank``, ``score``, ``switch``, ``encode`` ..."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sklearn_mdl.cli.messages import decode, encode
 from sklearn_mdl.cli.second_stage import NO_FIGURES, parse_prior, switch
 from sklearn_mdl.codelength import frequency_codelength, uniform_codelength
 from sklearn_mdl.datasets import load_feature_directory, load_features, load_labels
@@ -29,6 +30,9 @@ EXAMPLES = """examples:
       codelength of one set of labels given one set of features
   sklearn-mdl switch losses.npy --prior bayes --prior fixed-share:m=11
       the same walk under other priors, from the losses that it has left
+  sklearn-mdl encode features.npy labels.npy --out labels.mdl
+  sklearn-mdl decode features.npy labels.mdl --out decoded.npy
+      labels to bytes and back: the proof that the codelength is one
 """
 
 
@@ -55,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_rank(commands)
     _add_score(commands)
     _add_switch(commands)
+    _add_encode(commands)
+    _add_decode(commands)
     return parser
 
 
@@ -135,6 +141,17 @@ def _add_score(commands) -> None:
     )
     parser.add_argument("features", type=Path, metavar="FEATURES")
     parser.add_argument("labels", type=Path, metavar="LABELS")
+    _add_walk(parser)
+    parser.add_argument(
+        "--losses",
+        type=Path,
+        metavar="PATH",
+        help="save the losses as .npy or .safetensors, to be mixed by switch",
+    )
+    parser.add_argument("--n-jobs", type=int, default=1, metavar="N")
+
+
+def _add_walk(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--switching",
         default="learned-share",
@@ -142,18 +159,57 @@ def _add_score(commands) -> None:
         help="prior by name, as in switch (default: learned-share)",
     )
     parser.add_argument(
-        "--losses",
-        type=Path,
-        metavar="PATH",
-        help="save the losses as .npy or .safetensors, to be mixed by switch",
-    )
-    parser.add_argument(
         "--keep-order",
         action="store_true",
         help="walk the rows as they stand, unshuffled",
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--n-jobs", type=int, default=1, metavar="N")
+
+
+def _add_encode(commands) -> None:
+    parser = _add_command(
+        commands,
+        "encode",
+        encode,
+        "Compress labels for someone who has the features.",
+        "sklearn-mdl encode features.npy labels.npy --out labels.mdl",
+    )
+    parser.add_argument("features", type=Path, metavar="FEATURES")
+    parser.add_argument(
+        "labels",
+        type=Path,
+        metavar="LABELS",
+        nargs="?",
+        help="default: FEATURES, if it holds them as well",
+    )
+    parser.add_argument("--out", "-o", type=Path, required=True, metavar="MESSAGE")
+    _add_walk(parser)
+
+
+def _add_decode(commands) -> None:
+    parser = _add_command(
+        commands,
+        "decode",
+        decode,
+        "Decompress labels, given the features and the settings of encode.",
+        "sklearn-mdl decode features.npy labels.mdl --out decoded.npy",
+    )
+    parser.add_argument(
+        "features",
+        type=Path,
+        metavar="FEATURES",
+        help="labels that it may hold are not read",
+    )
+    parser.add_argument("message", type=Path, metavar="MESSAGE")
+    parser.add_argument(
+        "--out",
+        "-o",
+        type=Path,
+        required=True,
+        metavar="LABELS",
+        help=".npy, or .txt with one label a line",
+    )
+    _add_walk(parser)
 
 
 def _add_switch(commands) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.display import canvas
+from sklearn_mdl.ranking import rank_groups
 
 
 class CriticalDifferenceDisplay:
@@ -99,15 +100,7 @@ class CriticalDifferenceDisplay:
         list of tuple of int
             Indices of encoders, best first. The groups may overlap.
         """
-        ranks, groups, end = self.average_ranks[self._order], [], 0
-        for start, rank in enumerate(ranks):
-            # In order of rank a group is a run; one that ends no later than the run
-            # before it is a part of it.
-            stop = int(np.searchsorted(ranks - rank, self.critical_difference))
-            if stop > max(end, start + 1):
-                groups.append(tuple(self._order[start:stop]))
-                end = stop
-        return groups
+        return rank_groups(self.average_ranks, self.critical_difference)
 
     def plot(self, ax: Any = None) -> CriticalDifferenceDisplay:
         """Draw the diagram, the better half of the names on the left.

@@ -7,7 +7,7 @@ averaging step alone share one training, since averaged weights serve prediction
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -135,8 +135,6 @@ class ReadoutStack:
         Averaged copies of their weights.
     temperature : Tensor of shape (K,)
         Raw forward calibration; logits are multiplied by its softplus.
-    diverged : Tensor of shape (K,), bool
-        Readouts whose logits stopped being finite; they predict uniformly from then on.
     """
 
     def __init__(
@@ -169,7 +167,6 @@ class ReadoutStack:
         calibrated = [member.averaging.calibration for member in members]
         self.calibrated = torch.tensor(calibrated, device=device)
         self.any_calibrated = any(calibrated)
-        self.diverged = torch.zeros(n, dtype=torch.bool, device=device)
         self.temperature = torch.nn.Parameter(torch.full((n,), IDENTITY, device=device))
         self.thermostat = StackedAdamW(
             [self.temperature],
@@ -189,11 +186,13 @@ class ReadoutStack:
 
     @torch.no_grad()
     def log_proba(self, x: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
-        logits = self.logits(x)
-        logits = logits.double() * self._heat()
-        usable = logits.isfinite().all(-1, keepdim=True) & ~self.diverged[:, None, None]
-        return log_softmax(torch.where(usable, logits, 0.0))
+        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
+
+        NaN in rows whose logits are not finite.
+        """
+        logits = self.logits(x).double() * self._heat()
+        usable = logits.isfinite().all(-1, keepdim=True)
+        return log_softmax(torch.where(usable, logits, torch.nan))
 
     def _heat(self) -> Tensor:
         """Return what logits are multiplied by, (K, 1, 1), float64."""
@@ -219,12 +218,11 @@ class ReadoutStack:
         Logits are computed anew on the full minibatch: those of arrival would depend on
         the pieces in which its rows came.
         """
-        logits = self.logits(x).double()
-        self.diverged |= ~logits.isfinite().flatten(1).all(1)
         if not self.any_calibrated:
             return
-        usable = (self.calibrated & ~self.diverged)[:, None, None]
-        logits = torch.where(usable, logits, 0.0)
+        logits = self.logits(x).double()
+        finite = logits.isfinite().flatten(1).all(1)
+        logits = torch.where((self.calibrated & finite)[:, None, None], logits, 0.0)
         proba = softmax(logits * self._heat())
         onehot = torch.eye(logits.shape[-1], device=x.device).index_select(0, y)
         slope = ((proba - onehot) * logits).sum(-1).mean(-1)
@@ -242,6 +240,49 @@ class ReadoutStack:
                 modules = (self.net.module_, *self.averages.copies)
                 for members, module in zip(followed, modules, strict=True):
                     _change_some(module, self.views[members] == view, change)
+
+    def learned(self) -> dict[str, Tensor]:
+        """All that it has learned: its own tensors, by name, and its counts of steps.
+
+        With them a new stack of the same members goes on as this one would.
+        """
+        found = {"n_steps": torch.tensor([c.n_steps for c in self._counting])}
+        modules = (self.net.module_, *self.averages.copies)
+        for i, module in enumerate(modules):
+            for j, pair in enumerate(module.pairs):
+                found[f"{i}.{j}.weight"], found[f"{i}.{j}.bias"] = pair
+        for j, moment in enumerate(self.net.optimizer_.moments()):
+            found[f"moment.{j}"] = moment
+        for j, moment in enumerate(self.thermostat.moments()):
+            found[f"temperature.moment.{j}"] = moment
+        return {**found, "temperature": self.temperature}
+
+    @torch.no_grad()
+    def relearn(self, learned: Mapping[str, Tensor]) -> None:
+        """Take over what a stack of the same members has learned.
+
+        Raises
+        ------
+        ValueError
+            If names or shapes are not those of this stack.
+        """
+        own = self.learned()
+        shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
+        given = {name: tuple(tensor.shape) for name, tensor in learned.items()}
+        if given != shapes:
+            raise ValueError(
+                f"A stack needs tensors of shapes {shapes}, got {given}; they were "
+                "learned by other readouts"
+            )
+        for name, tensor in own.items():
+            tensor.copy_(learned[name])
+        counts = learned["n_steps"].tolist()
+        for one, n_steps in zip(self._counting, counts, strict=True):
+            one.n_steps = n_steps
+
+    @property
+    def _counting(self) -> list[StackedAdamW | StackedAverages]:
+        return [self.net.optimizer_, self.averages, self.thermostat]
 
 
 def _change_some(module: StackedMLP, chosen: Tensor, change: ReExpression) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import assert_all_finite, get_tags
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
+
+from sklearn_mdl.guards import refuse_labelled
 
 
 class Dataset(NamedTuple):
@@ -22,61 +20,6 @@ class Dataset(NamedTuple):
 
     features: dict[str, np.ndarray]  # encoder: (n_samples, width)
     labels: np.ndarray
-
-
-def labelled_step(transformer: Any) -> str | None:
-    """Name of the first step that would fit on the labels, None if there is none.
-
-    Features may depend on no label that is coded: selecting the best of 1,000 random
-    features by the labels "compresses" random labels. What is frozen was fitted before.
-    """
-    if transformer is None or isinstance(transformer, (FrozenEstimator, str)):
-        return None
-    steps = _steps(transformer)
-    for step in steps:
-        name = labelled_step(step)
-        if name is not None:
-            return name
-    return type(transformer).__name__ if not steps and _learns_y(transformer) else None
-
-
-def _steps(transformer: Any) -> list[Any]:
-    """List the estimators that a composed transformer fits on its X and y."""
-    match transformer:
-        case Pipeline():
-            return [step for _, step in transformer.steps]
-        case FeatureUnion():
-            return [step for _, step in transformer.transformer_list]
-        case ColumnTransformer():
-            steps = [step for _, step, _ in transformer.transformers]
-            return [*steps, transformer.remainder]
-        case SelectorMixin(estimator=estimator):
-            return [estimator]
-    return []
-
-
-def _learns_y(transformer: Any) -> bool:
-    """Tags tell, but for selectors by a score of y and, in PLS, the mere signature."""
-    y = signature(transformer.fit).parameters.get("y")
-    return (
-        get_tags(transformer).target_tags.required
-        or (y is not None and y.default is y.empty)
-        or (
-            isinstance(transformer, SelectorMixin)
-            and hasattr(transformer, "score_func")
-        )
-    )
-
-
-def refuse_labelled(transformer: Any, name: str) -> None:
-    """Raise ValueError if a transformer would see the labels that are coded."""
-    step = labelled_step(transformer)
-    if step is not None:
-        raise ValueError(
-            f"An encoder must be fitted without the labels that are coded, but {name} "
-            f"holds {step}, which requires y; fit it on other data and pass "
-            "FrozenEstimator(...) around it"
-        )
 
 
 def encode(encoder: Any, X: Any) -> np.ndarray:

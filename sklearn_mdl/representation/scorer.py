@@ -13,13 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from sklearn_mdl._sklearn import Interval, StrOptions, fit_context
+from sklearn_mdl.guards import refuse_labelled
 from sklearn_mdl.ranking import average_ranks, nemenyi_critical_difference
 from sklearn_mdl.representation.cells import Cell, score_cell
-from sklearn_mdl.representation.encoding import (
-    check_features,
-    gather,
-    refuse_labelled,
-)
+from sklearn_mdl.representation.encoding import check_features, gather
 from sklearn_mdl.representation.table import as_frame, as_text
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 

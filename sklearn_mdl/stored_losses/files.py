@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -15,6 +12,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from sklearn_mdl.archives import replaced
 from sklearn_mdl.stored_losses.contents import (
     FORMAT,
     StoredLosses,
@@ -200,13 +198,10 @@ def _save_npy(path: Path, stored: StoredLosses, dtype: str) -> list[Path]:
     about = {"descr": code, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(head, about)
     text = description(stored, dtype).encode()
-    with (
-        _aside(path, head.getvalue(), _rows(stored, code)) as new_losses,
-        _aside(sidecar, text) as new_sidecar,
-    ):
-        sidecar.unlink(missing_ok=True)
-        os.replace(new_losses, path)
-        os.replace(new_sidecar, sidecar)
+    with replaced(sidecar) as new_sidecar, replaced(path) as new_losses:
+        _write(new_losses, head.getvalue(), _rows(stored, code))
+        _write(new_sidecar, text)
+        sidecar.unlink(missing_ok=True)  # losses take their place first
     return [path, sidecar]
 
 
@@ -221,8 +216,8 @@ def _save_safetensors(path: Path, stored: StoredLosses, dtype: str) -> list[Path
     header = json.dumps({"__metadata__": metadata, TENSOR: entry}).encode()
     header += b" " * (-len(header) % 8)  # numbers then begin at a multiple of 8
     head = len(header).to_bytes(8, "little") + header
-    with _aside(path, head, _rows(stored, code)) as new_losses:
-        os.replace(new_losses, path)
+    with replaced(path) as new_losses:
+        _write(new_losses, head, _rows(stored, code))
     return [path]
 
 
@@ -231,18 +226,11 @@ def _rows(stored: StoredLosses, code: str) -> Iterator[memoryview]:
         yield np.ascontiguousarray(block, dtype=code).data
 
 
-@contextmanager
-def _aside(path: Path, head: bytes, rows: Iterable[memoryview] = ()) -> Iterator[Path]:
-    """Write a file under another name beside `path`; remove it unless it is moved."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with aside.open("xb") as file:
-            file.write(head)
-            for block in rows:
-                file.write(block)
-        yield aside
-    finally:
-        aside.unlink(missing_ok=True)
+def _write(path: Path, head: bytes, rows: Iterable[memoryview] = ()) -> None:
+    with path.open("xb") as file:
+        file.write(head)
+        for block in rows:
+            file.write(block)
 
 
 # Reading

@@ -1,0 +1,58 @@
+"""Lead a course over its rows: show progress, heed Ctrl-C, write checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from sklearn_mdl.checkpoint import Checkpoint
+from sklearn_mdl.interrupts import held_back
+from sklearn_mdl.prequential import Course
+
+
+def lead(
+    course: Course,
+    labels: torch.Tensor,
+    begin: int,
+    *,
+    checkpoint: Checkpoint | None = None,
+    **bar: Any,
+) -> None:
+    """Walk over the rows that a course has taken in.
+
+    Parameters
+    ----------
+    course : Course
+    labels : Tensor of shape (n,)
+        Encoded labels of its rows from place ``begin`` on.
+    begin : int
+    checkpoint : Checkpoint or None
+    **bar
+        Of the progress bar.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After the segment that was under way. The course then ends there, and can go on
+        over other rows. A second Ctrl-C does not wait, and leaves a course that cannot.
+    """
+    steps = course.walk_on(labels, begin)
+    n_done = course.n_scored - begin
+    with (
+        tqdm(total=len(labels), initial=n_done, unit="row", **bar) as shown,
+        held_back() as asked,
+    ):
+        for n_rows in steps:
+            shown.update(n_rows)
+            if checkpoint is not None and not asked():
+                checkpoint.save_if_due(course)
+            if asked():
+                steps.close()
+                course.leave()
+                break
+    if checkpoint is not None:
+        checkpoint.save(course)
+    if asked():
+        raise KeyboardInterrupt

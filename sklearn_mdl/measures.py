@@ -1,0 +1,214 @@
+"""Accuracy, Brier score and calibration of a walk, beside its codelength.
+
+Every prediction of a walk is made before its label is seen, so whatever can be said of
+held-out predictions can be said of all of them. The measures need little of a
+prediction: its most probable class, how probable that is, and the sum of the squared
+probabilities; that much is kept of every mixture, and its codelength gives the
+probability of the true label.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.codelength import frequency_codelength, uniform_codelength
+
+__all__ = ["PrequentialMeasures", "expected_calibration_error"]
+
+Floats = NDArray[np.float64]
+
+PREDICTED, CONFIDENCE, SQUARES = range(3)  # columns of a digest
+
+
+def digest(proba: Floats) -> Floats:
+    """Return what the measures need of predictions: three numbers for each.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n, C)
+        Probabilities of the classes.
+
+    Returns
+    -------
+    digests : ndarray of shape (n, 3)
+        The most probable class (the first of several), its probability, and the sum of
+        the squared probabilities.
+    """
+    predicted = proba.argmax(1)
+    return np.column_stack(
+        [predicted, proba[np.arange(len(proba)), predicted], np.square(proba).sum(1)]
+    )
+
+
+class PrequentialMeasures(NamedTuple):
+    """What the predictions of a walk were worth; each was made before its label.
+
+    Attributes
+    ----------
+    n_samples, n_classes : int
+    codelength : float
+        Nats for all labels.
+    uniform_codelength : float
+        What the uniform code costs, ``N log C`` nats.
+    frequency_codelength : float
+        What :func:`~sklearn_mdl.frequency_codelength` costs, which learns how often
+        each class comes and looks at no feature; nats.
+    accuracy : float
+        Share of examples whose label was the most probable class. Among equally
+        probable classes, as before the first minibatch is learned, the first counts.
+    balanced_accuracy : float
+        Mean over the classes that came of the share of theirs that was predicted.
+    brier_score : float
+        Mean of ``sum_c (p_c - [c = y])^2``, between 0 and 2 (Brier, 1950); half of it
+        for two classes is what some libraries report.
+    expected_calibration_error : float
+        See :func:`~sklearn_mdl.expected_calibration_error`.
+
+    References
+    ----------
+    Brier, 1950, Verification of forecasts expressed in terms of probability, Monthly
+    Weather Review 78. Dawid, 1984, Statistical theory: the prequential approach,
+    Journal of the Royal Statistical Society A 147.
+    """
+
+    n_samples: int
+    n_classes: int
+    codelength: float
+    uniform_codelength: float
+    frequency_codelength: float
+    accuracy: float
+    balanced_accuracy: float
+    brier_score: float
+    expected_calibration_error: float
+
+    @property
+    def per_example(self) -> float:
+        """Nats per example."""
+        return self.codelength / self.n_samples
+
+    @property
+    def saved_against_uniform(self) -> float:
+        """Nats saved against the uniform code; negative if it is the shorter one."""
+        return self.uniform_codelength - self.codelength
+
+    @property
+    def saved_against_frequency(self) -> float:
+        """Nats saved against the frequency code: what the features are worth."""
+        return self.frequency_codelength - self.codelength
+
+
+def measure(
+    digests: Floats,
+    codelengths: Floats,
+    labels: NDArray[np.intp],
+    *,
+    n_classes: int,
+    n_bins: int,
+) -> PrequentialMeasures:
+    """Measure predictions that were made before their labels were seen.
+
+    Parameters
+    ----------
+    digests : ndarray of shape (N, 3)
+        As :func:`digest` makes them.
+    codelengths : ndarray of shape (N,)
+        Minus log probability of the label that came, in nats.
+    labels : ndarray of shape (N,)
+        Encoded labels, ``0, ..., C - 1``.
+    n_classes : int
+    n_bins : int
+        Bins of the calibration error.
+
+    Returns
+    -------
+    measures : PrequentialMeasures
+    """
+    predicted = digests[:, PREDICTED].astype(np.intp)
+    correct = predicted == labels
+    brier = 1 - 2 * np.exp(-codelengths) + digests[:, SQUARES]
+    return PrequentialMeasures(
+        n_samples=len(labels),
+        n_classes=n_classes,
+        codelength=float(codelengths.sum()),
+        uniform_codelength=uniform_codelength(len(labels), n_classes),
+        frequency_codelength=frequency_codelength(labels, n_classes),
+        accuracy=float(correct.mean()),
+        balanced_accuracy=_mean_recall(correct, labels),
+        brier_score=float(brier.mean()),
+        expected_calibration_error=expected_calibration_error(
+            digests[:, CONFIDENCE], correct, n_bins=n_bins
+        ),
+    )
+
+
+def _mean_recall(correct: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
+    # Not scikit-learn's score, which warns of classes that were predicted and never
+    # came: a stream may be too short for some.
+    came = np.bincount(labels)
+    hits = np.bincount(labels, weights=correct)
+    return float((hits[came > 0] / came[came > 0]).mean())
+
+
+def expected_calibration_error(
+    confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = 15
+) -> float:
+    r"""How far confidence and accuracy lie apart, in the mean over bins.
+
+    .. math::
+
+        \sum_b \frac{n_b}{N} \bigl| \mathrm{accuracy}_b - \mathrm{confidence}_b \bigr|
+
+    over bins of equal width, ``(0, 1/n_bins], ..., (1 - 1/n_bins, 1]``, of the
+    confidence.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (N,)
+        Probability of the predicted class.
+    correct : array-like of shape (N,)
+        Whether the predicted class came.
+    n_bins : int, default=15
+
+    Returns
+    -------
+    error : float
+        Between 0, calibrated, and 1.
+
+    Raises
+    ------
+    ValueError
+        If the shapes are not one and the same (N,) with N of at least 1, if a
+        confidence is no probability, or if there is no bin.
+
+    References
+    ----------
+    Naeini, Cooper and Hauskrecht, 2015, Obtaining well calibrated probabilities using
+    Bayesian binning, AAAI. Guo, Pleiss, Sun and Weinberger, 2017, On calibration of
+    modern neural networks, ICML, Eq. (3).
+
+    Examples
+    --------
+    >>> from sklearn_mdl import expected_calibration_error
+    >>> expected_calibration_error([1.0, 1.0, 1.0, 1.0], [True, True, True, False])
+    0.25
+    """
+    sure, hits = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
+    if sure.ndim != 1 or sure.shape != hits.shape or not len(sure):
+        raise ValueError(
+            "`confidence` and `correct` must have one shape (n_samples,) with at least "
+            f"one sample, got {sure.shape} and {hits.shape}; give both for each sample"
+        )
+    # Sums of probabilities may exceed one by rounding.
+    if not (np.all(sure >= 0) and np.all(sure <= 1 + 1e-9)):
+        raise ValueError(
+            "`confidence` must hold probabilities between 0 and 1, got "
+            f"{sure.min():g} to {sure.max():g}; give that of the predicted class"
+        )
+    if n_bins < 1:
+        raise ValueError(f"`n_bins` must be at least 1, got {n_bins}; 15 is usual")
+    bins = np.clip(np.ceil(sure * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
+    gaps = np.bincount(bins, weights=hits - sure, minlength=n_bins)
+    return float(np.abs(gaps).sum() / len(sure))

@@ -1,0 +1,136 @@
+"""Estimators to and from one file: settings as JSON, the rest as numbers, no pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from sklearn_mdl.archives import read_archive, write_archive
+from sklearn_mdl.conditions import LIBRARIES, version_of
+from sklearn_mdl.prequential import Course
+from sklearn_mdl.resuming import progress_of, resume
+from sklearn_mdl.samples import SampleStore
+from sklearn_mdl.settings import as_json, from_json
+
+FORMAT = 1
+# What a file must say, and of which type.
+FIELDS: dict[str, type] = {
+    "format": int,
+    "estimator": dict,
+    "classes": dict,
+    "n_features": int,
+    "seed": int,
+    "versions": dict,
+}
+
+
+def save_estimator(estimator: Any, path: Path) -> None:
+    """Write a fitted estimator; see :meth:`OnlineClassifier.save`."""
+    course = estimator._course
+    if not course.can_go_on:
+        raise ValueError(
+            "A stream must be whole to be saved, but its last call was interrupted on "
+            "the way; fit anew"
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    about = {
+        "format": FORMAT,
+        "estimator": as_json(estimator, type(estimator).__name__),
+        "classes": as_json(estimator.classes_, "classes"),
+        "n_features": estimator.n_features_in_,
+        "feature_names": None if names is None else as_json(names, "feature names"),
+        "seed": estimator._seed,
+        "versions": {name: version_of(name) for name in LIBRARIES},
+    }
+    arrays: dict[str, Any] = {
+        **progress_of(course),
+        "losses": course.trace.losses,
+        "rows": _Rows(course.samples),
+    }
+    if hasattr(estimator, "order_"):
+        arrays["order"] = np.asarray(estimator.order_, dtype=np.int64)
+    write_archive(path, arrays, about)
+
+
+class _Rows:
+    """The rows of a store, as much of an array as is needed to write them."""
+
+    dtype = np.dtype("<f4")
+    ndim = 2
+
+    def __init__(self, store: SampleStore) -> None:
+        self.store = store
+        self.shape = (len(store), store.n_features)
+        self.nbytes = self.dtype.itemsize * len(store) * store.n_features
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        start, stop, _ = rows.indices(len(self.store))
+        return self.store.rows(start, stop)
+
+
+def load_estimator(kind: type[Any], path: Path, store: Any) -> Any:
+    """Read an estimator of a class; see :meth:`OnlineClassifier.load`."""
+    arrays, about = read_archive(path)
+    _check_fields(about, path)
+    known = {c.__name__: c for c in _subclasses(BaseEstimator) if _is_ours(c)}
+    try:
+        estimator: Any = from_json(about["estimator"], known)
+        classes = from_json(about["classes"], {})
+        names = from_json(about.get("feature_names"), {})
+    except TypeError as error:  # a parameter that this version does not know
+        raise ValueError(
+            f"{path} must be made by a version with the same parameters, but {error}; "
+            f"it was written by {about['versions'].get('sklearn_mdl')}"
+        ) from error
+    if not isinstance(estimator, kind):
+        raise ValueError(
+            f"{path} must hold a {kind.__name__}, got a {type(estimator).__name__}; "
+            "call load of that class"
+        )
+    if "store" in estimator.get_params(deep=False):
+        estimator.set_params(store=store, checkpoint=None)
+    estimator.n_features_in_ = about["n_features"]
+    if names is not None:
+        estimator.feature_names_in_ = names
+    estimator._begin(about["n_features"], classes, seed=about["seed"])
+    if "order" in arrays:
+        estimator.order_ = np.array(arrays["order"])
+    course: Course = estimator._course
+    course.begin(arrays["rows"])
+    resume(course, arrays, arrays["losses"])
+    course.end()
+    return estimator
+
+
+def _check_fields(about: Any, path: Path) -> None:
+    found = about if isinstance(about, dict) else {}
+    missing = [k for k, kind in FIELDS.items() if not isinstance(found.get(k), kind)]
+    if missing:
+        raise ValueError(
+            f"{path} must be a saved estimator, but it says nothing of "
+            f"{', '.join(missing)}; it may be a checkpoint, which fit reads"
+        )
+    if found["format"] != FORMAT:
+        raise ValueError(
+            f"{path} must be of format {FORMAT}, got {found['format']}; read it with "
+            f"sklearn_mdl {found['versions'].get('sklearn_mdl')}"
+        )
+
+
+def _subclasses(kind: type[Any]) -> Iterator[type[Any]]:
+    child: type[Any]
+    for child in kind.__subclasses__():
+        yield child
+        yield from _subclasses(child)
+
+
+def _is_ours(kind: type) -> bool:
+    """Whether a file may name a class: it may name none of which nothing is known."""
+    return kind.__module__.partition(".")[0] == __name__.partition(".")[0]

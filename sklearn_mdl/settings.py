@@ -1,0 +1,97 @@
+"""Parameters of estimators as JSON, and back: nothing in a file is ever run.
+
+Lists, numbers and text stand for themselves; whatever JSON lacks is an object with one
+key that says what it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+
+def as_json(value: Any, name: str) -> Any:
+    """Write a parameter down.
+
+    Parameters
+    ----------
+    value : object
+        Numbers, text, None, lists, tuples, arrays of numbers, dicts, estimators.
+    name : str
+        What it is called in an error.
+
+    Raises
+    ------
+    TypeError
+        If it is, or holds, anything else.
+    """
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        number = float(value)
+        return number if math.isfinite(number) else {"float": repr(number)}
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, list):
+        return [as_json(v, f"{name}[{i}]") for i, v in enumerate(value)]
+    if isinstance(value, tuple):
+        return {"tuple": [as_json(v, f"{name}[{i}]") for i, v in enumerate(value)]}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufUO":
+        return {"array": as_json(value.tolist(), name), "dtype": value.dtype.str}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"dict": {k: as_json(v, f"{name}[{k!r}]") for k, v in value.items()}}
+    if isinstance(value, BaseEstimator):
+        params = value.get_params(deep=False)
+        given = {k: as_json(v, f"{name}.{k}") for k, v in params.items()}
+        return {"class": type(value).__name__, "params": given}
+    raise TypeError(
+        f"{name} must be made of numbers, text, lists and estimators to be written to "
+        f"a file, got {value!r}; pickle can keep it"
+    )
+
+
+def from_json(text: Any, classes: Mapping[str, type]) -> Any:
+    """Read what :func:`as_json` wrote.
+
+    Parameters
+    ----------
+    text : object
+        As ``json.loads`` returns it.
+    classes : mapping of str to type
+        The estimators that may be made.
+
+    Raises
+    ------
+    ValueError
+        If it names another class, or is nothing that :func:`as_json` writes.
+    """
+    if isinstance(text, list):
+        return [from_json(item, classes) for item in text]
+    if not isinstance(text, dict):
+        return text
+    match text:
+        case {"float": "nan" | "inf" | "-inf" as number}:
+            return float(number)
+        case {"tuple": list(items)}:
+            return tuple(from_json(item, classes) for item in items)
+        case {"array": list(items), "dtype": str(dtype)}:
+            return np.array(from_json(items, classes), dtype=dtype)
+        case {"dict": dict(items)}:
+            return {key: from_json(item, classes) for key, item in items.items()}
+        case {"class": str(name), "params": dict(params)} if name in classes:
+            given = {key: from_json(item, classes) for key, item in params.items()}
+            return classes[name](**given)
+    raise ValueError(
+        f"Parameters must be made of {', '.join(sorted(classes))}, numbers, text and "
+        f"lists, got {str(text)[:80]!r}; this version cannot read them"
+    )

@@ -1,0 +1,448 @@
+"""Laws of walks that are broken off: nothing is lost but a segment, no bit is moved."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, archives
+from sklearn_mdl import checkpoint as checkpoint_module
+from sklearn_mdl import prequential as prequential_module
+from sklearn_mdl.prequential import Course
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+CALIBRATED = {"ema_step_size": 0.1, "n_replay_streams": 3}
+PRIORS = ["learned-share", "fixed-share", "run-length", "bayes", "elementwise"]
+
+
+@pytest.fixture(autouse=True)
+def at_every_segment(monkeypatch):
+    """Segments of two minibatches, each of them written down."""
+    monkeypatch.setattr(prequential_module, "SEGMENT", 32)
+    monkeypatch.setattr(checkpoint_module, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint_module, "SHARE", np.inf)
+
+
+def data(n_rows=200):
+    return DIGITS[:n_rows], LABELS[:n_rows]
+
+
+def board(**options):
+    readouts = [
+        LinearReadout(lr=0.01, scaling="standard", **CALIBRATED),
+        LinearReadout(lr=0.01, scaling="whiten", ema_step_size=1.0, n_replay_streams=3),
+        MLPReadout((7, 5), lr=0.01, scaling=None, **CALIBRATED),
+        MLPReadout((7, 5), lr=1e20, scaling=None, ema_step_size=1.0),  # it diverges
+    ]
+    options = {"batch_size": 16, "random_state": 0, "device": "cpu", **options}
+    return MDLReadoutSwitcher(readouts, **options)
+
+
+def assert_same_walk(found, expected):
+    for name in ("readout_losses_", "codelengths_", "posterior_", "order_"):
+        one, other = getattr(found, name), getattr(expected, name)
+        np.testing.assert_array_equal(one, other, err_msg=name)
+    assert found.diverged_readouts_ == expected.diverged_readouts_
+    np.testing.assert_array_equal(
+        found.predict_log_proba(DIGITS[-30:]), expected.predict_log_proba(DIGITS[-30:])
+    )
+    assert found.measures() == expected.measures()
+
+
+class Killed(BaseException):
+    """Stands for a process that ends."""
+
+
+def killed_after(monkeypatch, n_segments, method="close_segment"):
+    """Let a walk end with the next segment after so many."""
+    whole, done = getattr(Course, method), []
+
+    def end(self, *args):
+        if len(done) == n_segments:
+            raise Killed
+        done.append(None)
+        return whole(self, *args)
+
+    monkeypatch.setattr(Course, method, end)
+    return lambda: monkeypatch.setattr(Course, method, whole)
+
+
+# Killed and resumed
+
+
+@pytest.mark.parametrize("switching", PRIORS)
+@pytest.mark.parametrize("n_segments", [0, 1, 3, 7])
+def test_a_walk_that_was_killed_goes_on_to_the_same_bits(
+    tmp_path, monkeypatch, switching, n_segments
+):
+    options = {"switching": switching, "shuffle": True}
+    live_again = killed_after(monkeypatch, n_segments)
+    with pytest.raises(Killed):
+        board(checkpoint=tmp_path, **options).fit(*data())
+    live_again()
+    resumed = board(checkpoint=tmp_path, **options).fit(*data())
+    assert_same_walk(resumed, board(**options).fit(*data()))
+
+
+@pytest.mark.parametrize("method", ["open_segment", "close_segment"])
+def test_a_walk_may_be_killed_time_and_again(tmp_path, monkeypatch, method):
+    for _ in range(20):
+        live_again = killed_after(monkeypatch, 1, method)
+        switcher = board(checkpoint=str(tmp_path))
+        try:
+            switcher.fit(*data())
+            break
+        except Killed:
+            live_again()
+    else:
+        pytest.fail("no run came to its end")
+    live_again()
+    assert_same_walk(switcher, board().fit(*data()))
+
+
+def test_a_walk_resumes_where_the_last_whole_segment_ended(tmp_path, monkeypatch):
+    live_again = killed_after(monkeypatch, 4)
+    with pytest.raises(Killed):
+        board(checkpoint=tmp_path).fit(*data())
+    live_again()
+    begun = []
+    walk_on = Course.walk_on
+    monkeypatch.setattr(
+        Course,
+        "walk_on",
+        lambda self, *args: begun.append(self.n_scored) or walk_on(self, *args),
+    )
+    board(checkpoint=tmp_path).fit(*data())
+    assert begun == [96]  # segments end at 16, 32, 64 and 96 rows
+
+
+def test_a_walk_that_came_to_its_end_is_read_and_not_walked_again(
+    tmp_path, monkeypatch
+):
+    whole = board(checkpoint=tmp_path).fit(*data())
+    monkeypatch.setattr(Course, "open_segment", None)
+    read = board(checkpoint=tmp_path).fit(*data())
+    monkeypatch.undo()
+    assert_same_walk(read, whole)
+    expected = board().fit(*data())
+    for each in (read, expected):
+        each.partial_fit(DIGITS[200:220], LABELS[200:220])
+    np.testing.assert_array_equal(read.codelengths_, expected.codelengths_)
+
+
+def test_the_trace_of_a_checkpoint_may_lie_elsewhere(tmp_path, monkeypatch):
+    places = {"checkpoint": tmp_path / "state", "store": tmp_path / "trace"}
+    live_again = killed_after(monkeypatch, 5)
+    with pytest.raises(Killed):
+        board(**places).fit(*data())
+    live_again()
+    assert_same_walk(board(**places).fit(*data()), board().fit(*data()))
+    assert sorted(p.name for p in (tmp_path / "state").iterdir()) == [
+        "walk.safetensors"
+    ]
+
+
+def test_rows_that_came_after_the_last_checkpoint_are_walked_again(
+    tmp_path, monkeypatch
+):
+    # The trace has grown by two segments more, the last of them torn.
+    live_again = killed_after(monkeypatch, 3)
+    with pytest.raises(Killed):
+        board(checkpoint=tmp_path).fit(*data())
+    live_again()
+    for name in ("losses.npy", "posterior.npy"):
+        with (tmp_path / name).open("ab") as file:
+            file.write(b"torn" * 77)
+    assert_same_walk(board(checkpoint=tmp_path).fit(*data()), board().fit(*data()))
+
+
+def test_a_checkpoint_of_another_process_with_other_jobs_goes_on(tmp_path, monkeypatch):
+    live_again = killed_after(monkeypatch, 5)
+    with pytest.raises(Killed):
+        board(checkpoint=tmp_path).fit(*data())
+    live_again()
+    resumed = board(checkpoint=tmp_path, n_jobs=2, verbose=0).fit(*data())
+    assert_same_walk(resumed, board().fit(*data()))
+
+
+# What does not go on
+
+
+def changed(array, at=5):
+    array = np.array(array)
+    array[at] = array[at - 1]
+    return array
+
+
+OTHERS = {
+    "settings.batch_size": ({"batch_size": 8}, lambda X, y: (X, y)),
+    "settings.shuffle": ({"shuffle": True}, lambda X, y: (X, y)),
+    "settings.switching": ({"switching": "bayes"}, lambda X, y: (X, y)),
+    "settings.readouts": ({"readouts": [LinearReadout()]}, lambda X, y: (X, y)),
+    "settings.random_state": ({"random_state": 1}, lambda X, y: (X, y)),
+    "X.shape": ({}, lambda X, y: (X[:-1], y[:-1])),
+    "X.sha256": ({}, lambda X, y: (changed(X), y)),
+    "y": ({}, lambda X, y: (X, changed(y))),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_walk_is_refused_and_the_checkpoint_stays(tmp_path, name):
+    options, change = OTHERS[name]
+    whole = board(checkpoint=tmp_path).fit(*data())
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    other = board(checkpoint=tmp_path).set_params(**options)
+    with pytest.raises(ValueError, match=rf"{name}.* was .* name another folder"):
+        other.fit(*change(*data()))
+    assert not hasattr(other, "classes_")
+    after = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    assert after.keys() == before.keys()
+    for file in ("walk.safetensors", "losses.npy", "losses.json", "posterior.npy"):
+        assert after[file] == before[file]
+    assert_same_walk(board(checkpoint=tmp_path).fit(*data()), whole)
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
+def test_a_checkpoint_needs_a_seed_that_can_be_written_down(tmp_path, random_state):
+    switcher = board(checkpoint=tmp_path, random_state=random_state)
+    with pytest.raises(ValueError, match="checkpoint needs a random_state"):
+        switcher.fit(*data())
+
+
+def test_a_walk_that_goes_on_elsewhere_says_so(tmp_path, monkeypatch):
+    board(checkpoint=tmp_path).fit(*data())
+    monkeypatch.setattr("sklearn_mdl.conditions.version_of", lambda name: "0.0")
+    with pytest.warns(UserWarning, match="versions.* and goes on where it is '0.0'"):
+        board(checkpoint=tmp_path).fit(*data())
+
+
+@pytest.mark.parametrize("at", [3, 100, 5000, -3])
+def test_a_damaged_checkpoint_is_never_taken_for_a_whole_one(tmp_path, at):
+    board(checkpoint=tmp_path).fit(*data())
+    path = tmp_path / "walk.safetensors"
+    content = bytearray(path.read_bytes())
+    content[at] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"walk\.safetensors must be"):
+        board(checkpoint=tmp_path).fit(*data())
+    path.write_bytes(content[:at])
+    with pytest.raises(ValueError, match=r"walk\.safetensors must be"):
+        board(checkpoint=tmp_path).fit(*data())
+
+
+def test_a_trace_that_is_gone_or_cut_is_not_guessed_at(tmp_path):
+    board(checkpoint=tmp_path).fit(*data())
+    with (tmp_path / "losses.npy").open("r+b") as file:
+        file.truncate(2000)
+    with pytest.raises(ValueError, match="must still hold the 200 rows"):
+        board(checkpoint=tmp_path).fit(*data())
+    (tmp_path / "losses.npy").unlink()
+    with pytest.raises(ValueError, match="must still hold the 200 rows"):
+        board(checkpoint=tmp_path).fit(*data())
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs file limits")
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch):
+    live_again = killed_after(monkeypatch, 4)
+    with pytest.raises(Killed):
+        board(checkpoint=tmp_path).fit(*data())
+    live_again()
+    size = (tmp_path / "walk.safetensors").stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        with pytest.raises(OSError, match="too large"):
+            board(checkpoint=tmp_path).fit(*data())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+    assert_same_walk(board(checkpoint=tmp_path).fit(*data()), board().fit(*data()))
+
+
+@pytest.mark.parametrize("call", range(3))
+def test_writing_a_checkpoint_may_be_killed_at_any_place(tmp_path, monkeypatch, call):
+    class Disk:
+        """What ``os`` does, up to some call."""
+
+        n_calls = 0
+
+        def __getattr__(self, name):
+            def called(*args):
+                Disk.n_calls += 1
+                if Disk.n_calls == 2 * 4 + call:
+                    raise Killed
+                return getattr(os, name)(*args)
+
+            return called
+
+    monkeypatch.setattr(archives, "os", Disk())
+    with pytest.raises(Killed):
+        board(checkpoint=tmp_path).fit(*data())
+    monkeypatch.setattr(archives, "os", os)
+    assert_same_walk(board(checkpoint=tmp_path).fit(*data()), board().fit(*data()))
+
+
+# Ctrl-C
+
+
+def asked_in_segment(monkeypatch, n_segments, n_times=1):
+    """Press Ctrl-C inside a segment."""
+    whole, done = Course.open_segment, []
+
+    def press(self, *args):
+        whole(self, *args)
+        done.append(None)
+        if len(done) == n_segments:
+            for _ in range(n_times):
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Course, "open_segment", press)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_an_interrupted_walk_ends_with_its_segment_and_can_go_on(monkeypatch, method):
+    X, y = data()
+    asked_in_segment(monkeypatch, 4)
+    switcher = board()
+    options = {"classes": range(10)} if method == "partial_fit" else {}
+    with pytest.raises(KeyboardInterrupt):
+        getattr(switcher, method)(X, y, **options)
+    monkeypatch.undo()
+    assert switcher.n_samples_seen_ == 96
+    whole = board().fit(X, y)
+    np.testing.assert_array_equal(switcher.codelengths_, whole.codelengths_[:96])
+    assert switcher.predict(X).shape == (200,)
+    switcher.partial_fit(X[96:], y[96:])
+    np.testing.assert_array_equal(switcher.codelengths_, whole.codelengths_)
+    np.testing.assert_array_equal(switcher.readout_losses_, whole.readout_losses_)
+
+
+def test_a_stream_in_files_can_go_on_after_an_interruption(tmp_path, monkeypatch):
+    X, y = data()
+    asked_in_segment(monkeypatch, 3)
+    switcher = board(store=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        switcher.fit(X, y)
+    monkeypatch.undo()
+    switcher.partial_fit(X[64:], y[64:])
+    np.testing.assert_array_equal(switcher.codelengths_, board().fit(X, y).codelengths_)
+    np.testing.assert_array_equal(np.load(tmp_path / "features.npy"), X)
+
+
+def test_an_interrupted_fit_knows_its_order(monkeypatch):
+    asked_in_segment(monkeypatch, 4)
+    switcher = board(shuffle=True)
+    with pytest.raises(KeyboardInterrupt):
+        switcher.fit(*data())
+    monkeypatch.undo()
+    whole = board(shuffle=True).fit(*data())
+    np.testing.assert_array_equal(switcher.order_, whole.order_[:96])
+
+
+def test_an_interrupted_walk_with_a_checkpoint_goes_on(tmp_path, monkeypatch):
+    asked_in_segment(monkeypatch, 4)
+    monkeypatch.setattr(checkpoint_module, "SECONDS", 1e9)  # written on leaving
+    with pytest.raises(KeyboardInterrupt):
+        board(checkpoint=tmp_path).fit(*data())
+    monkeypatch.undo()
+    assert_same_walk(board(checkpoint=tmp_path).fit(*data()), board().fit(*data()))
+
+
+def test_a_second_ctrl_c_does_not_wait(monkeypatch):
+    before = board().fit(*data(60))
+    kept = before.codelengths_
+    asked_in_segment(monkeypatch, 4, n_times=2)
+    with pytest.raises(KeyboardInterrupt):
+        before.fit(*data())
+    np.testing.assert_array_equal(before.codelengths_, kept)
+
+
+def test_ctrl_c_is_itself_again_after_a_walk_and_elsewhere_untouched():
+    handler = signal.getsignal(signal.SIGINT)
+    board().fit(*data(40))
+    assert signal.getsignal(signal.SIGINT) is handler
+    walked = []
+    thread = threading.Thread(target=lambda: walked.append(board().fit(*data(40))))
+    thread.start()
+    thread.join()
+    assert len(walked) == 1
+
+
+# Killed processes
+
+
+FORKS = """
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, checkpoint, prequential
+
+checkpoint.SECONDS, checkpoint.SHARE = 0.0, float("inf")
+prequential.SEGMENT = 32
+folder, n_kills = sys.argv[1], int(sys.argv[2])
+X, y = load_digits(return_X_y=True)
+rng = np.random.default_rng(os.getpid())
+readouts = [LinearReadout(lr=lr, n_replay_streams=30) for lr in (0.01, 0.03)]
+
+
+def switcher(**options):
+    options = {"random_state": 0, "batch_size": 32, "shuffle": True, **options}
+    return MDLReadoutSwitcher(readouts, device="cpu", **options)
+
+
+def child():
+    pid = os.fork()
+    if not pid:
+        try:
+            switcher(checkpoint=folder).fit(X, y)
+        finally:
+            os._exit(0)
+    return pid
+
+
+n_finished, start = 0, time.monotonic()
+os.waitpid(child(), 0)
+seconds = time.monotonic() - start
+for file in os.listdir(folder):
+    os.unlink(os.path.join(folder, file))
+signals = [signal.SIGKILL, signal.SIGTERM]
+for kill in range(n_kills):
+    pid = child()
+    time.sleep(rng.uniform(0, 0.12) * seconds)
+    gone, _ = os.waitpid(pid, os.WNOHANG)
+    if gone:  # it came to its end: begin anew
+        n_finished += 1
+        for file in os.listdir(folder):
+            os.unlink(os.path.join(folder, file))
+        continue
+    os.kill(pid, signals[kill % 4 == 3])
+    os.waitpid(pid, 0)
+resumed = switcher(checkpoint=folder).fit(X, y)
+whole = switcher().fit(X, y)
+np.testing.assert_array_equal(resumed.codelengths_, whole.codelengths_)
+np.testing.assert_array_equal(resumed.readout_losses_, whole.readout_losses_)
+np.testing.assert_array_equal(resumed.posterior_, whole.posterior_)
+print(n_kills - n_finished, n_finished)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_process_killed_at_random_points_loses_nothing(tmp_path):
+    command = [sys.executable, "-c", textwrap.dedent(FORKS), str(tmp_path), "70"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    n_kills, _ = map(int, done.stdout.split())
+    assert n_kills >= 50

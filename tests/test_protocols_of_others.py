@@ -1,0 +1,181 @@
+"""What others' programs and notebooks ask of a classifier."""
+
+import html
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+
+from sklearn_mdl import (
+    FixedShare,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    RepresentationScorer,
+    readout_grid,
+)
+
+BOARD = [LinearReadout(lr=0.02), MLPReadout((16,), lr=0.02)]
+
+
+# mteb: evaluator_model
+
+
+class Task:
+    """What mteb's classification tasks do with their ``evaluator_model``.
+
+    A few examples of each class are drawn several times; the model, told a seed, is
+    cloned for each, fitted on arrays with labels in a list, and asked to predict.
+    """
+
+    samples_per_label = 8
+    n_experiments = 3
+    seed = 42
+
+    def __init__(self, evaluator_model):
+        self.evaluator_model = evaluator_model
+
+    def evaluate(self, X_train, y_train, X_test, y_test):
+        if "random_state" in self.evaluator_model.get_params():
+            self.evaluator_model = self.evaluator_model.set_params(
+                random_state=self.seed
+            )
+        scores, predictions = [], []
+        for experiment in range(self.n_experiments):
+            rows = self.undersampled(y_train, np.random.RandomState(experiment))
+            model = clone(self.evaluator_model)
+            model.fit(X_train[rows], [y_train[i] for i in rows])
+            predictions.append(model.predict(X_test))
+            scores.append(model.score(X_test, y_test))
+        return scores, predictions
+
+    def undersampled(self, labels, rng):
+        rows, seen = [], {}
+        for i in rng.permutation(len(labels)).tolist():
+            if seen.setdefault(labels[i], 0) < self.samples_per_label:
+                seen[labels[i]] += 1
+                rows.append(i)
+        return rows
+
+
+def embeddings():
+    X, y = load_digits(return_X_y=True)
+    return X[:900].astype(np.float32), y[:900].tolist(), X[900:1400], y[900:1400]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MDLReadoutSwitcher(BOARD),
+        MDLReadoutSwitcher(),
+        LinearReadout(lr=0.02),
+        make_pipeline(StandardScaler(), MDLReadoutSwitcher(BOARD)),
+    ],
+    ids=["board", "default board", "readout", "pipeline"],
+)
+def test_it_serves_as_an_evaluator_model(model):
+    X, y, X_test, y_test = embeddings()
+    scores, predictions = Task(clone(model)).evaluate(X, y, X_test, y_test)
+    assert min(scores) > 0.75
+    for predicted, score in zip(predictions, scores, strict=True):
+        assert predicted.shape == y_test.shape
+        assert np.mean(predicted == y_test) == score
+    if "random_state" in model.get_params():
+        again, _ = Task(clone(model)).evaluate(X, y, X_test, y_test)
+        assert again == scores
+
+
+def test_an_evaluator_model_keeps_nothing_of_the_run():
+    model = MDLReadoutSwitcher(BOARD)
+    Task(model).evaluate(*embeddings())
+    assert model.get_params()["random_state"] == Task.seed
+    with pytest.raises(NotFittedError):
+        model.predict(embeddings()[0])
+
+
+# Notebooks
+
+
+def text_of(page):
+    page = re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_repr_shows_what_differs_from_the_defaults():
+    assert repr(MDLReadoutSwitcher()) == "MDLReadoutSwitcher()"
+    switcher = MDLReadoutSwitcher(BOARD, switching=FixedShare(m=3), batch_size=32)
+    assert " ".join(repr(switcher).split()) == (
+        "MDLReadoutSwitcher(readouts=[LinearReadout(lr=0.02), "
+        "MLPReadout(hidden_layer_sizes=(16,), lr=0.02)], switching=FixedShare(m=3))"
+    )
+    scorer = RepresentationScorer(MDLReadoutSwitcher(shuffle=True), alpha=0.05)
+    assert repr(scorer) == (
+        "RepresentationScorer(alpha=0.05, switcher=MDLReadoutSwitcher(shuffle=True))"
+    )
+
+
+def test_repr_of_a_long_board_is_cut():
+    board = readout_grid(lr=np.geomspace(1e-4, 1e-1, 12), ema_step_size=[1, 0.1, 0.01])
+    assert len(repr(MDLReadoutSwitcher(board))) < 2000
+
+
+@pytest.mark.parametrize("n_values", [2, 12])
+def test_notebooks_fold_the_board(n_values):
+    board = readout_grid(lr=np.geomspace(1e-3, 1e-2, n_values), beta1=[0.5, 0.9])
+    page = make_pipeline(StandardScaler(), MDLReadoutSwitcher(board))._repr_html_()
+    (shown,) = re.findall(r" readouts (\[.*?\]) switching ", text_of(page))
+    assert shown.startswith("[Linear")
+    assert shown.endswith(", ...]")
+    assert len(shown) < 90
+
+
+def test_notebooks_show_a_fitted_switcher():
+    X, y, *_ = embeddings()
+    page = MDLReadoutSwitcher(BOARD, random_state=0).fit(X[:60], y[:60])._repr_html_()
+    assert "MDLReadoutSwitcher" in text_of(page)
+
+
+# Tags and parameters
+
+
+@pytest.mark.parametrize(
+    "estimator", [MDLReadoutSwitcher(), LinearReadout(), MLPReadout()]
+)
+def test_tags_say_what_it_takes(estimator):
+    tags = get_tags(estimator)
+    assert is_classifier(estimator)
+    assert tags.target_tags.required
+    assert not tags.target_tags.multi_output
+    assert tags.classifier_tags.multi_class
+    assert not tags.classifier_tags.multi_label
+    assert not tags.input_tags.sparse
+    assert not tags.input_tags.allow_nan
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"readouts": 3},
+        {"switching": 1.5},
+        {"expert_weights": "uniform"},
+        {"batch_size": 0},
+        {"shuffle": "yes"},
+        {"device": None},
+        {"store": 5},
+        {"n_jobs": "two"},
+        {"verbose": -1},
+        {"random_state": "seed"},
+    ],
+    ids=str,
+)
+def test_parameters_are_checked_by_declaration(settings):
+    (name,) = settings
+    words = f"The '{name}' parameter of MDLReadoutSwitcher must be"
+    with pytest.raises(ValueError, match=words):
+        MDLReadoutSwitcher(**settings).fit(*embeddings()[:2])

@@ -1,0 +1,387 @@
+"""Laws of files: what was saved goes on as if nothing had happened, or is refused."""
+
+import json
+import pickle
+from functools import cache
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+
+from sklearn_mdl import (
+    FixedShare,
+    LearnedShare,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    RunLength,
+)
+from sklearn_mdl.archives import read_archive, write_archive
+from sklearn_mdl.settings import as_json, from_json
+
+X, Y = load_digits(return_X_y=True)
+PRIORS = [
+    None,
+    "bayes",
+    "elementwise",
+    "universal-share",
+    FixedShare(m=11),
+    RunLength(),
+]
+CLASSES = {c.__name__: c for c in (LinearReadout, MLPReadout, FixedShare, LearnedShare)}
+
+
+def board(**options):
+    readouts = [
+        LinearReadout(lr=0.01, scaling="whiten", ema_step_size=1.0, n_replay_streams=3),
+        MLPReadout((7, 5), lr=0.01, scaling="standard", ema_step_size=0.1),
+        MLPReadout((7, 5), lr=0.01, scaling="standard", ema_step_size=0.03),
+        MLPReadout((7, 5), lr=1e20, scaling=None, ema_step_size=1.0),  # it diverges
+    ]
+    options = {"batch_size": 16, "random_state": 0, "device": "cpu", **options}
+    return MDLReadoutSwitcher(readouts, **options)
+
+
+def assert_same(found, expected):
+    for name in ("readout_losses_", "codelengths_", "posterior_", "classes_"):
+        one, other = getattr(found, name), getattr(expected, name)
+        np.testing.assert_array_equal(one, other, err_msg=name)
+        assert one.dtype == other.dtype
+    np.testing.assert_array_equal(
+        found.predict_log_proba(X[-30:]), expected.predict_log_proba(X[-30:])
+    )
+    assert found.measures() == expected.measures()
+    assert found.n_features_in_ == expected.n_features_in_
+
+
+# Estimators
+
+
+@pytest.mark.parametrize("switching", PRIORS, ids=repr)
+@pytest.mark.parametrize("n_rows", [1, 9, 16, 70])
+def test_a_saved_stream_goes_on_to_the_same_bits(tmp_path, switching, n_rows):
+    whole = board(switching=switching)
+    whole.partial_fit(X[:n_rows], Y[:n_rows], classes=range(10))
+    whole.save(tmp_path / "stream.safetensors")
+    found = MDLReadoutSwitcher.load(tmp_path / "stream.safetensors")
+    assert_same(found, whole)
+    for each in (found, whole):
+        each.partial_fit(X[n_rows:130], Y[n_rows:130])
+    assert_same(found, whole)
+    assert found.diverged_readouts_ == whole.diverged_readouts_
+
+
+def test_settings_come_back_as_they_were(tmp_path):
+    path = str(tmp_path / "a.safetensors")
+    weights = [0.1, 0.2, 0.3, 0.4]
+    whole = board(switching=FixedShare(m=3), expert_weights=weights, shuffle=True)
+    whole.fit(X[:60], Y[:60]).save(path)
+    found = MDLReadoutSwitcher.load(path)
+    assert repr(found) == repr(whole)
+    assert found.readouts[1].hidden_layer_sizes == (7, 5)
+    np.testing.assert_array_equal(found.order_, whole.order_)
+    assert_same(found.fit(X[:60], Y[:60]), whole)
+
+
+LABELS = {
+    "text": np.array(["naïve", "b"]),
+    "objects": np.array(["b", "a"], dtype=object),
+    "negative": np.array([-3, 5]),
+    "booleans": np.array([True, False]),
+    "small": np.array([1, 2], dtype=np.int8),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_of_any_kind_come_back(tmp_path, kind):
+    y = LABELS[kind][Y[:80] % 2]
+    whole = board().fit(X[:80], y)
+    whole.save(tmp_path / "a.safetensors")
+    found = MDLReadoutSwitcher.load(tmp_path / "a.safetensors")
+    assert_same(found, whole)
+    assert found.predict(X[:9]).dtype == whole.predict(X[:9]).dtype
+
+
+def test_feature_names_come_back(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X[:60], columns=[f"pixel {i}" for i in range(64)])
+    whole = board().fit(frame, Y[:60])
+    whole.save(tmp_path / "a.safetensors")
+    found = MDLReadoutSwitcher.load(tmp_path / "a.safetensors")
+    np.testing.assert_array_equal(found.feature_names_in_, whole.feature_names_in_)
+    found.predict(frame)
+
+
+def test_a_single_readout_can_be_saved(tmp_path):
+    whole = MLPReadout((9,), lr=0.01, random_state=3, device="cpu").fit(X[:60], Y[:60])
+    whole.save(tmp_path / "a.safetensors")
+    found = MLPReadout.load(tmp_path / "a.safetensors")
+    for each in (found, whole):
+        each.partial_fit(X[60:99], Y[60:99])
+    np.testing.assert_array_equal(found.codelengths_, whole.codelengths_)
+
+
+def test_a_trace_on_disk_is_saved_and_may_go_on_elsewhere(tmp_path):
+    whole = board(store=tmp_path / "store").fit(X[:60], Y[:60])
+    whole.save(tmp_path / "a.safetensors")
+    found = MDLReadoutSwitcher.load(tmp_path / "a.safetensors", store=tmp_path / "b")
+    assert found.store == tmp_path / "b"
+    assert (tmp_path / "b" / "losses.npy").exists()
+    for each in (found, whole):
+        each.partial_fit(X[60:99], Y[60:99])
+    assert_same(found, whole)
+
+
+def test_without_a_seed_the_stream_still_goes_on_to_the_same_bits(tmp_path):
+    whole = board(random_state=None).fit(X[:60], Y[:60])
+    whole.save(tmp_path / "a.safetensors")
+    found = MDLReadoutSwitcher.load(tmp_path / "a.safetensors")
+    for each in (found, whole):
+        each.partial_fit(X[60:99], Y[60:99])
+    assert_same(found, whole)
+
+
+def test_saving_over_the_file_that_a_stream_is_read_from(tmp_path):
+    path = tmp_path / "a.safetensors"
+    whole = board().fit(X[:60], Y[:60])
+    whole.save(path)
+    for _ in range(3):
+        found = MDLReadoutSwitcher.load(path)
+        found.partial_fit(X[60:70], Y[60:70]).save(path)
+        whole.partial_fit(X[60:70], Y[60:70])
+    assert_same(MDLReadoutSwitcher.load(path), whole)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.safetensors"]
+
+
+def test_other_programs_can_read_the_file(tmp_path):
+    board().fit(X[:60], Y[:60]).save(tmp_path / "a.safetensors")
+    tensors = safetensors.numpy.load_file(tmp_path / "a.safetensors")
+    np.testing.assert_array_equal(tensors["rows"], X[:60].astype(np.float32))
+    np.testing.assert_array_equal(tensors["labels"], Y[:60])
+
+
+def test_nothing_is_saved_of_what_has_not_begun(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        board().save(tmp_path / "a.safetensors")
+
+
+def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
+    switcher = board(random_state=np.random.RandomState(0)).fit(X[:60], Y[:60])
+    with pytest.raises(TypeError, match=r"random_state must be .* pickle can keep it"):
+        switcher.save(tmp_path / "a.safetensors")
+    assert not list(tmp_path.iterdir())
+    assert_same(pickle.loads(pickle.dumps(switcher)), switcher)
+
+
+@pytest.mark.parametrize("name", ["a", "a.npy", "a.safetensors.gz"])
+def test_a_path_of_another_kind_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"must end in \.safetensors"):
+        board().fit(X[:60], Y[:60]).save(tmp_path / name)
+    with pytest.raises(ValueError, match=r"must end in \.safetensors"):
+        MDLReadoutSwitcher.load(tmp_path / name)
+
+
+def test_a_file_of_another_class_is_refused(tmp_path):
+    path = tmp_path / "a.safetensors"
+    LinearReadout(random_state=0, device="cpu").fit(X[:40], Y[:40]).save(path)
+    with pytest.raises(
+        ValueError, match="must hold a MDLReadoutSwitcher, got a Linear"
+    ):
+        MDLReadoutSwitcher.load(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"b\.safetensors is none"):
+        MDLReadoutSwitcher.load(tmp_path / "b.safetensors")
+
+
+def rewritten(path, change):
+    """Write a file that is whole, but says something else."""
+    arrays, about = read_archive(path)
+    arrays = {name: np.array(array) for name, array in arrays.items()}
+    change(about)
+    write_archive(path, arrays, about)
+
+
+CHANGES = {
+    "of format 1, got 9": lambda about: about.update(format=9),
+    "says nothing of classes": lambda about: about.pop("classes"),
+    "says nothing of seed": lambda about: about.update(seed="0"),
+    "Parameters must be made of": lambda about: about["estimator"].update(
+        {"class": "X"}
+    ),
+    "with the same parameters": lambda about: about["estimator"]["params"].update(a=1),
+}
+
+
+@pytest.mark.parametrize("message", CHANGES)
+def test_a_file_that_says_something_else_is_refused(tmp_path, message):
+    path = tmp_path / "a.safetensors"
+    board().fit(X[:40], Y[:40]).save(path)
+    rewritten(path, CHANGES[message])
+    with pytest.raises(ValueError, match=message):
+        MDLReadoutSwitcher.load(path)
+
+
+@pytest.mark.parametrize("name", ["SGDClassifier", "os.system", "BaseEstimator"])
+def test_a_file_can_name_no_class_but_ours(tmp_path, name):
+    path = tmp_path / "a.safetensors"
+    board(switching=FixedShare()).fit(X[:40], Y[:40]).save(path)
+
+    def change(about):
+        about["estimator"]["params"]["switching"] = {"class": name, "params": {}}
+
+    rewritten(path, change)
+    with pytest.raises(ValueError, match="Parameters must be made of"):
+        MDLReadoutSwitcher.load(path)
+
+
+# Archives
+
+
+def arrays_of(seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "a": rng.normal(size=(3, 2)),
+        "b": rng.integers(9, size=7),
+        "scalar": np.array(2.5, dtype=np.float32),
+        "none": np.empty((0, 4), dtype=np.float32),
+        "flags": np.array([True, False, True]),
+        "transposed": rng.normal(size=(4, 5)).T,
+    }
+
+
+def test_arrays_come_back_bit_by_bit_and_cannot_be_changed(tmp_path):
+    write_archive(tmp_path / "a", arrays_of(), {"x": [1, None, "ü"]})
+    found, about = read_archive(tmp_path / "a")
+    assert about == {"x": [1, None, "ü"]}
+    assert list(found) == list(arrays_of())
+    for name, array in arrays_of().items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype
+        assert found[name].shape == array.shape
+    assert not found["a"].flags.writeable
+
+
+@cache
+def small_archive(folder):
+    path = folder / "a"
+    write_archive(path, arrays_of(), {"x": 1})
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("archives")
+
+
+def refused(path, content):
+    path.write_bytes(content)
+    try:
+        read_archive(path)
+    except ValueError as error:
+        return "must be" in str(error)
+    return False
+
+
+def test_every_flipped_bit_is_found(folder):
+    content = small_archive(folder)
+    for at in range(0, 8 * len(content), 7):
+        broken = bytearray(content)
+        broken[at // 8] ^= 1 << (at % 8)
+        assert refused(folder / "b", bytes(broken)), at
+
+
+def test_every_cut_is_found(folder):
+    content = small_archive(folder)
+    for end in range(0, len(content), 5):
+        assert refused(folder / "b", content[:end]), end
+    assert refused(folder / "b", content + b"\0")
+
+
+def fuzz(folder, data):
+    content = bytearray(small_archive(folder))
+    kind = data.draw(st.sampled_from(["bytes", "splice", "header"]))
+    if kind == "bytes":
+        content = data.draw(st.binary(max_size=300))
+    elif kind == "splice":
+        at = data.draw(st.integers(0, len(content)))
+        piece = data.draw(st.binary(max_size=20))
+        cut = data.draw(st.integers(0, 20))
+        content[at : at + cut] = piece
+    else:
+        values = st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(st.sampled_from(HEADER_WORDS), inner, max_size=4)
+            ),
+            max_leaves=8,
+        )
+        header = json.dumps(data.draw(values)).encode()
+        content = len(header).to_bytes(8, "little") + header + bytes(16)
+    if bytes(content) != small_archive(folder):
+        assert refused(folder / "c", bytes(content))
+
+
+HEADER_WORDS = ["__metadata__", "a", "dtype", "shape", "data_offsets", "sklearn_mdl"]
+
+
+@settings(deadline=None, max_examples=300)
+@given(data=st.data())
+def test_no_file_whatsoever_does_more_than_be_refused(folder, data):
+    fuzz(folder, data)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=100_000)
+@given(data=st.data())
+def test_a_hundred_thousand_files_are_refused(folder, data):
+    fuzz(folder, data)
+
+
+def test_a_safetensors_file_of_others_is_refused(tmp_path):
+    safetensors.numpy.save_file({"w": np.ones(3)}, tmp_path / "a")
+    with pytest.raises(ValueError, match="tensors of another program"):
+        read_archive(tmp_path / "a")
+
+
+# Settings
+
+numbers = st.integers() | st.floats() | st.booleans() | st.none() | st.text()
+texts = st.text(max_size=5)
+values = st.recursive(
+    numbers | st.builds(FixedShare, m=st.integers(2, 9)),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(texts, inner, max_size=3)
+        | st.builds(LinearReadout, lr=inner)
+    ),
+    max_leaves=10,
+)
+
+
+def same(one, other):
+    return repr(one) == repr(other) and type(one) is type(other)
+
+
+@settings(deadline=None, max_examples=200)
+@given(values)
+def test_settings_survive_json(value):
+    text = json.dumps(as_json(value, "x"), allow_nan=False)
+    assert same(from_json(json.loads(text), CLASSES), value)
+
+
+@pytest.mark.parametrize("value", [np.float32(0.5), np.int64(3), np.bool_(True)])
+def test_numbers_of_numpy_become_plain(value):
+    assert from_json(as_json(value, "x"), {}) == value
+
+
+@pytest.mark.parametrize("value", [object(), {1: 2}, {1, 2}, print, 1j])
+def test_what_cannot_be_written_down_is_named(value):
+    with pytest.raises(TypeError, match=r"grid\[1\] must be made of"):
+        as_json([0, value], "grid")

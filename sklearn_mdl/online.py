@@ -6,7 +6,6 @@ that a course can walk, and the course's log-probabilities into predictions.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -29,8 +28,8 @@ from sklearn_mdl.checkpoint import ENVIRONMENT, Checkpoint
 from sklearn_mdl.conditions import environment_of, fingerprint
 from sklearn_mdl.guards import refuse_weights
 from sklearn_mdl.leading import lead
-from sklearn_mdl.measures import PrequentialMeasures, measure
 from sklearn_mdl.prequential import Course
+from sklearn_mdl.readings import StreamReadings
 from sklearn_mdl.samples import is_mapped
 from sklearn_mdl.saving import load_estimator, save_estimator
 from sklearn_mdl.settings import as_json
@@ -47,7 +46,7 @@ ALL_DIVERGED = (
 )
 
 
-class OnlineClassifier(ClassifierMixin, BaseEstimator):
+class OnlineClassifier(StreamReadings, ClassifierMixin, BaseEstimator):
     """Base of classifiers that predict each example before they learn it.
 
     Subclasses say in ``_start`` which course they walk.
@@ -132,7 +131,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         refuse_weights(weights, f"{type(self).__name__}.partial_fit")
         first = not hasattr(self, "_course")
         with self._all_or_nothing():
-            X, y = self._checked(X, y, reset=first)
+            with warnings.catch_warnings():  # a few rows may well be of as many classes
+                warnings.filterwarnings("ignore", "The number of unique classes")
+                X, y = self._checked(X, y, reset=first)
             if first:
                 check_partial_fit_first_call(self, classes)
                 labels = self._encoded(y)
@@ -226,66 +227,6 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         """Most probable class of every row, (n_samples,)."""
         check_is_fitted(self)
         return self.classes_[self.predict_log_proba(X).argmax(1)]
-
-    def heldout_codelengths(self, X, y) -> np.ndarray:
-        """Codelengths of rows that come after the stream; they leave no trace in it.
-
-        The walk goes on over them on a copy: each is predicted by what was learned from
-        all before it, and then learned.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        codelengths : ndarray of shape (n_samples,)
-            In nats.
-
-        Raises
-        ------
-        ValueError
-            If y holds a label outside ``classes_``, and as in :meth:`fit`.
-        """
-        check_is_fitted(self)
-        return self._continued(*self._checked(X, y, reset=False))
-
-    def _continued(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        labels = self._encoded(y)
-        if not len(X):
-            return np.empty(0)
-        samples, trace = self._course.samples, self._course.trace
-        own = {id(samples): samples.branch(), id(trace): trace.branch()}
-        course = copy.deepcopy(self._course, own)
-        for _ in course.extend(X, labels):
-            pass
-        return course.trace.codelengths
-
-    def measures(self, *, n_bins: int = 15) -> PrequentialMeasures:
-        """Accuracy, Brier score and calibration of the walk's own predictions.
-
-        Every prediction of the mixture was made before its label was seen, so that no
-        row need be held out for them.
-
-        Parameters
-        ----------
-        n_bins : int, default=15
-            Bins of the expected calibration error.
-
-        Returns
-        -------
-        measures : PrequentialMeasures
-            With the codelength, and two reference codes, in nats.
-        """
-        check_is_fitted(self)
-        return measure(
-            self._course.trace.digests,
-            self.codelengths_,
-            self._course.states[0].labels[: self.n_samples_seen_].cpu().numpy(),
-            n_classes=len(self.classes_),
-            n_bins=n_bins,
-        )
 
     def _after_fit(self) -> None:
         """Say what is to be said of a stream that `fit` has walked."""
@@ -431,21 +372,6 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             ENVIRONMENT: environment_of(self._course.device),
         }
         return Checkpoint(Path(self.checkpoint), about)
-
-    @property
-    def codelength_(self) -> float:
-        """Codelength of all labels seen, in nats."""
-        return float(np.sum(self.codelengths_))
-
-    @property
-    def codelengths_(self) -> np.ndarray:
-        """Codelength of every example in the order walked, (n_samples_seen_,), nats."""
-        return self._course.trace.codelengths
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Number of examples walked so far."""
-        return self._course.n_scored
 
 
 def _archive_path(path: str | PathLike[str]) -> Path:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -73,6 +73,14 @@ class Learner(Protocol):
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
         """Adapt to rows that are scaled anew: one change for each scaling."""
+
+
+@runtime_checkable
+class Rereader(Protocol):
+    """A learner that reads rows again: those that it has learned, and no others."""
+
+    def attach(self, rows: ScaledRows) -> None:
+        """Remember where the walk keeps its rows."""
 
 
 class WalkState:
@@ -261,6 +269,9 @@ class Course:
         self._learned: Course | None = None
         self._under_way = False
         self.rows = ScaledRows(self.samples, learners[0].scalings, batch_size, device)
+        for learner in learners:
+            if isinstance(learner, Rereader):
+                learner.attach(self.rows)
         self.states = [
             WalkState(
                 batch_size,

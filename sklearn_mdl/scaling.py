@@ -164,6 +164,9 @@ class RunningWhitener(RunningStandardizer):
         )
 
 
+RUNNING = {"standard": RunningStandardizer, "whiten": RunningWhitener}
+
+
 def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
     """Shrink the covariance (d, d) of ``n_rows`` rows by the rule named above."""
     d = len(covariance)
@@ -208,12 +211,11 @@ class ScaledRows:
         batch_size: int,
         device: torch.device,
     ) -> None:
-        makers = {"standard": RunningStandardizer, "whiten": RunningWhitener}
         self.store = store
         self.batch_size = batch_size
         self.device = device
         self.running = [
-            None if scaling is None else makers[scaling](store.n_features)
+            None if scaling is None else RUNNING[scaling](store.n_features)
             for scaling in scalings
         ]
         self.current: list[Scaling | None] = [None] * len(scalings)

@@ -40,7 +40,7 @@ STOREYS = [
     {"prequential"},
     {"lockstep", "resuming"},
     {"checkpoint", "saving"},
-    {"leading"},
+    {"leading", "readings"},
     {"online"},
     {"readouts"},
     {"switcher", "datasets"},

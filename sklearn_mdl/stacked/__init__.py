@@ -16,6 +16,7 @@ the recording costs as much as the arithmetic. The tests hold them against autog
 
 from sklearn_mdl.stacked.adamw import StackedAdamW
 from sklearn_mdl.stacked.averages import StackedAverages
+from sklearn_mdl.stacked.calibration import ForwardCalibration, heat_of
 from sklearn_mdl.stacked.losses import StackedCrossEntropy, log_softmax, softmax
 from sklearn_mdl.stacked.perceptrons import (
     StackedLinear,
@@ -25,6 +26,7 @@ from sklearn_mdl.stacked.perceptrons import (
 )
 
 __all__ = [
+    "ForwardCalibration",
     "StackedAdamW",
     "StackedAverages",
     "StackedCrossEntropy",
@@ -32,6 +34,7 @@ __all__ = [
     "StackedMLP",
     "count_parameters",
     "gradient_of",
+    "heat_of",
     "log_softmax",
     "softmax",
 ]

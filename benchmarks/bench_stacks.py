@@ -47,7 +47,7 @@ from stack_growth import bench_scaling
 from stack_search import bench_search, digits
 
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
-from sklearn_mdl.prequential import flushed_denormals
+from sklearn_mdl.arithmetic import flushed_denormals
 from sklearn_mdl.readouts import stack_readouts
 
 LEARNING_RATES = (3e-4, 1e-3, 3e-3, 1e-2)

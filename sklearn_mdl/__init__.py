@@ -8,6 +8,7 @@ from sklearn_mdl.display import (
     CriticalDifferenceDisplay,
     PosteriorDisplay,
 )
+from sklearn_mdl.experts import IncrementalExpert, NeighborsReadout, RefittedExpert
 from sklearn_mdl.measures import PrequentialMeasures, expected_calibration_error
 from sklearn_mdl.ranking import (
     BayesianSignedRank,
@@ -69,6 +70,7 @@ __all__ = [
     "FixedShare",
     "ForwardTrace",
     "FriedmanTest",
+    "IncrementalExpert",
     "LabelMessage",
     "LearnedShare",
     "LinearReadout",
@@ -76,11 +78,13 @@ __all__ = [
     "MLPReadout",
     "MarkovPrior",
     "Moves",
+    "NeighborsReadout",
     "PairwiseWilcoxon",
     "PosteriorDisplay",
     "PrequentialMeasures",
     "PrequentialSplit",
     "RankIntervals",
+    "RefittedExpert",
     "RepresentationScorer",
     "RunLength",
     "StoredLosses",

@@ -52,3 +52,26 @@ def mixture(log_proba: Iterable[Tensor], weights: Iterable[Tensor]) -> Tensor:
     # One after the other: no K x n x C numbers are made, and the sum has one order.
     terms = (w[:, None] * p.exp() for p, w in zip(log_proba, weights, strict=True))
     return reduce(Tensor.add_, terms)
+
+
+def resolve_device(device: str) -> torch.device:
+    """Return the device a name stands for; "auto" takes a GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(
+            f"device must be 'auto' or the name of a torch device, got {device!r}; try "
+            "'cpu' or 'cuda'"
+        ) from error
+
+
+def memory_of(device: torch.device) -> int | None:
+    """All memory of a device in bytes, or None where the system does not say."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system has it
+        return None

@@ -61,7 +61,7 @@ class Checkpoint:
         return n_rows
 
     def _compare(self, about: Mapping[str, Any]) -> None:
-        names = {**self.about, **about}.keys() - {ENVIRONMENT}
+        names = [name for name in {**self.about, **about} if name != ENVIRONMENT]
         was, now = ({k: a.get(k) for k in names} for a in (about, self.about))
         if difference := first_difference(was, now):
             name, then, here = difference

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
 from os import PathLike
@@ -25,20 +25,15 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from sklearn_mdl._sklearn import check_partial_fit_first_call, fit_context
 from sklearn_mdl.checkpoint import ENVIRONMENT, Checkpoint
+from sklearn_mdl.checks import GROUPED, check_finite, is_grouped
 from sklearn_mdl.conditions import environment_of, fingerprint
 from sklearn_mdl.guards import refuse_weights
 from sklearn_mdl.leading import lead
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.readings import StreamReadings
 from sklearn_mdl.samples import is_mapped
-from sklearn_mdl.saving import load_estimator, save_estimator
+from sklearn_mdl.saving import archive_path, load_estimator, save_estimator
 from sklearn_mdl.settings import as_json
-
-CHECKED_AT_ONCE = 2**24  # numbers
-GROUPED = (
-    "y should come in no particular order, but it is grouped by class, and the code "
-    "pays for that; pass shuffle=True or permute the rows"
-)
 
 ALL_DIVERGED = (
     "all readouts have diverged and predict uniformly since then, so that the code "
@@ -88,7 +83,7 @@ class OnlineClassifier(StreamReadings, ClassifierMixin, BaseEstimator):
         with self._all_or_nothing():
             X, y = self._checked(X, y, reset=True)
             classes, labels = np.unique(y, return_inverse=True)
-            self._set_out(*X.shape, classes)
+            self._set_out(len(X), X.shape[1], classes)
             if not self.shuffle and is_grouped(labels):
                 warnings.warn(GROUPED, UserWarning, stacklevel=3)
             self._walk(
@@ -167,7 +162,7 @@ class OnlineClassifier(StreamReadings, ClassifierMixin, BaseEstimator):
             If the file cannot be written; what stood there still does.
         """
         check_is_fitted(self)
-        save_estimator(self, _archive_path(path))
+        save_estimator(self, archive_path(path))
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, store: Any = "memory") -> Self:
@@ -192,7 +187,7 @@ class OnlineClassifier(StreamReadings, ClassifierMixin, BaseEstimator):
         ValueError
             If the file is damaged, of another program, version or class.
         """
-        found: Self = load_estimator(cls, _archive_path(path), store)
+        found: Self = load_estimator(cls, archive_path(path), store)
         return found
 
     def predict_log_proba(self, X) -> np.ndarray:
@@ -372,57 +367,3 @@ class OnlineClassifier(StreamReadings, ClassifierMixin, BaseEstimator):
             ENVIRONMENT: environment_of(self._course.device),
         }
         return Checkpoint(Path(self.checkpoint), about)
-
-
-def _archive_path(path: str | PathLike[str]) -> Path:
-    found = Path(path)
-    if found.suffix != ".safetensors":
-        raise ValueError(
-            f"The path of a saved estimator must end in .safetensors, got {path}; name "
-            f"it {found.stem or 'estimator'}.safetensors"
-        )
-    return found
-
-
-def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
-    """Refuse features (n, d) that are not finite as float32, and say where.
-
-    Raises
-    ------
-    ValueError
-        With the first row and column at fault.
-    """
-    step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
-    for start in range(0, len(X), step):
-        with np.errstate(over="ignore"):
-            rows = X[start : start + step].astype(np.float32, copy=False)
-        if np.isfinite(rows.sum(dtype=np.float64)):
-            continue  # no number is out of range, or the sum would be, too
-        row, column = np.argwhere(~np.isfinite(rows))[0]
-        what = "NaN" if np.isnan(rows[row, column]) else "infinity or a value too large"
-        where = f"row {start + row}, column {column}"
-        if names is not None:
-            where += f" ({names[column]!r})"
-        raise ValueError(
-            f"X must hold finite float32 numbers, but Input X contains {what} in "
-            f"{where}; drop or impute what is missing"
-        )
-
-
-def is_grouped(labels: np.ndarray) -> bool:
-    """Whether encoded labels come class by class."""
-    n_runs = 1 + np.count_nonzero(np.diff(labels))
-    return bool(n_runs == labels.max() + 1 and len(labels) > 4 * n_runs)
-
-
-def resolve_device(device: str) -> torch.device:
-    """Return the device a name stands for; "auto" takes a GPU where there is one."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(
-            f"device must be 'auto' or the name of a torch device, got {device!r}; try "
-            "'cpu' or 'cuda'"
-        ) from error

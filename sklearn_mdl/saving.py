@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,14 @@ def _subclasses(kind: type[Any]) -> Iterator[type[Any]]:
 def _is_ours(kind: type) -> bool:
     """Whether a file may name a class: it may name none of which nothing is known."""
     return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def archive_path(path: str | PathLike[str]) -> Path:
+    """Return the path of a saved estimator, checked for its ending."""
+    found = Path(path)
+    if found.suffix != ".safetensors":
+        raise ValueError(
+            f"The path of a saved estimator must end in .safetensors, got {path}; name "
+            f"it {found.stem or 'estimator'}.safetensors"
+        )
+    return found

@@ -167,6 +167,15 @@ class RunningWhitener(RunningStandardizer):
 RUNNING = {"standard": RunningStandardizer, "whiten": RunningWhitener}
 
 
+def check_width(scaling: str | None, n_features: int) -> None:
+    """Raise a ValueError if features are too many to be whitened."""
+    if scaling == "whiten" and n_features > MAX_WHITENED_FEATURES:
+        raise ValueError(
+            f"scaling='whiten' needs at most {MAX_WHITENED_FEATURES} features, got "
+            f"{n_features}; use scaling='standard' or reduce the width first"
+        )
+
+
 def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
     """Shrink the covariance (d, d) of ``n_rows`` rows by the rule named above."""
     d = len(covariance)

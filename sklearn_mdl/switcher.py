@@ -15,16 +15,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._sklearn import Interval, StrOptions
-from sklearn_mdl.online import OnlineClassifier, resolve_device
+from sklearn_mdl.arithmetic import resolve_device
+from sklearn_mdl.board import check_readout, gather_learners, mixed_readouts
+from sklearn_mdl.experts import WrappedLearner, warn_of_failures
+from sklearn_mdl.online import OnlineClassifier
 from sklearn_mdl.prequential import Course
-from sklearn_mdl.readouts import (
-    LinearReadout,
-    MLPReadout,
-    default_readouts,
-    preset_options,
-    readout_names,
-    stack_readouts,
-)
+from sklearn_mdl.readouts import default_readouts, preset_options, readout_names
 from sklearn_mdl.readouts.edges import grid_edges
 from sklearn_mdl.stored_losses import StoredLosses, description, save_losses
 from sklearn_mdl.switching import (
@@ -48,9 +44,13 @@ class MDLReadoutSwitcher(OnlineClassifier):
 
     Parameters
     ----------
-    readouts : list of LinearReadout and MLPReadout, default=None
-        The experts; see :func:`~sklearn_mdl.readout_grid`. None takes a default board,
-        chosen by measurement, that depends on the number of features and classes alone.
+    readouts : list of readouts and experts, or "mixed", default=None
+        The experts, in one list: ``LinearReadout`` and ``MLPReadout`` (see
+        :func:`~sklearn_mdl.readout_grid`), ``NeighborsReadout``, and any classifier in
+        ``IncrementalExpert`` or ``RefittedExpert``. None takes a default board of nets,
+        chosen by measurement, that depends on the number of features and classes alone;
+        "mixed" adds nearest neighbours, a shrunk linear discriminant analysis and a
+        logistic regression to it.
     switching : str or SwitchingPrior, default=None
         Prior over sequences of readouts: "learned-share" (the default), "fixed-share"
         (with rate ``1 / t``), "switch-distribution", "run-length", "universal-share",
@@ -99,8 +99,11 @@ class MDLReadoutSwitcher(OnlineClassifier):
     readout_names_ : list of str
     expert_weights_ : ndarray of shape (n_readouts,) or None
         Prior weights as the mixture takes them; None is uniform.
-    readouts_ : list of LinearReadout and MLPReadout
+    readouts_ : list of readouts and experts
         The readouts used, as settings; their weights live in the walk.
+    readout_notes_ : dict of str to list of str
+        Exceptions and warnings of wrapped classifiers, by the names of those that had
+        any; each text once.
     diverged_readouts_ : list of str
         Names of readouts whose predictions stopped being finite; they predict
         uniformly.
@@ -126,7 +129,7 @@ class MDLReadoutSwitcher(OnlineClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "readouts": [list, tuple, None],
+        "readouts": [list, tuple, StrOptions({"mixed"}), None],
         "switching": [str, SwitchingPrior, None],
         "expert_weights": ["array-like", StrOptions({"architecture"}), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -206,7 +209,7 @@ class MDLReadoutSwitcher(OnlineClassifier):
         weights = self._weights(readouts)
         device = resolve_device(self.device)
         course = Course(
-            stack_readouts(
+            gather_learners(
                 readouts,
                 n_features,
                 n_classes,
@@ -237,8 +240,9 @@ class MDLReadoutSwitcher(OnlineClassifier):
         return course
 
     def _after_fit(self) -> None:
-        if self.readouts is None:
-            return  # the default board is not the user's to widen
+        warn_of_failures(self._course.learners, self.readout_names_)
+        if self.readouts is None or isinstance(self.readouts, str):
+            return  # a board of ours is not the user's to widen
         edges = [
             f"{name}={value:g} is the {side}"
             for name, (value, side) in self.grid_edges_.items()
@@ -261,18 +265,15 @@ class MDLReadoutSwitcher(OnlineClassifier):
     def _board(self, n_features: int, n_classes: int) -> list[Any]:
         if self.readouts is None:
             return default_readouts(n_features, n_classes)
+        if isinstance(self.readouts, str):  # "mixed", as was checked
+            return mixed_readouts(n_features, n_classes)
         if not len(self.readouts):
             raise ValueError(
                 "readouts must hold at least one readout, got an empty list; pass None "
                 "for the default board"
             )
         for readout in self.readouts:
-            if not isinstance(readout, (LinearReadout, MLPReadout)):
-                raise TypeError(
-                    "readouts must hold LinearReadout and MLPReadout objects, got "
-                    f"{readout!r}; build them with readout_grid(...)"
-                )
-            readout._validate_params()
+            check_readout(readout)
         return [clone(readout) for readout in self.readouts]
 
     def _weights(self, readouts: list[Any]) -> np.ndarray | None:
@@ -355,6 +356,19 @@ class MDLReadoutSwitcher(OnlineClassifier):
     def readout_names_(self) -> list[str]:
         """Architecture and differing settings of every readout."""
         return readout_names(self.readouts_)
+
+    @property
+    def readout_notes_(self) -> dict[str, list[str]]:
+        """What wrapped classifiers complained of, by the names of those that did."""
+        learners = self._course.learners
+        wrapped = [lr for lr in learners if isinstance(lr, WrappedLearner)]
+        wrapped.sort(key=lambda learner: learner.columns[0])
+        names = self.readout_names_
+        return {
+            names[learner.columns[0]]: learner.notes.lines()
+            for learner in wrapped
+            if learner.notes.lines()
+        }
 
     @property
     def diverged_readouts_(self) -> list[str]:

@@ -77,6 +77,24 @@ class PrequentialTrace:
         self._digests.append(digests)
         self._codelengths.append(codelengths)
 
+    def check_room(self, n_rows: int, available: int | None) -> None:
+        """Refuse so many rows more if they cannot be kept in memory.
+
+        Raises
+        ------
+        MemoryError
+            If losses and posterior would need more bytes than are ``available``; None
+            is unknown.
+        """
+        needed = 2 * 8 * (len(self) + n_rows) * (self._losses.width or 1)
+        if self._folder is None and available is not None and needed > available:
+            raise MemoryError(
+                f"Losses and posterior of {len(self) + n_rows} examples and "
+                f"{self._losses.width} readouts need {needed / 1e9:.3g} GB, but there "
+                f"are {available / 1e9:.3g} GB of memory; pass store=path to keep them "
+                "on disk"
+            )
+
     def adopt(self, n_rows: int) -> None:
         """Take the first losses and posteriors in the store for those of this trace.
 

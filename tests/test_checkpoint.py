@@ -14,8 +14,8 @@ from sklearn.datasets import load_digits
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, archives
 from sklearn_mdl import checkpoint as checkpoint_module
-from sklearn_mdl import prequential as prequential_module
 from sklearn_mdl.prequential import Course
+from sklearn_mdl.prequential import course as course_module
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 CALIBRATED = {"ema_step_size": 0.1, "n_replay_streams": 3}
@@ -25,7 +25,7 @@ PRIORS = ["learned-share", "fixed-share", "run-length", "bayes", "elementwise"]
 @pytest.fixture(autouse=True)
 def at_every_segment(monkeypatch):
     """Segments of two minibatches, each of them written down."""
-    monkeypatch.setattr(prequential_module, "SEGMENT", 32)
+    monkeypatch.setattr(course_module, "SEGMENT", 32)
     monkeypatch.setattr(checkpoint_module, "SECONDS", 0.0)
     monkeypatch.setattr(checkpoint_module, "SHARE", np.inf)
 
@@ -387,10 +387,11 @@ import time
 import numpy as np
 from sklearn.datasets import load_digits
 
-from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, checkpoint, prequential
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, checkpoint
+from sklearn_mdl.prequential import course
 
 checkpoint.SECONDS, checkpoint.SHARE = 0.0, float("inf")
-prequential.SEGMENT = 32
+course.SEGMENT = 32
 folder, n_kills = sys.argv[1], int(sys.argv[2])
 X, y = load_digits(return_X_y=True)
 rng = np.random.default_rng(os.getpid())

@@ -6,7 +6,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.utils import shuffle
 
-import sklearn_mdl.prequential
+import sklearn_mdl.prequential.course
 from sklearn_mdl import MDLReadoutSwitcher, RunLength, readout_grid
 from sklearn_mdl.lockstep import lockstep
 from sklearn_mdl.prequential import Course
@@ -41,7 +41,9 @@ def begun(switcher):
 
 @pytest.mark.parametrize("batch_size", [1, 7, 32, 500])
 def test_lockstep_leaves_bitwise_the_trace_of_fit(batch_size, monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.prequential, "SEGMENT", 50)  # cuts minibatches too
+    monkeypatch.setattr(
+        sklearn_mdl.prequential.course, "SEGMENT", 50
+    )  # cuts minibatches too
     n = 60 if batch_size == 1 else len(X)
     fitted = fresh(batch_size=batch_size).fit(X[:n], y[:n])
     course = begun(fresh(batch_size=batch_size))

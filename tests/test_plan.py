@@ -8,10 +8,11 @@ import torch
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
-from sklearn_mdl.prequential import flushed_denormals
+from sklearn_mdl.arithmetic import flushed_denormals
 from sklearn_mdl.readouts import plan, stack_readouts
 
 CPU = torch.device("cpu")
+pytestmark = pytest.mark.filterwarnings("ignore:The best readout should lie")
 BOARD = readout_grid(
     hidden_layer_sizes=[(), (9,), (40, 40)],
     lr=[1e-3, 3e-3, 1e-2],
@@ -90,7 +91,7 @@ def test_memory_is_counted_as_it_is_taken(monkeypatch):
 
 
 def test_readouts_that_do_not_fit_are_refused_with_their_sizes(monkeypatch):
-    monkeypatch.setattr(plan, "_memory_of", lambda device: 300_000)
+    monkeypatch.setattr(plan, "memory_of", lambda device: 300_000)
     words = (
         r"need 0\.000\d+ GB for weights.*for the 6 of hidden layers \(40, 40\), "
         r"7\S+-05 GB for a single one, but cpu has 0\.0003 GB; take fewer or smaller"
@@ -100,7 +101,7 @@ def test_readouts_that_do_not_fit_are_refused_with_their_sizes(monkeypatch):
 
 
 def test_memory_that_the_system_does_not_tell_is_not_checked(monkeypatch):
-    monkeypatch.setattr(plan, "_memory_of", lambda device: None)
+    monkeypatch.setattr(plan, "memory_of", lambda device: None)
     assert widths(stacks()) == [3, 3, 3]
 
 

@@ -15,7 +15,9 @@ from scipy.special import logsumexp
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import FixedShare, LinearReadout, MDLReadoutSwitcher, MLPReadout
-from sklearn_mdl.prequential import SEGMENT, Course, WalkState, one_thread, score, walk
+from sklearn_mdl.arithmetic import one_thread
+from sklearn_mdl.prequential import Course, WalkState, score, walk
+from sklearn_mdl.prequential.course import SEGMENT
 from sklearn_mdl.replay import ReplayStreams
 from sklearn_mdl.samples import SampleStore
 from sklearn_mdl.scaling import ScaledRows

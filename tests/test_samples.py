@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout
 from sklearn_mdl import samples as samples_module
 from sklearn_mdl import scaling as scaling_module
+from sklearn_mdl.prequential import course as course_module
 from sklearn_mdl.samples import SampleStore, is_mapped
 
 WIDTH = 3
@@ -243,7 +244,7 @@ BAD_ENTRIES = {
 def test_a_number_that_is_not_finite_is_refused_with_its_place(
     tmp_path, monkeypatch, entry, is_map
 ):
-    monkeypatch.setattr("sklearn_mdl.online.CHECKED_AT_ONCE", 64)
+    monkeypatch.setattr("sklearn_mdl.checks.CHECKED_AT_ONCE", 64)
     value, message = BAD_ENTRIES[entry]
     X, y = rows_and_labels(dtype="<f8")
     switcher = board().fit(X, y)
@@ -265,58 +266,116 @@ def test_a_bad_number_is_named_by_its_feature():
         board().fit(frame, y)
 
 
-WALK = """
+def test_a_trace_that_does_not_fit_in_memory_is_refused_with_what_to_do(
+    tmp_path, monkeypatch
+):
+    X, y = rows_and_labels()
+    monkeypatch.setattr(course_module, "memory_of", lambda device: 5000)
+    switcher = board().partial_fit(X[:100], y[:100], classes=range(3))
+    with pytest.raises(MemoryError, match=r"need 7\.2e-06 GB.*pass store=path"):
+        switcher.partial_fit(X[100:], y[100:])
+    with pytest.raises(MemoryError, match="150 examples and 3 readouts"):
+        switcher.fit(X, y)
+    assert switcher.n_samples_seen_ == 100
+    monkeypatch.undo()
+    monkeypatch.setattr(course_module, "memory_of", lambda device: None)
+    assert_same_walk(switcher.partial_fit(X[100:], y[100:]), board().fit(X, y))
+    monkeypatch.setattr(course_module, "memory_of", lambda device: 5000)
+    assert_same_walk(board(store=tmp_path).fit(X, y), switcher)
+
+
+WATCHED = """
 import re
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
 
+
+def anonymous():
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"RssAnon:\\s+(\\d+)", status)[1])
+
+
+def board(**options):
+    readouts = [LinearReadout(lr=0.01, n_replay_streams=1)]
+    return MDLReadoutSwitcher(
+        readouts, batch_size=256, random_state=0, device="cpu", **options
+    )
+"""
+
+OVER_A_MAP = """
 X = np.load(sys.argv[1], mmap_mode="r")
 y = np.random.default_rng(0).integers(2, size=len(X))
-switcher = MDLReadoutSwitcher(
-    [LinearReadout(lr=0.01, n_replay_streams=1)], batch_size=256, shuffle=True,
-    store=sys.argv[2], random_state=0, device="cpu",
-)
-peak = 0
+peak, stop = [0], threading.Event()
 
 
-def watch(*_):
-    global peak
-    status = Path("/proc/self/status").read_text()
-    peak = max(peak, int(re.search(r"RssAnon:\\s+(\\d+)", status)[1]))
+def watch():
+    while not stop.wait(0.02):
+        peak.append(max(peak.pop(), anonymous()))
 
 
-import threading
-
-stop = threading.Event()
-thread = threading.Thread(
-    target=lambda: [watch() for _ in iter(lambda: stop.wait(0.02), True)]
-)
+thread = threading.Thread(target=watch)
 thread.start()
-switcher.fit(X, y)
+board(store=sys.argv[2], shuffle=True).fit(X, y)
 stop.set()
 thread.join()
-print(len(X), X.nbytes, peak)
+print(len(X), X.nbytes, peak[0])
+"""
+
+IN_CALLS = """
+rng = np.random.default_rng(0)
+switcher = board(store=sys.argv[1])
+sizes, n_rows, seen = rng.permutation([1, 2, 31, 32, 33, 256, 1000, 5000]), 0, []
+while n_rows < 10**6:
+    size = min(int(sizes[len(seen) % len(sizes)]), 10**6 - n_rows)
+    y = rng.integers(2, size=size)
+    X = rng.normal(size=(size, 64)) + y[:, None]
+    switcher.partial_fit(X, y, classes=[0, 1])
+    n_rows += size
+    seen.append((n_rows, anonymous()))
+early = max(memory for n, memory in seen if n < 10**5)
+print(switcher.n_samples_seen_, early, max(memory for _, memory in seen))
 """
 
 
+def printed(script, *arguments):
+    """Run a script of this module's and return the numbers that it prints."""
+    command = [sys.executable, "-c", textwrap.dedent(WATCHED + script)]
+    done = subprocess.run(
+        [*command, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr
+    return map(int, done.stdout.split())
+
+
+reads_proc = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="reads /proc"
+)
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@reads_proc
 def test_walk_over_a_map_of_four_gigabytes_stays_under_one(tmp_path):
     shape = (2**18, 2**12)
     X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", "<f4", shape)
     X[::1000] = 1.0  # the rest of the file is a hole, and reads as zeros
     X.flush()
-    command = [sys.executable, "-c", textwrap.dedent(WALK)]
-    done = subprocess.run(
-        [*command, tmp_path / "X.npy", tmp_path / "store"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    n_rows, n_bytes, peak = map(int, done.stdout.split())
+    n_rows, n_bytes, peak = printed(OVER_A_MAP, tmp_path / "X.npy", tmp_path / "store")
     assert (n_rows, n_bytes) == (2**18, 2**32)
     assert peak < 10**6, f"RssAnon reached {peak} kB"
+
+
+@pytest.mark.slow
+@reads_proc
+def test_a_stream_of_a_million_rows_grows_by_little_but_its_store(tmp_path):
+    # The rows are 256 MB, the trace 16. In memory are a label, a codelength and three
+    # numbers of the prediction of each, with room for as many again (80 MB), and 134 MB
+    # of minibatches at hand.
+    n_rows, early, peak = printed(IN_CALLS, tmp_path)
+    assert n_rows == 10**6
+    assert peak - early < 214_000, f"RssAnon grew from {early} to {peak} kB"
+    assert (tmp_path / "features.npy").stat().st_size >= 4 * 64 * 10**6

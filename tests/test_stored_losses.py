@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-import sklearn_mdl.stored_losses.contents
 import sklearn_mdl.archives
+import sklearn_mdl.stored_losses.contents
 import sklearn_mdl.stored_losses.files
 from sklearn_mdl import StoredLosses, forward, load_losses, save_losses
 from sklearn_mdl.stored_losses import check_losses_path, description

@@ -15,7 +15,8 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from sklearn_mdl.arithmetic import one_thread
+from sklearn_mdl.arithmetic import one_thread, resolve_device
+from sklearn_mdl.checks import GROUPED, is_grouped
 from sklearn_mdl.coding.coder import LabelDecoderStream, LabelEncoderStream
 from sklearn_mdl.coding.message import LabelMessage
 from sklearn_mdl.coding.settings import settings_of
@@ -26,12 +27,7 @@ from sklearn_mdl.conditions import (
     version_of,
 )
 from sklearn_mdl.lockstep import lockstep
-from sklearn_mdl.online import (
-    GROUPED,
-    OnlineClassifier,
-    is_grouped,
-    resolve_device,
-)
+from sklearn_mdl.online import OnlineClassifier
 
 # Booleans, integers, floats that stand for integers, text; objects are text too.
 DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f[248]|U[0-9]{1,5})")
@@ -106,7 +102,7 @@ def encode(
     about = {"dtype": y.dtype.str, "classes": _listed(classes)}
     stream = LabelEncoderStream()
     with _same_arithmetic():
-        walker._set_out(*X.shape, classes)
+        walker._set_out(len(X), X.shape[1], classes)
         if not walker.shuffle and is_grouped(labels):
             warnings.warn(GROUPED, UserWarning, stacklevel=3)
         header = _conditions(walker, X)
@@ -114,7 +110,7 @@ def encode(
         told = iter(labels[walker.order_].tolist())
 
         def tell(probabilities: np.ndarray) -> int:
-            label = next(told)
+            label: int = next(told)
             stream.put(label, probabilities)
             return label
 
@@ -165,7 +161,7 @@ def decode_labels(switcher: OnlineClassifier, X: Any, message: bytes) -> np.ndar
     told: list[int] = []
     with _same_arithmetic():
         _check_conditions(read.header, _conditions(walker, X))
-        walker._set_out(*X.shape, classes)
+        walker._set_out(len(X), X.shape[1], classes)
         stream = LabelDecoderStream(read.payload)
 
         def tell(probabilities: np.ndarray) -> int:

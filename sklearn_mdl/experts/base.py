@@ -6,8 +6,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
+from sklearn_mdl.arithmetic import resolve_device
 from sklearn_mdl.experts.wrapped import Context
-from sklearn_mdl.online import OnlineClassifier, resolve_device
+from sklearn_mdl.online import OnlineClassifier
 from sklearn_mdl.prequential import Course, Learner
 from sklearn_mdl.switching import BayesMixture
 

@@ -114,7 +114,7 @@ def _document(cls: type) -> type:
 
 @_document
 class IncrementalExpert(WrappingExpert):
-    """A classifier with ``partial_fit`` as an expert that learns minibatch by minibatch.
+    """A classifier with ``partial_fit`` as an expert, told minibatch by minibatch.
 
     It is told each minibatch once, and then those of the replay streams. A classifier
     that counts, as naive Bayes does, needs none; one that takes gradient steps
@@ -289,7 +289,8 @@ def _name_of(estimator: Any) -> str:
     """Name a classifier by its class, a pipeline by its last step."""
     if isinstance(estimator, Pipeline):
         return _name_of(estimator.steps[-1][1])
-    inner = getattr(estimator, "module", getattr(estimator, "estimator", None))
+    params = estimator.get_params(deep=False)
+    inner = params.get("module", params.get("estimator"))
     name = type(estimator).__name__
     if isinstance(inner, type):
         return f"{name}({inner.__name__})"
@@ -301,7 +302,9 @@ def warn_of_failures(learners: Iterable[Learner], names: Sequence[str]) -> None:
     for learner in learners:
         if isinstance(learner, WrappedLearner) and learner.failing:
             name = names[learner.columns[0]]
-            instead = "class frequencies" if learner.fitted is None else "the fit before"
+            instead = (
+                "class frequencies" if learner.fitted is None else "the fit before"
+            )
             warnings.warn(
                 f"The last fit of {name!r} should have come through, but it raised "
                 f"({learner.notes.lines()[-1]}), so that it predicts by {instead}; "

@@ -61,7 +61,8 @@ def complete(
     total = proba.sum(1, keepdims=True)
     usable = np.isfinite(total) & (total > 0) & np.all(proba >= 0, 1, keepdims=True)
     scale = (1 - frequencies[~known].sum()) / np.where(usable, total, np.nan)
-    return np.where(usable & ~known, frequencies, scale * proba)
+    found: Floats = np.where(usable & ~known, frequencies, scale * proba)
+    return found
 
 
 def floored(proba: Floats, counts: NDArray[np.int64]) -> Floats:

@@ -50,7 +50,9 @@ class SeenRows:
         self._blocks: dict[int, Block] = {}
         self._origin: Tensor | None = None
 
-    def nearest(self, x: Tensor, n_rows: int, n_neighbors: int) -> tuple[Tensor, Tensor]:
+    def nearest(
+        self, x: Tensor, n_rows: int, n_neighbors: int
+    ) -> tuple[Tensor, Tensor]:
         """Find the nearest of the first ``n_rows`` rows.
 
         Parameters

@@ -96,7 +96,7 @@ class NeighborsLearner:
         )
 
     def _excesses(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """For every member, the ``e_i`` (n, k) and whether they vote for c (n, k, C)."""
+        """Yield the ``e_i`` (n, k) and the votes (n, k, C) of every member."""
         most = max(member.n_neighbors for member in self.members)
         distances, places = self.seen.nearest(x[self.view], len(self.labels), most)
         votes = (self.labels[places][..., None] == self.classes).double()
@@ -138,7 +138,7 @@ class NeighborsLearner:
     def _slopes(
         self, index: int, excess: Tensor, votes: Tensor, y: Tensor
     ) -> list[float]:
-        """Derivatives of the mean loss by ``b`` and by the log of the bandwidth."""
+        """Differentiate the mean loss by ``b`` and by the log of the bandwidth."""
         ballot = self._vote(index, excess, votes)
         onehot = (y[:, None] == self.classes).double()
         error = ballot.log_proba.exp() - onehot  # (n, C), of heat times logits

@@ -266,7 +266,7 @@ def _scaled(rows: Array, scaling: Scaling | None, dtype: type) -> Array:
     """Rows (n, d) in a scaling, block by block: only the result is as large as they."""
     if scaling is None:
         return rows.astype(dtype)
-    found = np.empty(rows.shape, dtype)
+    found: Array = np.empty(rows.shape, dtype)
     start = 0
     for block in _blocks(rows):
         x = torch.tensor(block, dtype=torch.float32)[None]

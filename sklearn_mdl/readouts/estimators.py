@@ -6,7 +6,8 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, cast
 
 from sklearn_mdl._sklearn import Interval, StrOptions
-from sklearn_mdl.online import OnlineClassifier, resolve_device
+from sklearn_mdl.arithmetic import resolve_device
+from sklearn_mdl.online import OnlineClassifier
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.readouts.gather import hidden_widths, stack_readouts
 from sklearn_mdl.readouts.stack import ReadoutStack, StackNet

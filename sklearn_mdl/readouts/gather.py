@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_mdl.readouts.plan import plan_stacks, stack_size
 from sklearn_mdl.readouts.stack import Averaging, Member, ReadoutStack, Shape, Training
-from sklearn_mdl.scaling import MAX_WHITENED_FEATURES
+from sklearn_mdl.scaling import check_width
 
 
 def stack_readouts(
@@ -23,6 +23,7 @@ def stack_readouts(
     seed: int,
     device: torch.device,
     n_jobs: int = 1,
+    scalings: Sequence[str | None] | None = None,
 ) -> list[ReadoutStack]:
     """Gather readouts of one shape into modules with a leading readout axis.
 
@@ -37,6 +38,9 @@ def stack_readouts(
     device : torch.device
     n_jobs : int, default=1
         Stacks that will walk side by side.
+    scalings : sequence of {"standard", "whiten", None}, default=None
+        How rows will be handed over, if others walk beside these readouts; None takes
+        the scalings that the readouts ask for.
 
     Returns
     -------
@@ -55,23 +59,16 @@ def stack_readouts(
     """
     groups: dict[Shape, list[Member]] = {}
     for column, readout in enumerate(readouts):
-        _check_width(readout, n_features)
+        check_width(readout.scaling, n_features)
         groups.setdefault(_shape(readout), []).append(_member(readout, column, seed))
-    scalings = list(dict.fromkeys(readout.scaling for readout in readouts))
+    if scalings is None:
+        scalings = list(dict.fromkeys(readout.scaling for readout in readouts))
     sizes = {shape: stack_size(shape, n_features, n_classes) for shape in groups}
     plan = plan_stacks(groups, sizes, device, n_jobs)
     return [
         ReadoutStack(shape, members, scalings, n_features, n_classes, device)
         for shape, members in plan
     ]
-
-
-def _check_width(readout: Any, n_features: int) -> None:
-    if readout.scaling == "whiten" and n_features > MAX_WHITENED_FEATURES:
-        raise ValueError(
-            f"scaling='whiten' needs at most {MAX_WHITENED_FEATURES} features, got "
-            f"{n_features}; use scaling='standard' or reduce the width first"
-        )
 
 
 def hidden_widths(sizes: Any) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from numbers import Integral
@@ -192,21 +192,34 @@ def default_readouts(n_features: int, n_classes: int) -> list[Any]:
 
 
 def readout_names(readouts: Sequence[Any]) -> list[str]:
-    """Name readouts by their architecture and by the settings in which they differ."""
-    settings = [
-        {k: v for k, v in readout.get_params().items() if k != "hidden_layer_sizes"}
-        for readout in readouts
-    ]
-    varying = [
-        name
-        for name in settings[0]
-        if len({str(setting[name]) for setting in settings}) > 1
-    ]
+    """Name readouts by their architecture and by the settings in which they differ.
+
+    Each is compared with those that have the same settings: nets with nets, wrapped
+    classifiers with others of their class.
+    """
+    settings = [_named_settings(readout) for readout in readouts]
+    groups: defaultdict[frozenset[str], list[dict[str, Any]]] = defaultdict(list)
+    for setting in settings:
+        groups[frozenset(setting)].append(setting)
     names = []
     seen: Counter[str] = Counter()
     for readout, setting in zip(readouts, settings, strict=True):
+        alike = groups[frozenset(setting)]
+        varying = [
+            name for name in setting if len({str(other[name]) for other in alike}) > 1
+        ]
         words = [readout.architecture, *(f"{name}={setting[name]}" for name in varying)]
         name = " ".join(words)
         seen[name] += 1
         names.append(f"{name} #{seen[name]}" if seen[name] > 1 else name)
     return names
+
+
+def _named_settings(readout: Any) -> dict[str, Any]:
+    """List what may stand in a name: no estimators, but what is set in them."""
+    params = readout.get_params()
+    return {
+        name: value
+        for name, value in params.items()
+        if name != "hidden_layer_sizes" and not hasattr(value, "get_params")
+    }

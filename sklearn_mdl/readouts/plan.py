@@ -7,12 +7,12 @@ moments in cache from one step to the next, and can walk side by side.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 
+from sklearn_mdl.arithmetic import memory_of
 from sklearn_mdl.readouts.stack import Member, Shape
 from sklearn_mdl.stacked import count_parameters
 
@@ -112,7 +112,7 @@ def check_memory(
     MemoryError
         If weights, gradients, moments and averages exceed the device's memory.
     """
-    available = _memory_of(device)
+    available = memory_of(device)
     needed = {shape: _bytes_of(groups[shape], size) for shape, size in sizes.items()}
     total = sum(needed.values())
     if available is None or total <= available:
@@ -135,13 +135,3 @@ def _bytes_of(members: Sequence[Member], size: StackSize) -> int:
     }
     trained = len(_trainings(members)) * size.bytes
     return trained + len(averages) * FLOAT * size.n_parameters
-
-
-def _memory_of(device: torch.device) -> int | None:
-    """All memory of a device in bytes, or None where the system does not say."""
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system has it
-        return None

@@ -35,7 +35,9 @@ class ForwardCalibration:
     def __init__(self, start: Sequence[Sequence[float]]) -> None:
         self.values = torch.nn.Parameter(torch.tensor(start, dtype=torch.float64))
         settings = (LR, 0.9, 0.99, 1e-8, 0.0)
-        self.optimizer = StackedAdamW([self.values], *([s] * len(start) for s in settings))
+        self.optimizer = StackedAdamW(
+            [self.values], *([s] * len(start) for s in settings)
+        )
 
     def member(self, index: int) -> list[float]:
         """Return the values of one member, (P,)."""

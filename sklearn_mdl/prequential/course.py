@@ -1,225 +1,30 @@
-"""The walk: predict a minibatch, only then see its labels, learn from them, go on.
-
-A *learner* is whatever has ``log_proba`` and ``update``: a stack of readouts, an
-adapted classifier, an encoder that learns. ``walk`` leads one learner over rows as a
-coroutine that yields log-probabilities and is sent labels; no label can leak into its
-own prediction, because it does not exist yet when the prediction is made. ``Course``
-leads many learners over one stream, segment by segment, and keeps the trace that
-everything else reads.
-"""
+"""Many learners on one stream."""
 
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from joblib import Parallel, delayed
 from torch import Tensor
 
-from sklearn_mdl.arithmetic import flushed_denormals, mixture, one_thread
+from sklearn_mdl.arithmetic import memory_of, mixture, one_thread
 from sklearn_mdl.measures import digest
+from sklearn_mdl.prequential.learner import Learner, Rereader
+from sklearn_mdl.prequential.walking import WalkState, score, uniform_where, walk
 from sklearn_mdl.replay import ReplayStreams
 from sklearn_mdl.samples import SampleStore
-from sklearn_mdl.scaling import ReExpression, ScaledRows
+from sklearn_mdl.scaling import ScaledRows
 from sklearn_mdl.switching import ForwardPass, ForwardTrace, SwitchingPrior
 from sklearn_mdl.trace import PrequentialTrace
 
 SEGMENT = 1024  # rows that one learner walks before the next one's turn
 KEPT = 2**27  # bytes of predictions that wait for the others' before they are mixed
-
-
-class Learner(Protocol):
-    """What can walk.
-
-    Attributes
-    ----------
-    columns : sequence of int
-        Places of its ``K`` readouts among all readouts of the walk.
-    scalings : sequence of {"standard", "whiten", None}
-        How rows are handed to it; the same for all learners of a course.
-    n_replay_streams : int
-    recency : float
-        The replay it asks for.
-    """
-
-    @property
-    def columns(self) -> Sequence[int]: ...  # noqa: D102
-    @property
-    def scalings(self) -> Sequence[str | None]: ...  # noqa: D102
-    @property
-    def n_replay_streams(self) -> int: ...  # noqa: D102
-    @property
-    def recency(self) -> float: ...  # noqa: D102
-
-    def log_proba(self, x: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
-
-        NaN throughout a row where a readout has no prediction; it counts as a uniform
-        one. Changes nothing.
-        """
-
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
-        """Learn from a new minibatch first, then from the replayed ones."""
-
-    def re_express(self, changes: Sequence[ReExpression | None]) -> None:
-        """Adapt to rows that are scaled anew: one change for each scaling."""
-
-
-@runtime_checkable
-class Rereader(Protocol):
-    """A learner that reads rows again: those that it has learned, and no others."""
-
-    def attach(self, rows: ScaledRows) -> None:
-        """Remember where the walk keeps its rows."""
-
-
-class WalkState:
-    """All that a walk remembers beside the learner itself.
-
-    Parameters
-    ----------
-    batch_size : int
-        Size ``B`` of the minibatches that are learned.
-    streams : ReplayStreams
-    device : torch.device
-        Where the labels are kept.
-
-    Attributes
-    ----------
-    n_scored, n_learned : int
-        Rows predicted, and rows learned, which lag behind by less than a minibatch.
-    failed : Tensor of shape (K,), bool
-        Readouts that had no prediction for a row so far: those that diverged.
-    """
-
-    def __init__(
-        self, batch_size: int, streams: ReplayStreams, device: torch.device
-    ) -> None:
-        self.batch_size = batch_size
-        self.streams = streams
-        self.n_scored = 0
-        self.n_learned = 0
-        self.failed = torch.zeros(1, dtype=torch.bool, device=device)  # broadcasts
-        self._labels = torch.empty(0, dtype=torch.long, device=device)
-
-    @property
-    def labels(self) -> Tensor:
-        """Labels of all rows predicted, (n_scored,)."""
-        return self._labels[: self.n_scored]
-
-    def see(self, labels: Tensor) -> None:
-        """Keep the labels of the rows just predicted."""
-        stop = self.n_scored + len(labels)
-        if stop > len(self._labels):
-            room = self._labels.new_empty(max(stop, 2 * len(self._labels)))
-            room[: self.n_scored] = self._labels[: self.n_scored]
-            self._labels = room
-        self._labels[self.n_scored : stop] = labels
-        self.n_scored = stop
-
-    def resume(self, labels: Tensor, failed: Tensor) -> None:
-        """Go to where these labels had been seen, and all full minibatches learned."""
-        self.see(labels)
-        self.failed = failed.to(self.failed.device)
-        n_batches = self.n_scored // self.batch_size
-        self.n_learned = n_batches * self.batch_size
-        for _ in range(n_batches):
-            self.streams.advance()
-
-    def learn(self, learner: Learner, rows: ScaledRows) -> None:
-        """Let the learner learn the pending rows, then replay."""
-        positions = self.streams.advance()
-        new = self.n_learned // self.batch_size
-        self.n_learned = self.n_scored
-        x, y = self._seen(rows, new)
-        learner.update(x, y, (self._seen(rows, i) for i in positions.tolist()))
-
-    def _seen(self, rows: ScaledRows, batch: int) -> tuple[Tensor, Tensor]:
-        start = batch * self.batch_size
-        labels = self._labels[start : min(start + self.batch_size, self.n_learned)]
-        return rows.batch(batch, len(labels)), labels
-
-
-def walk(
-    learner: Learner, rows: ScaledRows, state: WalkState, stop: int
-) -> Generator[Tensor, Tensor, None]:
-    """Predict, be told, learn: the prequential coroutine over rows up to ``stop``.
-
-    Predictions are always made on whole minibatches, with zeros for the rows still to
-    come: so the pieces in which rows arrive change not a bit of any number. A readout
-    that has no prediction for a row predicts uniformly from that row on, before its
-    label is seen: it never costs more than a uniform one in its place.
-
-    Yields
-    ------
-    log_proba : Tensor of shape (K, n, C)
-        For the next ``n`` rows, at most up to the end of their minibatch.
-
-    Receives
-    --------
-    labels : Tensor of shape (n,)
-        Encoded labels of those rows. A minibatch is learned as soon as it is full.
-    """
-    while state.n_scored < stop:
-        first, end = state.n_learned, state.n_learned + state.batch_size
-        come = slice(state.n_scored - first, min(stop, end) - first)
-        log_proba = learner.log_proba(rows.batch(first // state.batch_size))
-        failed = failures(log_proba, state.failed)
-        labels = yield _uniform_where(failed, log_proba)[:, come]
-        state.failed = failed[:, come.stop - 1]
-        state.see(labels)
-        if state.n_scored == end:
-            state.learn(learner, rows)
-
-
-def failures(log_proba: Tensor, before: Tensor) -> Tensor:
-    """Whether readouts have failed by each row, (K, B): now, earlier, or before."""
-    return (log_proba[..., 0].isnan() | before[:, None]).cumsum(1) > 0
-
-
-def _uniform_where(failed: Tensor, log_proba: Tensor) -> Tensor:
-    """Replace the predictions (K, B, C) of rows (K, B)."""
-    return torch.where(failed[..., None], -math.log(log_proba.shape[-1]), log_proba)
-
-
-def score(
-    steps: Generator[Tensor, Tensor, None], labels: Tensor
-) -> tuple[np.ndarray, Tensor]:
-    """Drive a walk with known labels.
-
-    Parameters
-    ----------
-    steps : generator
-        A :func:`walk` that has not begun.
-    labels : Tensor of shape (n,)
-        Labels of the rows it will predict; each batch sees its own only when predicted.
-
-    Returns
-    -------
-    losses : ndarray of shape (n, K)
-        Minus log-probability of the label that came, in nats.
-    log_proba : Tensor of shape (K, n, C)
-    """
-    with flushed_denormals(), suppress(StopIteration):
-        log_proba, start = next(steps), 0
-        found = log_proba.new_empty(len(log_proba), len(labels), log_proba.shape[2])
-        while True:
-            batch = labels[start : start + log_proba.shape[1]]
-            found[:, start : start + len(batch)] = log_proba
-            start += len(batch)
-            log_proba = steps.send(batch)
-    losses = -found.gather(2, labels.expand(len(found), -1).unsqueeze(-1))
-    return losses.squeeze(-1).T.cpu().numpy(), found
 
 
 class Course:
@@ -364,6 +169,7 @@ class Course:
                 "interrupted on the way; fit anew"
             )
         self.check_length(len(X))
+        self.trace.check_room(len(X), memory_of(torch.device("cpu")))
         self._learned = None
         self._under_way = True
         self.samples.append(X, order)
@@ -460,7 +266,7 @@ class Course:
                 x = self.rows.scaled(rows)
                 found = [learner.log_proba(x) for learner in self.learners]
             log_proba = torch.cat(found)[order, : len(rows)]
-            yield _uniform_where(log_proba[..., 0].isnan() | diverged, log_proba)
+            yield uniform_where(log_proba[..., 0].isnan() | diverged, log_proba)
 
 
 def _is_doubling(n_rows: int, batch_size: int) -> bool:

@@ -3,6 +3,7 @@
     python benchmarks/bench_codelength.py digits
     python benchmarks/bench_codelength.py features ../shared/data/features --n-jobs 2
     python benchmarks/bench_codelength.py choices
+    python benchmarks/bench_codelength.py mixed ../shared/data/features ucmerced mnist
 
 The first prints the codelength and wall time of a default fit on digits in ten orders,
 ``default_rng(s).permutation(N)`` for s = 100, ..., 109, beside switching priors that
@@ -10,7 +11,9 @@ read the same losses and a block-wise logistic regression. The second prints, fo
 encoder and dataset of a directory, nats per example beside those of a block-wise
 logistic regression (``blockwise_logistic.py``). The third takes one choice of the
 default board back at a time, on digits, wine and breast cancer, each in the orders
-``default_rng(s).permutation(N)`` for s = 0, 1, 2.
+``default_rng(s).permutation(N)`` for s = 0, 1, 2. The fourth walks the mixed board,
+and reads off the default one and every single readout from the same losses: on digits
+in the ten orders of the first, and on datasets of a directory if it is given.
 """
 
 import argparse
@@ -22,7 +25,13 @@ from blockwise_logistic import best_codelength
 from joblib import Parallel, delayed
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-from sklearn_mdl import MDLReadoutSwitcher, load_feature_directory, uniform_codelength
+from sklearn_mdl import (
+    LearnedShare,
+    MDLReadoutSwitcher,
+    forward,
+    load_feature_directory,
+    uniform_codelength,
+)
 from sklearn_mdl.readouts import default_readouts
 
 ORDERS = range(100, 110)
@@ -137,6 +146,74 @@ def bench_features(options):
     )
 
 
+KINDS = {
+    "best net": ("linear", "mlp"),
+    "neighbours": ("neighbors",),
+    "lda": ("LinearDiscriminantAnalysis",),
+    "logistic": ("LogisticRegression",),
+}
+
+
+def mixed(X, y):
+    """Nats of the mixed board, of the default one in it, of all readouts; seconds."""
+    start = time.perf_counter()
+    switcher = MDLReadoutSwitcher("mixed", random_state=0).fit(X, y)
+    seconds = time.perf_counter() - start
+    names = [readout.architecture for readout in switcher.readouts_]
+    is_net = np.array([name.startswith(KINDS["best net"]) for name in names])
+    default = forward(LearnedShare(), switcher.readout_losses_[:, is_net]).codelength
+    members = switcher.readout_codelengths_
+    best = [
+        members[[name.startswith(kind) for name in names]].min()
+        for kind in KINDS.values()
+    ]
+    return [switcher.codelength_, default, *best], members, seconds
+
+
+def bench_mixed(options):
+    """Ten orders of digits, or every cell of some datasets."""
+    if options.features is None:
+        X, y = load_digits(return_X_y=True)
+        orders = [np.random.default_rng(s).permutation(len(y)) for s in ORDERS]
+        cells = {
+            f"digits {s}": (X[o], y[o]) for s, o in zip(ORDERS, orders, strict=True)
+        }
+    else:
+        cells = {
+            f"{dataset}/{encoder}": (np.asarray(X, dtype=np.float32), y)
+            for dataset, (features, y) in load_feature_directory(
+                options.features
+            ).items()
+            if dataset in options.datasets
+            for encoder, X in features.items()
+        }
+    width = max(map(len, cells)) + 1
+    titles = ("mixed", "default", *KINDS)
+    print("nats".ljust(width) + "".join(title.rjust(12) for title in titles))
+    parallel = Parallel(n_jobs=options.n_jobs, return_as="generator")
+    found = []
+    for name, cell in zip(
+        cells, parallel(delayed(mixed)(X, y) for X, y in cells.values()), strict=True
+    ):
+        found.append(cell)
+        print(name.ljust(width) + "".join(f"{v:12.1f}" for v in cell[0]), flush=True)
+    rows = np.array([row for row, _, _ in found])
+    print("mean".ljust(width) + "".join(f"{value:12.1f}" for value in rows.mean(0)))
+    if options.features is None:
+        members = np.mean([members for _, members, _ in found], axis=0)
+        print(
+            f"\nthe best of {len(members)} readouts in the mean of all orders: "
+            f"{members.min():.1f} nats"
+        )
+    else:
+        ratios = rows[:, 0] / rows[:, 1]
+        print(
+            f"\nmixed over default: mean ratio {ratios.mean():.4f}, "
+            f"shorter in {np.sum(ratios < 1)} of {len(ratios)} cells"
+        )
+    print(f"seconds a fit: {np.mean([seconds for _, _, seconds in found]):.1f}")
+
+
 def main():
     """Choose a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -148,7 +225,11 @@ def main():
     features.set_defaults(run=bench_features)
     choices = tables.add_parser("choices")
     choices.set_defaults(run=bench_choices)
-    for table in (digits, features, choices):
+    mixed_board = tables.add_parser("mixed")
+    mixed_board.add_argument("features", type=Path, nargs="?")
+    mixed_board.add_argument("datasets", nargs="*")
+    mixed_board.set_defaults(run=bench_mixed)
+    for table in (digits, features, choices, mixed_board):
         table.add_argument("--n-jobs", type=int, default=None)
     options = parser.parse_args()
     options.run(options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from functools import reduce
 
 import torch
@@ -52,6 +53,14 @@ def mixture(log_proba: Iterable[Tensor], weights: Iterable[Tensor]) -> Tensor:
     # One after the other: no K x n x C numbers are made, and the sum has one order.
     terms = (w[:, None] * p.exp() for p, w in zip(log_proba, weights, strict=True))
     return reduce(Tensor.add_, terms)
+
+
+def as_array(values: Any) -> Any:
+    """Return tensors of any device as arrays, and leave everything else alone."""
+    if not isinstance(values, torch.Tensor):
+        return values
+    values = values.detach().cpu()
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
 
 
 def resolve_device(device: str) -> torch.device:

@@ -15,6 +15,7 @@ labels::
 
 from __future__ import annotations
 
+import errno
 import tokenize
 import zipfile
 import zlib
@@ -224,8 +225,13 @@ def _read_npy(path: Path, names: Collection[str]) -> np.ndarray:
 
 
 def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
-    with np.load(path, allow_pickle=False) as archive:
-        array: np.ndarray = archive[_choose(archive.files, names)]
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            array: np.ndarray = archive[_choose(archive.files, names)]
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # a place before the beginning of the file
+            raise ValueError("a directory of parts that are not there") from error
+        raise
     return array
 
 
@@ -253,6 +259,7 @@ _READERS: dict[str, Callable[[Path, Collection[str]], np.ndarray]] = {
 # What the readers raise on a damaged file, on pickled objects, on a type that numpy
 # lacks (bfloat16), and on a file whose arrays have other names.
 _UNREADABLE = (
+    RuntimeError,  # an encrypted or newer .npz
     ValueError,
     TypeError,
     EOFError,

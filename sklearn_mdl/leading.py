@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from sklearn_mdl._sklearn import FitTasks
 from sklearn_mdl.checkpoint import Checkpoint
 from sklearn_mdl.interrupts import held_back
 from sklearn_mdl.prequential import Course
@@ -18,6 +19,7 @@ def lead(
     begin: int,
     *,
     checkpoint: Checkpoint | None = None,
+    tasks: FitTasks | None = None,
     **bar: Any,
 ) -> None:
     """Walk over the rows that a course has taken in.
@@ -29,6 +31,8 @@ def lead(
         Encoded labels of its rows from place ``begin`` on.
     begin : int
     checkpoint : Checkpoint or None
+    tasks : FitTasks or None
+        Told of every segment; the walk ends when it wants to stop.
     **bar
         Of the progress bar.
 
@@ -44,15 +48,20 @@ def lead(
         tqdm(total=len(labels), initial=n_done, unit="row", **bar) as shown,
         held_back() as asked,
     ):
-        for n_rows in steps:
-            shown.update(n_rows)
-            if checkpoint is not None and not asked():
+        stop = False
+        while course.n_ahead and not stop:
+            if tasks is not None:
+                tasks.begin_part()
+            shown.update(next(steps))
+            wish = tasks is not None and tasks.end_part()
+            stop = wish or asked()
+            if checkpoint is not None and not stop:
                 checkpoint.save_if_due(course)
-            if asked():
-                steps.close()
-                course.leave()
-                break
+        steps.close()
+        course.leave()
     if checkpoint is not None:
         checkpoint.save(course)
+    if tasks is not None:
+        tasks.end()
     if asked():
         raise KeyboardInterrupt

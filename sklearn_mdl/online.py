@@ -11,7 +11,6 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
-from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +22,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from sklearn_mdl._sklearn import check_partial_fit_first_call, fit_context
+from sklearn_mdl._sklearn import (
+    CallbackSupportMixin,
+    FitTasks,
+    check_partial_fit_first_call,
+    fit_context,
+    with_callbacks,
+)
+from sklearn_mdl.arithmetic import as_array
 from sklearn_mdl.checkpoint import ENVIRONMENT, Checkpoint
 from sklearn_mdl.checks import GROUPED, check_finite, is_grouped
 from sklearn_mdl.conditions import environment_of, fingerprint
@@ -32,7 +38,7 @@ from sklearn_mdl.leading import lead
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.readings import StreamReadings
 from sklearn_mdl.samples import is_mapped
-from sklearn_mdl.saving import archive_path, load_estimator, save_estimator
+from sklearn_mdl.saving import FileMixin
 from sklearn_mdl.settings import as_json
 
 ALL_DIVERGED = (
@@ -41,7 +47,9 @@ ALL_DIVERGED = (
 )
 
 
-class OnlineClassifier(StreamReadings, ClassifierMixin, BaseEstimator):
+class OnlineClassifier(
+    CallbackSupportMixin, StreamReadings, FileMixin, ClassifierMixin, BaseEstimator
+):
     """Base of classifiers that predict each example before they learn it.
 
     Subclasses say in ``_start`` which course they walk.
@@ -91,6 +99,7 @@ class OnlineClassifier(StreamReadings, ClassifierMixin, BaseEstimator):
                 labels,
                 self.order_ if self.shuffle else None,
                 self._checkpoint_of(X, labels),
+                told=(X, y),
             )
         self._after_fit()
         return self
@@ -140,55 +149,42 @@ class OnlineClassifier(StreamReadings, ClassifierMixin, BaseEstimator):
         self._walk(X, labels)
         return self
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to one file, from which :meth:`load` makes it again.
-
-        Settings are written as JSON and all else as numbers, in the format of
-        safetensors: nothing in the file is ever run. The file is whole or not there.
+    def fit_stream(self, blocks, classes) -> Self:
+        """Forget everything, then walk over blocks of rows as they come.
 
         Parameters
         ----------
-        path : path-like
-            Ends in ``.safetensors``.
-
-        Raises
-        ------
-        ValueError
-            If the stream was interrupted on the way, or the path has another ending.
-        TypeError
-            If a parameter, or what a readout has learned, cannot be written so; pickle
-            keeps those.
-        OSError
-            If the file cannot be written; what stood there still does.
-        """
-        check_is_fitted(self)
-        save_estimator(self, archive_path(path))
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], *, store: Any = "memory") -> Self:
-        """Make the estimator that :meth:`save` wrote; it goes on, bit by bit.
-
-        Parameters
-        ----------
-        path : path-like
-            Rows are read from this file, which must keep its content.
-        store : "memory" or path-like, default="memory"
-            Where the trace is kept from now on, since what was there belongs to the
-            estimator that was saved.
+        blocks : iterable of (X, y)
+            Each as for :meth:`partial_fit`: what a generator yields, or a torch
+            ``DataLoader``.
+        classes : array-like of shape (n_classes,)
+            All labels that can occur, since the first blocks may lack some.
 
         Returns
         -------
-        estimator : object
+        self : object
 
         Raises
         ------
-        FileNotFoundError
-            If there is no such file.
         ValueError
-            If the file is damaged, of another program, version or class.
+            If there is no block, and as in :meth:`partial_fit`. The blocks before one
+            that is refused stay walked.
         """
-        found: Self = load_estimator(cls, archive_path(path), store)
-        return found
+        blocks = iter(blocks)
+        first = next(blocks, None)
+        if first is None:
+            raise ValueError(
+                "blocks must yield at least one pair (X, y), got none; a generator "
+                "that was read before yields nothing more"
+            )
+        with self._all_or_nothing():
+            for name in vars(self).keys() - self.get_params(deep=False).keys():
+                if not name.startswith("_skl"):  # callbacks, which are scikit-learn's
+                    delattr(self, name)
+            self.partial_fit(*first, classes=classes)
+        for X, y in blocks:
+            self.partial_fit(X, y)
+        return self
 
     def predict_log_proba(self, X) -> np.ndarray:
         """Log-probabilities of the mixture under the posterior for the next example.
@@ -263,12 +259,13 @@ class OnlineClassifier(StreamReadings, ClassifierMixin, BaseEstimator):
 
         Memory maps are not converted, which would copy them whole.
         """
+        X, *labels = map(as_array, (X, *y))
         left_alone = is_mapped(X) and X.dtype.kind in "fiu"
         with np.errstate(over="ignore"):  # refused below, with its place
             found = validate_data(
                 self,
                 X,
-                *y,
+                *labels,
                 dtype=X.dtype if left_alone else np.float32,
                 ensure_all_finite=False,
                 reset=reset,
@@ -325,25 +322,40 @@ class OnlineClassifier(StreamReadings, ClassifierMixin, BaseEstimator):
         labels: np.ndarray,
         order: np.ndarray | None = None,
         checkpoint: Checkpoint | None = None,
+        told: tuple[Any, Any] | None = None,
     ) -> None:
         course = self._course
         begin = course.begin(X, order)
         if checkpoint is not None:
             checkpoint.resume(course)
         try:
-            lead(
-                course,
-                torch.from_numpy(labels if order is None else labels[order]),
-                begin,
-                checkpoint=checkpoint,
-                desc=type(self).__name__,
-                disable=not self.verbose,
+            self._lead(
+                labels if order is None else labels[order], begin, checkpoint, told
             )
         finally:
             if hasattr(self, "order_"):
                 self.order_ = self.order_[: course.n_scored]
         if course.diverged.all():
             warnings.warn(ALL_DIVERGED, UserWarning, stacklevel=5)
+
+    @with_callbacks
+    def _lead(
+        self,
+        labels: np.ndarray,
+        begin: int,
+        checkpoint: Checkpoint | None,
+        told: tuple[Any, Any] | None,
+    ) -> None:
+        course = self._course
+        lead(
+            course,
+            torch.from_numpy(labels),
+            begin,
+            checkpoint=checkpoint,
+            tasks=told and FitTasks(self, course.count_segments(), *told),
+            desc=type(self).__name__,
+            disable=not self.verbose,
+        )
 
     def _checkpoint_of(self, X: np.ndarray, labels: np.ndarray) -> Checkpoint | None:
         if self.checkpoint is None:

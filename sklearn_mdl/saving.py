@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl.archives import read_archive, write_archive
 from sklearn_mdl.conditions import LIBRARIES, version_of
@@ -29,8 +30,62 @@ FIELDS: dict[str, type] = {
 }
 
 
+class FileMixin:
+    """What can be kept in one file."""
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to one file, from which :meth:`load` makes it again.
+
+        Settings are written as JSON and all else as numbers, in the format of
+        safetensors: nothing in the file is ever run. The file is whole or not there.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends in ``.safetensors``.
+
+        Raises
+        ------
+        ValueError
+            If the stream was interrupted on the way, or the path has another ending.
+        TypeError
+            If a parameter, or what a readout has learned, cannot be written so; pickle
+            keeps those.
+        OSError
+            If the file cannot be written; what stood there still does.
+        """
+        check_is_fitted(self)
+        save_estimator(self, archive_path(path))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, store: Any = "memory") -> Self:
+        """Make the estimator that :meth:`save` wrote; it goes on, bit by bit.
+
+        Parameters
+        ----------
+        path : path-like
+            Rows are read from this file, which must keep its content.
+        store : "memory" or path-like, default="memory"
+            Where the trace is kept from now on, since what was there belongs to the
+            estimator that was saved.
+
+        Returns
+        -------
+        estimator : object
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If the file is damaged, of another program, version or class.
+        """
+        found: Self = load_estimator(cls, archive_path(path), store)
+        return found
+
+
 def save_estimator(estimator: Any, path: Path) -> None:
-    """Write a fitted estimator; see :meth:`OnlineClassifier.save`."""
+    """Write a fitted estimator; see :meth:`FileMixin.save`."""
     course = estimator._course
     if not course.can_go_on:
         raise ValueError(
@@ -38,9 +93,11 @@ def save_estimator(estimator: Any, path: Path) -> None:
             "the way; fit anew"
         )
     names = getattr(estimator, "feature_names_in_", None)
+    settings = as_json(estimator, type(estimator).__name__)
+    _check_classes(settings)
     about = {
         "format": FORMAT,
-        "estimator": as_json(estimator, type(estimator).__name__),
+        "estimator": settings,
         "classes": as_json(estimator.classes_, "classes"),
         "n_features": estimator.n_features_in_,
         "feature_names": None if names is None else as_json(names, "feature names"),
@@ -55,6 +112,20 @@ def save_estimator(estimator: Any, path: Path) -> None:
     if hasattr(estimator, "order_"):
         arrays["order"] = np.asarray(estimator.order_, dtype=np.int64)
     write_archive(path, arrays, about)
+
+
+def _check_classes(settings: Any) -> None:
+    """Refuse settings that name estimators which no file may make."""
+    known = {kind.__name__ for kind in _subclasses(BaseEstimator) if _is_ours(kind)}
+    parts = list(settings.values()) if isinstance(settings, dict) else settings
+    if isinstance(settings, dict) and settings.get("class", "") not in {"", *known}:
+        raise TypeError(
+            "A file may hold settings of this package's estimators alone, got "
+            f"{settings['class']}; pickle can keep it"
+        )
+    if isinstance(parts, list):
+        for part in parts:
+            _check_classes(part)
 
 
 class _Rows:
@@ -77,7 +148,7 @@ class _Rows:
 
 
 def load_estimator(kind: type[Any], path: Path, store: Any) -> Any:
-    """Read an estimator of a class; see :meth:`OnlineClassifier.load`."""
+    """Read an estimator of a class; see :meth:`FileMixin.load`."""
     arrays, about = read_archive(path)
     _check_fields(about, path)
     known = {c.__name__: c for c in _subclasses(BaseEstimator) if _is_ours(c)}

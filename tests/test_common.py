@@ -2,13 +2,18 @@
 
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_mdl import (
     FixedShare,
+    IncrementalExpert,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
+    NeighborsReadout,
+    RefittedExpert,
     RepresentationScorer,
 )
 
@@ -25,7 +30,14 @@ may_be_grouped = pytest.mark.filterwarnings("ignore:y should come in no particul
 
 @may_be_grouped
 @parametrize_with_checks(
-    [LinearReadout(), MLPReadout((16,)), MDLReadoutSwitcher(SMALL_BOARD)]
+    [
+        LinearReadout(),
+        MLPReadout((16,)),
+        NeighborsReadout(),
+        IncrementalExpert(GaussianNB()),
+        RefittedExpert(LogisticRegression()),
+        MDLReadoutSwitcher(SMALL_BOARD),
+    ]
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

@@ -43,6 +43,7 @@ from sklearn_mdl import (
     MLPReadout,
     PrequentialSplit,
     RepresentationScorer,
+    friedman_test,
     nemenyi_critical_difference,
     uniform_codelength,
 )
@@ -210,7 +211,7 @@ def test_an_encoder_costs_the_same_in_any_company(fitted, datasets, encoders):
 
 def test_side_by_side_gives_the_numbers_of_one_by_one(fitted, datasets, encoders):
     both = small(n_orders=2, n_jobs=2).fit(datasets, encoders)
-    assert [c[:3] for c in both.cells_] == [c[:3] for c in fitted.cells_]
+    assert list(table(both)) == list(table(fitted))
     assert_allclose(both.order_codelengths_, fitted.order_codelengths_, rtol=1e-6)
 
 
@@ -747,12 +748,21 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
                 f"{(uniform - totals[e]) / n:.4f}",
                 str(rank),
             ]
-    title, _, *rows, foot = ranking.splitlines()
+    title, _, *rows, spread, test, foot = ranking.splitlines()
     assert title == "Average ranks"
     found = {row.split()[0]: float(row.split()[1]) for row in rows}
     expected = dict(zip(fitted.encoder_names_, fitted.average_ranks_, strict=True))
     assert found == pytest.approx(expected, abs=0.006)
     assert list(found.values()) == sorted(found.values())
+    intervals = fitted.rank_intervals()
+    for row in rows:
+        e = fitted.encoder_names_.index(row.split()[0])
+        lower, upper = intervals.lower[e], intervals.upper[e]
+        assert row.endswith(f"  [{lower:.2f}, {upper:.2f}]")
+    relative = fitted.order_codelengths_.std(-1, ddof=1) / fitted.codelengths_
+    assert f"median {np.median(relative):.2%}, most {relative.max():.2%}" in spread
+    expected = friedman_test(fitted.codelengths_)
+    assert f"F = {expected.f_statistic:.2f}, p = {expected.f_p_value:.2g}" in test
     assert f"critical difference {fitted.critical_difference_:.2f}" in foot
     assert "alpha = 0.1, 3 encoders, 3 datasets, orders of each: 2" in foot
 

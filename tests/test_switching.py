@@ -322,6 +322,26 @@ class TestExtremes:
         assert np.isfinite(one.codelength)
 
     @every_prior
+    def test_infinite_losses_cost_the_mass_of_the_sequences_that_avoid_them(
+        self, prior
+    ):
+        impossible = np.zeros((5, 3), dtype=bool)
+        impossible[[1, 2, 2, 4], [0, 0, 2, 0]] = True  # one is never
+        experts = np.indices((3,) * 5)  # of every sequence, at every step
+        avoiding = ~np.any(
+            [row[e] for row, e in zip(impossible, experts, strict=True)], axis=0
+        )
+        sequences = sequences_by_transition(prior, np.full(3, 1 / 3), 5)
+        mass = sequences[avoiding].sum()
+        certain = np.where(impossible, np.inf, 0.0)
+        assert forward(prior, certain).codelength == pytest.approx(-math.log(mass))
+        losses = random_losses(5, 3)
+        best = losses[np.arange(5)[:, None], experts.reshape(5, -1)].sum(0)
+        worst = best[avoiding.ravel()].max()
+        found = forward(prior, np.where(impossible, np.inf, losses)).codelength
+        assert found <= worst - math.log(mass) + 1e-12
+
+    @every_prior
     def test_impossible_label_costs_infinity_and_teaches_nothing(self, prior):
         losses = random_losses(10, 3)
         losses[4] = np.inf

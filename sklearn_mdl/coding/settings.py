@@ -42,7 +42,7 @@ def settings_of(switcher: OnlineClassifier) -> dict[str, Any]:
     params = switcher.get_params(deep=False)
     if "switching" in params:
         params["switching"] = as_prior(params["switching"])
-    if params.get("readouts") is not None:
+    if isinstance(params.get("readouts"), (list, tuple)):  # not the name of a board
         params["readouts"] = [_of_readout(readout) for readout in params["readouts"]]
     return {"class": type(switcher).__name__} | {
         name: _comparable(params[name], name)
@@ -60,7 +60,8 @@ def _of_readout(readout: Any) -> Any:
     kept = {}
     for name in sorted(given.keys() - set(OVERRULED)):
         value = _comparable(given[name], f"{name} of a readout")
-        if value != _comparable(defaults[name].default, name):
+        default = defaults[name].default
+        if default is inspect.Parameter.empty or value != _comparable(default, name):
             kept[name] = value
     return {"class": type(readout).__name__} | kept
 

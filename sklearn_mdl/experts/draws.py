@@ -41,7 +41,8 @@ def has_net(estimator: Any) -> bool:
 def net_draws(is_net: bool, seed: int) -> Iterator[None]:
     """Let a net draw its initial weights and dropout from a seed.
 
-    Nets draw from torch's global generators. These are left as they were, and nets in
+    Nets draw from torch's global generators, even the loaders by which they predict.
+    These are left as they were, and nets in
     several threads wait for each other.
     """
     if not is_net:

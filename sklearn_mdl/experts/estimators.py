@@ -76,7 +76,7 @@ class WrappingExpert(Expert):
                 f"{name} needs a classifier with {' and '.join(self.needed)}, got "
                 f"{estimator!r}; {self.advice}"
             )
-        if hasattr(estimator, "_validate_params"):
+        if hasattr(estimator, "_parameter_constraints"):
             estimator._validate_params()
 
     @property

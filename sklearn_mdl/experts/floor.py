@@ -68,4 +68,5 @@ def complete(
 def floored(proba: Floats, counts: NDArray[np.int64]) -> Floats:
     """Mix probabilities (n, C) with the class frequencies, by a share that falls."""
     share = 1 / (counts.sum() + 2)
-    return (1 - share) * proba + share * class_frequencies(counts)
+    found: Floats = (1 - share) * proba + share * class_frequencies(counts)
+    return found

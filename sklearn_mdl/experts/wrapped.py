@@ -7,7 +7,7 @@ alone, so that copies and pickles go on as it would.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -72,6 +72,7 @@ class WrappedLearner(ABC):
         # Modules of torch hold float32; other estimators are at their best in float64.
         self.dtype = np.float32 if self.has_net else np.float64
         self.fitted: Any = None
+        self.labels = np.empty(0, dtype=np.int64)
         self.known = np.zeros(context.n_classes, dtype=bool)
         self.counts = np.zeros(context.n_classes, dtype=np.int64)
         self.calibration = (
@@ -98,7 +99,7 @@ class WrappedLearner(ABC):
             return np.tile(class_frequencies(self.counts), (x.shape[1], 1))
         features = self._features(x[self.view].cpu().numpy())
         try:
-            with self._attended():
+            with self._attended(), net_draws(self.has_net, self.seed):
                 proba = self._columns(self.fitted.predict_proba(features))
         except Exception as error:
             self.notes.add(type(error), error, int(self.counts.sum()))
@@ -108,10 +109,17 @@ class WrappedLearner(ABC):
     def _columns(self, proba: Array) -> NDArray[np.float64]:
         """Spread the classes that an estimator knows over all (n, C)."""
         proba = np.asarray(proba, dtype=np.float64)
-        found = np.zeros((len(proba), len(self.counts)))
-        if proba.shape[1] == found.shape[1]:
+        if proba.shape[1] == len(self.counts):
             return proba
-        found[:, np.asarray(self.fitted.classes_, dtype=np.intp)] = proba
+        classes = np.asarray(self.fitted.classes_, dtype=np.intp)
+        if proba.shape[1] != len(classes):
+            raise ValueError(
+                f"predict_proba must have {len(classes)} columns, one for each class "
+                f"of the fit, or {len(self.counts)}, one for each class at all, got "
+                f"{proba.shape[1]}; see what the classifier puts out"
+            )
+        found = np.zeros((len(proba), len(self.counts)))
+        found[:, classes] = proba
         return found
 
     def _features(self, rows: Array) -> Array:
@@ -130,8 +138,12 @@ class WrappedLearner(ABC):
     ) -> None:
         """Calibrate on a new minibatch, then learn from it and the replayed ones."""
         self._calibrate(x, y)
-        self.counts = self.counts + np.bincount(y.cpu(), minlength=len(self.counts))
+        self._see(np.concatenate([self.labels, y.cpu().numpy()]))
         self._learn(x, y, replayed)
+
+    def _see(self, labels: Array) -> None:
+        self.labels = labels
+        self.counts = np.bincount(labels, minlength=len(self.counts))
 
     def _calibrate(self, x: Tensor, y: Tensor) -> None:
         if self.calibration is None or self.fitted is None:
@@ -163,6 +175,22 @@ class WrappedLearner(ABC):
             self.failing = False
         return not self.failing
 
+    def learned(self) -> dict[str, Tensor]:
+        """Hand over what a learner of the same settings needs to learn all this again.
+
+        Estimators themselves are not among it: they are made anew from rows and labels,
+        which takes as long as it took.
+        """
+        found = {"labels": torch.from_numpy(self.labels)}
+        calibrated = {} if self.calibration is None else self.calibration.learned()
+        return found | calibrated
+
+    def relearn(self, learned: Mapping[str, Tensor]) -> None:
+        """Learn again what such a learner has learned, from the same rows."""
+        self._see(learned["labels"].numpy())
+        if self.calibration is not None:
+            self.calibration.relearn(learned)
+
 
 class IncrementalLearner(WrappedLearner):
     """A classifier that is told one minibatch after the other by ``partial_fit``."""
@@ -171,14 +199,11 @@ class IncrementalLearner(WrappedLearner):
         super().__init__(column, expert, context)
         self.n_replay_streams = expert.n_replay_streams
         self.walk_seed = context.seed
-        self.labels = np.empty(0, dtype=np.int64)
         self.n_told = 0
 
     def _learn(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        self.labels = np.concatenate([self.labels, y.cpu().numpy()])
-        self.known = self.counts > 0
         self._tell(x, y.cpu().numpy())
         for some_x, some_y in replayed:
             self._tell(some_x, some_y.cpu().numpy())
@@ -194,6 +219,7 @@ class IncrementalLearner(WrappedLearner):
             partial_fit, features, y, draw=self.n_told, **named
         )
         self.fitted = self.estimator if came_through else None
+        self.known = self.counts > 0
         self.n_told += came_through
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
@@ -202,14 +228,21 @@ class IncrementalLearner(WrappedLearner):
         A walk refreshes its scalings when its rows have doubled, so that all of this
         costs at most twice what learning once does.
         """
-        if changes[self.view] is None:
-            return
+        if changes[self.view] is not None:
+            self._tell_all()
+
+    def _tell_all(self) -> None:
         self.n_told = 0
         size = self.rows.batch_size
         streams = ReplayStreams(self.n_replay_streams, seed=self.walk_seed)
         for new in range(len(self.labels) // size):
             for i in [new, *streams.advance().tolist()]:
                 self._tell(self.rows.batch(i), self.labels[i * size : (i + 1) * size])
+
+    def relearn(self, learned: Mapping[str, Tensor]) -> None:
+        """Learn all minibatches again; see the base class."""
+        super().relearn(learned)
+        self._tell_all()
 
 
 class RefittedLearner(WrappedLearner):
@@ -220,25 +253,38 @@ class RefittedLearner(WrappedLearner):
         self.growth = expert.growth
         self.scaling = expert.scaling
         self.applied: Scaling | None = None
-        self.labels = np.empty(0, dtype=np.int64)
-        self.n_fitted = 0
+        self.n_fitted = 0  # rows of the last fit that came through
+        self.n_tried = 0  # and of the last one
 
     def _learn(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        self.labels = np.concatenate([self.labels, y.cpu().numpy()])
-        if len(self.labels) >= self.growth * self.n_fitted:
+        if len(self.labels) >= self.growth * self.n_tried:
             self._refit(len(self.labels))
 
     def _refit(self, n_rows: int) -> None:
-        self.n_fitted = n_rows
-        rows = self.rows.store.rows(0, n_rows)
+        self.n_tried = n_rows
+        rows, labels = self.rows.store.rows(0, n_rows), self.labels[:n_rows]
         scaling = self._scaling_of(rows)
         estimator = clone(self.blank)
         features = _scaled(rows, scaling, self.dtype)
-        if self._attempt(estimator.fit, features, self.labels, draw=n_rows):
-            self.fitted, self.applied = estimator, scaling
-            self.known = self.counts > 0
+        if self._attempt(estimator.fit, features, labels, draw=n_rows):
+            self.fitted, self.applied, self.n_fitted = estimator, scaling, n_rows
+            self.known = np.bincount(labels, minlength=len(self.counts)) > 0
+
+    def learned(self) -> dict[str, Tensor]:
+        """Labels, calibration, and where the last blocks ended; see the base class."""
+        return {
+            **super().learned(),
+            "ends": torch.tensor([self.n_fitted, self.n_tried]),
+        }
+
+    def relearn(self, learned: Mapping[str, Tensor]) -> None:
+        """Fit again where the last blocks ended; see the base class."""
+        super().relearn(learned)
+        for end in dict.fromkeys(learned["ends"].tolist()):
+            if end:
+                self._refit(end)
 
     def _scaling_of(self, rows: Array) -> Scaling | None:
         if self.scaling is None:

@@ -70,7 +70,7 @@ class Course:
         self.forward = ForwardPass(prior, self.n_readouts, weights)
         self.trace = PrequentialTrace(self.n_readouts, store)
         self.columns = [c for learner in learners for c in learner.columns]
-        self._segment = batch_size
+        self._segment = SEGMENT
         self._learned: Course | None = None
         self._under_way = False
         self.rows = ScaledRows(self.samples, learners[0].scalings, batch_size, device)
@@ -179,12 +179,25 @@ class Course:
         """Say that all rows taken in were walked."""
         self._under_way = False
 
-    def segment_end(self) -> int:
+    @property
+    def n_ahead(self) -> int:
+        """Number of rows that were taken in and are still to be walked."""
+        return len(self.samples) - self.n_scored
+
+    def count_segments(self) -> int:
+        """Count the segments that are still to be walked."""
+        count, start = 0, self.n_scored
+        while start < len(self.samples):
+            count, start = count + 1, self.segment_end(start)
+        return count
+
+    def segment_end(self, start: int | None = None) -> int:
         """Segments end where the scaling is refreshed: at B, 2B, 4B, ... rows."""
+        start = self.n_scored if start is None else start
         refresh = self.batch_size
-        while refresh <= self.n_scored:
+        while refresh <= start:
             refresh *= 2
-        return min(self.n_scored + self._segment, refresh, len(self.samples))
+        return min(start + self._segment, refresh, len(self.samples))
 
     def _walk_segment(self, stop: int, labels: Tensor) -> None:
         self.open_segment(stop)

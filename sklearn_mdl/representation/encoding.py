@@ -7,31 +7,24 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_mdl.guards import refuse_labelled
+from sklearn_mdl.representation.failures import Failure
+from sklearn_mdl.representation.features import FeatureCache, encode, keeps_data
 
 
 class Dataset(NamedTuple):
     """A dataset as the encoders show it."""
 
-    features: dict[str, np.ndarray]  # encoder: (n_samples, width)
+    features: dict[str, np.ndarray | Failure]  # encoder: (n_samples, width)
     labels: np.ndarray
 
 
-def encode(encoder: Any, X: Any) -> np.ndarray:
-    """Fit a copy of an encoder on X alone; None and "passthrough" keep X."""
-    if encoder is None or encoder == "passthrough":
-        return np.asarray(X)
-    if isinstance(encoder, FrozenEstimator):
-        return np.asarray(encoder.transform(X))
-    return np.asarray(clone(encoder).fit(X).transform(X))
-
-
-def gather(datasets: Any, encoders: Any, missing: str) -> dict[str, Dataset]:
+def gather(
+    datasets: Any, encoders: Any, missing: str, cache: FeatureCache | None = None
+) -> dict[str, Dataset]:
     """Features of all encoders on all datasets, every dataset with the same encoders.
 
     Parameters
@@ -42,10 +35,13 @@ def gather(datasets: Any, encoders: Any, missing: str) -> dict[str, Dataset]:
         ``{name: transformer}``.
     missing : {"raise", "drop"}
         What to do with a dataset that lacks an encoder.
+    cache : FeatureCache or None
+        Where features of transformers are kept.
 
     Returns
     -------
     found : dict of str to Dataset
+        An encoder that fails on a dataset leaves a failure in the place of features.
 
     Raises
     ------
@@ -55,7 +51,10 @@ def gather(datasets: Any, encoders: Any, missing: str) -> dict[str, Dataset]:
         If the arguments are not mappings of that form.
     """
     _check_mappings(datasets, encoders)
-    found = {name: _gather_one(name, pair, encoders) for name, pair in datasets.items()}
+    found = {
+        name: _gather_one(name, pair, encoders, cache)
+        for name, pair in datasets.items()
+    }
     names = list(
         dict.fromkeys(e for dataset in found.values() for e in dataset.features)
     )
@@ -67,7 +66,7 @@ def gather(datasets: Any, encoders: Any, missing: str) -> dict[str, Dataset]:
     if gaps:
         _report_gaps(gaps, missing)
         found = {name: dataset for name, dataset in found.items() if name not in gaps}
-    if not found:
+    if not found or not names:
         raise ValueError(
             f"Ranking needs at least one dataset with all encoders {names}, got none; "
             "complete the features"
@@ -92,8 +91,9 @@ def _check_mappings(datasets: Any, encoders: Any) -> None:
     _check_names(datasets)
     _check_names(encoders or {})
     for name, encoder in (encoders or {}).items():
-        keeps_x = encoder is None or encoder == "passthrough"
-        if not keeps_x and (isinstance(encoder, type) or not hasattr(encoder, "fit")):
+        if keeps_data(encoder):
+            continue
+        if isinstance(encoder, type) or not hasattr(encoder, "fit"):
             raise TypeError(
                 "An encoder must be a transformer, None or 'passthrough', but "
                 f"{name!r} is {encoder!r}; pass an instance with fit and transform"
@@ -110,7 +110,9 @@ def _check_names(names: Iterable[Any]) -> None:
         )
 
 
-def _gather_one(name: str, pair: Any, encoders: Any) -> Dataset:
+def _gather_one(
+    name: str, pair: Any, encoders: Any, cache: FeatureCache | None
+) -> Dataset:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise TypeError(
             f"A dataset must be a pair (X, y) or ({{encoder: features}}, y), but "
@@ -135,11 +137,39 @@ def _gather_one(name: str, pair: Any, encoders: Any) -> Dataset:
     if given:
         _check_names(data)
         found = {e: np.asarray(X) for e, X in data.items()}
-    else:
-        found = {e: encode(t, data) for e, t in encoders.items()}
-    for encoder, X in found.items():
-        check_features(X, labels, f"encoder {encoder!r} on dataset {name!r}")
-    return Dataset(found, labels)
+        for encoder, X in found.items():
+            check_features(X, labels, _title(name, encoder))
+        return Dataset({**found}, labels)
+    return Dataset(
+        {e: _encoded((name, e), t, data, labels, cache) for e, t in encoders.items()},
+        labels,
+    )
+
+
+def _encoded(
+    names: tuple[str, str],
+    encoder: Any,
+    data: Any,
+    labels: np.ndarray,
+    cache: FeatureCache | None,
+) -> np.ndarray | Failure:
+    """Run an encoder, or take what it left; what fails does not stop the others."""
+
+    def make() -> np.ndarray:
+        features = encode(encoder, data)
+        check_features(features, labels, _title(*names))
+        return features
+
+    try:
+        if cache is None or keeps_data(encoder):
+            return make()
+        return cache.get(names, encoder, data, make)
+    except Exception as error:
+        return Failure.of(error, *names)
+
+
+def _title(dataset: str, encoder: str) -> str:
+    return f"encoder {encoder!r} on dataset {dataset!r}"
 
 
 def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
@@ -167,5 +197,5 @@ def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
             f"mean nothing, but {text}; complete the features or pass missing='drop'"
         )
     warnings.warn(
-        f"Dropped datasets without all encoders: {text}", UserWarning, stacklevel=5
+        f"Dropped datasets without all encoders: {text}", UserWarning, stacklevel=6
     )

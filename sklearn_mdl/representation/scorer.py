@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
-from tqdm import tqdm
 
 from sklearn_mdl._sklearn import Interval, StrOptions, fit_context
+from sklearn_mdl.conditions import first_difference
 from sklearn_mdl.guards import refuse_labelled
-from sklearn_mdl.ranking import average_ranks, nemenyi_critical_difference
-from sklearn_mdl.representation.cells import Cell, score_cell
+from sklearn_mdl.representation.cells import Cell, Task
 from sklearn_mdl.representation.encoding import check_features, gather
-from sklearn_mdl.representation.table import as_frame, as_text
+from sklearn_mdl.representation.failures import Failure, told
+from sklearn_mdl.representation.features import FeatureCache
+from sklearn_mdl.representation.forecast import Forecast, forecast
+from sklearn_mdl.representation.identity import fingerprints
+from sklearn_mdl.representation.running import Outcome, list_tasks, run_tasks
+from sklearn_mdl.representation.statistics import Ranking, RankStatistics
+from sklearn_mdl.representation.store import CellStore
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 
-class RepresentationScorer(BaseEstimator):
+class RepresentationScorer(RankStatistics, BaseEstimator):
     """Rank encoders by the codelength of labels given their features.
 
     ``fit`` walks over every encoder on every dataset. An instance is also a scorer for
@@ -36,14 +43,23 @@ class RepresentationScorer(BaseEstimator):
         Random orders of each dataset, the same for every encoder; codelengths are means
         over them.
     alpha : float, default=0.1
-        Level of the critical difference.
+        Level of the critical difference; intervals have level ``1 - alpha``.
+    groups : mapping of str to list of str, default=None
+        Datasets that are also ranked apart, by the name of the group; a dataset may be
+        in several.
     missing : {"raise", "drop"}, default="raise"
-        What to do with a dataset that lacks an encoder: refuse, since ranks over
-        unequal sets of datasets mean nothing, or drop the dataset and say so.
+        What to do with a dataset that lacks an encoder, or on which a cell failed:
+        refuse, since ranks over unequal sets of datasets mean nothing, or drop the
+        dataset and say so.
+    results : path-like, default=None
+        A directory in which every cell is kept as it comes, and features of
+        transformers too. A second ``fit`` walks what is missing and nothing else; cells
+        of other settings, data or library versions are never taken for these.
     n_jobs : int, default=None
-        Cells scored side by side, through joblib.
+        Cells scored side by side, through joblib, whose backend may be that of Dask. On
+        a machine with several GPUs each process takes one.
     verbose : int, default=0
-        Show a progress bar over cells.
+        Show a progress bar over cells, with the time left.
     random_state : int, default=0
         Seeds orders, initial weights and replay. A fixed number by default, so that
         separate calls of a scorer in a search see the same orders.
@@ -58,9 +74,14 @@ class RepresentationScorer(BaseEstimator):
     critical_difference_ : float
         Average ranks closer than this are not told apart at level ``alpha`` (Nemenyi);
         NaN for a single encoder.
+    groups_ : dict of str to Ranking
+        The ranking on each of the groups.
     encoder_names_, dataset_names_ : list of str
     cells_ : list of Cell
         All results, dataset by dataset, encoder by encoder, order by order.
+    failures_ : list of Failure
+        Cells and encoders that came to no end; with ``missing="drop"`` their datasets
+        are not in the ranking.
 
     Examples
     --------
@@ -78,7 +99,9 @@ class RepresentationScorer(BaseEstimator):
         "switcher": [MDLReadoutSwitcher, None],
         "n_orders": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
+        "groups": [Mapping, None],
         "missing": [StrOptions({"raise", "drop"})],
+        "results": [str, PathLike, None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": [Interval(Integral, 0, None, closed="left")],
@@ -90,7 +113,9 @@ class RepresentationScorer(BaseEstimator):
         *,
         n_orders=1,
         alpha=0.1,
+        groups=None,
         missing="raise",
+        results=None,
         n_jobs=None,
         verbose=0,
         random_state=0,
@@ -98,7 +123,9 @@ class RepresentationScorer(BaseEstimator):
         self.switcher = switcher
         self.n_orders = n_orders
         self.alpha = alpha
+        self.groups = groups
         self.missing = missing
+        self.results = results
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -124,32 +151,58 @@ class RepresentationScorer(BaseEstimator):
         Raises
         ------
         ValueError
-            If an encoder requires labels, is missing for a dataset, if lengths differ
-            or if a dataset has one class only.
+            If an encoder requires labels, is missing for a dataset, if lengths differ,
+            if a dataset has one class only, or if a cell failed and ``missing`` is
+            "raise"; all others have then run, and are kept in ``results``.
         TypeError
-            If ``datasets`` or ``encoders`` are not mappings.
+            If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form.
         """
-        data = gather(datasets, encoders, self.missing)
-        self.dataset_names_ = list(data)
-        self.encoder_names_ = list(next(iter(data.values())).features)
-        jobs = [
-            self._job(X, dataset.labels, (name, encoder), order)
-            for name, dataset in data.items()
-            for encoder, X in dataset.features.items()
-            for order in range(self.n_orders)
+        tasks, store = self._listed(datasets, encoders)
+        failed = [task for task in tasks if isinstance(task, Failure)]
+        walks = [task for task in tasks if isinstance(task, Task)]
+        outcomes = self._run(walks, store)
+        failed += [found for found in outcomes if isinstance(found, Failure)]
+        names = dict.fromkeys(task.dataset for task in tasks)
+        kept = self._without_failures(list(names), failed)
+        cells = [
+            cell for cell in outcomes if isinstance(cell, Cell) and cell.dataset in kept
         ]
-        self.cells_ = self._run(jobs)
-        shape = (len(data), len(self.encoder_names_), self.n_orders)
-        totals = np.array([cell.codelength for cell in self.cells_])
+        self.failures_ = failed
+        self.cells_ = cells
+        self.dataset_names_ = kept
+        self.encoder_names_ = list(dict.fromkeys(cell.encoder for cell in cells))
+        shape = (len(kept), len(self.encoder_names_), self.n_orders)
+        totals = np.array([cell.codelength for cell in cells])
         self.order_codelengths_ = totals.reshape(shape)
-        self.codelengths_ = self.order_codelengths_.mean(-1)
-        self.average_ranks_ = average_ranks(self.codelengths_)
-        self.critical_difference_ = float("nan")
-        if len(self.encoder_names_) > 1:
-            self.critical_difference_ = nemenyi_critical_difference(
-                len(self.encoder_names_), len(data), self.alpha
-            )
+        self.groups_ = {
+            name: Ranking.of(self, members)
+            for name, members in (self.groups or {}).items()
+            if not set(members).isdisjoint(kept)
+        }
+        _tell_environments(cells)
         return self
+
+    def dry_run(self, datasets, encoders=None) -> Forecast:
+        """List the cells that ``fit`` would walk, their memory and time.
+
+        Encoders run, or come from ``results``; walks are tried on their first
+        minibatches.
+
+        Parameters
+        ----------
+        datasets, encoders
+            As for ``fit``.
+
+        Returns
+        -------
+        forecast : Forecast
+            Prints as a table.
+        """
+        self._validate_params()
+        tasks, store = self._listed(datasets, encoders)
+        self._without_failures([], [t for t in tasks if isinstance(t, Failure)])
+        walks = [task for task in tasks if isinstance(task, Task)]
+        return forecast(walks, n_jobs=self.n_jobs, store=store)
 
     def __call__(self, transformer, X, y) -> float:
         """Score a fitted transformer: minus the codelength per example, in nats.
@@ -169,50 +222,108 @@ class RepresentationScorer(BaseEstimator):
         ------
         ValueError
             If the transformer requires y and is not frozen: it has seen the labels that
-            are coded.
+            are coded. Also if a cell failed.
         """
         self._validate_params()
         name = type(transformer).__name__
         refuse_labelled(transformer, name)
         features, y = np.asarray(transformer.transform(X)), np.asarray(y)
         check_features(features, y, name)
-        names = ("", name)
-        jobs = [self._job(features, y, names, order) for order in range(self.n_orders)]
-        return -float(np.mean([cell.per_example for cell in self._run(jobs)]))
-
-    def _job(
-        self, X: np.ndarray, y: np.ndarray, names: tuple[str, str], order: int
-    ) -> Callable[[], Cell]:
-        switcher = MDLReadoutSwitcher() if self.switcher is None else self.switcher
-        seed = int(self.random_state)
-        return delayed(score_cell)(switcher, X, y, names=names, order=order, seed=seed)
-
-    def _run(self, jobs: list[Any]) -> list[Cell]:
-        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        bar = tqdm(
-            parallel(jobs), total=len(jobs), desc="cells", disable=not self.verbose
+        data, seed = fingerprints(features, y), int(self.random_state)
+        tasks = [
+            Task("", name, order, seed, self._walker, features, y, data)
+            for order in range(self.n_orders)
+        ]
+        outcomes = self._run(tasks, self._store())
+        failed = [found for found in outcomes if isinstance(found, Failure)]
+        if failed:
+            raise ValueError(f"A score takes all its cells, but {told(failed)} failed")
+        return -float(
+            np.mean([cell.per_example for cell in outcomes if isinstance(cell, Cell)])
         )
-        return list(bar)
 
-    def to_frame(self):
-        """Return one row per cell as a pandas DataFrame.
+    @property
+    def _walker(self) -> MDLReadoutSwitcher:
+        return MDLReadoutSwitcher() if self.switcher is None else self.switcher
 
-        Returns
-        -------
-        frame : pandas.DataFrame
-            Columns dataset, encoder, order, n_samples, n_features, n_classes,
-            codelength, per_example and saved_per_example (nats), rank within the
-            dataset, best readout and seconds.
+    def _store(self) -> CellStore | None:
+        if self.results is None:
+            return None
+        return CellStore(Path(self.results) / "cells", self._walker)
 
-        Raises
-        ------
-        ImportError
-            If pandas is not installed: it comes with the extra ``plot``.
-        """
+    def _listed(
+        self, datasets: Any, encoders: Any
+    ) -> tuple[list[Task | Failure], CellStore | None]:
+        """Check all there is to check, run the encoders, and list the cells."""
+        store = self._store()
+        cache = None
+        if self.results is not None:
+            cache = FeatureCache(Path(self.results) / "features")
+        if isinstance(datasets, Mapping):  # or it is refused below
+            _check_groups(self.groups, datasets)
+        data = gather(datasets, encoders, self.missing, cache)
+        seed = int(self.random_state)
+        return list_tasks(data, self._walker, self.n_orders, seed), store
+
+    def _run(self, tasks: Sequence[Task], store: CellStore | None) -> list[Outcome]:
+        return run_tasks(tasks, n_jobs=self.n_jobs, store=store, verbose=self.verbose)
+
+    def _without_failures(
+        self, names: list[str], failed: Sequence[Failure]
+    ) -> list[str]:
+        """Return the datasets that stay, or refuse, as ``missing`` says."""
+        if not failed:
+            return names
+        if self.missing == "raise":
+            raise ValueError(
+                "Every dataset must hold every encoder, since ranks over unequal sets "
+                f"mean nothing, but {len(failed)} failed: {told(failed)}; mend what "
+                "failed and fit again, or pass missing='drop'"
+            )
+        lost = dict.fromkeys(failure.dataset for failure in failed)
+        warnings.warn(
+            f"Dropped datasets {list(lost)}, on which {len(failed)} failed: "
+            f"{told(failed)}",
+            UserWarning,
+            stacklevel=4,
+        )
+        kept = [name for name in names if name not in lost]
+        if names and not kept:
+            raise ValueError(
+                "Ranking needs at least one dataset with all encoders, got none: "
+                f"{told(failed)} failed; mend what failed and fit again"
+            )
+        return kept
+
+    def _check_ranked(self) -> None:
         check_is_fitted(self)
-        return as_frame(self)
 
-    def summary(self) -> str:
-        """Return the ranking as text: by dataset, then average ranks."""
-        check_is_fitted(self)
-        return as_text(self)
+
+def _check_groups(groups: Any, datasets: Any) -> None:
+    for name, members in (groups or {}).items():
+        if isinstance(members, str) or not isinstance(members, Sequence | set):
+            raise TypeError(
+                "groups must be a mapping {group: [datasets]}, but group "
+                f"{name!r} is {members!r}; give a list of names"
+            )
+        strange = [member for member in members if member not in datasets]
+        if strange:
+            raise ValueError(
+                f"groups must name datasets, but {name!r} holds {strange[0]!r}; there "
+                f"are {list(datasets)}"
+            )
+
+
+def _tell_environments(cells: Sequence[Cell]) -> None:
+    """Warn if cells were walked on unlike machines."""
+    for cell in cells:
+        found = first_difference(cells[0].environment, cell.environment)
+        if found is not None:
+            name, one, other = found
+            warnings.warn(
+                f"cells were walked on unlike machines ({name} is {one!r} and "
+                f"{other!r}), so that the last digits of some may differ",
+                UserWarning,
+                stacklevel=4,
+            )
+            return

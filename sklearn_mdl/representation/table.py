@@ -23,20 +23,20 @@ COLUMNS = (
 )
 
 
-def as_rows(scorer: Any) -> list[dict[str, Any]]:
+def as_rows(ranking: Any) -> list[dict[str, Any]]:
     """One dictionary per cell, with the keys of ``COLUMNS``."""
-    ranks = rankdata(scorer.order_codelengths_, axis=1).ravel()
+    ranks = rankdata(ranking.order_codelengths_, axis=1).ravel()
     return [
         {
             **{name: getattr(cell, name) for name in COLUMNS if hasattr(cell, name)},
             "rank": float(rank),
             "best_readout": min(cell.readouts, key=cell.readouts.__getitem__),
         }
-        for cell, rank in zip(scorer.cells_, ranks, strict=True)
+        for cell, rank in zip(ranking.cells_, ranks, strict=True)
     ]
 
 
-def as_frame(scorer: Any) -> Any:
+def as_frame(ranking: Any) -> Any:
     """Rows as a pandas DataFrame; ImportError names the extra."""
     try:
         import pandas as pd
@@ -45,19 +45,19 @@ def as_frame(scorer: Any) -> Any:
             "to_frame() needs pandas, which is not installed; install it with "
             'pip install "sklearn_mdl[plot]"'
         ) from error
-    return pd.DataFrame(as_rows(scorer), columns=COLUMNS)
+    return pd.DataFrame(as_rows(ranking), columns=COLUMNS)
 
 
-def as_text(scorer: Any) -> str:
+def as_text(ranking: Any) -> str:
     """Cells by dataset, then encoders by average rank, as aligned text."""
-    blocks = [_dataset_block(scorer, i) for i in range(len(scorer.dataset_names_))]
-    return "\n\n".join([*blocks, _ranking_block(scorer)])
+    n_datasets = len(ranking.dataset_names_)
+    blocks = [_dataset_block(ranking, i) for i in range(n_datasets)]
+    return "\n\n".join([*blocks, ranking_text(ranking)])
 
 
-def _dataset_block(scorer: Any, index: int) -> str:
-    n_encoders = len(scorer.encoder_names_)
-    cell = scorer.cells_[index * n_encoders * scorer.n_orders]
-    totals = scorer.codelengths_[index]
+def _dataset_block(ranking: Any, index: int) -> str:
+    cell = ranking.first_cells_[index]
+    totals = ranking.codelengths_[index]
     ranks = rankdata(totals)
     head = (
         f"{cell.dataset}: {cell.n_samples} examples, {cell.n_classes} classes, "
@@ -65,7 +65,7 @@ def _dataset_block(scorer: Any, index: int) -> str:
     )
     rows = [
         (
-            scorer.encoder_names_[e],
+            ranking.encoder_names_[e],
             f"{totals[e]:.1f}",
             f"{totals[e] / cell.n_samples:.4f}",
             f"{(cell.uniform - totals[e]) / cell.n_samples:.4f}",
@@ -83,20 +83,58 @@ def _dataset_block(scorer: Any, index: int) -> str:
     return head + "\n" + _aligned([titles, *rows])
 
 
-def _ranking_block(scorer: Any) -> str:
-    order = np.argsort(scorer.average_ranks_, kind="stable")
-    rows = [
-        (scorer.encoder_names_[e], f"{scorer.average_ranks_[e]:.2f}") for e in order
-    ]
-    text = "Average ranks\n" + _aligned([("encoder", "average rank"), *rows])
-    n_encoders, n_datasets = len(rows), len(scorer.dataset_names_)
-    if n_encoders == 1:
-        return text
+def ranking_text(ranking: Any, title: str = "Average ranks") -> str:
+    """Return encoders by average rank, with intervals, and the test of them all."""
+    order = np.argsort(ranking.average_ranks_, kind="stable")
+    titles, rows = (
+        ["encoder", "average rank"],
+        [[ranking.encoder_names_[e]] for e in order],
+    )
+    for row, rank in zip(rows, ranking.average_ranks_[order], strict=True):
+        row.append(f"{rank:.2f}")
+    n_datasets, n_encoders = len(ranking.dataset_names_), len(rows)
+    if has_tests(ranking):
+        found = ranking.rank_intervals()
+        titles.append(f"{found.level:.0%} interval")
+        for row, e in zip(rows, order, strict=True):
+            row.append(f"[{found.lower[e]:.2f}, {found.upper[e]:.2f}]")
+    lines = [title, _aligned([tuple(titles), *map(tuple, rows)])]
+    if ranking.order_codelengths_.shape[-1] > 1:
+        lines.append(spread_text(ranking))
+    if has_tests(ranking):
+        lines.append(friedman_text(ranking))
+    if n_encoders > 1:
+        lines.append(
+            f"critical difference {ranking.critical_difference_:.2f} "
+            f"(Nemenyi, alpha = {ranking.alpha:g}, {n_encoders} encoders, "
+            f"{n_datasets} datasets, orders of each: "
+            f"{ranking.order_codelengths_.shape[-1]})"
+        )
+    return "\n".join(lines)
+
+
+def has_tests(ranking: Any) -> bool:
+    """Whether there is enough for tests: two datasets, and two encoders."""
+    return min(ranking.order_codelengths_.shape[:2]) > 1
+
+
+def friedman_text(ranking: Any) -> str:
+    """Return the test of whether any encoders differ, in a line."""
+    test = ranking.friedman_test()
     return (
-        f"{text}\n"
-        f"critical difference {scorer.critical_difference_:.2f} "
-        f"(Nemenyi, alpha = {scorer.alpha:g}, {n_encoders} encoders, "
-        f"{n_datasets} datasets, orders of each: {scorer.n_orders})"
+        f"do any differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} (Iman "
+        f"and Davenport); chi2 = {test.statistic:.2f}, p = {test.p_value:.2g} (Friedman)"
+    )
+
+
+def spread_text(ranking: Any) -> str:
+    """Say how much orders matter, in a line."""
+    relative = ranking.order_spread().relative
+    i, j = np.unravel_index(int(np.argmax(relative)), relative.shape)
+    return (
+        "standard deviation over orders, of the codelength: median "
+        f"{np.median(relative):.2%}, most {relative[i, j]:.2%} "
+        f"({ranking.encoder_names_[j]} on {ranking.dataset_names_[i]})"
     )
 
 

@@ -1,0 +1,103 @@
+"""Features of an encoder on a dataset: computed once, kept whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+
+from sklearn_mdl.archives import read_archive, write_archive
+from sklearn_mdl.representation.identity import versions
+from sklearn_mdl.representation.naming import stem_of
+
+NAME = "features"
+
+
+def keeps_data(encoder: Any) -> bool:
+    """Whether an encoder gives the data as they are."""
+    return encoder is None or (isinstance(encoder, str) and encoder == "passthrough")
+
+
+def encode(encoder: Any, X: Any) -> np.ndarray:
+    """Fit a copy of an encoder on X alone; None and "passthrough" keep X."""
+    if keeps_data(encoder):
+        return np.asarray(X)
+    if isinstance(encoder, FrozenEstimator):
+        return np.asarray(encoder.transform(X))
+    return np.asarray(clone(encoder).fit(X).transform(X))
+
+
+class FeatureCache:
+    """Features of encoders in a directory, as float32, by what they follow from.
+
+    That is the encoder with all that it has learned, if it is frozen, the data, and the
+    versions of the libraries.
+
+    Parameters
+    ----------
+    folder : Path
+        Made with the first features.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(
+        self, names: tuple[str, str], encoder: Any, X: Any, make: Callable[[], Any]
+    ) -> np.ndarray:
+        """Return features from the directory, or make and keep them.
+
+        Parameters
+        ----------
+        names : (dataset, encoder)
+        encoder : transformer
+        X : array-like
+        make : callable
+            Returns the features, checked.
+
+        Raises
+        ------
+        TypeError
+            If the encoder cannot be pickled, and so not be told from others.
+        """
+        key = _key(names, encoder, X)
+        path = self.folder / f"{stem_of(*names, key=key)}.safetensors"
+        if path.exists():
+            try:
+                arrays, about = read_archive(path)
+                if about == {"key": key} and list(arrays) == [NAME]:
+                    return arrays[NAME]
+                problem = "it holds others"
+            except (ValueError, FileNotFoundError) as error:
+                problem = str(error)
+            warnings.warn(
+                f"{path} must be whole features of encoder {names[1]!r} on dataset "
+                f"{names[0]!r}, but {problem}; the encoder runs anew",
+                UserWarning,
+                stacklevel=2,
+            )
+        features = np.asarray(make(), dtype=np.float32)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_archive(path, {NAME: features}, {"key": key})
+        return read_archive(path)[0][NAME]
+
+
+def _key(names: tuple[str, str], encoder: Any, X: Any) -> str:
+    kind = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
+    try:
+        found = joblib.hash((kind, encoder, X), hash_name="sha1", coerce_mmap=True)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise TypeError(
+            "Encoders and data must be picklable for features to be kept, but encoder "
+            f"{names[1]!r} on dataset {names[0]!r} is not ({error}); give features in "
+            "its place"
+        ) from error
+    return hashlib.sha256(repr((*names, found, versions())).encode()).hexdigest()

@@ -1,0 +1,133 @@
+"""The same rows are the same stream, whatever they come in."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
+
+X, Y = load_digits(return_X_y=True)
+X, Y = X[:120].astype(np.float32), Y[:120]
+CLASSES = np.arange(10)
+
+
+def switcher(**options):
+    readouts = [LinearReadout(lr=0.01), LinearReadout(lr=0.01, scaling="whiten")]
+    options = {"random_state": 0, "device": "cpu", "batch_size": 16, **options}
+    return MDLReadoutSwitcher(readouts, **options)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return switcher().fit(X, Y)
+
+
+def as_pandas(kind):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
+    return frame.astype(kind), pd.Series(Y, name="digit")
+
+
+def as_polars():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({f"pixel {i}": column for i, column in enumerate(X.T)})
+    return frame, pl.Series("digit", Y)
+
+
+KINDS = {
+    "lists": lambda: (X.tolist(), Y.tolist()),
+    "float16": lambda: (X.astype(np.float16), Y),
+    "float64": lambda: (X.astype(np.float64), Y.astype(np.int8)),
+    "integers": lambda: (X.astype(np.int32), Y),
+    "Fortran order": lambda: (np.asfortranarray(X), Y),
+    "every second of twice as many": lambda: (X.repeat(2, 0)[::2], Y.repeat(2)[::2]),
+    "other bytes": lambda: (X.astype(">f8"), Y.astype(">i4")),
+    "read-only": lambda: (np.frombuffer(X.tobytes(), X.dtype).reshape(X.shape), Y),
+    "tensors": lambda: (torch.tensor(X), torch.tensor(Y)),
+    "tensors that learn": lambda: (torch.tensor(X, requires_grad=True), Y),
+    "bfloat16": lambda: (torch.tensor(X, dtype=torch.bfloat16), torch.tensor(Y)),
+    "pandas": lambda: as_pandas("float64"),
+    "pandas of its own types": lambda: as_pandas("Float32"),
+    "polars": as_polars,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_rows_come_in_changes_no_bit(kind, expected):
+    X_given, y_given = KINDS[kind]()
+    found = switcher().fit(X_given, y_given)
+    np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
+    np.testing.assert_array_equal(
+        found.predict_proba(X_given), expected.predict_proba(X)
+    )
+    pieces = switcher().partial_fit(X_given[:50], y_given[:50], classes=CLASSES)
+    pieces.partial_fit(X_given[50:], y_given[50:])
+    np.testing.assert_array_equal(pieces.codelengths_, expected.codelengths_)
+
+
+@pytest.mark.gpu
+def test_tensors_on_a_gpu_are_taken(expected):
+    found = switcher().fit(torch.tensor(X).cuda(), torch.tensor(Y).cuda())
+    np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_names_of_features_are_kept_and_compared(kind):
+    frame, y = KINDS[kind]()
+    found = switcher().fit(frame, y)
+    assert found.feature_names_in_.tolist() == [f"pixel {i}" for i in range(64)]
+    swapped = frame[[*frame.columns[1:], frame.columns[0]]]
+    with pytest.raises(ValueError, match="feature names should match"):
+        found.predict(swapped)
+
+
+# Blocks
+
+
+def blocks(*sizes):
+    ends = np.cumsum([0, *sizes])
+    return [(X[start:stop], Y[start:stop]) for start, stop in pairwise(ends)]
+
+
+@pytest.mark.parametrize("sizes", [(120,), (1, 2, 3, 40, 74), (60, 60)])
+def test_a_stream_of_blocks_is_one_stream(sizes, expected):
+    generator = (block for block in blocks(*sizes))
+    found = switcher().fit_stream(generator, CLASSES)
+    np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
+
+
+def test_a_data_loader_is_a_stream(expected):
+    data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(Y))
+    loader = torch.utils.data.DataLoader(data, batch_size=50)
+    found = switcher().fit_stream(loader, CLASSES)
+    np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
+
+
+def test_a_stream_of_blocks_forgets_what_was_before(expected):
+    found = switcher().fit(X[:, :3], Y % 2)
+    found.fit_stream(blocks(100, 20), CLASSES)
+    np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
+    assert found.n_features_in_ == 64
+    assert not hasattr(found, "order_")
+
+
+def test_no_block_is_refused_and_nothing_forgotten(expected):
+    found = switcher().fit(X, Y)
+    with pytest.raises(ValueError, match="at least one pair"):
+        found.fit_stream(iter([]), CLASSES)
+    with pytest.raises(ValueError, match=r"among the classes \[0, 1\]"):
+        found.fit_stream(blocks(120), [0, 1])
+    np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
+
+
+def test_blocks_before_one_that_is_refused_stay_walked(expected):
+    broken = [*blocks(40, 30), (X[70:, :9], Y[70:])]
+    found = switcher()
+    with pytest.raises(ValueError, match="9 features"):
+        found.fit_stream(broken, CLASSES)
+    assert found.n_samples_seen_ == 70
+    found.partial_fit(X[70:], Y[70:])
+    np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)

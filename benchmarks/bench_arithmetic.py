@@ -3,9 +3,9 @@
     python benchmarks/bench_arithmetic.py
 
 Fits the default board on digits with seeds 0 to 9, then with seed 0 under other
-instructions, other libraries' code paths and more threads, each in a process of its
-own. The order of the rows is the same throughout, so the seed moves initial weights and
-replay alone.
+instructions, more threads, and with the update that a GPU takes (a formula over all
+members, which torch compiles where it can), each in a process of its own. The order of
+the rows is the same throughout, so the seed moves initial weights and replay alone.
 """
 
 import os
@@ -22,8 +22,12 @@ import torch
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import MDLReadoutSwitcher
+from sklearn_mdl.stacked import adamw
 
-seed, n_threads, n_jobs = map(int, sys.argv[1:])
+seed, n_threads, n_jobs = map(int, sys.argv[1:4])
+if sys.argv[4] != "fused":
+    adamw._FusedCalls = adamw._Formula
+adamw.can_compile = lambda device: sys.argv[4] == "compiled"
 torch.set_num_threads(n_threads)
 X, y = load_digits(return_X_y=True)
 order = np.random.default_rng(0).permutation(len(y))
@@ -38,14 +42,17 @@ ARITHMETIC = {
     "AVX2 in torch": {"ATEN_CPU_CAPABILITY": "avx2"},
     "AVX2 in products": {"MKL_CBWR": "AVX2"},
     "AVX2 in both": {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2"},
+    "formula of the GPU": {"update": "formula"},
+    "the same, compiled": {"update": "compiled"},
     "any processor": {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"},
 }
 
 
-def codelength(seed=0, n_threads=1, n_jobs=1, **environment):
+def codelength(seed=0, n_threads=1, n_jobs=1, update="fused", **environment):
     """Codelength of digits in a process of its own, in nats."""
+    arguments = [str(seed), str(n_threads), str(n_jobs), update]
     done = subprocess.run(
-        [sys.executable, "-c", FIT, str(seed), str(n_threads), str(n_jobs)],
+        [sys.executable, "-c", FIT, *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

@@ -7,8 +7,11 @@ from sklearn_mdl.display import (
     CodelengthDisplay,
     CriticalDifferenceDisplay,
     PosteriorDisplay,
+    RankIntervalDisplay,
+    SavingsDisplay,
 )
 from sklearn_mdl.experts import IncrementalExpert, NeighborsReadout, RefittedExpert
+from sklearn_mdl.images import CachedEncoder, FeatureCache, TimmEncoder, TorchEncoder
 from sklearn_mdl.measures import PrequentialMeasures, expected_calibration_error
 from sklearn_mdl.ranking import (
     BayesianSignedRank,
@@ -28,13 +31,15 @@ from sklearn_mdl.ranking import (
     win_table,
 )
 from sklearn_mdl.readouts import LinearReadout, MLPReadout, readout_grid
-from sklearn_mdl.representation import RepresentationScorer
+from sklearn_mdl.representation import Ranking, RepresentationScorer
 from sklearn_mdl.results import write_results
 from sklearn_mdl.scorers import (
     PrequentialSplit,
     codelength_scorer,
     heldout_code_scorer,
 )
+from sklearn_mdl.shift import TrainTestShift, train_test_shift
+from sklearn_mdl.splits import prequential_order, reshuffle
 from sklearn_mdl.stored_losses import StoredLosses, load_losses, save_losses
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 from sklearn_mdl.switching import (
@@ -57,16 +62,19 @@ from sklearn_mdl.switching import (
     sequence_cost,
     smoothed_posterior,
 )
+from sklearn_mdl.vtab import VTAB_TASKS, VtabData, VtabTask, load_vtab
 
 __version__ = "0.1.0"
 
-__all__ = [
+__all__ = [  # noqa: RUF022, plainly sorted
     "BayesMixture",
     "BayesianSignedRank",
+    "CachedEncoder",
     "CodelengthDisplay",
     "CriticalDifferenceDisplay",
     "ElementwiseMixture",
     "ExpertSequence",
+    "FeatureCache",
     "FixedShare",
     "ForwardTrace",
     "FriedmanTest",
@@ -83,14 +91,23 @@ __all__ = [
     "PosteriorDisplay",
     "PrequentialMeasures",
     "PrequentialSplit",
+    "RankIntervalDisplay",
     "RankIntervals",
+    "Ranking",
     "RefittedExpert",
     "RepresentationScorer",
     "RunLength",
+    "SavingsDisplay",
     "StoredLosses",
     "SwitchDistribution",
     "SwitchingPrior",
+    "TimmEncoder",
+    "TorchEncoder",
+    "TrainTestShift",
     "UniversalShare",
+    "VTAB_TASKS",
+    "VtabData",
+    "VtabTask",
     "WinTable",
     "average_ranks",
     "bayesian_signed_rank",
@@ -110,16 +127,20 @@ __all__ = [
     "load_features",
     "load_labels",
     "load_losses",
+    "load_vtab",
     "nemenyi_critical_difference",
     "nemenyi_p_values",
     "pairwise_wilcoxon",
+    "prequential_order",
     "rank_groups",
     "rank_intervals",
     "readout_grid",
     "regret",
+    "reshuffle",
     "save_losses",
     "sequence_cost",
     "smoothed_posterior",
+    "train_test_shift",
     "uniform_codelength",
     "win_table",
     "write_results",

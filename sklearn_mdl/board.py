@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
@@ -29,6 +29,7 @@ from sklearn_mdl.scaling import check_width
 
 GROWTH = 1.2  # of rows between two fits
 
+
 def check_readout(readout: Any) -> None:
     """Refuse what is no readout, and say how it could become one.
 
@@ -41,7 +42,8 @@ def check_readout(readout: Any) -> None:
         readout._validate_params()
         return
     advice = "build them with readout_grid(...)"
-    if not isinstance(readout, type) and is_classifier(readout):
+    given = isinstance(readout, BaseEstimator)  # and no class
+    if given and is_classifier(readout):
         incremental = hasattr(readout, "partial_fit")
         wrapper = "IncrementalExpert" if incremental else "RefittedExpert"
         advice = f"wrap it: {wrapper}({readout!r})"

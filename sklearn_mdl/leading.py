@@ -8,8 +8,8 @@ import torch
 from tqdm import tqdm
 
 from sklearn_mdl._sklearn import FitTasks
-from sklearn_mdl.checkpoint import Checkpoint
 from sklearn_mdl.interrupts import held_back
+from sklearn_mdl.persistence import Checkpoint
 from sklearn_mdl.prequential import Course
 
 

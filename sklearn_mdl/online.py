@@ -30,15 +30,14 @@ from sklearn_mdl._sklearn import (
     with_callbacks,
 )
 from sklearn_mdl.arithmetic import as_array
-from sklearn_mdl.checkpoint import ENVIRONMENT, Checkpoint
 from sklearn_mdl.checks import GROUPED, check_finite, is_grouped
 from sklearn_mdl.conditions import environment_of, fingerprint
 from sklearn_mdl.guards import refuse_weights
 from sklearn_mdl.leading import lead
+from sklearn_mdl.persistence import ENVIRONMENT, Checkpoint, FileMixin
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.readings import StreamReadings
 from sklearn_mdl.samples import is_mapped
-from sklearn_mdl.saving import FileMixin
 from sklearn_mdl.settings import as_json
 
 ALL_DIVERGED = (
@@ -302,6 +301,7 @@ class OnlineClassifier(
         if seed is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._course = self._start(n_features, len(classes), seed)
+        self._course.expect(len(classes))
         self._seed = seed
         self.classes_ = classes
         return seed

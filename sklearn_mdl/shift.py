@@ -89,7 +89,9 @@ class TrainTestShift:
                 f"{f'{low:.4f} - {high:.4f}':>16}  {self.differences[i]:+10.4f}"
             )
         verdict = (
-            "the parts differ" if self.differs else "no difference was found between them"
+            "the parts differ"
+            if self.differs
+            else "no difference was found between them"
         )
         lines.append(f"p = {self.p_value:.4g}: at level {self.level:g} {verdict}")
         return "\n".join(lines)
@@ -146,12 +148,12 @@ def train_test_shift(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.neighbors import KNeighborsClassifier
     >>> from sklearn_mdl import train_test_shift
     >>> X, y = load_digits(return_X_y=True)
     >>> parts = (X[:1200], y[:1200]), (X[1200:], y[1200:])  # other people's hands
     >>> shift = train_test_shift(
-    ...     *parts, readouts={"Bayes": GaussianNB()}, random_state=0
+    ...     *parts, readouts={"neighbour": KNeighborsClassifier(1)}, random_state=0
     ... )
     >>> shift.differs
     True
@@ -216,7 +218,7 @@ def _checked(train: tuple[Any, Any], test: tuple[Any, Any]) -> tuple[Part, Part]
 def _seeded(
     readouts: Mapping[str, Any] | None, rng: np.random.RandomState
 ) -> dict[str, Any]:
-    """Copy classifiers, with one seed for all splits: they then differ by rows alone."""
+    """Copy classifiers, with one seed for all splits: these differ by rows alone."""
     if readouts is None:
         readouts = {
             "linear": make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),

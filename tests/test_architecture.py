@@ -36,11 +36,10 @@ STOREYS = [
         "codelength",
         "ranking",
     },
-    {"stacked", "stored_losses", "trace", "samples", "measures"},
-    {"scaling"},
-    {"prequential"},
-    {"lockstep", "resuming"},
-    {"checkpoint", "saving"},
+    {"stacked", "stored_losses", "trace", "samples", "measures", "splits"},
+    {"scaling", "images", "shift"},
+    {"prequential", "vtab"},
+    {"lockstep", "persistence"},
     {"leading", "readings"},
     {"online"},
     {"readouts", "experts"},
@@ -59,7 +58,15 @@ LEVEL[FACADE] = len(STOREYS)
 
 WITHOUT_IMPORTS_OF_OURS = {"datasets"}
 WITHOUT_TORCH = STOREYS[0] - {"arithmetic", "conditions"} | STOREYS[1] - {"stacked"}
-ONLY_INSIDE_FUNCTIONS = {"constriction", "matplotlib", "pandas", "timm"}
+ONLY_INSIDE_FUNCTIONS = {
+    "constriction",
+    "h5py",
+    "matplotlib",
+    "pandas",
+    "PIL",
+    "timm",
+    "torchvision",
+}
 SHIM = "_sklearn"
 FOR_TYPING = {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
 LEFTOVERS = {"utils", "helpers"}

@@ -13,7 +13,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, archives
-from sklearn_mdl import checkpoint as checkpoint_module
+from sklearn_mdl.persistence import checkpoint as checkpoint_module
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.prequential import course as course_module
 
@@ -387,7 +387,8 @@ import time
 import numpy as np
 from sklearn.datasets import load_digits
 
-from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, checkpoint
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
+from sklearn_mdl.persistence import checkpoint
 from sklearn_mdl.prequential import course
 
 checkpoint.SECONDS, checkpoint.SHARE = 0.0, float("inf")

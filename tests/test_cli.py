@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 import sklearn_mdl.cli
 import sklearn_mdl.cli.second_stage
-import sklearn_mdl.results
+import sklearn_mdl.results.figures
 from sklearn_mdl import (
     FixedShare,
     LinearReadout,
@@ -125,12 +125,12 @@ def test_rank_names_every_file_it_writes(study, capsys):
     written = [
         line.split(" ", 1)[1] for line in printed.splitlines() if "wrote " in line
     ]
-    assert sorted(written) == sorted(map(str, out.iterdir()))
+    assert sorted(written) == sorted(str(p) for p in out.iterdir() if p.is_file())
     assert {"cells.csv", "two-posterior.png"} <= {path.name for path in out.iterdir()}
 
 
 def test_rank_says_that_figures_need_matplotlib(study, capsys, monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.results, "find_spec", lambda name: None)
+    monkeypatch.setattr(sklearn_mdl.results.figures, "find_spec", lambda name: None)
     status, out = rank(study)
     assert status == 0
     assert 'pip install "sklearn_mdl[plot]"' in capsys.readouterr().out
@@ -435,7 +435,7 @@ def test_switch_writes_codelengths_and_posteriors(walked, tmp_path, capsys):
     assert main([*command, "--out", str(out)]) == 0
     text = capsys.readouterr().out
     written = [line[6:] for line in text.splitlines() if line.startswith("wrote ")]
-    assert sorted(written) == sorted(map(str, out.iterdir()))
+    assert sorted(written) == sorted(str(p) for p in out.iterdir() if p.is_file())
     ends = ("codelengths.npy", "posterior.csv", "posterior.png")
     stems = ("bayes", "learned-share_ms__2_3_", "learned-share_ms__2_3__")
     names = [f"{stem}-{end}" for stem in stems for end in ends]

@@ -174,9 +174,11 @@ def test_the_demo_runs_end_to_end_in_less_than_five_minutes(tmp_path):
     figures = {
         f"{n}-{kind}.png" for n in SHAPES for kind in ("codelength", "posterior")
     }
-    tables = {"cells.csv", "cells.json", "ranking.csv"}
+    figures |= {"average_ranks.png", "rank_intervals.png", "saved.png"}
+    tables = {"cells.csv", "cells.json", "ranking.csv", "readouts.csv"}
+    tables |= {"statistics.json", "ranking.tex", "codelengths.tex", "readouts.tex"}
     written = {path.name for path in tmp_path.iterdir()}
-    assert written == tables | figures | {"average_ranks.png"}
+    assert written == tables | figures | {"report.html"}
     with (tmp_path / "cells.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     cells = json.loads((tmp_path / "cells.json").read_text(encoding="utf-8"))["cells"]

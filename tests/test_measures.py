@@ -22,11 +22,11 @@ from sklearn_mdl import (
     MLPReadout,
     expected_calibration_error,
     frequency_codelength,
-    prequential,
     uniform_codelength,
 )
 from sklearn_mdl.lockstep import lockstep
 from sklearn_mdl.measures import digest, measure
+from sklearn_mdl.prequential import course as course_module
 
 
 def measured(proba, labels, n_bins=15):
@@ -272,7 +272,7 @@ def test_cutting_into_calls_changes_no_measure(at):
 
 
 def test_small_segments_change_no_number(monkeypatch):
-    monkeypatch.setattr(prequential, "KEPT", 8 * len(BOARD) * C * 40)
+    monkeypatch.setattr(course_module, "KEPT", 8 * len(BOARD) * C * 40)
     switcher = switcher_of().fit(*digits())
     assert switcher._course.segment_end() == N
     assert switcher._course._segment == 32

@@ -86,6 +86,7 @@ def test_numbers_follow_their_readouts_through_any_order_bitwise(seed):
 
 @pytest.mark.parametrize("n_features", [1, 2, 7, 64])
 @pytest.mark.parametrize("sizes", [(), (5,), (9, 3)], ids=str)
+@pytest.mark.filterwarnings("ignore:The best readout should lie")
 def test_many_readouts_of_one_shape_equal_each_alone_bitwise(n_features, sizes):
     # Enough members for vector instructions, whose last bits differ from scalar ones.
     X, y = digits()

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
-import sklearn_mdl.results
+import sklearn_mdl.results.figures
 from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
@@ -24,7 +24,10 @@ from sklearn_mdl import (
 
 ENCODERS = ("raw", "one, two")
 DATASETS = ("first", "second")
-TABLES = ["cells.csv", "ranking.csv", "cells.json"]
+TABLES = [
+    *("cells.csv", "ranking.csv", "readouts.csv", "cells.json", "statistics.json"),
+    *("ranking.tex", "codelengths.tex", "readouts.tex", "report.html"),
+]
 
 
 def rank(datasets=DATASETS, encoders=ENCODERS, **settings):
@@ -66,7 +69,7 @@ def written(scorer, tmp_path_factory):
 
 @pytest.fixture
 def without_matplotlib(monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.results, "find_spec", lambda name: None)
+    monkeypatch.setattr(sklearn_mdl.results.figures, "find_spec", lambda name: None)
 
 
 def test_it_writes_what_it_says(written):
@@ -74,7 +77,7 @@ def test_it_writes_what_it_says(written):
     assert sorted(folder.iterdir()) == sorted(paths)
     assert [path.name for path in paths] == [
         *TABLES,
-        "average_ranks.png",
+        *("average_ranks.png", "rank_intervals.png", "saved.png"),
         *("first-codelength.png", "first-posterior.png"),
         *("second-codelength.png", "second-posterior.png"),
     ]
@@ -91,13 +94,18 @@ def test_the_table_of_cells_reads_back(written, scorer):
 
 def test_the_ranking_reads_back(written, scorer):
     rows = rows_of(written[0] / "ranking.csv")
-    assert list(rows[0]) == ["encoder", "average_rank", *DATASETS]
+    bounds = ["lower", "upper", "p_best"]
+    assert list(rows[0]) == ["encoder", "average_rank", *bounds, *DATASETS]
+    found = scorer.rank_intervals()
     ranks = [float(row["average_rank"]) for row in rows]
     assert ranks == sorted(scorer.average_ranks_)
     assert {row["encoder"] for row in rows} == set(ENCODERS)
     for row in rows:
         e = scorer.encoder_names_.index(row["encoder"])
         assert float(row["average_rank"]) == scorer.average_ranks_[e]
+        assert [float(row[name]) for name in bounds] == [
+            getattr(found, name)[e] for name in bounds
+        ]
         nats = [float(row[name]) for name in DATASETS]
         assert_allclose(nats, scorer.codelengths_[:, e] / 40)
 
@@ -122,13 +130,18 @@ def test_the_record_of_cells_reads_back(written, scorer):
 def test_the_record_names_settings_and_versions(written, scorer):
     found = load_json(written[0] / "cells.json")
     settings = scorer.get_params(deep=False)
+    for name in ("results", "n_jobs", "verbose"):  # no number depends on them
+        del settings[name]
     assert found["settings"] == {name: repr(value) for name, value in settings.items()}
     assert found["settings"]["n_orders"] == "2"
     assert "LinearReadout(lr=0.01)" in found["settings"]["switcher"]
+    readouts = found["switcher"]["readouts"]
+    assert [entry["class"] for entry in readouts] == ["LinearReadout", "MLPReadout"]
+    assert [entry["params"]["lr"] for entry in readouts] == [0.01, 0.01]
     assert found["python"] == platform.python_version()
     assert found["versions"]["sklearn_mdl"] == sklearn_mdl.__version__
     for name in ("torch", "skorch", "scikit-learn", "numpy", "scipy"):
-        assert found["versions"][name] == version(name)
+        assert found["versions"][name].partition("+")[0] == version(name)
 
 
 def test_figures_are_images_with_something_on_them(written):
@@ -145,8 +158,9 @@ def test_no_figure_stays_open(written):
 
 def test_a_single_encoder_has_no_figure_of_ranks(tmp_path):
     paths = write_results(rank(DATASETS[:1], ENCODERS[:1]), tmp_path)
-    assert figures(tmp_path) == ["first-codelength.png", "first-posterior.png"]
-    assert len(paths) == 5
+    of_one = ["first-codelength.png", "first-posterior.png", "saved.png"]
+    assert figures(tmp_path) == of_one
+    assert len(paths) == len(TABLES) + 3
     assert load_json(tmp_path / "cells.json")["critical_difference"] is None
 
 
@@ -203,7 +217,7 @@ def test_odd_names_stay_inside_the_directory(tmp_path, name):
     paths = write_results(rank([name], ENCODERS[:1]), folder)
     assert sorted(folder.iterdir()) == sorted(paths)
     assert set(tmp_path.rglob("*.*")) == set(paths)
-    assert len(figures(folder)) == 2
+    assert len(figures(folder)) == 3
     assert not any(figure.startswith(".") for figure in figures(folder))
     assert rows_of(folder / "cells.csv")[0]["dataset"] == name
     assert name in rows_of(folder / "ranking.csv")[0]
@@ -217,7 +231,7 @@ def test_plain_names_are_kept(tmp_path):
 def test_names_alike_but_for_odd_characters_and_case_get_files_of_their_own(tmp_path):
     names = ["a/b", "a:b", "A_b", "a_b"]
     write_results(rank(names, ENCODERS[:1]), tmp_path)
-    assert len({name.casefold() for name in figures(tmp_path)}) == 8
+    assert len({name.casefold() for name in figures(tmp_path)}) == 8 + 1
     for row, name in zip(rows_of(tmp_path / "cells.csv"), names, strict=True):
         assert row["dataset"] == name
 
@@ -227,7 +241,8 @@ def test_a_dataset_may_be_called_like_a_column(tmp_path, without_matplotlib):
     write_results(scorer, tmp_path)
     with (tmp_path / "ranking.csv").open(newline="", encoding="utf-8") as file:
         head, *rows = csv.reader(file)
-    assert head == ["encoder", "average_rank", "encoder", "average_rank"]
+    names = ["encoder", "average_rank"]
+    assert head == [*names, "lower", "upper", "p_best", *names]
     assert {row[0] for row in rows} == set(ENCODERS)
-    per_example = np.array([row[2:] for row in rows], dtype=float)
+    per_example = np.array([row[5:] for row in rows], dtype=float)
     assert_allclose(np.sort(per_example, 0), np.sort(scorer.codelengths_.T / 40, 0))

@@ -11,11 +11,13 @@ import numpy as np
 
 from sklearn_mdl.cli.messages import decode, encode
 from sklearn_mdl.cli.second_stage import NO_FIGURES, parse_prior, switch
+from sklearn_mdl.cli.shift import add_shift_arguments, shift
 from sklearn_mdl.codelength import frequency_codelength, uniform_codelength
 from sklearn_mdl.datasets import load_feature_directory, load_features, load_labels
 from sklearn_mdl.demo import run_demo
 from sklearn_mdl.representation import RepresentationScorer
 from sklearn_mdl.representation.encoding import check_features
+from sklearn_mdl.representation.table import ranking_text
 from sklearn_mdl.results import can_draw, write_results
 from sklearn_mdl.stored_losses import check_losses_path
 from sklearn_mdl.switcher import MDLReadoutSwitcher
@@ -33,6 +35,8 @@ EXAMPLES = """examples:
   sklearn-mdl encode features.npy labels.npy --out labels.mdl
   sklearn-mdl decode features.npy labels.mdl --out decoded.npy
       labels to bytes and back: the proof that the codelength is one
+  sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy
+      whether train and test part are draws from one distribution
 """
 
 
@@ -61,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_switch(commands)
     _add_encode(commands)
     _add_decode(commands)
+    _add_shift(commands)
     return parser
 
 
@@ -108,6 +113,18 @@ def _add_rank(commands) -> None:
         choices=("raise", "drop"),
         default="raise",
         help="what to do with a dataset that lacks an encoder (default: raise)",
+    )
+    parser.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="NAME=DATASET,...",
+        help="datasets that are also ranked apart; may be given again",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="list cells, memory and an estimate of the time, and walk nothing",
     )
     parser.add_argument("--alpha", type=float, default=0.1, help="level (default: 0.1)")
     parser.add_argument("--seed", type=int, default=0)
@@ -248,6 +265,17 @@ def _add_switch(commands) -> None:
     )
 
 
+def _add_shift(commands) -> None:
+    parser = _add_command(
+        commands,
+        "shift",
+        shift,
+        "Test whether train and test part of a dataset differ.",
+        "sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy",
+    )
+    add_shift_arguments(parser)
+
+
 def demo(options: argparse.Namespace) -> None:
     """Run the demo and write its results."""
     options.out.mkdir(parents=True, exist_ok=True)  # fails before the walk, not after
@@ -259,18 +287,40 @@ def rank(options: argparse.Namespace) -> None:
     scorer = RepresentationScorer(
         n_orders=options.n_orders,
         alpha=options.alpha,
+        groups=_groups(options.group),
         missing=options.missing,
+        results=options.out,
         n_jobs=options.n_jobs,
         random_state=options.seed,
         verbose=1,
     )
     datasets = load_feature_directory(options.features)
+    if options.dry_run:
+        print(scorer.dry_run(datasets))
+        return
     options.out.mkdir(parents=True, exist_ok=True)  # fails before the walk, not after
     _report(scorer.fit(datasets), options.out)
+    print(f"kept in {options.out / 'cells'}, so that another run walks what is missing")
+
+
+def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:
+    """Read groups of datasets, as in natural=cifar100,svhn."""
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, members = text.partition("=")
+        if not (name and equals and members) or name in groups:
+            raise ValueError(
+                f"A group must be given once, as NAME=DATASET,..., got {text!r}; write "
+                "for example natural=cifar100,svhn"
+            )
+        groups[name] = members.split(",")
+    return groups or None
 
 
 def _report(scorer: RepresentationScorer, out: Path) -> None:
     print(scorer.summary())
+    for name, ranking in scorer.groups_.items():
+        print(f"\n{ranking_text(ranking, f'Average ranks on {name}')}")
     seconds = sum(cell.seconds for cell in scorer.cells_)
     print(f"\n{len(scorer.cells_)} cells, {seconds / len(scorer.cells_):.1f} s each")
     for path in write_results(scorer, out):

@@ -12,7 +12,8 @@ import numpy as np
 
 from sklearn_mdl.codelength import uniform_codelength
 from sklearn_mdl.display import PosteriorDisplay
-from sklearn_mdl.results import can_draw, file_stems, write_rows
+from sklearn_mdl.representation.naming import file_stems
+from sklearn_mdl.results import can_draw, write_rows
 from sklearn_mdl.stored_losses import StoredLosses, load_losses
 from sklearn_mdl.switching import (
     ForwardTrace,

@@ -12,5 +12,13 @@ Matplotlib and pandas are imported only when something is drawn or tabulated.
 from sklearn_mdl.display.codelengths import CodelengthDisplay
 from sklearn_mdl.display.critical_difference import CriticalDifferenceDisplay
 from sklearn_mdl.display.posteriors import PosteriorDisplay
+from sklearn_mdl.display.rank_intervals import RankIntervalDisplay
+from sklearn_mdl.display.savings import SavingsDisplay
 
-__all__ = ["CodelengthDisplay", "CriticalDifferenceDisplay", "PosteriorDisplay"]
+__all__ = [
+    "CodelengthDisplay",
+    "CriticalDifferenceDisplay",
+    "PosteriorDisplay",
+    "RankIntervalDisplay",
+    "SavingsDisplay",
+]

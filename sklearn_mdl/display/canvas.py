@@ -93,3 +93,10 @@ def put_legend(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
     legend = ax.legend(handles, labels, ncols=columns, frameon=False, **place)
     for text in legend.get_texts():
         text.set(parse_math=False, fontsize="small")
+
+
+def name_ticks(axis: Any, names: Sequence[str]) -> None:
+    """Put names, which are the user's and no maths, at 0, 1, ... on an axis."""
+    axis.set_ticks(range(len(names)), labels=names)
+    for label in axis.get_ticklabels():
+        label.set_parse_math(False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import suppress
+from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,7 +14,7 @@ from filelock import FileLock
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_mdl._sklearn import HasMethods, fit_context
+from sklearn_mdl._sklearn import fit_context
 from sklearn_mdl.archives import read_archive, write_archive
 from sklearn_mdl.conditions import version_of
 from sklearn_mdl.growing import GrowingArray
@@ -143,8 +144,8 @@ class FeatureCache:
 def _whole_rows(rows: GrowingArray) -> int:
     """Count the rows that an extraction before has written."""
     with suppress(OSError, ValueError, EOFError):
-        found = np.load(rows.path, mmap_mode="r")
-        if found.ndim == 2 and found.shape[1] == rows.width and found.dtype == rows.dtype:
+        found = np.lib.format.open_memmap(str(rows.path), mode="r")
+        if (found.shape[1:], found.dtype) == ((rows.width,), rows.dtype):
             return len(found)
     return 0
 
@@ -154,8 +155,8 @@ def _read(path: Path) -> np.ndarray:
         arrays, _ = read_archive(path)
     except ValueError as error:
         raise ValueError(
-            f"Features in a cache must be as they were computed, but {path} is damaged; "
-            "delete it to compute them again"
+            f"Features in a cache must be as they were computed, but {path} is damaged;"
+            " delete it to compute them again"
         ) from error
     return arrays[FEATURES]
 
@@ -176,8 +177,8 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "encoder": [HasMethods(["fit", "transform", "fingerprint"])],
-        "folder": "no_validation",
+        "encoder": [ImageEncoder],
+        "folder": [str, PathLike],
     }
 
     def __init__(self, encoder, folder):
@@ -236,7 +237,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         return self.encoder_.get_feature_names_out(input_features)
 
     def __sklearn_tags__(self):
-        """The same as those of the encoder."""
+        """Take images, as the encoder does."""
         tags = super().__sklearn_tags__()
         of_encoder = self.encoder.__sklearn_tags__()
         tags.requires_fit = False

@@ -19,9 +19,10 @@ from sklearn_mdl._sklearn import Interval, fit_context
 from sklearn_mdl.arithmetic import resolve_device
 from sklearn_mdl.images.fingerprints import weights_fingerprint
 from sklearn_mdl.images.layers import check_layers, listening
+from sklearn_mdl.images.lazy import LazyImages
 from sklearn_mdl.images.pooling import LAST, Block, Layout, blocks_of
 from sklearn_mdl.images.preparing import minibatches
-from sklearn_mdl.images.reading import LazyImages, as_images, image_at, located
+from sklearn_mdl.images.reading import as_images, image_at, located
 
 
 class Frozen(NamedTuple):

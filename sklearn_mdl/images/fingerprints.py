@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from sklearn_mdl.conditions import fingerprint
+from sklearn_mdl.images.lazy import LazyImages
 from sklearn_mdl.images.reading import (
     FilePart,
-    LazyImages,
     as_images,
     convert,
     located,

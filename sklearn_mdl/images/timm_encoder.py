@@ -1,4 +1,4 @@
-"""Encoders out of timm, with the weights and the preprocessing they were trained with."""
+"""Encoders out of timm, with their own weights and preprocessing."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from sklearn_mdl.images.timm_models import (
     from_file,
     source_of,
 )
+
 
 class TimmEncoder(ImageEncoder):
     """Features of images from a network of timm, frozen.

@@ -27,8 +27,8 @@ def check_name(timm: Any, name: str) -> None:
     known = timm.list_pretrained(f"{architecture}.*")
     if tag and name not in known:
         raise ValueError(
-            f"model_name must be one of timm {timm.__version__}, got {name!r}, whose tag"
-            f" it does not know; choose from {', '.join(map(repr, known[:5])) or 'none'}"
+            f"model_name must be one of timm {timm.__version__}, which knows no "
+            f"weights {name!r}; choose from {', '.join(map(repr, known[:5])) or 'none'}"
         )
 
 
@@ -79,8 +79,8 @@ def from_file(
     """
     if not path.is_file():
         raise FileNotFoundError(
-            f"checkpoint_path must be a file of weights, got {str(path)!r}, which is no "
-            "file; check the path"
+            f"checkpoint_path must be a file of weights, got {str(path)!r}, which is no"
+            " file; check the path"
         )
     model = timm.create_model(name, pretrained=False, **{**options, "num_classes": 0})
     if path.suffix in NUMPY_FILES:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from copy import deepcopy
 from numbers import Integral
 from typing import Any, ClassVar
@@ -127,8 +126,8 @@ class TorchEncoder(ImageEncoder):
         tensor = self.preprocess(image)
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                "preprocess must make a tensor (C, H, W) of a PIL image, but it returned"
-                f" {type(tensor).__name__}; add a conversion"
+                "preprocess must make a tensor (C, H, W) of a PIL image, but it makes "
+                f"{type(tensor).__name__}; add a conversion"
             )
         return tensor
 

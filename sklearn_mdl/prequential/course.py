@@ -179,6 +179,11 @@ class Course:
         """Say that all rows taken in were walked."""
         self._under_way = False
 
+    def expect(self, n_classes: int) -> None:
+        """Make segments as long as the predictions for so many classes allow."""
+        kept = KEPT // (8 * self.n_readouts * n_classes)
+        self._segment = min(SEGMENT, max(1, kept // self.batch_size) * self.batch_size)
+
     @property
     def n_ahead(self) -> int:
         """Number of rows that were taken in and are still to be walked."""
@@ -234,8 +239,7 @@ class Course:
         weights = torch.as_tensor(reading.posterior.T[self.columns]).to(self.device)
         proba = mixture(log_proba, weights).cpu().numpy()
         self.trace.append(losses, reading.codelengths, reading.posterior, digest(proba))
-        kept = KEPT // (8 * self.n_readouts * proba.shape[1])
-        self._segment = min(SEGMENT, max(1, kept // self.batch_size) * self.batch_size)
+        self.expect(proba.shape[1])
         if stop > self.batch_size and _is_doubling(stop, self.batch_size):
             changes = self.rows.refresh(stop)
             for learner in self.learners:

@@ -160,10 +160,11 @@ def _encoded(
         check_features(features, labels, _title(*names))
         return features
 
+    path = None
+    if cache is not None and not keeps_data(encoder):
+        path = cache.place_of(names, encoder, data)
     try:
-        if cache is None or keeps_data(encoder):
-            return make()
-        return cache.get(names, encoder, data, make)
+        return make() if cache is None or path is None else cache.get(path, make)
     except Exception as error:
         return Failure.of(error, *names)
 

@@ -18,7 +18,7 @@ from sklearn_mdl.archives import read_archive, write_archive
 from sklearn_mdl.representation.identity import versions
 from sklearn_mdl.representation.naming import stem_of
 
-NAME = "features"
+NAME, SUFFIX = "features", ".safetensors"
 
 
 def keeps_data(encoder: Any) -> bool:
@@ -50,43 +50,48 @@ class FeatureCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def get(
-        self, names: tuple[str, str], encoder: Any, X: Any, make: Callable[[], Any]
-    ) -> np.ndarray:
-        """Return features from the directory, or make and keep them.
+    def place_of(self, names: tuple[str, str], encoder: Any, X: Any) -> Path:
+        """Return where the features of an encoder on a dataset are, or will be.
 
         Parameters
         ----------
         names : (dataset, encoder)
         encoder : transformer
         X : array-like
-        make : callable
-            Returns the features, checked.
 
         Raises
         ------
         TypeError
-            If the encoder cannot be pickled, and so not be told from others.
+            If encoder or data cannot be pickled, and so not be told from others.
         """
-        key = _key(names, encoder, X)
-        path = self.folder / f"{stem_of(*names, key=key)}.safetensors"
+        return self.folder / f"{stem_of(*names, key=_key(names, encoder, X))}{SUFFIX}"
+
+    def get(self, path: Path, make: Callable[[], Any]) -> np.ndarray:
+        """Return the features that are there, or make and keep them.
+
+        Parameters
+        ----------
+        path : Path
+            As :meth:`place_of` returns it.
+        make : callable
+            Returns the features, checked.
+        """
         if path.exists():
             try:
                 arrays, about = read_archive(path)
-                if about == {"key": key} and list(arrays) == [NAME]:
+                if about == {"name": path.name} and list(arrays) == [NAME]:
                     return arrays[NAME]
-                problem = "it holds others"
+                problem = f"{path} holds others"
             except (ValueError, FileNotFoundError) as error:
                 problem = str(error)
             warnings.warn(
-                f"{path} must be whole features of encoder {names[1]!r} on dataset "
-                f"{names[0]!r}, but {problem}; the encoder runs anew",
+                f"an encoder runs anew, whose features were kept: {problem}",
                 UserWarning,
                 stacklevel=2,
             )
         features = np.asarray(make(), dtype=np.float32)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_archive(path, {NAME: features}, {"key": key})
+        write_archive(path, {NAME: features}, {"name": path.name})
         return read_archive(path)[0][NAME]
 
 
@@ -97,7 +102,7 @@ def _key(names: tuple[str, str], encoder: Any, X: Any) -> str:
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise TypeError(
             "Encoders and data must be picklable for features to be kept, but encoder "
-            f"{names[1]!r} on dataset {names[0]!r} is not ({error}); give features in "
-            "its place"
+            f"{names[1]!r} on dataset {names[0]!r} is not; give features in its place, "
+            "or leave out results"
         ) from error
     return hashlib.sha256(repr((*names, found, versions())).encode()).hexdigest()

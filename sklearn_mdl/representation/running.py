@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError
 from typing import Any
 
 from joblib import Parallel, delayed
@@ -17,7 +16,9 @@ from sklearn_mdl.representation.progress import Progress
 from sklearn_mdl.representation.store import CellStore
 
 PASSES = 2  # over cells whose process died: by its own doing, or by another's
-LOST = {"KilledWorker", "FutureCancelledError", "LostWorkerError"}  # those of Dask
+# What joblib and Dask raise when a process dies. Not all that breaks a pool: a task that
+# cannot be unpickled does, too, and would do so again.
+DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
 
 Outcome = Cell | Failure
 
@@ -69,7 +70,7 @@ def _side_by_side(
         try:
             yield from parallel(delayed(_attempt)(i, t, devices) for i, t in tasks)
         except Exception as error:
-            if not _is_death(error):
+            if type(error).__name__ not in DEATHS:
                 raise
 
 
@@ -78,12 +79,6 @@ def _attempt(index: int, task: Task, devices: Devices) -> tuple[int, Outcome]:
         return index, score_cell(task, devices.claim(task.switcher.device))
     except Exception as error:
         return index, Failure.of(error, task.dataset, task.encoder, task.order)
-
-
-def _is_death(error: Exception) -> bool:
-    return isinstance(error, BrokenExecutor | CancelledError) or (
-        type(error).__name__ in LOST
-    )
 
 
 def _died(task: Task) -> Failure:

@@ -122,8 +122,9 @@ def friedman_text(ranking: Any) -> str:
     """Return the test of whether any encoders differ, in a line."""
     test = ranking.friedman_test()
     return (
-        f"do any differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} (Iman "
-        f"and Davenport); chi2 = {test.statistic:.2f}, p = {test.p_value:.2g} (Friedman)"
+        f"do any differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} (Iman"
+        f" and Davenport); chi2 = {test.statistic:.2f}, p = {test.p_value:.2g} "
+        "(Friedman)"
     )
 
 

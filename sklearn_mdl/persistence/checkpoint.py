@@ -10,8 +10,8 @@ from typing import Any
 
 from sklearn_mdl.archives import read_archive, write_archive
 from sklearn_mdl.conditions import first_difference
+from sklearn_mdl.persistence.resuming import progress_of, resume
 from sklearn_mdl.prequential import Course
-from sklearn_mdl.resuming import progress_of, resume
 
 NAME = "walk.safetensors"
 ENVIRONMENT = "environment"  # what may change on the way, and is told

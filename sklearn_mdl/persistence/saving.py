@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl.archives import read_archive, write_archive
 from sklearn_mdl.conditions import LIBRARIES, version_of
+from sklearn_mdl.persistence.resuming import progress_of, resume
 from sklearn_mdl.prequential import Course
-from sklearn_mdl.resuming import progress_of, resume
 from sklearn_mdl.samples import SampleStore
 from sklearn_mdl.settings import as_json, from_json
 

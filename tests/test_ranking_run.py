@@ -1,0 +1,971 @@
+"""A ranking that is run: each cell once, whole or not there, never one for another."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from joblib import parallel_config
+from numpy.testing import assert_allclose, assert_array_equal
+from ranking_cases import Deadly
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.datasets import make_blobs
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import FunctionTransformer
+
+from sklearn_mdl import (
+    IncrementalExpert,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    RepresentationScorer,
+    load_losses,
+)
+from sklearn_mdl.representation import forecast, identity, running
+from sklearn_mdl.representation.cells import Task, draw_order, kept_steps, score_cell
+from sklearn_mdl.representation.devices import _CLAIMED, Devices
+from sklearn_mdl.representation.identity import digest_of
+from sklearn_mdl.representation.records import cell_of, text_of
+from sklearn_mdl.representation.store import CellStore
+
+
+def small(**options):
+    board = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
+    return RepresentationScorer(MDLReadoutSwitcher(board), **options)
+
+
+def study(n_datasets=2, encoders=("a", "b")):
+    found = {}
+    for d in range(n_datasets):
+        X, y = make_blobs(40, 3, centers=2 + d % 2, random_state=d)
+        features = {name: X[:, : 3 - e % 3] for e, name in enumerate(encoders)}
+        found[f"data {d}"] = features, y
+    return found
+
+
+def cells_in(folder):
+    """Bytes of all files of a ranking, but for what differs by the clock."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir() or path.name.startswith("."):
+            continue
+        content = path.read_bytes()
+        if path.name == "cells.csv":  # seconds come last
+            rows = content.splitlines()
+            content = b"\n".join(row.rpartition(b",")[0] for row in rows)
+        elif path.suffix == ".json":
+            record = json.loads(content)
+            record.pop("sha256", None)
+            for cell in [record.get("cell", {}), *record.get("cells", [])]:
+                cell.pop("seconds", None)
+            content = json.dumps(record).encode()
+        found[str(path.relative_to(folder))] = content
+    return found
+
+
+def walks(monkeypatch):
+    """Count cells as they are walked."""
+    walked, whole = [], score_cell
+
+    def count(task, device=None):
+        walked.append((task.dataset, task.encoder, task.order))
+        return whole(task, device)
+
+    monkeypatch.setattr(running, "score_cell", count)
+    return walked
+
+
+# Cells on disk
+
+
+def test_a_ranking_from_the_disk_is_the_one_that_was_walked(tmp_path):
+    plain = small(n_orders=2).fit(study())
+    for _ in range(2):
+        kept = small(n_orders=2, results=tmp_path).fit(study())
+        assert_array_equal(kept.order_codelengths_, plain.order_codelengths_)
+        for one, other in zip(kept.cells_, plain.cells_, strict=True):
+            for name, value in other.kept().items():
+                assert name == "seconds" or getattr(one, name) == value
+            for name in ("codelengths", "steps", "posterior"):
+                assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_a_cell_is_a_json_and_its_trace(tmp_path):
+    scorer = small(n_orders=2, results=tmp_path).fit(study())
+    files = sorted(path.name for path in (tmp_path / "cells").iterdir())
+    assert len(files) == 2 * 2 * 2 * 2
+    assert {name.rpartition(".")[2] for name in files} == {"json", "safetensors"}
+    assert files[0].startswith("data 0-a-0-")
+    records = [json.loads(p.read_text()) for p in (tmp_path / "cells").glob("*.json")]
+    by_name = {
+        (r["cell"]["dataset"], r["cell"]["encoder"], r["cell"]["order"]): r
+        for r in records
+    }
+    for cell in scorer.cells_:
+        record = by_name[cell.dataset, cell.encoder, cell.order]
+        assert record["cell"]["codelength"] == cell.codelength
+        assert record["cell"]["readouts"] == cell.readouts
+        assert record["cell"]["seed"] == 0
+        assert record["cell"]["seconds"] > 0
+        assert set(record["cell"]["data"]) == {"features", "labels"}
+        environment = record["cell"]["environment"]
+        assert environment["device"] == "cpu"
+        assert environment["dtype"] == "torch.float32"
+        assert "torch" in environment["versions"]
+        readouts = record["identity"]["settings"]["readouts"]
+        assert [readout["class"] for readout in readouts] == [
+            *("LinearReadout", "MLPReadout")
+        ]
+
+
+def test_a_restart_walks_what_is_missing_and_nothing_else(tmp_path, monkeypatch):
+    whole = small(n_orders=2, results=tmp_path).fit(study())
+    before = cells_in(tmp_path)
+    lost = sorted((tmp_path / "cells").glob("data 1-b-*.json"))[1]
+    lost.unlink()
+    walked = walks(monkeypatch)
+    again = small(n_orders=2, results=str(tmp_path)).fit(study())
+    assert walked == [("data 1", "b", 1)]
+    assert_array_equal(again.order_codelengths_, whole.order_codelengths_)
+    assert cells_in(tmp_path) == before
+    walked.clear()
+    small(n_orders=2, results=tmp_path).fit(study())
+    assert walked == []
+    small(n_orders=3, results=tmp_path).fit(study())
+    assert [order for _, _, order in walked] == [2] * 4
+
+
+def changed(study, name="data 0", at=7):
+    features, y = study[name]
+    X = features["a"].copy()
+    X[at, 0] += 1e-3
+    return {**study, name: ({**features, "a": X}, y)}
+
+
+def relabelled(study, name="data 0"):
+    features, y = study[name]
+    y = y.copy()
+    y[[0, 1]] = 1 - y[[0, 1]]
+    return {**study, name: (features, y)}
+
+
+def walker(**options):
+    return {"switcher": MDLReadoutSwitcher([LinearReadout(lr=0.01)], **options)}
+
+
+OTHERS = {
+    "seed": ({"random_state": 1}, lambda data: data, 4),
+    "readouts": ({"switcher__readouts": [LinearReadout()]}, lambda data: data, 4),
+    "prior": ({"switcher__switching": "bayes"}, lambda data: data, 4),
+    "batch": ({"switcher__batch_size": 16}, lambda data: data, 4),
+    "device": ({"switcher__device": "cpu"}, lambda data: data, 4),
+    "weights": ({"switcher__expert_weights": [1, 2]}, lambda data: data, 4),
+    "feature": ({}, changed, 1),
+    "label": ({}, relabelled, 2),
+    "name": ({}, lambda data: {"new" + name: data[name] for name in data}, 4),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_no_cell_serves_other_settings_or_data(tmp_path, monkeypatch, case):
+    options, change, n_walks = OTHERS[case]
+    small(results=tmp_path).fit(study())
+    walked = walks(monkeypatch)
+    scorer = small().set_params(**options)
+    found = clone(scorer).set_params(results=tmp_path).fit(change(study()))
+    assert len(walked) == n_walks
+    expected = scorer.fit(change(study()))
+    assert_array_equal(found.codelengths_, expected.codelengths_)
+
+
+def test_no_cell_serves_other_versions(tmp_path, monkeypatch):
+    small(results=tmp_path).fit(study())
+    walked = walks(monkeypatch)
+    monkeypatch.setattr(identity, "version_of", lambda name: "0.0")
+    small(results=tmp_path).fit(study())
+    assert len(walked) == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"alpha": 0.05},
+        {"n_jobs": 1},
+        {"verbose": 1},
+        {"groups": {"one": ["data 1"]}},
+        {"switcher__n_jobs": 2},
+        {"switcher__random_state": 5},
+    ],
+    ids=str,
+)
+def test_what_changes_no_number_walks_nothing(tmp_path, monkeypatch, options):
+    small(results=tmp_path).fit(study())
+    walked = walks(monkeypatch)
+    small(results=tmp_path).set_params(**options).fit(study())
+    assert walked == []
+
+
+def test_names_and_kinds_of_labels_are_no_part_of_a_cell(tmp_path, monkeypatch):
+    small(results=tmp_path).fit(study())
+    walked = walks(monkeypatch)
+    words = {
+        name: (features, np.array(["cat", "dog", "emu"])[y])
+        for name, (features, y) in study().items()
+    }
+    small(results=tmp_path).fit(words)
+    assert walked == []
+
+
+def test_settings_that_cannot_be_written_down_are_refused_before_a_walk(tmp_path):
+    rng = np.random.RandomState(0)
+    switcher = MDLReadoutSwitcher([LinearReadout(random_state=rng)])
+    scorer = RepresentationScorer(switcher, results=tmp_path)
+    with pytest.raises(TypeError, match=r"switcher\.readouts\[0\]\.random_state must"):
+        scorer.fit(study())
+    assert list(tmp_path.iterdir()) == []
+    clone(scorer).set_params(results=None).fit(study(1))
+
+
+def test_experts_keep_their_cells(tmp_path, monkeypatch):
+    board = [IncrementalExpert(GaussianNB(var_smoothing=0.1)), LinearReadout()]
+    scorer = RepresentationScorer(MDLReadoutSwitcher(board), results=tmp_path)
+    scorer.fit(study(1))
+    walked = walks(monkeypatch)
+    again = clone(scorer).fit(study(1))
+    assert walked == []
+    assert_array_equal(again.codelengths_, scorer.codelengths_)
+    board[0].estimator.set_params(var_smoothing=0.2)
+    RepresentationScorer(MDLReadoutSwitcher(board), results=tmp_path).fit(study(1))
+    assert len(walked) == 2
+
+
+def test_traces_of_the_switcher_go_to_folders_of_their_own(tmp_path):
+    scorer = small().set_params(switcher__store=tmp_path / "store")
+    scorer.fit(study())
+    folders = sorted((tmp_path / "store").iterdir())
+    assert len(folders) == 4
+    for folder, cell in zip(folders, scorer.cells_, strict=True):
+        stored = load_losses(folder / "losses.npy")
+        assert_allclose(stored.readout_codelengths, list(cell.readouts.values()))
+
+
+def test_checkpoints_of_the_switcher_go_to_folders_of_their_own(tmp_path):
+    plain = small().fit(study())
+    scorer = small().set_params(switcher__checkpoint=tmp_path)
+    assert_array_equal(scorer.fit(study()).codelengths_, plain.codelengths_)
+    assert len(list(tmp_path.glob("*/walk.safetensors"))) == 4
+
+
+def test_a_score_may_keep_its_cells(tmp_path, monkeypatch):
+    (X, y) = make_blobs(40, 3, centers=2, random_state=0)
+    pca = PCA(2).fit(X)
+    score = small(n_orders=2, results=tmp_path)(pca, X, y)
+    walked = walks(monkeypatch)
+    assert small(n_orders=2, results=tmp_path)(pca, X, y) == score
+    assert walked == []
+    assert small(results=tmp_path)(PCA(1).fit(X), X, y) != score
+    assert len(walked) == 1
+
+
+def test_long_posteriors_keep_some_rows_and_their_whole_mean():
+    assert_array_equal(kept_steps(2000), np.arange(2000))
+    steps = kept_steps(50_000)
+    assert len(steps) <= 2000
+    assert steps[0] == 0
+    assert steps[-1] == 49_999
+    assert (np.diff(steps) > 0).all()
+    assert_array_equal(steps[:5], np.arange(5))
+    X, y = make_blobs(2100, 1, centers=2, random_state=0)
+    cell = small().fit({"long": ({"a": X}, y)}).cells_[0]
+    assert len(cell.codelengths) == 2100
+    assert cell.posterior.shape == (len(cell.steps), 2)
+    switcher = small().switcher.set_params(random_state=0)
+    rows = draw_order(0, 0, 2100)
+    whole = switcher.fit(X[rows], y[rows]).posterior_
+    assert_array_equal(cell.posterior, whole[cell.steps])
+    assert_allclose(list(cell.mean_posterior.values()), whole.mean(0))
+
+
+# Damage
+
+
+def one_cell(folder):
+    (path,) = (folder / "cells").glob("*.json")
+    return path
+
+
+def single():
+    return {"one": ({"a": make_blobs(40, 2, centers=2, random_state=0)[0]}, PAIR)}
+
+
+PAIR = np.tile([0, 1], 20)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[:50],
+        lambda text: text[:-4],
+        lambda text: b"",
+        lambda text: b"null",
+        lambda text: b"\xff\xfe" + text,
+        lambda text: b"[" * 100_000,
+        lambda text: text.replace(b'"n_classes": 2', b'"n_classes": 3'),
+        lambda text: text.replace(b'"format": 1', b'"format": 2'),
+        lambda text: b"9" * 10_000,
+    ],
+)
+def test_a_damaged_cell_is_told_and_walked_anew(tmp_path, monkeypatch, damage):
+    small(results=tmp_path).fit(single())
+    path = one_cell(tmp_path)
+    before = cells_in(tmp_path)
+    path.write_bytes(damage(path.read_bytes()))
+    walked = walks(monkeypatch)
+    with pytest.warns(UserWarning, match=r"must be a whole cell, but .* walked anew"):
+        small(results=tmp_path).fit(single())
+    assert len(walked) == 1
+    assert cells_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "another"])
+def test_a_cell_without_its_trace_is_told_and_walked_anew(tmp_path, damage):
+    small(results=tmp_path, n_orders=2).fit(single())
+    before = cells_in(tmp_path)
+    first, second = sorted((tmp_path / "cells").glob("*.safetensors"))
+    if damage == "gone":
+        first.unlink()
+    else:
+        content = first.read_bytes()[:-8] if damage == "cut" else second.read_bytes()
+        first.write_bytes(content)
+    with pytest.warns(UserWarning, match="walked anew"):
+        small(results=tmp_path, n_orders=2).fit(single())
+    assert cells_in(tmp_path) == before
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A store, a task, its cell and its text."""
+    folder = tmp_path_factory.mktemp("cell")
+    (features, y) = single()["one"]
+    data = identity.fingerprints(features["a"], y)
+    switcher = small().switcher
+    task = Task("one", "a", 0, 0, switcher, features["a"], y, data)
+    store = CellStore(folder, switcher)
+    cell = store.save(task, score_cell(task))
+    return store, task, cell, store.path_of(task).read_bytes()
+
+
+def resealed(text, change):
+    """Change the content of a cell, and make the checksum right again."""
+    content = json.loads(text)
+    del content["sha256"]
+    change(content)
+    try:
+        checksum = digest_of(content)
+    except ValueError:
+        checksum = ""
+    return json.dumps({"sha256": checksum, **content}).encode()
+
+
+PLACES = st.sampled_from(
+    [
+        *("dataset", "order", "seed", "n_samples", "codelength", "readouts"),
+        *("diverged", "notes", "mean_posterior", "data", "environment", "seconds"),
+    ]
+)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+JSONS = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@st.composite
+def damaged_texts(draw):
+    """Return a function from a whole text to a damaged one."""
+    kind = draw(st.sampled_from(["bytes", "flip", "cut", "splice", "reseal", "json"]))
+    at, noise = draw(st.floats(0, 1, exclude_max=True)), draw(st.binary(max_size=8))
+    place, value = draw(PLACES), draw(JSONS)
+    bit = draw(st.integers(0, 7))
+
+    def damage(text):
+        i = int(at * len(text))
+        match kind:
+            case "bytes":
+                return noise
+            case "flip":
+                return text[:i] + bytes([text[i] ^ (1 << bit)]) + text[i + 1 :]
+            case "cut":
+                return text[:i]
+            case "splice":
+                return text[:i] + noise + text[i + len(noise) :]
+            case "json":
+                return json.dumps(value).encode()
+        return resealed(text, lambda content: content["cell"].update({place: value}))
+
+    return damage
+
+
+def refused_or_equal(written, damage):
+    _, task, cell, text = written
+    store = written[0]
+    spoiled = damage(text)
+    same = store._identity(task)
+    try:
+        found = cell_of(spoiled, same, cell.source)
+    except ValueError:  # anything else would be a crash
+        return
+    if spoiled == text:
+        assert found.kept() == cell.kept()
+        return
+    # What is whole and of the right kinds is a cell, whatever its numbers are, and it
+    # can be written down again.
+    assert cell_of(text_of(found, same), same, cell.source).kept() == found.kept()
+
+
+@given(damage=damaged_texts())
+@settings(max_examples=300, deadline=None)
+def test_no_damage_to_the_text_of_a_cell_does_more_than_have_it_refused(
+    written, damage
+):
+    refused_or_equal(written, damage)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_damaged_cells_are_refused(written):
+    @given(damage=damaged_texts())
+    @settings(max_examples=100_000, deadline=None)
+    def run(damage):
+        refused_or_equal(written, damage)
+
+    run()
+
+
+# Failures
+
+
+class Touchy(TransformerMixin, BaseEstimator):
+    """Counts its calls, and fails on data that begin with a zero."""
+
+    fits = 0
+
+    def fit(self, X, y=None):
+        type(self).fits += 1
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        if X[0, 0] == 0:
+            raise RuntimeError("an image\n  could not be read")
+        return X * 2
+
+
+def raw_study(n_datasets=3):
+    return {name: (X["a"], y) for name, (X, y) in study(n_datasets).items()}
+
+
+def with_a_zero(data, name):
+    X, y = data[name]
+    return {**data, name: (np.where(np.arange(len(X))[:, None] == 0, 0.0, X), y)}
+
+
+def failing(monkeypatch, bad):
+    """Let one cell fail."""
+    whole = score_cell
+
+    def fail(task, device=None):
+        if (task.dataset, task.encoder, task.order) == bad:
+            raise MemoryError("no room")
+        return whole(task, device)
+
+    monkeypatch.setattr(running, "score_cell", fail)
+
+
+def test_a_failed_cell_is_reported_and_the_rest_is_kept(tmp_path, monkeypatch):
+    failing(monkeypatch, ("data 0", "b", 1))
+    message = r"1 failed: 'b' on 'data 0', order 1 \(MemoryError: no room\); mend what"
+    scorer = small(n_orders=2, results=tmp_path)
+    with pytest.raises(ValueError, match=message):
+        scorer.fit(study())
+    assert not hasattr(scorer, "cells_")
+    assert len(list((tmp_path / "cells").glob("*.json"))) == 7
+    monkeypatch.undo()
+    walked = walks(monkeypatch)
+    scorer.fit(study())
+    assert walked == [("data 0", "b", 1)]
+    assert scorer.failures_ == []
+
+
+def test_a_failed_cell_drops_its_dataset_if_told_so(monkeypatch):
+    failing(monkeypatch, ("data 0", "b", 1))
+    scorer = small(n_orders=2, missing="drop", groups={"g": ["data 0", "data 1"]})
+    with pytest.warns(UserWarning, match=r"Dropped datasets \['data 0'\].*no room"):
+        scorer.fit(study(3))
+    assert scorer.dataset_names_ == ["data 1", "data 2"]
+    assert scorer.groups_["g"].dataset_names_ == ["data 1"]
+    (failure,) = scorer.failures_
+    assert (failure.dataset, failure.encoder, failure.order) == ("data 0", "b", 1)
+    assert "Traceback" in failure.details
+    alone = small(n_orders=2).fit({k: study(3)[k] for k in ("data 1", "data 2")})
+    assert_array_equal(scorer.order_codelengths_, alone.order_codelengths_)
+
+
+def test_nothing_left_is_no_ranking(monkeypatch):
+    failing(monkeypatch, ("data 0", "b", 0))
+    with (
+        pytest.warns(UserWarning, match="Dropped"),
+        pytest.raises(ValueError, match=r"got none: .*no room"),
+    ):
+        small(missing="drop").fit(study(1))
+
+
+def test_an_encoder_that_fails_on_a_dataset_does_not_stop_the_others(tmp_path):
+    data = with_a_zero(raw_study(), "data 1")
+    encoders = {"raw": None, "touchy": Touchy()}
+    scorer = small(results=tmp_path)
+    message = r"'touchy' on 'data 1' \(RuntimeError: an image could not be read\)"
+    with pytest.raises(ValueError, match=message) as caught:
+        scorer.fit(data, encoders)
+    assert "\n" not in str(caught.value)
+    assert len(list((tmp_path / "cells").glob("*.json"))) == 5
+    with pytest.warns(UserWarning, match="Dropped"):
+        scorer.set_params(missing="drop").fit(data, encoders)
+    assert scorer.dataset_names_ == ["data 0", "data 2"]
+    assert scorer.failures_[0].order is None
+
+
+def test_a_failed_score_says_why(monkeypatch):
+    failing(monkeypatch, ("", "PCA", 0))
+    X, y = raw_study()["data 0"]
+    with pytest.raises(ValueError, match=r"A score takes all its cells.*no room"):
+        small()(PCA(1).fit(X), X, y)
+
+
+def test_many_failures_are_named_by_the_first_few():
+    data = raw_study(8)
+    for name in list(data):
+        data = with_a_zero(data, name)
+    with pytest.raises(ValueError, match=r"8 failed.*'data 4'.*; and 3 more; mend"):
+        small().fit(data, {"touchy": Touchy()})
+
+
+class TerminatedWorkerError(Exception):
+    """Has the name of joblib's."""
+
+
+class Pool:
+    """Stands for a pool of processes, of which one dies, time and again."""
+
+    def __init__(self, deaths):
+        self.deaths = iter(deaths)
+
+    def __call__(self, **options):
+        return self.run
+
+    def run(self, calls):
+        n_done = next(self.deaths)
+        for i, (function, args, options) in enumerate(calls):
+            if i == n_done:
+                raise TerminatedWorkerError
+            yield function(*args, **options)
+
+
+def test_cells_of_a_process_that_died_are_walked_again(monkeypatch):
+    expected = small().fit(study())
+    monkeypatch.setattr(running, "Parallel", Pool([1, 99]))
+    walked = walks(monkeypatch)
+    found = small().fit(study())
+    assert_array_equal(found.codelengths_, expected.codelengths_)
+    assert len(walked) == len(set(walked)) == 4
+
+
+def test_cells_whose_process_dies_twice_have_failed(monkeypatch):
+    monkeypatch.setattr(running, "Parallel", Pool([2, 1]))
+    with pytest.raises(ValueError, match=r"1 failed: 'b' on 'data 1'.*process died"):
+        small().fit(study())
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path):
+    X, y = make_blobs(40, 3, centers=2, random_state=0)
+    marker = tmp_path / "killed"
+    board = [IncrementalExpert(Deadly(str(marker))), LinearReadout()]
+    scorer = RepresentationScorer(MDLReadoutSwitcher(board), n_orders=4, n_jobs=2)
+    found = scorer.fit({"d": ({"a": X}, y)})
+    assert marker.exists()
+    expected = clone(scorer).set_params(n_jobs=1).fit({"d": ({"a": X}, y)})
+    assert_array_equal(found.codelengths_, expected.codelengths_)
+
+
+# Encoders
+
+
+@pytest.fixture
+def touchy():
+    Touchy.fits = 0
+    return {"raw": None, "touchy": Touchy()}
+
+
+def test_features_are_computed_once_and_kept(tmp_path, touchy, monkeypatch):
+    plain = small().fit(raw_study(), touchy)
+    Touchy.fits = 0
+    walked = walks(monkeypatch)
+    for _ in range(2):
+        kept = small(results=tmp_path).fit(raw_study(), touchy)
+        assert_array_equal(kept.codelengths_, plain.codelengths_)
+    assert Touchy.fits == 3
+    assert len(walked) == 6
+    assert len(list((tmp_path / "features").iterdir())) == 3
+
+
+def test_encoders_of_other_settings_or_data_are_run(tmp_path):
+    data, pca = raw_study(2), {"pca": PCA(1)}
+    n_files = []
+    for encoders, X in (
+        (pca, data),
+        ({"pca": PCA(2)}, data),
+        (pca, {**data, "data 0": (data["data 0"][0] + 1e-9, data["data 0"][1])}),
+        ({"pca": FunctionTransformer()}, data),
+        (pca, data),
+    ):
+        small(results=tmp_path).fit(X, encoders)
+        n_files.append(len(list((tmp_path / "features").iterdir())))
+    assert n_files == [2, 4, 5, 7, 7]
+
+
+def test_frozen_encoders_are_told_apart_by_what_they_have_learned(tmp_path):
+    data = raw_study(1)
+    X, _ = data["data 0"]
+    for rows in (slice(20), slice(20, 40)):
+        frozen = {"pca": FrozenEstimator(PCA(1).fit(X[rows]))}
+        found = small(results=tmp_path).fit(data, frozen).codelengths_
+        assert_array_equal(found, small().fit(data, frozen).codelengths_)
+    assert len(list((tmp_path / "features").iterdir())) == 2
+
+
+def test_damaged_features_are_told_and_made_anew(tmp_path):
+    small(results=tmp_path).fit(raw_study(1), {"pca": PCA(1)})
+    (path,) = (tmp_path / "features").iterdir()
+    before = path.read_bytes()
+    path.write_bytes(before[:-3])
+    with pytest.warns(UserWarning, match="an encoder runs anew"):
+        small(results=tmp_path).fit(raw_study(1), {"pca": PCA(1)})
+    assert path.read_bytes() == before
+
+
+def test_an_encoder_that_cannot_be_pickled_cannot_be_kept(tmp_path):
+    encoders = {"odd": FunctionTransformer(lambda X: X)}
+    with pytest.raises(TypeError, match=r"picklable .* 'odd' on dataset 'data 0'"):
+        small(results=tmp_path).fit(raw_study(1), encoders)
+    small().fit(raw_study(1), encoders)
+
+
+def test_unlike_machines_are_told(tmp_path, monkeypatch):
+    small(results=tmp_path).fit(study(1))
+    real = running.score_cell
+    monkeypatch.setattr(
+        "sklearn_mdl.representation.cells.environment",
+        lambda device: {"machine": "another"},
+    )
+    assert running.score_cell is real
+    with pytest.warns(UserWarning, match=r"unlike machines .*, so that the last"):
+        small(results=tmp_path).fit(study(2))
+
+
+# A dry run
+
+
+def test_a_dry_run_walks_nothing_and_lists_all(tmp_path, monkeypatch):
+    small(results=tmp_path, n_orders=2).fit(study(1))
+    walked = walks(monkeypatch)
+    found = small(results=tmp_path, n_orders=3).dry_run(study(2))
+    assert walked == []
+    rows = [(r.dataset, r.encoder, r.n_cells, r.n_done) for r in found.rows]
+    assert rows == [
+        *(("data 0", "a", 3, 2), ("data 0", "b", 3, 2)),
+        *(("data 1", "a", 3, 0), ("data 1", "b", 3, 0)),
+    ]
+    assert found.n_missing == 8
+    assert found.n_jobs == 1
+    assert found.seconds == pytest.approx(
+        sum((r.n_cells - r.n_done) * r.seconds for r in found.rows)
+    )
+    assert found.seconds > 0
+    assert found.bytes == max(r.bytes for r in found.rows)
+    text = str(found)
+    assert len(text.splitlines()) == 6
+    assert "8 cells to walk, 1 side by side: about" in text
+    assert "40 x 3" in text
+
+
+def test_a_dry_run_of_what_is_there_takes_nothing(tmp_path):
+    scorer = small(results=tmp_path).fit(study(1))
+    found = scorer.dry_run(study(1))
+    assert found.seconds == 0
+    assert found.bytes == 0
+    assert "0 cells to walk" in str(found)
+
+
+def test_a_dry_run_reckons_with_jobs_rows_and_readouts():
+    X, y = make_blobs(400, 3, centers=2, random_state=0)
+    data = {"d": ({"a": X, "wide": np.repeat(X, 100, 1)}, y)}
+    one, two = (small(n_jobs=n).dry_run(data) for n in (1, 2))
+    assert two.n_jobs == 2
+    assert two.bytes == sum(row.bytes for row in two.rows)
+    narrow, wide = one.rows
+    # Features as float32; a loss and a probability for each of two readouts; weights,
+    # gradients, two moments and averages of 3 x 2 + 2 and (3 x 4 + 4) + (4 x 2 + 2).
+    assert narrow.bytes == 400 * (4 * 3 + 2 * 8 * 2) + 20 * (8 + 26)
+    assert wide.bytes > 400 * 4 * 300
+
+
+def test_the_estimate_goes_by_the_time_of_a_few_minibatches(monkeypatch):
+    ticks = iter([0.0, 1.28])  # around four minibatches of 32 rows
+    monkeypatch.setattr(forecast.time, "perf_counter", lambda: next(ticks))
+    X, y = make_blobs(3000, 3, centers=2, random_state=0)
+    (row,) = small().dry_run({"d": ({"a": X}, y)}).rows
+    assert row.seconds == pytest.approx(30.0)
+
+
+# Devices and the bar
+
+
+@pytest.fixture
+def four_gpus(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+
+
+def claimed_by_processes(devices, n_processes, device="auto"):
+    found = []
+    for _ in range(n_processes):
+        _CLAIMED.clear()
+        found.append(devices.claim(device))
+        assert devices.claim(device) == found[-1]  # it keeps its own
+    return found
+
+
+def test_each_process_takes_a_gpu(four_gpus):
+    with Devices() as devices:
+        found = claimed_by_processes(devices, 6)
+    assert found == [f"cuda:{i}" for i in (0, 1, 2, 3, 0, 1)]
+    with Devices() as devices:
+        assert claimed_by_processes(devices, 1, "cuda") == ["cuda:0"]
+
+
+def test_a_device_that_is_named_is_kept(four_gpus):
+    with Devices() as devices:
+        assert claimed_by_processes(devices, 2, "cuda:3") == [None, None]
+        assert claimed_by_processes(devices, 1, "cpu") == [None]
+
+
+@pytest.mark.parametrize("n_devices", [0, 1])
+def test_one_device_leaves_no_choice(monkeypatch, n_devices):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: n_devices)
+    with Devices() as devices:
+        assert devices.claim("auto") is None
+
+
+def test_places_are_gone_after_a_run(four_gpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    with Devices() as devices:
+        claimed_by_processes(devices, 3)
+        assert len(list(tmp_path.rglob("[0-9]"))) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_bar_counts_what_was_there_and_says_what_is_left(tmp_path, capsys):
+    small(results=tmp_path).fit(study(1))
+    small(results=tmp_path, verbose=1).fit(study(2))
+    err = capsys.readouterr().err
+    assert "2/4" in err
+    assert "about 00:" in err
+    assert "left" in err
+    assert "4/4" in err
+
+
+def test_the_time_left_goes_by_the_cost_of_cells(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    switcher = small().switcher
+    tasks = [
+        Task("d", "e", i, 0, switcher, np.zeros((n, 1)), np.zeros(n), {})
+        for i, n in enumerate([10, 10, 80])
+    ]
+    from sklearn_mdl.representation.progress import Progress
+
+    with Progress(tasks, {0}, disable=True) as progress:
+        assert progress.seconds_left() is None
+        clock[0] = 2.0
+        progress.finished(1)
+        assert progress.seconds_left() == pytest.approx(16.0)
+        clock[0] = 18.0
+        progress.finished(2)
+        assert progress.seconds_left() == 0
+
+
+# Many machines, and processes that are killed
+
+
+def test_cells_may_run_in_threads(tmp_path):
+    expected = small(n_orders=2).fit(study())
+    with parallel_config(backend="threading", n_jobs=2):
+        found = small(n_orders=2, results=tmp_path).fit(study())
+    assert_array_equal(found.order_codelengths_, expected.order_codelengths_)
+
+
+DASK = """
+import os, signal, sys, threading, time
+from joblib import parallel_config
+from dask.distributed import Client, LocalCluster
+import numpy as np
+from sklearn.datasets import make_blobs
+from sklearn_mdl import (
+    LinearReadout, MDLReadoutSwitcher, MLPReadout, RepresentationScorer
+)
+
+def main():
+    folder = sys.argv[1]
+    X, y = make_blobs(600, 5, centers=3, random_state=0)
+    data = {f"d{d}": ({"a": X, "b": X[:, :2]}, np.roll(y, d)) for d in range(3)}
+    board = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
+    options = {"switcher": MDLReadoutSwitcher(board), "n_orders": 6}
+    killed = []
+
+    def kill(client):
+        cells = os.path.join(folder, "cells")
+        while not (os.path.isdir(cells) and len(os.listdir(cells)) > 4):
+            time.sleep(0.01)
+        busy = client.processing()
+        address = max(busy, key=lambda a: len(busy[a]))
+        pid = client.run(os.getpid, workers=[address])[address]
+        os.kill(pid, signal.SIGKILL)
+        killed.append(len(os.listdir(cells)) // 2)
+
+    with LocalCluster(
+        n_workers=3, threads_per_worker=1, dashboard_address=None
+    ) as cluster, Client(cluster) as client:
+        thread = threading.Thread(target=kill, args=(client,))
+        thread.start()
+        with parallel_config(backend="dask"):
+            found = RepresentationScorer(results=folder, **options).fit(data)
+        thread.join()
+    expected = RepresentationScorer(**options).fit(data)
+    np.testing.assert_array_equal(
+        found.order_codelengths_, expected.order_codelengths_
+    )
+    print("killed after", *killed, "of", len(found.cells_))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_that_loses_a_worker_gives_the_same_ranking(tmp_path):
+    pytest.importorskip("distributed")
+    script = tmp_path / "study.py"
+    script.write_text(DASK)
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "results")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert not done.returncode, done.stderr
+    *_, n_before, _, n_cells = done.stdout.split()
+    assert 2 <= int(n_before) < int(n_cells) == 36
+
+
+KILLS = """
+import os, signal, sys, time
+import numpy as np
+import torch
+from sklearn.datasets import make_blobs
+from sklearn.decomposition import PCA
+from sklearn_mdl import (
+    LinearReadout, MDLReadoutSwitcher, MLPReadout, RepresentationScorer, write_results
+)
+from sklearn_mdl import results
+
+results.can_draw = lambda: False  # figures take most of the time
+folder, n_kills = sys.argv[1], int(sys.argv[2])
+rng = np.random.default_rng(os.getpid())
+X, y = make_blobs(64, 3, centers=2, random_state=0)
+data = {f"d{d}": (X * (d + 1), y) for d in range(3)}
+encoders = {"raw": None, "pca": PCA(2, random_state=0)}
+
+
+def run(place):
+    board = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
+    scorer = RepresentationScorer(
+        MDLReadoutSwitcher(board), n_orders=8, results=place
+    )
+    write_results(scorer.fit(data, encoders), place)
+
+
+torch.set_num_threads(1)  # forks go on with the thread that forks
+run(folder + "/warm")
+
+
+def child(place):
+    pid = os.fork()
+    if not pid:
+        try:
+            run(place)
+        finally:
+            os._exit(0)
+    return pid
+
+
+def n_files(place):
+    return sum(len(files) for _, _, files in os.walk(place))
+
+
+start = time.monotonic()
+os.waitpid(child(folder + "/whole"), 0)
+seconds = time.monotonic() - start
+n_hit, n_round, counts = 0, 0, []
+while n_hit < n_kills:
+    place = f"{folder}/resumed-{n_round}"
+    pid = child(place)
+    time.sleep(rng.uniform(0, 0.6) * seconds)
+    gone, _ = os.waitpid(pid, os.WNOHANG)
+    if gone:  # it came to its end: begin anew
+        n_round += 1
+        continue
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    n_hit += 1
+    counts.append(n_files(place))
+for i in range(n_round + 1):
+    os.waitpid(child(f"{folder}/resumed-{i}"), 0)
+print(n_hit, n_round + 1, len(set(counts)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_ranking_killed_at_random_points_ends_in_the_same_bytes(tmp_path):
+    command = [sys.executable, "-c", textwrap.dedent(KILLS), str(tmp_path), "40"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    n_kills, n_runs, n_places = map(int, done.stdout.split())
+    assert n_kills == 40
+    assert n_places > 10  # they were killed in many places
+    expected = cells_in(tmp_path / "whole")
+    assert len(expected) == 3 * 2 * 8 * 2 + 3 + 9
+    for i in range(n_runs):
+        assert cells_in(tmp_path / f"resumed-{i}") == expected

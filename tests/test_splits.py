@@ -1,0 +1,127 @@
+"""Laws of orders, and of splits that are pooled and cut again."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.stats import chisquare
+
+from sklearn_mdl import prequential_order, reshuffle
+from sklearn_mdl.images import LazyImages
+
+LABELS = np.repeat([0, 1, 2], [60, 30, 10])
+
+
+# Orders
+
+
+@pytest.mark.parametrize("stratify", [False, True])
+def test_an_order_is_a_permutation_that_a_seed_gives_again(stratify):
+    order = prequential_order(LABELS, random_state=3, stratify=stratify)
+    assert sorted(order) == list(range(100))
+    again = prequential_order(LABELS, random_state=3, stratify=stratify)
+    np.testing.assert_array_equal(order, again)
+    other = prequential_order(LABELS, random_state=4, stratify=stratify)
+    assert not np.array_equal(order, other)
+
+
+def test_an_order_without_stratification_does_not_look_at_labels():
+    one = prequential_order(LABELS, random_state=0)
+    other = prequential_order(LABELS[::-1], random_state=0)
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("stratify", [False, True])
+def test_all_orders_of_few_rows_of_one_class_are_equally_likely(stratify):
+    rng = np.random.RandomState(0)
+    found = [
+        tuple(prequential_order([1, 1, 1], rng, stratify).tolist()) for _ in range(1200)
+    ]
+    counts = [found.count(p) for p in itertools.permutations(range(3))]
+    assert chisquare(counts).pvalue > 1e-4
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(0, 99))
+def test_a_stratified_order_keeps_every_class_near_its_share(labels, seed):
+    y = np.array(labels)
+    walked = y[prequential_order(y, random_state=seed, stratify=True)]
+    n, n_classes = len(y), len(set(labels))
+    for label in set(labels):
+        n_label = np.count_nonzero(y == label)
+        seen = np.cumsum(walked == label)
+        expected = np.arange(1, n + 1) * n_label / n
+        assert np.abs(seen - expected).max() < 1 + n_classes * n_label / n
+
+
+def test_a_stratified_order_takes_labels_of_any_kind():
+    y = np.array(["cat", "dog", "cat", "dog"])
+    assert sorted(prequential_order(y, 0, stratify=True)) == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="1d array"):
+        prequential_order(np.zeros((3, 2)), 0, stratify=True)
+
+
+# Reshuffled parts
+
+
+def parts(kind=np.asarray):
+    X, y = np.arange(70).reshape(10, 7), np.arange(10)
+    return (kind(X[:6]), y[:6]), (kind(X[6:]), y[6:])
+
+
+@pytest.mark.parametrize(
+    "kind", [np.asarray, list, sparse.csr_matrix, pd.DataFrame, LazyImages]
+)
+def test_rows_are_pooled_shuffled_and_cut_at_the_same_place(kind):
+    train, test = parts(kind)
+    (X, y), (X_test, y_test) = reshuffle(train, test, random_state=0)
+    rows = np.concatenate([y, y_test])
+    assert (len(y), len(y_test)) == (6, 4)
+    assert sorted(rows) == list(range(10))
+    assert not np.array_equal(rows, np.arange(10))
+    assert isinstance(X, type(train[0]))
+    for found, labels in ((X, y), (X_test, y_test)):
+        if isinstance(found, LazyImages):
+            found = [found.items[i] for i in range(len(found))]
+        if sparse.issparse(found):
+            found = found.toarray()
+        np.testing.assert_array_equal(np.asarray(found)[:, 0], labels * 7)
+
+
+def test_every_row_is_as_likely_to_be_tested():
+    counts = np.zeros(10)
+    for seed in range(600):
+        _, (_, y) = reshuffle(*parts(), random_state=seed)
+        counts[y] += 1
+    assert chisquare(counts).pvalue > 1e-4
+
+
+def test_parts_are_left_as_they_were():
+    train, test = parts()
+    before = train[0].copy()
+    reshuffle(train, test, random_state=0)
+    np.testing.assert_array_equal(train[0], before)
+
+
+def test_labels_of_longer_names_are_not_cut():
+    y, y_test = np.array(["a", "b"]), np.array(["longer"])
+    (found,), (found_test,) = reshuffle((y,), (y_test,), random_state=0)
+    assert sorted([*found, *found_test]) == ["a", "b", "longer"]
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "match"),
+    [
+        (([1], [1]), ([1],), "got 2 and 1"),
+        (([1, 2], [1]), ([1], [1]), r"of the train part have lengths \[2, 1\]"),
+        (([1], [1]), ([1], [1, 2]), r"of the test part have lengths \[1, 2\]"),
+        ((np.ones((2, 3)),), (np.ones((2, 4)),), r"got \(3,\) in the train part"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(train, test, match):
+    with pytest.raises(ValueError, match=match):
+        reshuffle(train, test)

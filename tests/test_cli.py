@@ -187,6 +187,72 @@ def test_rank_names_the_file_whose_numbers_are_not_finite(study, capsys):
     assert "encoder 'good' on dataset 'two'" in complaint(capsys, "rank")
 
 
+def test_rank_walks_what_is_missing_and_nothing_else(study, capsys):
+    _, out = rank(study)
+    capsys.readouterr()
+    kept = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
+    lost = next((out / "cells").glob("two-good-*.json"))
+    lost.unlink()
+    before = (out / "ranking.csv").read_bytes()
+    assert rank(study)[0] == 0
+    out_text, err = capsys.readouterr()
+    assert f"kept in {out / 'cells'}" in out_text
+    assert "3/4" in err
+    assert (out / "ranking.csv").read_bytes() == before
+    again = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
+    assert again.keys() == kept.keys()
+    walked = {name for name in again if again[name] != kept[name]}
+    assert walked == {lost.name, lost.with_suffix(".safetensors").name}
+
+
+def test_rank_lists_its_cells_and_walks_nothing_if_told_so(study, capsys):
+    status, out = rank(study, "--dry-run", "--n-orders", "3")
+    assert status == 0
+    text, err = capsys.readouterr()
+    assert not out.exists()
+    assert "12 cells to walk, 1 side by side: about" in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["two", "good", "60", "x", "4", "2", "3", "0"] in [li[:8] for li in lines]
+    assert err == ""
+
+
+def test_rank_also_ranks_groups_apart(study, capsys):
+    status, out = rank(study, "--group", "small=two", "--group", "all=two,three")
+    assert status == 0
+    text = capsys.readouterr().out
+    assert "Average ranks on small\n" in text
+    assert "Average ranks on all\n" in text
+    groups = json.loads((out / "statistics.json").read_text())["groups"]
+    assert groups["small"]["datasets"] == ["two"]
+    assert sorted(groups["all"]["datasets"]) == ["three", "two"]
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        ("two", "NAME=DATASET,..."),
+        ("=two", "NAME=DATASET,..."),
+        ("a=", "NAME=DATASET,..."),
+        ("a=four", "'a' holds 'four'"),
+    ],
+)
+def test_rank_refuses_groups_that_are_none(study, capsys, group, message):
+    assert rank(study, "--group", group)[0] == 2
+    assert message in complaint(capsys, "rank")
+
+
+def test_rank_refuses_a_group_that_comes_twice(study, capsys):
+    assert rank(study, "--group", "a=two", "--group", "a=three")[0] == 2
+    assert "given once" in complaint(capsys, "rank")
+
+
+def test_rank_writes_a_page(study):
+    _, out = rank(study)
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "2 encoders on 2 datasets" in page
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -12,6 +12,8 @@ from sklearn_mdl.display import (
     CodelengthDisplay,
     CriticalDifferenceDisplay,
     PosteriorDisplay,
+    RankIntervalDisplay,
+    SavingsDisplay,
 )
 
 ARCHITECTURES = ["mlp 1x256", "linear", "mlp 1x256", "linear", "mlp 2x256"]
@@ -55,6 +57,8 @@ def displays():
         CodelengthDisplay({"a": [1.0, 2.0]}),
         PosteriorDisplay([[0.5, 0.5], [0.25, 0.75]], ["a", "b"]),
         CriticalDifferenceDisplay([1.2, 1.8], ["a", "b"], 0.5),
+        RankIntervalDisplay([1.2, 1.8], [1.0, 1.5], [1.5, 2.0], ["a", "b"]),
+        SavingsDisplay([[0.5, 0.1], [0.2, 0.3]], ["a", "b"], ["c", "d"]),
     ]
 
 
@@ -98,6 +102,8 @@ def test_a_missing_module_is_named_with_its_extra(display, module, method, monke
         (CodelengthDisplay.from_estimator, "codelengths_"),
         (PosteriorDisplay.from_estimator, "posterior_"),
         (CriticalDifferenceDisplay.from_scorer, "average_ranks_"),
+        (RankIntervalDisplay.from_scorer, "average_ranks_"),
+        (SavingsDisplay.from_scorer, "average_ranks_"),
     ],
 )
 def test_what_is_not_fitted_is_refused(draw, attribute):
@@ -537,3 +543,150 @@ def test_bad_rankings_are_refused(ranks, critical_difference, message):
 def test_one_encoder_is_no_ranking():
     with pytest.raises(ValueError, match="Two or more names"):
         CriticalDifferenceDisplay([1.0], ["a"], 1.0)
+
+
+# Intervals of ranks
+
+
+def intervals(n_encoders):
+    rng = np.random.default_rng(n_encoders)
+    ranks = rng.uniform(1, n_encoders, n_encoders)
+    widths = rng.uniform(0, 1, (2, n_encoders))
+    names = [f"encoder_{i} $of$ {'a long ' * (i % 3)}name" for i in range(n_encoders)]
+    lower = np.maximum(1, ranks - widths[0])
+    return RankIntervalDisplay(ranks, lower, ranks + widths[1], names)
+
+
+def inside(texts, figure):
+    """Return the boxes of texts, which must lie on the page."""
+    boxes = [text.get_window_extent() for text in texts if text.get_text()]
+    page = figure.bbox
+    for box in boxes:
+        assert page.x0 <= box.x0 < box.x1 <= page.x1
+        assert page.y0 <= box.y0 < box.y1 <= page.y1
+    return boxes
+
+
+def test_intervals_are_drawn_from_the_best_rank_on():
+    display = RankIntervalDisplay(
+        [2.5, 1.25, 3.0], [2.0, 1.0, 2.5], [2.75, 1.5, 3.0], ["a", "_b_ $x$", "c"]
+    ).plot()
+    labels = display.ax_.get_yticklabels()
+    assert [label.get_text() for label in labels] == ["_b_ $x$", "a", "c"]
+    assert not any(label.get_parse_math() for label in labels)
+    ends = [segment[:, 0].tolist() for segment in display.lines_.get_segments()]
+    assert ends == [[1.0, 1.5], [2.0, 2.75], [2.5, 3.0]]
+    (dots,) = display.ax_.get_lines()
+    assert dots.get_xdata().tolist() == [1.25, 2.5, 3.0]
+    rows = [segment[0, 1] for segment in display.lines_.get_segments()]
+    assert rows == dots.get_ydata().tolist() == [0, 1, 2]
+    assert display.ax_.yaxis_inverted()  # the best on top
+    assert "90% interval" in display.ax_.get_xlabel()
+
+
+@pytest.mark.parametrize("n_encoders", [2, 3, 11, 40])
+def test_names_of_intervals_neither_overlap_nor_leave_the_figure(n_encoders):
+    display = intervals(n_encoders).plot()
+    display.figure_.canvas.draw()
+    ax = display.ax_
+    boxes = inside([*ax.get_yticklabels(), ax.xaxis.label], display.figure_)
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+
+def test_intervals_come_from_the_statistics_of_the_ranking():
+    scorer = SimpleNamespace(
+        average_ranks_=np.array([1.75, 1.25]),
+        encoder_names_=["a", "b"],
+        rank_intervals=lambda: SimpleNamespace(
+            lower=np.array([1.5, 1.0]), upper=np.array([2.0, 1.5]), level=0.8
+        ),
+    )
+    frame = RankIntervalDisplay.from_scorer(scorer).frame()
+    assert frame.index.tolist() == ["b", "a"]
+    assert frame.to_numpy().tolist() == [[1.25, 1.0, 1.5], [1.75, 1.5, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (([1, 2], [1, 2], [1, 2], ["a"]), "needs a lower and an upper bound"),
+        (([1, 2], [1], [1, 2], ["a", "b"]), "needs a lower and an upper bound"),
+        (([1, 2], [1, 2], [1, 1.5], ["a", "b"]), "got 'b' the other way round"),
+        (([1, np.nan], [1, 2], [1, 2], ["a", "b"]), "no NaN"),
+    ],
+)
+def test_bad_intervals_are_refused(arrays, message):
+    with pytest.raises(ValueError, match=message):
+        RankIntervalDisplay(*arrays)
+
+
+# Savings
+
+
+def test_the_map_shows_what_was_given():
+    saved = [[0.5, -0.004, 2.0], [1.5, 0.25, 2.0]]
+    names = ["_a", "$b$"], ["x_1", "y", "$z$"]
+    display = SavingsDisplay(saved, *names).plot()
+    ax = display.ax_
+    shown = {text.get_position(): text.get_text() for text in ax.texts}
+    assert shown == {
+        **{(0, 0): "0.50", (1, 0): "0.00", (2, 0): "2.00"},
+        **{(0, 1): "1.50", (1, 1): "0.25", (2, 1): "2.00"},
+    }
+    assert [label.get_text() for label in ax.get_yticklabels()] == names[0]
+    assert [label.get_text() for label in ax.get_xticklabels()] == names[1]
+    labels = [*ax.get_yticklabels(), *ax.get_xticklabels()]
+    assert not any(label.get_parse_math() for label in labels)
+    np.testing.assert_array_equal(
+        display.image_.get_array(), [[0, 0, 0.5], [1, 1, 0.5]]
+    )
+    display.plot(within_datasets=False)
+    np.testing.assert_array_equal(display.image_.get_array(), saved)
+    assert display.frame().to_numpy().tolist() == saved
+
+
+@pytest.mark.parametrize("n_encoders", [1, 3, 40])
+@pytest.mark.parametrize("n_datasets", [1, 3, 19])
+def test_texts_of_the_map_are_apart_and_on_the_page(n_encoders, n_datasets):
+    saved = np.random.default_rng(0).normal(-3.0, 1.0, (n_encoders, n_datasets))
+    encoders = [f"encoder {i} of some length" for i in range(n_encoders)]
+    datasets = [f"dataset {i} of some length" for i in range(n_datasets)]
+    display = SavingsDisplay(saved, encoders, datasets).plot()
+    display.figure_.canvas.draw()
+    ax = display.ax_
+    names = [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.xaxis.label]
+    boxes = inside([*ax.texts, *names], display.figure_)
+    starts = sorted(boxes, key=lambda box: box.y0)
+    for i, box in enumerate(starts):
+        later = (b for b in starts[i + 1 :] if b.y0 < box.y1)
+        assert not any(box.overlaps(other) for other in later)
+
+
+def test_the_map_of_a_ranking_has_the_best_on_top():
+    saved = np.array([[0.1, 0.9], [0.3, 0.2]])  # by dataset and encoder
+    scorer = SimpleNamespace(
+        average_ranks_=np.array([1.75, 1.25]),
+        encoder_names_=["a", "b"],
+        dataset_names_=["c", "d"],
+        saved_per_example={"uniform": saved, "frequency": saved / 2}.__getitem__,
+    )
+    display = SavingsDisplay.from_scorer(scorer)
+    assert display.encoders == ["b", "a"]
+    assert display.saved.tolist() == [[0.9, 0.2], [0.1, 0.3]]
+    assert "the uniform code" in display.ax_.get_xlabel()
+    display = SavingsDisplay.from_scorer(scorer, reference="frequency")
+    assert display.saved.tolist() == [[0.45, 0.1], [0.05, 0.15]]
+    assert "label frequencies" in display.ax_.get_xlabel()
+
+
+@pytest.mark.parametrize(
+    ("saved", "message"),
+    [
+        ([[0.5]], r"must have shape \(2, 1\)"),
+        ([0.5, 0.6], r"must have shape \(2, 1\)"),
+        ([[0.5], [np.nan]], "must be finite, got 1 that are not"),
+    ],
+)
+def test_bad_savings_are_refused(saved, message):
+    with pytest.raises(ValueError, match=message):
+        SavingsDisplay(saved, ["a", "b"], ["c"])

@@ -277,7 +277,7 @@ def test_a_process_killed_time_and_again_comes_to_the_same_bits(tmp_path):
     assert n_resumed >= 1
 
 
-def test_two_processes_compute_a_set_once(tmp_path):
+def test_two_that_want_a_set_at_once_compute_it_once(tmp_path):
     def features(folder):
         return np.array(FeatureCache(folder).features(encoder(), IMAGES))
 

@@ -145,6 +145,7 @@ def test_palettes_and_bits_are_images_too():
     ("images", "error", "match"),
     [
         (np.zeros((3, 64)), ValueError, r"got an array of shape \(3, 64\)"),
+        (np.array([b"GIF", b"PNG"]), ValueError, r"array of shape \(2,\)"),
         (np.zeros((2, 8, 8, 5)), ValueError, r"that of row 0 has \(8, 8, 5\)"),
         (np.full((2, 8, 8), 3), ValueError, "have dtype int64"),
         (np.full((2, 8, 8), 3.0), ValueError, "go from 3 to 3"),
@@ -380,6 +381,17 @@ def test_modules_are_left_as_they_are():
     with torch.no_grad():
         module[0].weight.zero_()  # what was fitted is a copy
     np.testing.assert_array_equal(encoder.transform(IMAGES), features)
+
+
+def test_a_fit_that_fails_leaves_the_one_before():
+    encoder = TorchEncoder(network()).fit(IMAGES)
+    features = encoder.transform(IMAGES)
+    with pytest.raises(ValueError, match="names near it"):
+        encoder.set_params(layer="9").fit(IMAGES)
+    with pytest.raises(ValueError, match="at least one"):
+        encoder.fit([])
+    np.testing.assert_array_equal(encoder.transform(IMAGES), features)
+    assert encoder.block_names_ == ["last|model"]
 
 
 def test_copies_and_pickles_give_the_same_features():

@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joblib import parallel_config
+from joblib import Parallel, parallel_config, register_parallel_backend
+from joblib._parallel_backends import ThreadingBackend
 from numpy.testing import assert_allclose, assert_array_equal
 from ranking_cases import Deadly
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -32,6 +34,7 @@ from sklearn_mdl.representation import forecast, identity, running
 from sklearn_mdl.representation.cells import Task, draw_order, kept_steps, score_cell
 from sklearn_mdl.representation.devices import _CLAIMED, Devices
 from sklearn_mdl.representation.identity import digest_of
+from sklearn_mdl.representation.progress import Progress
 from sklearn_mdl.representation.records import cell_of, text_of
 from sklearn_mdl.representation.store import CellStore
 
@@ -654,6 +657,28 @@ def test_frozen_encoders_are_told_apart_by_what_they_have_learned(tmp_path):
     assert len(list((tmp_path / "features").iterdir())) == 2
 
 
+class Lengths(TransformerMixin, BaseEstimator):
+    """Reads files."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return np.array([[float(Path(path).read_text())] for path in X])
+
+
+def test_files_that_have_changed_are_read_again(tmp_path):
+    paths = [tmp_path / f"{i}.txt" for i in range(40)]
+    for i, path in enumerate(paths):
+        path.write_text(str(i % 2))
+    data, encoders = {"files": (paths, PAIR)}, {"lengths": Lengths()}
+    first = small(results=tmp_path / "r").fit(data, encoders).codelengths_
+    paths[0].write_text("1.0")
+    again = small(results=tmp_path / "r").fit(data, encoders).codelengths_
+    assert again != first
+    assert again == small().fit(data, encoders).codelengths_
+
+
 def test_damaged_features_are_told_and_made_anew(tmp_path):
     small(results=tmp_path).fit(raw_study(1), {"pca": PCA(1)})
     (path,) = (tmp_path / "features").iterdir()
@@ -802,8 +827,6 @@ def test_the_time_left_goes_by_the_cost_of_cells(monkeypatch):
         Task("d", "e", i, 0, switcher, np.zeros((n, 1)), np.zeros(n), {})
         for i, n in enumerate([10, 10, 80])
     ]
-    from sklearn_mdl.representation.progress import Progress
-
     with Progress(tasks, {0}, disable=True) as progress:
         assert progress.seconds_left() is None
         clock[0] = 2.0
@@ -821,6 +844,30 @@ def test_cells_may_run_in_threads(tmp_path):
     expected = small(n_orders=2).fit(study())
     with parallel_config(backend="threading", n_jobs=2):
         found = small(n_orders=2, results=tmp_path).fit(study())
+    assert_array_equal(found.order_codelengths_, expected.order_codelengths_)
+
+
+class AllAtTheEnd(ThreadingBackend):
+    """A backend like that of Ray, which gives nothing back before the last."""
+
+    supports_retrieve_callback = False
+
+
+def test_backends_that_give_all_back_at_the_end_get_portions(tmp_path, monkeypatch):
+    register_parallel_backend("all at the end", AllAtTheEnd)
+    expected = small(n_orders=5).fit(study())
+    monkeypatch.setattr(running, "PORTION", 3)
+    portions = []
+
+    class Counting(Parallel):
+        def __call__(self, calls):
+            portions.append(len(calls))
+            return super().__call__(calls)
+
+    monkeypatch.setattr(running, "Parallel", Counting)
+    with parallel_config(backend="all at the end", n_jobs=2):
+        found = small(n_orders=5, results=tmp_path).fit(study())
+    assert portions == [6, 6, 6, 2]
     assert_array_equal(found.order_codelengths_, expected.order_codelengths_)
 
 

@@ -114,15 +114,11 @@ class SavingsDisplay:
             width = (
                 1.8 + 0.5 * max(5, n_datasets) + 0.075 * max(map(len, self.encoders))
             )
-            height = 0.9 + above + max(1.6, 0.22 * n_encoders)
+            height = 1.0 + above + max(1.6, 0.22 * n_encoders)
             ax = canvas.new_axes(width, height)
         self.ax_, self.figure_ = ax, ax.figure
         shown = _from_least_to_most(self.saved) if within_datasets else self.saved
         self.image_ = ax.imshow(shown, cmap="cividis", aspect="auto")
-        bar = self.figure_.colorbar(self.image_, ax=ax, fraction=0.04, pad=0.02)
-        if within_datasets:
-            bar.set_ticks([0.0, 1.0], labels=["least", "most"])
-        bar.set_label("within each dataset" if within_datasets else "nats per example")
         self._write_numbers(shown)
         ax.xaxis.tick_top()
         canvas.name_ticks(ax.xaxis, self.datasets)
@@ -130,7 +126,10 @@ class SavingsDisplay:
         ax.tick_params(length=0)
         ax.tick_params("x", rotation=90)
         ax.spines[:].set_visible(False)
-        ax.set_xlabel(f"nats per example saved against {self.reference}")
+        label = f"nats per example saved against {self.reference}"
+        if within_datasets:
+            label += "\ncolours from the least to the most on each dataset"
+        ax.set_xlabel(label)
         return self
 
     def _write_numbers(self, shown: NDArray[np.float64]) -> None:

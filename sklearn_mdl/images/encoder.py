@@ -99,6 +99,16 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         """
         images = as_images(X)
         blocks = blocks_of(_listed(self.layer), _listed(self.pool))
+        before = dict(self.__dict__)
+        try:
+            self._start_anew(images, blocks)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _start_anew(self, images: Any, blocks: list[Block]) -> None:
         for name in ("seed_", "weights_sha256_"):
             self.__dict__.pop(name, None)
         frozen = self._load()
@@ -109,7 +119,6 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         self._blocks = blocks
         self.block_names_ = [block.name for block in blocks]
         self.block_widths_ = [first[name].shape[1] for name in self.block_names_]
-        return self
 
     def transform(self, X) -> np.ndarray:
         """Encode images.

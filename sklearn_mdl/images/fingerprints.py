@@ -52,7 +52,7 @@ def images_fingerprint(X: Any) -> str:
     rows = range(len(images))
     if isinstance(images, LazyImages):
         return _joined(images.about, (_digest(images.items, row) for row in rows))
-    if isinstance(images, np.ndarray) and images.dtype.kind not in "OUS":
+    if isinstance(images, np.ndarray) and images.dtype.kind not in "OU":
         kind = f"{images.shape} {images.dtype.str}"
         return _joined(kind, [fingerprint(images, images.dtype.str)])
     return _joined("", (_digest(images, row) for row in rows))

@@ -71,7 +71,7 @@ def _has_rows(X: Any) -> bool:
 
 
 def _checked_array(X: np.ndarray) -> np.ndarray:
-    if X.dtype.kind in "OUS" and X.ndim == 1:
+    if X.dtype.kind in "OU" and X.ndim == 1:
         return X
     if X.ndim not in (3, 4):
         raise ValueError(
@@ -129,7 +129,7 @@ def open_image(item: Any, where: str) -> Any:
         return pil.fromarray(_eight_bits(item, where))
     if isinstance(item, FilePart):
         item = item.read_bytes()
-    if isinstance(item, bytes | np.bytes_):
+    if isinstance(item, bytes):
         item = io.BytesIO(item)
     elif not isinstance(item, str | Path):
         raise TypeError(

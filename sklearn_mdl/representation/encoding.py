@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_mdl.guards import refuse_labelled
 from sklearn_mdl.representation.failures import Failure
-from sklearn_mdl.representation.features import FeatureCache, encode, keeps_data
+from sklearn_mdl.representation.features import FeatureStore, encode, keeps_data
 
 
 class Dataset(NamedTuple):
@@ -23,7 +23,7 @@ class Dataset(NamedTuple):
 
 
 def gather(
-    datasets: Any, encoders: Any, missing: str, cache: FeatureCache | None = None
+    datasets: Any, encoders: Any, missing: str, cache: FeatureStore | None = None
 ) -> dict[str, Dataset]:
     """Features of all encoders on all datasets, every dataset with the same encoders.
 
@@ -35,7 +35,7 @@ def gather(
         ``{name: transformer}``.
     missing : {"raise", "drop"}
         What to do with a dataset that lacks an encoder.
-    cache : FeatureCache or None
+    cache : FeatureStore or None
         Where features of transformers are kept.
 
     Returns
@@ -111,7 +111,7 @@ def _check_names(names: Iterable[Any]) -> None:
 
 
 def _gather_one(
-    name: str, pair: Any, encoders: Any, cache: FeatureCache | None
+    name: str, pair: Any, encoders: Any, cache: FeatureStore | None
 ) -> Dataset:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise TypeError(
@@ -151,7 +151,7 @@ def _encoded(
     encoder: Any,
     data: Any,
     labels: np.ndarray,
-    cache: FeatureCache | None,
+    cache: FeatureStore | None,
 ) -> np.ndarray | Failure:
     """Run an encoder, or take what it left; what fails does not stop the others."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 import warnings
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +37,12 @@ def encode(encoder: Any, X: Any) -> np.ndarray:
     return np.asarray(clone(encoder).fit(X).transform(X))
 
 
-class FeatureCache:
+class FeatureStore:
     """Features of encoders in a directory, as float32, by what they follow from.
 
     That is the encoder with all that it has learned, if it is frozen, the data, and the
-    versions of the libraries.
+    versions of the libraries. Of files whose paths are the data, sizes and times of
+    change count.
 
     Parameters
     ----------
@@ -96,9 +99,10 @@ class FeatureCache:
 
 
 def _key(names: tuple[str, str], encoder: Any, X: Any) -> str:
+    known = encoder, X, _files_of(X)
     kind = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
     try:
-        found = joblib.hash((kind, encoder, X), hash_name="sha1", coerce_mmap=True)
+        found = joblib.hash((kind, *known), hash_name="sha1", coerce_mmap=True)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise TypeError(
             "Encoders and data must be picklable for features to be kept, but encoder "
@@ -106,3 +110,16 @@ def _key(names: tuple[str, str], encoder: Any, X: Any) -> str:
             "or leave out results"
         ) from error
     return hashlib.sha256(repr((*names, found, versions())).encode()).hexdigest()
+
+
+def _files_of(X: Any) -> list[tuple[int, int]] | None:
+    """Return sizes and times of change, if data are paths of files."""
+    if not isinstance(X, list | tuple) or not all(
+        isinstance(item, str | PathLike) for item in X
+    ):
+        return None
+    try:
+        found = [os.stat(path) for path in X]
+    except OSError:  # text, or a file that the encoder will complain of
+        return None
+    return [(stat.st_size, stat.st_mtime_ns) for stat in found]

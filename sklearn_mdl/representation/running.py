@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 
 from sklearn_mdl.representation.cells import Cell, Task, score_cell
 from sklearn_mdl.representation.devices import Devices
@@ -15,9 +16,10 @@ from sklearn_mdl.representation.identity import fingerprints
 from sklearn_mdl.representation.progress import Progress
 from sklearn_mdl.representation.store import CellStore
 
+PORTION = 4  # cells for each job, where they come back together
 PASSES = 2  # over cells whose process died: by its own doing, or by another's
-# What joblib and Dask raise when a process dies. Not all that breaks a pool: a task that
-# cannot be unpickled does, too, and would do so again.
+# What joblib and Dask raise when a process dies. A task that cannot be unpickled breaks
+# a pool, too, but would do so again.
 DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
 
 Outcome = Cell | Failure
@@ -62,13 +64,19 @@ def run_tasks(
 
 
 def _side_by_side(
-    tasks: Iterable[tuple[int, Task]], n_jobs: int | None
+    tasks: Sequence[tuple[int, Task]], n_jobs: int | None
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield outcomes as they come; end early if a process dies."""
     with Devices() as devices:
-        parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        calls = [delayed(_attempt)(i, task, devices) for i, task in tasks]
+        step, return_as = len(calls), "generator_unordered"
+        if not get_active_backend()[0].supports_return_generator:
+            # Ray's, for one: all come at the end, so they are given out in portions.
+            step, return_as = PORTION * effective_n_jobs(n_jobs), "list"
         try:
-            yield from parallel(delayed(_attempt)(i, t, devices) for i, t in tasks)
+            for start in range(0, len(calls), step):
+                parallel = Parallel(n_jobs=n_jobs, return_as=return_as)
+                yield from parallel(calls[start : start + step])
         except Exception as error:
             if type(error).__name__ not in DEATHS:
                 raise

@@ -19,7 +19,7 @@ from sklearn_mdl.guards import refuse_labelled
 from sklearn_mdl.representation.cells import Cell, Task
 from sklearn_mdl.representation.encoding import check_features, gather
 from sklearn_mdl.representation.failures import Failure, told
-from sklearn_mdl.representation.features import FeatureCache
+from sklearn_mdl.representation.features import FeatureStore
 from sklearn_mdl.representation.forecast import Forecast, forecast
 from sklearn_mdl.representation.identity import fingerprints
 from sklearn_mdl.representation.running import Outcome, list_tasks, run_tasks
@@ -258,7 +258,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         store = self._store()
         cache = None
         if self.results is not None:
-            cache = FeatureCache(Path(self.results) / "features")
+            cache = FeatureStore(Path(self.results) / "features")
         if isinstance(datasets, Mapping):  # or it is refused below
             _check_groups(self.groups, datasets)
         data = gather(datasets, encoders, self.missing, cache)

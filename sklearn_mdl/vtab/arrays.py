@@ -12,7 +12,14 @@ import numpy as np
 from sklearn_mdl.images import LazyImages
 from sklearn_mdl.images.extras import needed
 from sklearn_mdl.images.lazy import Chain
-from sklearn_mdl.vtab.data import TEST, TRAIN, VALIDATION, VtabData, joined
+from sklearn_mdl.vtab.data import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    UnfitFilesError,
+    VtabData,
+    joined,
+)
 from sklearn_mdl.vtab.folders import datasets
 from sklearn_mdl.vtab.tasks import VtabTask
 
@@ -111,7 +118,7 @@ def _read_bits(path: Path) -> _Bits:
         np.lib.format.read_magic(file)
         shape, by_column, dtype = np.lib.format.read_array_header_1_0(file)
         if dtype != np.uint8 or len(shape) != 3 or by_column:
-            raise ValueError(
+            raise UnfitFilesError(
                 f"{path} must hold images (N, H, W) of uint8, got shape {shape} and "
                 f"dtype {dtype}; fetch it again"
             )

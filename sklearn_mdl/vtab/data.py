@@ -15,6 +15,10 @@ from sklearn_mdl.vtab.tasks import VtabTask
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
 
+class UnfitFilesError(ValueError):
+    """Files that are not those of a task, in a sentence that says so."""
+
+
 @dataclass(frozen=True, eq=False)
 class VtabData:
     """Images that are decoded when they are asked for, and VTAB's labels.
@@ -40,14 +44,14 @@ class VtabData:
     def __post_init__(self) -> None:
         """Check labels against the task."""
         if len(self.images) != len(self.y) or not len(self.y):
-            raise ValueError(
+            raise UnfitFilesError(
                 f"{self.task.name} needs one label for each image, got "
                 f"{len(self.images)} images and {len(self.y)} labels; fetch the files "
                 "again"
             )
         low, high = int(self.y.min()), int(self.y.max())
         if low < 0 or high >= self.task.n_classes:
-            raise ValueError(
+            raise UnfitFilesError(
                 f"{self.task.name} has labels from 0 to {self.task.n_classes - 1}, but "
                 f"the files give {low} to {high}; fetch them again"
             )

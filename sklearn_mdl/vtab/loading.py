@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from sklearn_mdl.vtab import arrays, folders, norb, records, scenes
-from sklearn_mdl.vtab.data import VtabData
+from sklearn_mdl.vtab.data import UnfitFilesError, VtabData
 from sklearn_mdl.vtab.tasks import VTAB_TASKS, VtabTask
 
 READERS: dict[str, Callable[[VtabTask, Path], VtabData]] = {
@@ -86,11 +86,9 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
             )
     try:
         return READERS[task.name](task, folder)
-    except (OSError, ImportError):
+    except (OSError, ImportError, UnfitFilesError):
         raise
     except Exception as error:  # a damaged file may make a reader raise anything
-        if type(error) is ValueError:  # a sentence of ours
-            raise
         what = str(error).partition(". ")[0]
         raise ValueError(
             f"The files of {task.name} in {folder} must be as their owners publish "

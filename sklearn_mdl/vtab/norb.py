@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from sklearn_mdl.images import LazyImages
-from sklearn_mdl.vtab.data import TEST, TRAIN, VtabData, joined
+from sklearn_mdl.vtab.data import TEST, TRAIN, UnfitFilesError, VtabData, joined
 from sklearn_mdl.vtab.tasks import VtabTask
 
 # The first four bytes of a file tell its type, as the owners document.
@@ -69,7 +69,7 @@ def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
 def _read(file: BinaryIO, path: Path, left: bool) -> np.ndarray:
     magic, n_axes = (int(n) for n in _numbers(file, path, np.dtype("<i4"), 2))
     if magic not in TYPES or not 0 < n_axes < 10:
-        raise ValueError(
+        raise UnfitFilesError(
             f"{path} must be a matrix of SmallNORB, but it begins with {magic:#010x}; "
             "fetch it again"
         )
@@ -88,7 +88,7 @@ def _read(file: BinaryIO, path: Path, left: bool) -> np.ndarray:
 def _numbers(file: BinaryIO, path: Path, dtype: np.dtype, count: int) -> np.ndarray:
     content = file.read(count * dtype.itemsize)
     if len(content) < count * dtype.itemsize:
-        raise ValueError(
+        raise UnfitFilesError(
             f"{path} must hold {count} more numbers, but it ends after "
             f"{len(content) // dtype.itemsize}; fetch it again"
         )

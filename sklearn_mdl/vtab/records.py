@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from sklearn_mdl.images import FilePart, LazyImages
-from sklearn_mdl.vtab.data import TEST, TRAIN, VALIDATION, VtabData, joined
+from sklearn_mdl.vtab.data import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    UnfitFilesError,
+    VtabData,
+    joined,
+)
 from sklearn_mdl.vtab.tasks import VtabTask
 
 POLYNOMIAL = 0x82F63B78  # of CRC-32C, bits reversed
@@ -52,7 +59,7 @@ def examples(path: Path) -> Iterator[tuple[FilePart, int]]:
     for offset, record in records(path):
         features = parse_example(record)
         if "image" not in features or "label" not in features:
-            raise ValueError(
+            raise UnfitFilesError(
                 f"Records of {path} must have an image and a label, but one has "
                 f"{sorted(features)}; fetch it again"
             )
@@ -79,7 +86,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
                 message = file.read(length)
                 sound = len(message) == length and len(file.read(4)) == 4
             if not sound:
-                raise ValueError(
+                raise UnfitFilesError(
                     f"{path} must be a whole TFRecord file, but it is damaged at byte "
                     f"{offset}; fetch it again"
                 )
@@ -168,7 +175,7 @@ def _fields(message: bytes, at: int, stop: int) -> Iterator[tuple[int, int | Spa
         if wire == 2:
             length, at = _varint(message, at)
         if wire not in (1, 2, 5) or at + length > stop:
-            raise ValueError(
+            raise UnfitFilesError(
                 "A record must be a tf.train.Example, but it cannot be read at byte "
                 f"{at}; fetch the file again"
             )
@@ -180,7 +187,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(message) or shift > 63:
-            raise ValueError(
+            raise UnfitFilesError(
                 "A record must be a tf.train.Example, but a number in it does not end "
                 f"at byte {at}; fetch the file again"
             )

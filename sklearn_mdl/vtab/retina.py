@@ -67,7 +67,8 @@ def subtract_local_average(pixels: np.ndarray, radius: int = RADIUS) -> np.ndarr
     sigma = (radius / 30, radius / 30, 0)
     average = gaussian_filter(values, sigma, mode="mirror", truncate=3.0)
     found = np.rint(4 * (values - np.rint(average)) + GREY)
-    return np.clip(found, 0, 255).astype(np.uint8)
+    bounded: np.ndarray = np.clip(found, 0, 255).astype(np.uint8)
+    return bounded
 
 
 def mask_and_crop(

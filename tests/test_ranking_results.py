@@ -1,0 +1,527 @@
+"""What a ranking says of its encoders: statistics, groups, orders, tables, the page."""
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
+
+import sklearn_mdl.results.figures
+from sklearn_mdl import (
+    CriticalDifferenceDisplay,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    Ranking,
+    RankIntervalDisplay,
+    RepresentationScorer,
+    SavingsDisplay,
+    average_ranks,
+    bayesian_signed_rank,
+    frequency_codelength,
+    friedman_test,
+    nemenyi_critical_difference,
+    nemenyi_p_values,
+    pairwise_wilcoxon,
+    rank_groups,
+    rank_intervals,
+    win_table,
+    write_results,
+)
+from sklearn_mdl.representation.latex import escaped
+from sklearn_mdl.representation.orders import order_spread, paired_differences
+
+ODD = "R&D_50% {#1} $x^2$ ~\\ <b>[a]</b> | \"q\" 'é'"
+ENCODERS = ("wide", ODD, "narrow")
+GROUPS = {"first & last": ["d 0", "d 3"], "middle": ["d 1", "d 2"], "one": ["d 1"]}
+
+
+def fit(n_datasets=4, encoders=ENCODERS, **options):
+    data = {}
+    for d in range(n_datasets):
+        X, y = make_blobs(40, 3, centers=2 + d % 2, random_state=d, cluster_std=3)
+        features = {name: X[:, : 3 - e] for e, name in enumerate(encoders)}
+        data[f"d {d}"] = features, y
+    board = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
+    return RepresentationScorer(MDLReadoutSwitcher(board), **options).fit(data), data
+
+
+@pytest.fixture(scope="module")
+def study():
+    return fit(n_orders=3, groups=GROUPS)
+
+
+@pytest.fixture(scope="module")
+def scorer(study):
+    return study[0]
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+# Statistics
+
+
+def same(one, other):
+    for name, value in vars(other).items():
+        assert_array_equal(getattr(one, name), value)
+
+
+def test_statistics_are_those_of_the_mean_codelengths(scorer):
+    table = scorer.order_codelengths_.mean(-1)
+    assert_array_equal(scorer.codelengths_, table)
+    assert_array_equal(scorer.average_ranks_, average_ranks(table))
+    same(scorer.friedman_test(), friedman_test(table))
+    same(scorer.rank_intervals(), rank_intervals(table, level=0.9))
+    wider = scorer.rank_intervals(level=0.5, n_resamples=10, random_state=1)
+    same(wider, rank_intervals(table, level=0.5, n_resamples=10, random_state=1))
+    same(scorer.pairwise_wilcoxon(), pairwise_wilcoxon(table))
+    same(scorer.pairwise_wilcoxon(top_k=2), pairwise_wilcoxon(table, top_k=2))
+    same(scorer.win_table(rope=0.01), win_table(table, rope=0.01))
+    same(
+        scorer.bayesian_signed_rank(rope=0.1, n_draws=100),
+        bayesian_signed_rank(table, rope=0.1, n_draws=100),
+    )
+    ranks = scorer.average_ranks_
+    p_values = nemenyi_p_values(ranks[:, None] - ranks, 3, 4)
+    assert_array_equal(scorer.nemenyi_p_values(), p_values)
+    threshold = nemenyi_critical_difference(3, 4, 0.1)
+    assert scorer.rank_groups() == rank_groups(ranks, threshold)
+
+
+@pytest.mark.parametrize(
+    "method", ["pairwise_wilcoxon", "bayesian_signed_rank", "paired_differences"]
+)
+def test_pairs_go_by_name(scorer, method):
+    found = getattr(scorer, method)([("narrow", "wide")])
+    assert found.pairs.tolist() == [[2, 0]]
+    with pytest.raises(ValueError, match=r"`pairs` must name encoders .*'big'; there"):
+        getattr(scorer, method)([("narrow", "big")])
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("friedman_test", "rank_groups", "nemenyi_p_values", "rank_intervals"),
+        *("pairwise_wilcoxon", "bayesian_signed_rank", "win_table", "order_spread"),
+        *("paired_differences", "preferred_readouts", "saved_per_example"),
+        *("to_frame", "to_latex", "summary"),
+    ],
+)
+def test_statistics_need_a_fit(method):
+    with pytest.raises(NotFittedError):
+        getattr(RepresentationScorer(), method)()
+
+
+def test_one_dataset_or_encoder_is_refused_by_what_cannot_do_with_it():
+    one_dataset, _ = fit(1)
+    one_encoder, _ = fit(2, ["alone"])
+    for scorer in (one_dataset, one_encoder):
+        for method in ("friedman_test", "rank_intervals"):
+            with pytest.raises(ValueError, match="at least 2 datasets and 2 encoders"):
+                getattr(scorer, method)()
+        assert "nan" not in scorer.summary()
+        assert "Friedman" not in scorer.summary()
+    with pytest.raises(ValueError, match="Pairs need at least 2 encoders"):
+        one_encoder.pairwise_wilcoxon()
+    with pytest.raises(ValueError, match="at least 2 orders"):
+        one_dataset.order_spread()
+
+
+# Orders
+
+
+def test_the_spread_over_orders_is_that_of_each_cell(scorer):
+    spread = scorer.order_spread()
+    for d in range(4):
+        for e in range(3):
+            totals = scorer.order_codelengths_[d, e]
+            assert spread.mean[d, e] == pytest.approx(totals.mean())
+            assert spread.std[d, e] == pytest.approx(stats.tstd(totals))
+            relative = stats.variation(totals, ddof=1)
+            assert spread.relative[d, e] == pytest.approx(relative)
+
+
+def test_intervals_of_differences_are_those_of_the_paired_t_test():
+    rng = np.random.default_rng(0)
+    table = rng.gamma(9.0, size=(5, 4, 6))
+    found = paired_differences(table, level=0.8)
+    assert found.pairs.tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
+    for k, (i, j) in enumerate(found.pairs):
+        for d in range(5):
+            test = stats.ttest_rel(table[d, i], table[d, j])
+            interval = test.confidence_interval(0.8)
+            assert_allclose(
+                [found.lower[k, d], found.upper[k, d]], [interval.low, interval.high]
+            )
+            assert_allclose(found.mean[k, d], (table[d, i] - table[d, j]).mean())
+
+
+def test_what_orders_do_to_both_cancels():
+    shared = np.random.default_rng(0).normal(100, 10, size=8)
+    table = np.stack([shared, shared + 1])[None]
+    found = paired_differences(table)
+    assert order_spread(table).std.min() > 1
+    assert_allclose(found.std, 0, atol=1e-10)
+    assert_allclose([found.lower, found.mean, found.upper], -1)
+
+
+def test_intervals_hold_the_true_difference_as_often_as_they_say():
+    rng = np.random.default_rng(0)
+    table = rng.normal(100, 5, size=(2000, 2, 4))
+    found = paired_differences(table, level=0.9)
+    held = ((found.lower < 0) & (found.upper > 0)).mean()
+    assert abs(held - 0.9) < 4 * np.sqrt(0.09 / 2000)
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 1), (2, 2), (3,)])
+def test_one_order_has_no_spread(shape):
+    for function in (order_spread, paired_differences):
+        with pytest.raises(ValueError, match="at least 2 orders, got"):
+            function(np.ones(shape))
+
+
+# Groups
+
+
+def test_groups_are_rankings_of_their_datasets(scorer, study):
+    assert list(scorer.groups_) == list(GROUPS)
+    for name, members in GROUPS.items():
+        group = scorer.groups_[name]
+        assert isinstance(group, Ranking)
+        assert group.dataset_names_ == members
+        alone = RepresentationScorer(scorer.switcher, n_orders=3).fit(
+            {member: study[1][member] for member in members}
+        )
+        assert_array_equal(group.order_codelengths_, alone.order_codelengths_)
+        assert_array_equal(group.average_ranks_, alone.average_ranks_)
+        assert group.critical_difference_ == alone.critical_difference_
+        assert group.summary() == alone.summary()
+        assert group.to_latex("codelengths") == alone.to_latex("codelengths")
+        assert group.preferred_readouts() == alone.preferred_readouts()
+        assert [c.codelength for c in group.cells_] == [
+            c.codelength for c in alone.cells_
+        ]
+
+
+def test_displays_take_a_group(scorer):
+    group = scorer.groups_["middle"]
+    for display in (CriticalDifferenceDisplay, RankIntervalDisplay, SavingsDisplay):
+        display.from_scorer(group)
+
+
+@pytest.mark.parametrize(
+    ("groups", "error", "message"),
+    [
+        ({"g": ["d 9"]}, ValueError, r"'g' holds 'd 9'; there are \['d 0', 'd 1'\]"),
+        ({"g": "d 0"}, TypeError, r"group 'g' is 'd 0'; give a list of names"),
+        ({"g": None}, TypeError, "group 'g' is None"),
+    ],
+)
+def test_groups_that_are_none_are_refused(groups, error, message):
+    with pytest.raises(error, match=message):
+        fit(2, groups=groups)
+
+
+# What is saved, and by which readouts
+
+
+@pytest.mark.parametrize("reference", ["uniform", "frequency"])
+def test_savings_are_measured_against_a_code_without_features(study, reference):
+    scorer, data = study
+    saved = scorer.saved_per_example(reference)
+    for d, (_, y) in enumerate(data.values()):
+        code = frequency_codelength(y)
+        if reference == "uniform":
+            code = len(y) * np.log(len(set(y)))
+        assert_allclose(saved[d], (code - scorer.codelengths_[d]) / len(y))
+    with pytest.raises(ValueError, match="'uniform' or 'frequency', got 'best'"):
+        scorer.saved_per_example("best")
+
+
+def test_preferred_readouts_have_the_largest_mean_posterior(scorer):
+    for d, row in enumerate(scorer.preferred_readouts()):
+        for e, name in enumerate(row):
+            cells = scorer.cells_[(d * 3 + e) * 3 :][:3]
+            mean = np.mean([cell.posterior.mean(0) for cell in cells], axis=0)
+            assert name == cells[0].architectures[int(mean.argmax())]
+
+
+# LaTeX
+
+
+def read_latex(text):
+    """Return the cells of a tabular, with names as they were before escaping."""
+    lines = text.splitlines()
+    assert lines[0].startswith(r"\begin{tabular}{")
+    assert lines[1] == r"\toprule"
+    assert lines[3] == r"\midrule"
+    assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
+    rows = [lines[2], *lines[4:-2]]
+    assert all(row.endswith(r" \\") for row in rows)
+    cells = [re.split(r"(?<!\\)&", row[:-3]) for row in rows]
+    widths = {len(row) for row in cells}
+    assert widths == {len(re.findall("[lr]", lines[0].partition("}{")[2]))}
+    return [[unescaped(cell.strip()) for cell in row] for row in cells]
+
+
+def unescaped(text):
+    words = {
+        "textbackslash": "\\",
+        "textasciitilde": "~",
+        "textasciicircum": "^",
+        "textless": "<",
+        "textgreater": ">",
+        "textbar": "|",
+        "textquotedbl": '"',
+    }
+    text = re.sub(r"\{([\[\]])\}", r"\1", text)
+    text = re.sub(r"\\(text\w+)\{\}", lambda found: words[found[1]], text)
+    return re.sub(r"\\([&%$#_{}])", r"\1", text)
+
+
+def test_escaping_loses_nothing():
+    assert unescaped(escaped(ODD)) == ODD
+    assert escaped("two\nlines") == "two lines"
+    assert escaped("50% & more_") == r"50\% \& more\_"
+
+
+def test_latex_tables_hold_the_numbers(scorer):
+    head, *rows = read_latex(scorer.to_latex())
+    assert head[:2] == ["encoder", "average rank"]
+    found = {row[0]: float(row[1]) for row in rows}
+    expected = dict(zip(ENCODERS, scorer.average_ranks_, strict=True))
+    assert found == pytest.approx(expected, abs=0.0051)
+    assert list(found.values()) == sorted(found.values())
+    head, *rows = read_latex(scorer.to_latex("codelengths"))
+    assert head == ["encoder", *scorer.dataset_names_, "average rank"]
+    table = np.array([[re.sub(r"\\textbf|[{}]", "", c) for c in r[1:]] for r in rows])
+    assert_allclose(table[:, :-1].astype(float), scorer.codelengths_.T / 40, atol=6e-4)
+    bold = np.array([["textbf" in cell for cell in row[1:-1]] for row in rows])
+    assert_array_equal(bold.argmax(0), scorer.codelengths_.argmin(1))
+    head, *rows = read_latex(scorer.to_latex("readouts"))
+    assert head == ["encoder", *scorer.dataset_names_, "most often"]
+    found = [row[1:-1] for row in rows]
+    assert found == np.transpose(scorer.preferred_readouts()).tolist()
+
+
+def test_latex_of_one_dataset_has_no_intervals():
+    scorer, _ = fit(1)
+    head, *_ = read_latex(scorer.to_latex())
+    assert head == ["encoder", "average rank"]
+
+
+def test_unknown_tables_are_refused(scorer):
+    with pytest.raises(ValueError, match=r"`table` must be one of .*, got 'all'"):
+        scorer.to_latex("all")
+
+
+# Files
+
+
+@pytest.fixture(scope="module")
+def folder(scorer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    write_results(scorer, folder)
+    return folder
+
+
+def test_the_statistics_read_back(folder, scorer):
+    found = json.loads((folder / "statistics.json").read_text())
+    assert found["average_ranks"] == dict(
+        zip(ENCODERS, scorer.average_ranks_, strict=True)
+    )
+    assert found["friedman"]["f_p_value"] == scorer.friedman_test().f_p_value
+    wilcoxon = scorer.pairwise_wilcoxon()
+    assert found["wilcoxon"]["p_values"] == wilcoxon.p_values.tolist()
+    assert found["wilcoxon"]["pairs"][0] == ["wide", ODD]
+    paired = scorer.paired_differences()
+    assert_allclose(found["orders"]["paired_differences"]["lower"], paired.lower)
+    assert found["orders"]["relative"]["d 1"]["wide"] == pytest.approx(
+        scorer.order_spread().relative[1, 0]
+    )
+    assert list(found["groups"]) == list(GROUPS)
+    middle = found["groups"]["middle"]
+    assert middle["datasets"] == ["d 1", "d 2"]
+    assert "friedman" in middle
+    assert "friedman" not in found["groups"]["one"]
+    for d, name in enumerate(scorer.dataset_names_):
+        for e, encoder in enumerate(ENCODERS):
+            shares = found["mean_posteriors"][name][encoder]
+            assert max(shares, key=shares.get) == scorer.preferred_readouts()[d][e]
+            assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_the_readouts_read_back(folder, scorer):
+    with (folder / "readouts.csv").open(newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["encoder", *scorer.dataset_names_, "most_often"]
+    names = np.transpose(scorer.preferred_readouts()).tolist()
+    assert [row[1:-1] for row in rows] == names
+    assert all(row[-1] in row[1:-1] for row in rows)
+
+
+def test_groups_have_figures_of_their_own(folder):
+    names = {path.name for path in folder.glob("group-*.png")}
+    assert names == {
+        *("group-first _ last-average_ranks.png", "group-middle-average_ranks.png"),
+        *("group-first _ last-rank_intervals.png", "group-middle-rank_intervals.png"),
+        "group-one-average_ranks.png",
+    }
+
+
+def test_large_pools_are_compared_in_pairs_of_the_best(monkeypatch):
+    monkeypatch.setattr(sklearn_mdl.results.statistics, "MOST_ENCODERS", 2)
+    scorer, _ = fit(3, n_orders=2)
+    found = sklearn_mdl.results.statistics.statistics_of(scorer)
+    best = np.argsort(scorer.average_ranks_, kind="stable")[:2]
+    names = [ENCODERS[i] for i in sorted(best)]
+    assert found["wilcoxon"]["pairs"] == [names]
+    assert found["orders"]["paired_differences"]["pairs"] == [names]
+    assert np.shape(found["wins"]) == (3, 3)
+
+
+# The page
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page, and whether its tags are closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.text, self.tags, self.tables = [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+        if (self.open and self.open[-1] in ("td", "th")) or "td" in self.open:
+            self.tables[-1][-1][-1] += data
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return Page((folder / "report.html").read_text(encoding="utf-8"))
+
+
+def test_the_page_is_whole(page):
+    assert page.open == []
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
+    assert links == [f"#{name}" for name in ids]
+    assert len(set(ids)) == len(ids) >= 9
+
+
+def test_the_page_asks_no_one_else(page):
+    tags = {tag for tag, _ in page.tags}
+    assert not tags & {"script", "link", "iframe", "object", "embed", "form", "base"}
+    for tag, attrs in page.tags:
+        for name in ("src", "href", "srcset", "style", "background", "poster"):
+            value = attrs.get(name, "#")
+            assert value.startswith(("#", "data:image/png;base64,")), (tag, value[:50])
+        assert not any(name.startswith("on") for name in attrs)
+    styles = "".join(page.text)
+    assert "@import" not in styles
+    assert "url(" not in styles
+
+
+def test_names_stand_on_the_page_as_text(page):
+    assert any(row[0] == ODD for table in page.tables for row in table)
+
+
+def test_tables_of_the_page_hold_the_numbers(page, scorer):
+    ranks, *others = page.tables
+    found = {row[0]: float(row[1]) for row in ranks[1:]}
+    expected = dict(zip(ENCODERS, scorer.average_ranks_, strict=True))
+    assert found == pytest.approx(expected, abs=0.0051)
+    (nats,) = [t for t in others if t[-1][0] == "label frequencies"]
+    assert nats[0] == ["encoder", *scorer.dataset_names_]
+    values = np.array([row[1:] for row in nats[1:4]], dtype=float)
+    assert_allclose(values, scorer.codelengths_.T / 40, atol=6e-5)
+    (pairs,) = [t for t in others if t[0][:2] == ["first", "second"]]
+    assert len(pairs) == 1 + 3
+    wilcoxon, wins = scorer.pairwise_wilcoxon(), scorer.win_table().wins
+    for row in pairs[1:]:
+        i, j = ENCODERS.index(row[0]), ENCODERS.index(row[1])
+        (k,) = np.flatnonzero((wilcoxon.pairs == [i, j]).all(1))
+        assert float(row[2]) == pytest.approx(
+            np.exp(wilcoxon.median_log_ratios[k]), abs=6e-4
+        )
+        assert row[3] == f"{wins[i, j]} - {4 - wins[i, j] - wins[j, i]} - {wins[j, i]}"
+        assert float(row[4]) == pytest.approx(wilcoxon.p_values[k], rel=0.05)
+        assert float(row[5]) == pytest.approx(wilcoxon.adjusted_p_values[k], rel=0.05)
+
+
+def test_the_page_shows_every_figure(page, folder):
+    shown = [attrs for tag, attrs in page.tags if tag == "img"]
+    assert len(shown) == len(list(folder.glob("*.png")))
+    assert all(attrs["alt"] for attrs in shown)
+
+
+def test_the_page_names_settings_and_how_to_cite(page):
+    text = "".join(page.text)
+    for words in (
+        *("n_orders", "random_state", "LinearReadout(lr=0.01)", "torch"),
+        *("Evaluating Representations with Readout Model Switching", "@inproceedings"),
+        *("first & last", "mlp 1x4", "Student"),
+    ):
+        assert words in text
+
+
+def test_the_page_says_what_failed(monkeypatch, tmp_path):
+    from sklearn_mdl.representation import running
+    from sklearn_mdl.representation.cells import score_cell
+
+    def fail(task, device=None):
+        if task.dataset == "d 1":
+            raise RuntimeError("<em>no</em> luck")
+        return score_cell(task, device)
+
+    monkeypatch.setattr(running, "score_cell", fail)
+    with pytest.warns(UserWarning, match="Dropped"):
+        scorer, _ = fit(2, missing="drop")
+    write_results(scorer, tmp_path)
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    text = "".join(page.text)
+    assert "cells failed on them: d 1." in text
+    assert "<em>no</em> luck" in text
+
+
+@pytest.mark.parametrize(("n_datasets", "encoders"), [(1, ["one"]), (1, ENCODERS)])
+def test_small_rankings_have_a_page_too(n_datasets, encoders, tmp_path, monkeypatch):
+    monkeypatch.setattr(sklearn_mdl.results.figures, "find_spec", lambda name: None)
+    scorer, _ = fit(n_datasets, encoders)
+    write_results(scorer, tmp_path)
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert page.open == []
+    assert "nan" not in " ".join(" ".join(row) for t in page.tables for row in t)
+
+
+def test_the_same_ranking_is_written_in_the_same_bytes(scorer, folder, tmp_path):
+    write_results(scorer, tmp_path)
+    for path in folder.iterdir():
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name

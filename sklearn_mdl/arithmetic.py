@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 from functools import reduce
+from typing import Any
 
 import torch
 from torch import Tensor

@@ -704,7 +704,7 @@ def test_unlike_machines_are_told(tmp_path, monkeypatch):
         lambda device: {"machine": "another"},
     )
     assert running.score_cell is real
-    with pytest.warns(UserWarning, match=r"unlike machines .*, so that the last"):
+    with pytest.warns(UserWarning, match=r"unlike machines .*, so that their numbers"):
         small(results=tmp_path).fit(study(2))
 
 

@@ -322,7 +322,7 @@ def _tell_environments(cells: Sequence[Cell]) -> None:
             name, one, other = found
             warnings.warn(
                 f"cells were walked on unlike machines ({name} is {one!r} and "
-                f"{other!r}), so that the last digits of some may differ",
+                f"{other!r}), so that their numbers may differ a little",
                 UserWarning,
                 stacklevel=4,
             )

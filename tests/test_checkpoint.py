@@ -30,6 +30,14 @@ def at_every_segment(monkeypatch):
     monkeypatch.setattr(checkpoint_module, "SHARE", np.inf)
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_as_in_a_terminal():
+    """A process in the background of a shell begins with Ctrl-C ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def data(n_rows=200):
     return DIGITS[:n_rows], LABELS[:n_rows]
 

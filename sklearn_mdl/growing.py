@@ -92,21 +92,28 @@ class GrowingArray:
         ValueError
             If there is no such file, or if it does not hold so many rows of this kind.
         """
-        path = self.path
-        found = None
-        if path is not None and path.is_file():
-            with path.open("rb") as file, suppress(ValueError):
-                np.lib.format.read_magic(file)
-                shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-                n_whole = (path.stat().st_size - file.tell()) // self._row_bytes
-                found = (min(shape[0], n_whole), shape[1:], dtype)
-        if found is None or found[0] < n_rows or found[1:] != (self._tail, self.dtype):
+        found = self.count_left()
+        if found is None or found < n_rows:
+            held = "no such array" if found is None else f"{found}"
             raise ValueError(
-                f"{path} must still hold the {n_rows} rows that were written to it, "
-                f"but it holds {found or 'no array'}; begin anew"
+                f"{self.path} must still hold the {n_rows} rows that were written to "
+                f"it, but it holds {held}; begin anew"
             )
-        self.n_rows = found[0] + 1  # so that a torn row after the last is cut off, too
+        self.n_rows = found + 1  # so that a torn row after the last is cut off, too
         self.cut(n_rows)
+
+    def count_left(self) -> int | None:
+        """Count the whole rows in its file; None where there are none of this kind."""
+        path = self.path
+        if path is None or not path.is_file():
+            return None
+        with path.open("rb") as file, suppress(ValueError):
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            n_whole = (path.stat().st_size - file.tell()) // self._row_bytes
+            if (shape[1:], dtype) == (self._tail, self.dtype):
+                return min(int(shape[0]), n_whole)
+        return None
 
     def secure(self) -> None:
         """See that the rows are on the disk, and outlive a loss of power."""

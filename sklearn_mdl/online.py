@@ -38,7 +38,7 @@ from sklearn_mdl.persistence import ENVIRONMENT, Checkpoint, FileMixin
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.readings import StreamReadings
 from sklearn_mdl.samples import is_mapped
-from sklearn_mdl.settings import as_json
+from sklearn_mdl.settings import WITHOUT_EFFECT, settings_of
 
 ALL_DIVERGED = (
     "all readouts have diverged and predict uniformly since then, so that the code "
@@ -366,14 +366,9 @@ class OnlineClassifier(
                 f"{self.random_state!r}, with which a resumed walk would draw other "
                 "numbers; pass for example random_state=0"
             )
-        kept = {"store", "checkpoint", "verbose", "n_jobs", "device"}  # change no digit
-        params = self.get_params(deep=False)
         about = {
-            "settings": {
-                name: as_json(value, name)
-                for name, value in params.items()
-                if name not in kept
-            },
+            # The device is part of the environment: another one warns.
+            "settings": settings_of(self, WITHOUT_EFFECT | {"device"}),
             "X": {"shape": list(X.shape), "sha256": fingerprint(X, "<f4")},
             "y": fingerprint(self.classes_[labels].astype(str), "U"),
             ENVIRONMENT: environment_of(self._course.device),

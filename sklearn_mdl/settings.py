@@ -7,13 +7,33 @@ key that says what it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+# Where numbers are kept, what is shown, how work is shared: no bit hangs on it.
+WITHOUT_EFFECT = frozenset({"store", "checkpoint", "verbose", "n_jobs"})
+
+
+def settings_of(
+    estimator: BaseEstimator, left_out: Container[str], prefix: str = ""
+) -> dict[str, Any]:
+    """Write down the parameters of an estimator, by name, but for those left out.
+
+    Errors call them by their names behind a prefix.
+
+    Raises
+    ------
+    TypeError
+        If one of them cannot be written down.
+    """
+    params = estimator.get_params(deep=False)
+    kept = sorted(name for name in params if name not in left_out)
+    return {name: as_json(params[name], prefix + name) for name in kept}
 
 
 def as_json(value: Any, name: str) -> Any:

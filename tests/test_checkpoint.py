@@ -16,6 +16,7 @@ from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, archives
 from sklearn_mdl.persistence import checkpoint as checkpoint_module
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.prequential import course as course_module
+from sklearn_mdl.readouts import plan
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 CALIBRATED = {"ema_step_size": 0.1, "n_replay_streams": 3}
@@ -51,6 +52,17 @@ def board(**options):
     ]
     options = {"batch_size": 16, "random_state": 0, "device": "cpu", **options}
     return MDLReadoutSwitcher(readouts, **options)
+
+
+def wide_board(**options):
+    """Many readouts of few shapes, that follow trainings of their own and others'."""
+    readouts = [
+        MLPReadout(hidden, lr=lr, ema_step_size=step, calibration=step != 0.1)
+        for hidden in ((), (6,))
+        for step in (0.1, 1.0, 0.02)
+        for lr in (0.01, 0.02, 0.04)
+    ]
+    return board(**options).set_params(readouts=readouts)
 
 
 def assert_same_walk(found, expected):
@@ -178,6 +190,28 @@ def test_a_checkpoint_of_another_process_with_other_jobs_goes_on(tmp_path, monke
     live_again()
     resumed = board(checkpoint=tmp_path, n_jobs=2, verbose=0).fit(*data())
     assert_same_walk(resumed, board().fit(*data()))
+
+
+@pytest.mark.parametrize("sizes", [(1, 10**9), (10**9, 1), (3000, 10**9)])
+def test_a_walk_goes_on_in_stacks_that_are_cut_otherwise(tmp_path, monkeypatch, sizes):
+    # As they are where there is another number of jobs, or another device.
+    live_again = killed_after(monkeypatch, 5)
+    with pytest.raises(Killed):
+        wide_board(checkpoint=tmp_path).fit(*data())
+    live_again()
+    whole = wide_board().fit(*data())
+    monkeypatch.setattr(plan, "CACHE", sizes[0])
+    monkeypatch.setattr(plan, "WORTH_A_JOB", sizes[1])
+    resumed = wide_board(checkpoint=tmp_path, n_jobs=2).fit(*data())
+    assert len(resumed._course.learners) > len(whole._course.learners)
+    assert_same_walk(resumed, whole)
+    resumed.save(tmp_path / "a.safetensors")
+    monkeypatch.undo()
+    loaded = MDLReadoutSwitcher.load(tmp_path / "a.safetensors")
+    loaded.set_params(n_jobs=None)
+    for each in (loaded, whole):
+        each.partial_fit(DIGITS[200:250], LABELS[200:250])
+    np.testing.assert_array_equal(loaded.codelengths_, whole.codelengths_)
 
 
 # What does not go on

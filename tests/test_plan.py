@@ -29,10 +29,10 @@ def widths(found):
     return [stack.net.module_.n_members for stack in found]
 
 
-def walked(n_jobs=None):
+def walked(n_jobs=None, readouts=BOARD, **options):
     X, y = load_digits(return_X_y=True)
-    switcher = MDLReadoutSwitcher(BOARD, random_state=0, n_jobs=n_jobs)
-    return switcher.fit(X[:200], y[:200]).readout_losses_
+    switcher = MDLReadoutSwitcher(readouts, random_state=0, n_jobs=n_jobs, **options)
+    return switcher.fit(X[:200], y[:200])
 
 
 def state_bytes(stack):
@@ -75,7 +75,17 @@ def test_stacks_are_cut_for_jobs_if_the_parts_are_worth_it(monkeypatch):
 def test_cutting_changes_no_bit(monkeypatch, n_jobs):
     whole = walked()
     monkeypatch.setattr(plan, "CACHE", 1)
-    np.testing.assert_array_equal(walked(n_jobs), whole)
+    found = walked(n_jobs)
+    np.testing.assert_array_equal(found.readout_losses_, whole.readout_losses_)
+    assert found.measures() == whole.measures()
+
+
+def test_products_of_a_new_thread_keep_to_one_core(monkeypatch):
+    # Where nothing else comes first: weights that are not averaged, one to a stack.
+    monkeypatch.setattr(plan, "CACHE", 1)
+    readouts = [r for r in BOARD if r.ema_step_size == 1 and not r.hidden_layer_sizes]
+    one, three = (walked(n_jobs, readouts, batch_size=16) for n_jobs in (1, 3))
+    np.testing.assert_array_equal(three.readout_losses_, one.readout_losses_)
 
 
 def test_memory_is_counted_as_it_is_taken(monkeypatch):

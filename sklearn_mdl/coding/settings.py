@@ -9,12 +9,9 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from sklearn_mdl.online import OnlineClassifier
-from sklearn_mdl.settings import as_json
+from sklearn_mdl.settings import WITHOUT_EFFECT, as_json
 from sklearn_mdl.switching import as_prior
 
-# Where numbers are kept, what is shown, and how work is shared: not one bit hangs on
-# it. The device is compared as it turns out, not as it is named.
-WITHOUT_EFFECT = ("store", "checkpoint", "verbose", "n_jobs", "device")
 OVERRULED = ("batch_size", "device")  # what a switcher says for its readouts
 
 
@@ -46,7 +43,8 @@ def settings_of(switcher: OnlineClassifier) -> dict[str, Any]:
         params["readouts"] = [_of_readout(readout) for readout in params["readouts"]]
     return {"class": type(switcher).__name__} | {
         name: _comparable(params[name], name)
-        for name in sorted(params.keys() - set(WITHOUT_EFFECT))
+        # The device is compared as it turns out, not as it is named.
+        for name in sorted(params.keys() - WITHOUT_EFFECT - {"device"})
     }
 
 

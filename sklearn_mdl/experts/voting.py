@@ -154,14 +154,16 @@ class NeighborsLearner:
         if changes[self.view] is not None:
             self.seen.forget()
 
-    def learned(self) -> dict[str, Tensor]:
-        """All that it has learned beside the rows, by name."""
-        return {"labels": self.labels, **self.calibration.learned()}
+    def learned(self) -> dict[int, dict[str, Tensor]]:
+        """All that it has learned beside the rows, under its first column."""
+        own = {"labels": self.labels, **self.calibration.learned()}
+        return {self.columns[0]: own}
 
-    def relearn(self, learned: Mapping[str, Tensor]) -> None:
+    def relearn(self, learned: Mapping[int, Mapping[str, Tensor]]) -> None:
         """Take over what a learner of the same readouts has learned."""
-        self.labels = learned["labels"].to(self.labels)
-        self.calibration.relearn(learned)
+        own = learned[self.columns[0]]
+        self.labels = own["labels"].to(self.labels)
+        self.calibration.relearn(own)
 
 
 class _Ballot(NamedTuple):

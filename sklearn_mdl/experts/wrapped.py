@@ -175,7 +175,7 @@ class WrappedLearner(ABC):
             self.failing = False
         return not self.failing
 
-    def learned(self) -> dict[str, Tensor]:
+    def learned(self) -> dict[int, dict[str, Tensor]]:
         """Hand over what a learner of the same settings needs to learn all this again.
 
         Estimators themselves are not among it: they are made anew from rows and labels,
@@ -183,13 +183,14 @@ class WrappedLearner(ABC):
         """
         found = {"labels": torch.from_numpy(self.labels)}
         calibrated = {} if self.calibration is None else self.calibration.learned()
-        return found | calibrated
+        return {self.columns[0]: found | calibrated}
 
-    def relearn(self, learned: Mapping[str, Tensor]) -> None:
+    def relearn(self, learned: Mapping[int, Mapping[str, Tensor]]) -> None:
         """Learn again what such a learner has learned, from the same rows."""
-        self._see(learned["labels"].numpy())
+        own = learned[self.columns[0]]
+        self._see(own["labels"].numpy())
         if self.calibration is not None:
-            self.calibration.relearn(learned)
+            self.calibration.relearn(own)
 
 
 class IncrementalLearner(WrappedLearner):
@@ -239,7 +240,7 @@ class IncrementalLearner(WrappedLearner):
             for i in [new, *streams.advance().tolist()]:
                 self._tell(self.rows.batch(i), self.labels[i * size : (i + 1) * size])
 
-    def relearn(self, learned: Mapping[str, Tensor]) -> None:
+    def relearn(self, learned: Mapping[int, Mapping[str, Tensor]]) -> None:
         """Learn all minibatches again; see the base class."""
         super().relearn(learned)
         self._tell_all()
@@ -272,17 +273,17 @@ class RefittedLearner(WrappedLearner):
             self.fitted, self.applied, self.n_fitted = estimator, scaling, n_rows
             self.known = np.bincount(labels, minlength=len(self.counts)) > 0
 
-    def learned(self) -> dict[str, Tensor]:
+    def learned(self) -> dict[int, dict[str, Tensor]]:
         """Labels, calibration, and where the last blocks ended; see the base class."""
-        return {
-            **super().learned(),
-            "ends": torch.tensor([self.n_fitted, self.n_tried]),
-        }
+        found = super().learned()
+        ends = torch.tensor([self.n_fitted, self.n_tried])
+        found[self.columns[0]]["ends"] = ends
+        return found
 
-    def relearn(self, learned: Mapping[str, Tensor]) -> None:
+    def relearn(self, learned: Mapping[int, Mapping[str, Tensor]]) -> None:
         """Fit again where the last blocks ended; see the base class."""
         super().relearn(learned)
-        for end in dict.fromkeys(learned["ends"].tolist()):
+        for end in dict.fromkeys(learned[self.columns[0]]["ends"].tolist()):
             if end:
                 self._refit(end)
 

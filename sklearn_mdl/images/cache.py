@@ -126,7 +126,7 @@ class FeatureCache:
     ) -> None:
         width = sum(encoder.block_widths_)
         rows = GrowingArray(width, path.with_suffix(".part.npy"), dtype="<f4")
-        n_rows = _whole_rows(rows)
+        n_rows = rows.count_left() or 0  # of an extraction that was broken off
         # Minibatches are cut where they would be, or the last bits could differ.
         n_rows -= n_rows % encoder.batch_size
         if n_rows:
@@ -139,15 +139,6 @@ class FeatureCache:
         write_archive(path, {FEATURES: rows.rows}, about)
         with suppress(OSError):  # the set is there; a left-over file does no harm
             path.with_suffix(".part.npy").unlink()
-
-
-def _whole_rows(rows: GrowingArray) -> int:
-    """Count the rows that an extraction before has written."""
-    with suppress(OSError, ValueError, EOFError):
-        found = np.lib.format.open_memmap(str(rows.path), mode="r")
-        if (found.shape[1:], found.dtype) == ((rows.width,), rows.dtype):
-            return len(found)
-    return 0
 
 
 def _read(path: Path) -> np.ndarray:

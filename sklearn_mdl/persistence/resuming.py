@@ -7,7 +7,7 @@ number, the mixture from the losses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
 import numpy as np
@@ -18,16 +18,20 @@ from sklearn_mdl.arithmetic import one_thread
 from sklearn_mdl.prequential import Course
 
 BLOCK = 4096  # rows of losses that are mixed at once
+READOUT = "readout"  # what the names of arrays that belong to one begin with
 
 
 class Relearner(Protocol):
     """A learner that can hand over what it has learned."""
 
-    def learned(self) -> dict[str, Tensor]:
-        """All that it has learned, by name."""
+    @property
+    def columns(self) -> Sequence[int]: ...  # noqa: D102
 
-    def relearn(self, learned: Mapping[str, Tensor]) -> None:
-        """Take over what a learner of the same settings has learned."""
+    def learned(self) -> dict[int, dict[str, Tensor]]:
+        """All that it has learned, by column and name, however readouts are dealt."""
+
+    def relearn(self, learned: Mapping[int, Mapping[str, Tensor]]) -> None:
+        """Take over what learners of the same settings have learned."""
 
 
 def progress_of(course: Course) -> dict[str, np.ndarray]:
@@ -41,18 +45,17 @@ def progress_of(course: Course) -> dict[str, np.ndarray]:
     arrays = {
         "labels": course.states[0].labels.cpu().numpy(),
         "digests": course.trace.digests,
+        "diverged": course.diverged,
     }
-    for i, (learner, state) in enumerate(
-        zip(course.learners, course.states, strict=True)
-    ):
+    for learner in course.learners:
         if not hasattr(learner, "learned"):
             raise TypeError(
                 "Readouts must be able to hand over what they have learned, but "
                 f"{type(learner).__name__} is not; pickle the estimator instead"
             )
-        for name, tensor in cast(Relearner, learner).learned().items():
-            arrays[f"learner.{i}.{name}"] = tensor.detach().cpu().numpy()
-        arrays[f"failed.{i}"] = state.failed.cpu().numpy()
+        for column, parts in cast(Relearner, learner).learned().items():
+            for name, tensor in parts.items():
+                arrays[f"{READOUT}.{column}.{name}"] = tensor.detach().cpu().numpy()
     return arrays
 
 
@@ -89,20 +92,24 @@ def resume(
         )
     with one_thread():
         _scale_again(course, n_rows)
-        for i, (learner, state) in enumerate(
-            zip(course.learners, course.states, strict=True)
-        ):
-            head = f"learner.{i}."
-            learned = {
-                name.removeprefix(head): torch.from_numpy(np.array(array))
-                for name, array in arrays.items()
-                if name.startswith(head)
-            }
+        learned = _by_column(arrays)
+        for learner, state in zip(course.learners, course.states, strict=True):
             cast(Relearner, learner).relearn(learned)
-            failed = torch.from_numpy(np.array(arrays[f"failed.{i}"]))
-            state.resume(torch.from_numpy(labels), failed)
+            failed = np.asarray(arrays["diverged"])[list(learner.columns)]
+            state.resume(torch.from_numpy(labels), torch.from_numpy(failed))
     _mix_again(course, np.asarray(arrays["digests"]), losses)
     return n_rows
+
+
+def _by_column(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
+    found: dict[int, dict[str, Tensor]] = {}
+    for key, array in arrays.items():
+        head, _, rest = key.partition(".")
+        if head == READOUT:
+            column, _, name = rest.partition(".")
+            tensor = torch.from_numpy(np.array(array))
+            found.setdefault(int(column), {})[name] = tensor
+    return found
 
 
 def _scale_again(course: Course, n_rows: int) -> None:

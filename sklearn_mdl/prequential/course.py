@@ -236,8 +236,11 @@ class Course:
 
         Predictions (n, C) come one for each readout, learner after learner.
         """
-        weights = torch.as_tensor(reading.posterior.T[self.columns]).to(self.device)
-        proba = mixture(log_proba, weights).cpu().numpy()
+        # Summed column by column, so in an order that does not depend on the stacks.
+        predicted = list(log_proba)
+        in_order = (predicted[i] for i in np.argsort(self.columns))
+        weights = torch.as_tensor(reading.posterior.T).to(self.device)
+        proba = mixture(in_order, weights).cpu().numpy()
         self.trace.append(losses, reading.codelengths, reading.posterior, digest(proba))
         self.expect(proba.shape[1])
         if stop > self.batch_size and _is_doubling(stop, self.batch_size):

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl.arithmetic import flushed_denormals
+from sklearn_mdl.arithmetic import flushed_denormals, one_thread
 from sklearn_mdl.prequential.learner import Learner
 from sklearn_mdl.replay import ReplayStreams
 from sklearn_mdl.scaling import ScaledRows
@@ -143,7 +143,9 @@ def score(
         Minus log-probability of the label that came, in nats.
     log_proba : Tensor of shape (K, n, C)
     """
-    with flushed_denormals(), suppress(StopIteration):
+    # Here too, for this may be a thread of its own: its first product would otherwise
+    # be shared by all cores, and sum in another order.
+    with one_thread(), flushed_denormals(), suppress(StopIteration):
         log_proba, start = next(steps), 0
         found = log_proba.new_empty(len(log_proba), len(labels), log_proba.shape[2])
         while True:

@@ -6,8 +6,8 @@ averaging step alone share one training, since averaged weights serve prediction
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -25,11 +25,9 @@ from sklearn_mdl.stacked import (
     log_softmax,
     softmax,
 )
+from sklearn_mdl.stacked.calibration import CALIBRATION, IDENTITY, MAX_SLOPE
 
-IDENTITY = math.log(math.e - 1)  # softplus of it is one
-MAX_SLOPE = 1e6
 LANES = 64  # more than a vector register holds
-CALIBRATION_LR = 0.1  # one step a minibatch must follow an overfitting readout
 
 
 class Shape(NamedTuple):
@@ -157,9 +155,10 @@ class ReadoutStack:
         views = [scalings.index(training.scaling) for training in trainings]
         self.views = torch.tensor(views, device=device)
         self.only_view = views[0] if len(set(views)) == 1 else None
+        self.sources = [trainings.index(member.training) for member in members]
         self.averages = StackedAverages(
             self.net.module_,
-            [trainings.index(member.training) for member in members],
+            self.sources,
             [member.averaging.ema_step_size for member in members],
             [member.averaging.ema_warmup for member in members],
         )
@@ -170,7 +169,7 @@ class ReadoutStack:
         self.temperature = torch.nn.Parameter(torch.full((n,), IDENTITY, device=device))
         self.thermostat = StackedAdamW(
             [self.temperature],
-            *([setting] * n for setting in (CALIBRATION_LR, 0.9, 0.99, 1e-8, 0.0)),
+            *([setting] * n for setting in CALIBRATION),
         )
 
     @torch.no_grad()
@@ -241,48 +240,71 @@ class ReadoutStack:
                 for members, module in zip(followed, modules, strict=True):
                     _change_some(module, self.views[members] == view, change)
 
-    def learned(self) -> dict[str, Tensor]:
-        """All that it has learned: its own tensors, by name, and its counts of steps.
+    def learned(self) -> dict[int, dict[str, Tensor]]:
+        """All that it has learned, by the column of a readout and by name.
 
-        With them a new stack of the same members goes on as this one would.
+        What readouts share stands under the first of them, so that nothing depends on
+        how trainings are dealt out to stacks.
         """
-        found = {"n_steps": torch.tensor([c.n_steps for c in self._counting])}
-        modules = (self.net.module_, *self.averages.copies)
-        for i, module in enumerate(modules):
-            for j, pair in enumerate(module.pairs):
-                found[f"{i}.{j}.weight"], found[f"{i}.{j}.bias"] = pair
-        for j, moment in enumerate(self.net.optimizer_.moments()):
-            found[f"moment.{j}"] = moment
-        for j, moment in enumerate(self.thermostat.moments()):
-            found[f"temperature.moment.{j}"] = moment
-        return {**found, "temperature": self.temperature}
+        parts = self._parts()
+        counts = torch.tensor([one.n_steps for one in self._counting])
+        for source in dict.fromkeys(self.sources):
+            parts[self._first(self.sources, source)]["n_steps"] = counts
+        return parts
 
     @torch.no_grad()
-    def relearn(self, learned: Mapping[str, Tensor]) -> None:
-        """Take over what a stack of the same members has learned.
+    def relearn(self, learned: Mapping[int, Mapping[str, Tensor]]) -> None:
+        """Take over what the same readouts have learned, in whatever stacks.
 
         Raises
         ------
         ValueError
-            If names or shapes are not those of this stack.
+            If a tensor is missing or has another shape.
         """
-        own = self.learned()
-        shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
-        given = {name: tuple(tensor.shape) for name, tensor in learned.items()}
-        if given != shapes:
-            raise ValueError(
-                f"A stack needs tensors of shapes {shapes}, got {given}; they were "
-                "learned by other readouts"
-            )
-        for name, tensor in own.items():
-            tensor.copy_(learned[name])
-        counts = learned["n_steps"].tolist()
+        for column, own in self._parts().items():
+            given = learned.get(column, {})
+            for name, tensor in own.items():
+                if name not in given or given[name].shape != tensor.shape:
+                    raise ValueError(
+                        f"Readout {column} needs {name} of shape {tuple(tensor.shape)} "
+                        f"to go on, but it is {_shape_in(given, name)}; it was learned "
+                        "by other readouts"
+                    )
+                tensor.copy_(given[name])
+        counts = learned[self._first(self.sources, 0)]["n_steps"].tolist()
         for one, n_steps in zip(self._counting, counts, strict=True):
             one.n_steps = n_steps
+
+    def _parts(self) -> dict[int, dict[str, Tensor]]:
+        """Cut its own tensors by readouts, as views."""
+        parts: dict[int, dict[str, Tensor]] = {column: {} for column in self.columns}
+        heat = [self.temperature, *self.thermostat.moments()]
+        for i, column in enumerate(self.columns):
+            parts[column].update({f"heat.{j}": h[i] for j, h in enumerate(heat)})
+        trained = [*chain(*self.net.module_.pairs), *self.net.optimizer_.moments()]
+        for source in dict.fromkeys(self.sources):
+            own = parts[self._first(self.sources, source)]
+            own.update({f"trained.{j}": p[source] for j, p in enumerate(trained)})
+        row = self.net.module_.n_members  # of the trainings' and the copies' logits
+        for module in self.averages.copies:
+            for member in range(module.n_members):
+                own = parts[self._first(self.averages.places.tolist(), row + member)]
+                pairs = enumerate(chain(*module.pairs))
+                own.update({f"average.{j}": p[member] for j, p in pairs})
+            row += module.n_members
+        return parts
+
+    def _first(self, shared: Sequence[int], value: int) -> int:
+        """Return the column of the first readout that has this value."""
+        return self.columns[list(shared).index(value)]
 
     @property
     def _counting(self) -> list[StackedAdamW | StackedAverages]:
         return [self.net.optimizer_, self.averages, self.thermostat]
+
+
+def _shape_in(given: Mapping[str, Tensor], name: str) -> str:
+    return f"of shape {tuple(given[name].shape)}" if name in given else "missing"
 
 
 def _change_some(module: StackedMLP, chosen: Tensor, change: ReExpression) -> None:

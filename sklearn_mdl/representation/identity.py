@@ -11,10 +11,9 @@ import numpy as np
 
 from sklearn_mdl.conditions import LIBRARIES, fingerprint, version_of
 from sklearn_mdl.representation.cells import Task
-from sklearn_mdl.settings import as_json
+from sklearn_mdl.settings import WITHOUT_EFFECT, settings_of
 
-# Parameters of a switcher that a cell overrules, or that change no number.
-OVERRULED = {"random_state", "shuffle", "store", "checkpoint", "verbose", "n_jobs"}
+OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has a seed of its own
 
 
 def fingerprints(X: np.ndarray, y: np.ndarray) -> dict[str, str]:
@@ -27,19 +26,15 @@ def fingerprints(X: np.ndarray, y: np.ndarray) -> dict[str, str]:
     return {"features": fingerprint(X, "<f4"), "labels": fingerprint(labels, "<i8")}
 
 
-def settings_of(switcher: Any) -> dict[str, Any]:
-    """Write down the parameters of a switcher that its numbers depend on.
+def settings_of_cells(switcher: Any) -> dict[str, Any]:
+    """Write down the parameters of a switcher that the numbers of its cells hang on.
 
     Raises
     ------
     TypeError
         If one of them cannot be written down.
     """
-    return {
-        name: as_json(value, f"switcher.{name}")
-        for name, value in sorted(switcher.get_params(deep=False).items())
-        if name not in OVERRULED
-    }
+    return settings_of(switcher, WITHOUT_EFFECT | OVERRULED, "switcher.")
 
 
 def versions() -> dict[str, str]:
@@ -56,7 +51,7 @@ def identity_of(
     ----------
     task : Task
     settings : mapping
-        As :func:`settings_of` returns them.
+        As :func:`settings_of_cells` returns them.
     libraries : mapping
         As :func:`versions` returns them.
     """

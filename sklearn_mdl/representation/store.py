@@ -18,7 +18,7 @@ from sklearn_mdl.representation.cells import Cell, Task, Trace
 from sklearn_mdl.representation.identity import (
     digest_of,
     identity_of,
-    settings_of,
+    settings_of_cells,
     versions,
 )
 from sklearn_mdl.representation.naming import stem_of
@@ -67,7 +67,7 @@ class CellStore:
 
     def __init__(self, folder: Path, switcher: Any) -> None:
         self.folder = folder
-        self._settings = settings_of(switcher)
+        self._settings = settings_of_cells(switcher)
         self._versions = versions()
 
     def path_of(self, task: Task) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sklearn_mdl.representation import RepresentationScorer
-from sklearn_mdl.representation.identity import settings_of
+from sklearn_mdl.representation.identity import settings_of_cells
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 CHANGE_NOTHING = {"results", "n_jobs", "verbose"}
@@ -24,6 +24,6 @@ def switcher_as_json(scorer: RepresentationScorer) -> dict[str, Any]:
     """Return the settings of the walk in full, where they can be written down."""
     switcher = MDLReadoutSwitcher() if scorer.switcher is None else scorer.switcher
     try:
-        return settings_of(switcher)
+        return settings_of_cells(switcher)
     except TypeError as error:  # not needed for a ranking, only to keep its cells
         return {"not written down": str(error)}

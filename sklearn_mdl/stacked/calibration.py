@@ -20,7 +20,8 @@ from sklearn_mdl.stacked.perceptrons import gradient_of
 
 IDENTITY = math.log(math.e - 1)  # softplus of it is one
 MAX_SLOPE = 1e6  # what overflows no square
-LR = 0.1  # one step a minibatch must follow an expert that overfits
+# Of the optimiser. One step a minibatch must follow an expert that overfits: so fast.
+CALIBRATION = (0.1, 0.9, 0.99, 1e-8, 0.0)
 
 
 class ForwardCalibration:
@@ -34,9 +35,8 @@ class ForwardCalibration:
 
     def __init__(self, start: Sequence[Sequence[float]]) -> None:
         self.values = torch.nn.Parameter(torch.tensor(start, dtype=torch.float64))
-        settings = (LR, 0.9, 0.99, 1e-8, 0.0)
         self.optimizer = StackedAdamW(
-            [self.values], *([s] * len(start) for s in settings)
+            [self.values], *([setting] * len(start) for setting in CALIBRATION)
         )
 
     def member(self, index: int) -> list[float]:

@@ -4,6 +4,7 @@
     python benchmarks/bench_stacks.py wide
     python benchmarks/bench_stacks.py scaling --plot scaling.png
     python benchmarks/bench_stacks.py search
+    python benchmarks/bench_stacks.py cache
 
 The first trains 48 readouts on digits (linear, one and two hidden layers of 256; four
 learning rates by four weight decays; averaged weights; 10 replay streams) with one
@@ -13,7 +14,8 @@ where it is missing). Those walk a prefix of the rows, ``--share`` of them, and 
 times are scaled up by the number of minibatches. The second steps 16 readouts of 768
 features, 100 classes and hidden layers of 512 beside 16 plain loops in torch. The third
 shows how time grows with readouts and rows, and memory with readouts. The fourth times
-a default fit beside a grid search over perceptrons of scikit-learn.
+a default fit beside a grid search over perceptrons of scikit-learn, the fifth fits by
+the size to which stacks are cut.
 
 Contenders take turns, round after round, on the CPU; of one and two threads the better
 counts. Ratios are those of the median times, and in brackets of the best. What the
@@ -43,6 +45,7 @@ from baseline_loops import (
 from floors import THREADS, Machine, Work, alternate, best_of_threads, ratios
 from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
+from stack_cache import bench_cache
 from stack_growth import bench_scaling
 from stack_search import bench_search, digits
 
@@ -318,6 +321,7 @@ def main():
         "wide": (bench_wide, 7),
         "scaling": (bench_scaling, 3),
         "search": (bench_search, 3),
+        "cache": (bench_cache, 3),
     }
     made = {}
     for name, (run, repeats) in commands.items():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -74,6 +75,16 @@ def resolve_device(device: str) -> torch.device:
             f"device must be 'auto' or the name of a torch device, got {device!r}; try "
             "'cpu' or 'cuda'"
         ) from error
+
+
+def last_level_cache() -> int | None:
+    """Bytes of the largest cache that a core reads, or None if the system is silent."""
+    # Not SC_LEVEL3_CACHE_SIZE, which may count the caches of cores that are not ours.
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        with suppress(OSError, ValueError):
+            sizes.append(int(path.read_text().strip().removesuffix("K")) * 1024)
+    return max(sizes, default=None)
 
 
 def memory_of(device: torch.device) -> int | None:

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import torch
 
-from sklearn_mdl.arithmetic import memory_of
+from sklearn_mdl.arithmetic import last_level_cache, memory_of
 from sklearn_mdl.readouts.stack import Member, Shape
 from sklearn_mdl.stacked import count_parameters
 
-# Bytes of state that a stack on a CPU holds at most, if it is more than one training:
-# measured on stacks of width 512, flat from 40 to 60 MB (benchmarks/bench_stacks.py).
-CACHE = 50_000_000
+# Bytes of state that a stack on a CPU holds at most, if it is more than one training: a
+# third of the cache, which also holds averages and activations, or the gain of size
+# where cache is plenty (measured: benchmarks/bench_stacks.py cache).
+CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
 # And at least, if it is cut so that jobs need not wait for each other: the calls of
 # smaller stacks are so short that threads pass the interpreter to and fro instead.
 WORTH_A_JOB = 10_000_000

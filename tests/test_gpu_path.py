@@ -1,0 +1,92 @@
+"""What must hold where the walk runs on a GPU, as far as a CPU can tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout
+from sklearn_mdl.prequential import walk
+from sklearn_mdl.stacked import adamw
+
+# Operators whose result, or the shape of it, the host must wait for.
+WAITING = {
+    "_local_scalar_dense",
+    "equal",
+    "is_nonzero",
+    "masked_select",
+    "nonzero",
+    "unique_dim",
+    "_unique2",
+}
+
+
+class Calls(TorchDispatchMode):
+    """Counts operators, and masks that index."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        if name == "index":
+            chosen = [i for i in args[1] if i is not None]
+            name = "nonzero" if any(i.dtype == torch.bool for i in chosen) else name
+        self.counts[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def board():
+    """Readouts with all that a stack can do: averages, calibration, two scalings."""
+    return [
+        LinearReadout(scaling="standard", n_replay_streams=3),
+        LinearReadout(scaling="whiten", ema_step_size=1.0, n_replay_streams=3),
+        MLPReadout((7, 5), scaling=None, n_replay_streams=2, recency=0.5),
+        MLPReadout((7, 5), ema_warmup=True, n_replay_streams=2, recency=0.5),
+    ]
+
+
+def calls_of_a_walk(monkeypatch, n_rows):
+    """Count the operators of a segment of rows behind the first 64."""
+    monkeypatch.setattr(adamw, "_FusedCalls", adamw._Formula)  # as on a GPU
+    X, y = load_digits(return_X_y=True)
+    switcher = MDLReadoutSwitcher(board(), batch_size=16, random_state=0, device="cpu")
+    switcher.partial_fit(X[:64], y[:64], classes=np.arange(10))
+    course = switcher._course
+    labels = torch.as_tensor(y[64 : 64 + n_rows])
+    course.begin(X[64 : 64 + n_rows].astype(np.float32))
+    course.open_segment(64 + n_rows)
+    with Calls() as calls:
+        for learner, state in zip(course.learners, course.states, strict=True):
+            steps = walk(learner, course.rows, state, 64 + n_rows)
+            next(steps)
+            for start in range(0, n_rows, 16):
+                try:
+                    steps.send(labels[start : start + 16])
+                except StopIteration:
+                    break
+    return calls.counts
+
+
+def test_the_host_never_waits_for_the_device_inside_the_walk(monkeypatch):
+    counts = calls_of_a_walk(monkeypatch, 48)
+    assert counts["bmm"] > 0  # the walk is what was counted
+    assert {name: counts[name] for name in WAITING if counts[name]} == {}
+
+
+def test_the_calls_of_a_step_do_not_grow_with_the_readouts(monkeypatch):
+    few = sum(calls_of_a_walk(monkeypatch, 48).values())
+    settings = [(lr, decay) for lr in (1e-3, 3e-3) for decay in (0.0, 0.1)]
+    many = [
+        readout.set_params(lr=lr, weight_decay=decay)
+        for lr, decay in settings
+        for readout in board()
+    ]
+    monkeypatch.setattr(f"{__name__}.board", lambda: many)
+    assert sum(calls_of_a_walk(monkeypatch, 48).values()) == pytest.approx(few, rel=0.1)

@@ -1,7 +1,13 @@
 # make demo       a ranking of representations on small data, written to demo-results/
-# make test       linter, formatter and tests
+# make test       linter, formatter, types and tests
 # make test-slow  the tests that take minutes
-# make clean      removes what the others wrote, except .venv
+# make test-oldest  tests on the oldest versions that setup.cfg allows, in .venv-oldest
+# make docs       the site, in docs/_build/html; examples are run, warnings are errors
+# make linkcheck  asks for every link that leaves the site; needs a network
+# make coverage   which lines and branches no test reaches, in htmlcov/ and on the screen
+# make mutants    faults put into storey 0, one after the other: does a test see them?
+# make check-dist builds wheel and sdist, and tries the wheel in an empty environment
+# make clean      removes what the others wrote, except .venv and .venv-oldest
 #
 # Another interpreter: make PYTHON=python3.12 test
 
@@ -10,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .NOTPARALLEL:
-.PHONY: demo test test-slow clean
+.PHONY: demo test test-slow test-oldest docs linkcheck coverage mutants check-dist clean
 
 demo: $(VENV)/.installed-plot
 	$(BIN)/sklearn-mdl demo --out demo-results
@@ -18,10 +24,56 @@ demo: $(VENV)/.installed-plot
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
+
+# One file at a time: what concerns scikit-learn and its friends, none that takes minutes.
+OLDEST := .venv-oldest
+OLDEST_PYTHON ?= python3.11
+OLDEST_TESTS := oldest common switcher readouts experts multioutput scorers searches \
+    input_kinds protocols_of_others representation cli saving checkpoint coding images \
+    timm_encoder vtab display ranking_pairs
+
+test-oldest: $(OLDEST)/.installed
+	@for name in $(OLDEST_TESTS); do \
+	    echo "tests/test_$$name.py"; \
+	    OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -q tests/test_$$name.py || exit 1; \
+	done
+
+$(OLDEST)/.installed: setup.cfg pyproject.toml constraints-oldest.txt
+	@echo "Installing the oldest versions into $(OLDEST); it takes minutes and 7 GB."
+	@$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	    --constraint constraints-oldest.txt --editable ".[test]"
+	@touch $@
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+linkcheck: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build -W --keep-going -D plot_gallery=0 -b linkcheck docs docs/_build/linkcheck
+
+coverage: $(VENV)/.installed-coverage
+	$(BIN)/python -m pytest --cov --cov-fail-under=0 --cov-report= $(TESTS)
+	$(BIN)/coverage html --quiet --fail-under=0
+	$(BIN)/coverage json --quiet --fail-under=0 -o htmlcov/coverage.json
+	-$(BIN)/python docs/make_errors.py htmlcov/coverage.json
+	$(BIN)/coverage report
+
+mutants: $(VENV)/.installed-mutants
+	$(BIN)/mutmut run $(MUTANTS)
+	$(BIN)/mutmut results
+
+# The empty environment fetches torch, some gigabytes.
+check-dist: $(VENV)/.installed-dist
+	rm -rf dist build
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	build/empty/bin/python -I tests/try_wheel.py dist
 
 # One stamp per extra, so that the targets share a .venv without knowing of each other.
 $(VENV)/.installed-%: setup.cfg pyproject.toml | $(BIN)/pip
@@ -40,5 +92,6 @@ $(BIN)/pip:
 
 clean:
 	rm -rf demo-results build dist *.egg-info
-	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov mutants
+	rm -rf docs/_build docs/generated docs/auto_examples
 	find sklearn_mdl tests -type d -name __pycache__ -prune -exec rm -rf {} +

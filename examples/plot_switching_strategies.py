@@ -26,6 +26,7 @@ from sklearn_mdl import (
     FixedShare,
     LearnedShare,
     MDLReadoutSwitcher,
+    RegretSplitDisplay,
     RunLength,
     SwitchDistribution,
     best_segments,
@@ -69,6 +70,8 @@ for name, curve in curves.items():
 # to follow, and never more than the prior asks for these very blocks.
 switching = curves["fixed share, m = 2"].sum() - segments.loss
 print(f"\nswitching cost {switching:.1f} nats, at most {segments.prior_cost:.1f}")
+others = {name: prior for name, prior in strategies.items() if "element" not in name}
+RegretSplitDisplay.from_losses(losses, others, n_blocks=3)
 
 # %%
 # The paper's figure: regret to fixed share. Below zero a strategy has won. The

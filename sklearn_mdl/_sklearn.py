@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-from sklearn.base import _fit_context as fit_context
+import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.multiclass import (
     _check_partial_fit_first_call as check_partial_fit_first_call,
@@ -22,6 +23,31 @@ except ImportError:  # before scikit-learn 1.9
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method as it is."""
         return method
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Method]:
+    """Check parameters by ``_parameter_constraints`` before the method runs."""
+    decorate: Callable[[Method], Method] = _fit_context(
+        prefer_skip_nested_validation=prefer_skip_nested_validation
+    )
+    return decorate
+
+
+def predict_proba(classifier: Any, X: Any) -> np.ndarray:
+    """Return probabilities (n, C) as scikit-learn 1.9 does.
+
+    Before, a linear classifier whose one-vs-rest probabilities of a row were all zero
+    divided zero by zero; it is as well to say that they are all alike.
+    """
+    proba = np.array(classifier.predict_proba(X), dtype=np.float64)
+    lost = np.isnan(proba).all(axis=1)
+    if lost.any() and hasattr(classifier, "decision_function"):
+        decided = np.isfinite(classifier.decision_function(X)).reshape(len(proba), -1)
+        proba[lost & decided.all(axis=1)] = 1 / proba.shape[1]
+    return proba
 
 
 class FitTasks:
@@ -72,5 +98,6 @@ __all__ = [
     "check_partial_fit_first_call",
     "fit_context",
     "num_samples",
+    "predict_proba",
     "with_callbacks",
 ]

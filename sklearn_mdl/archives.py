@@ -179,5 +179,6 @@ def _mapped(path: Path, entry: dict[str, Any], start: int) -> np.ndarray:
         return np.empty(shape, dtype=code)
     offset = start + entry["data_offsets"][0]
     if not shape:
-        return np.memmap(path, code, "r", offset, (1,))[0]
+        number: np.ndarray = np.memmap(path, code, "r", offset, (1,))[0]
+        return number
     return np.memmap(path, dtype=code, mode="r", offset=offset, shape=shape)

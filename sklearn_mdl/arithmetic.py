@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import reduce
 from pathlib import Path
@@ -17,6 +17,9 @@ from torch import Tensor
 # would not equal its parts. It is read at the first product of a process, and costs no
 # time.
 os.environ.setdefault("MKL_CBWR", "AUTO")
+
+
+LANES = 64  # more than a vector register holds
 
 
 @contextmanager
@@ -47,6 +50,18 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(flushes)
+
+
+def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """Apply an elementwise function to values of any shape, in whole vectors.
+
+    On a CPU the last bits of a vector instruction differ from those of a scalar one,
+    which takes what is left over at the end: the numbers of a readout or a row would
+    depend on its neighbours.
+    """
+    flat = values.reshape(-1)
+    whole = torch.nn.functional.pad(flat, (0, -len(flat) % LANES))
+    return function(whole)[: len(flat)].view(values.shape)
 
 
 def mixture(log_proba: Iterable[Tensor], weights: Iterable[Tensor]) -> Tensor:

@@ -49,7 +49,8 @@ def check_readout(readout: Any) -> None:
         advice = f"wrap it: {wrapper}({readout!r})"
     raise TypeError(
         "readouts must hold LinearReadout, MLPReadout, NeighborsReadout, "
-        f"IncrementalExpert and RefittedExpert objects, got {readout!r}; {advice}"
+        "IncrementalExpert and RefittedExpert objects, or those that look at images, "
+        f"got {readout!r}; {advice}"
     )
 
 
@@ -101,7 +102,8 @@ def gather_learners(
     )
     for stack in stacks:
         stack.columns = [nets[column][0] for column in stack.columns]
-    return [*stacks, *learners_of(experts, Context(scalings, n_classes, seed, device))]
+    context = Context(scalings, n_features, n_classes, seed, device)
+    return [*stacks, *learners_of(experts, context)]
 
 
 def _seen_scaling(readout: Any) -> str | None:

@@ -15,16 +15,16 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl.arithmetic import flushed_denormals, one_thread
-from sklearn_mdl.prequential import Course, walk
+from sklearn_mdl.prequential import Course, Prediction, walk
 from sklearn_mdl.switching import ForwardTrace
 
-Walks = Sequence[Generator[Tensor, Tensor, None]]
+Walks = Sequence[Generator[Prediction, Tensor, None]]
 
 
 def lockstep(
     course: Course, X: np.ndarray, order: np.ndarray | None = None
 ) -> Generator[np.ndarray, int, None]:
-    """Walk on over new rows (n, d), and ask for their labels one by one.
+    """Walk on over new rows (n, d), and ask for their classes one by one.
 
     After it the course is as if it had been extended by those rows and labels.
 
@@ -101,9 +101,10 @@ def _next_predictions(walks: Walks, labels: Tensor | None) -> np.ndarray | None:
     with one_thread(), flushed_denormals():
         for steps in walks:
             try:
-                found.append(next(steps) if labels is None else steps.send(labels))
+                predicted = next(steps) if labels is None else steps.send(labels)
             except StopIteration:
                 continue
+            found.append(predicted.values)
     return torch.cat(found).cpu().numpy() if found else None
 
 

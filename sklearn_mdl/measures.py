@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.codelength import frequency_codelength, uniform_codelength
 
-__all__ = ["PrequentialMeasures", "expected_calibration_error"]
+__all__ = ["PrequentialMeasures", "RegressionMeasures", "expected_calibration_error"]
 
 Floats = NDArray[np.float64]
 
@@ -142,6 +142,61 @@ def measure(
             digests[:, CONFIDENCE], correct, n_bins=n_bins
         ),
     )
+
+
+class RegressionMeasures(NamedTuple):
+    """What the predictions of a regression walk were worth, made before their labels.
+
+    The errors are those of the mixture's mean, over the ``n_measured`` examples after
+    the first minibatch, which a fixed density predicts; NaN if there are none.
+
+    Attributes
+    ----------
+    n_samples, n_measured : int
+    codelength : float
+        Nats for all labels.
+    reference_codelength : float
+        What :func:`~sklearn_mdl.gaussian_codelengths` sum to, which look at no feature;
+        nats.
+    root_mean_squared_error, mean_absolute_error : float
+        In the units of the labels.
+    r2 : float
+        One minus the ratio of the mean squared error to the labels' variance.
+    """
+
+    n_samples: int
+    n_measured: int
+    codelength: float
+    reference_codelength: float
+    root_mean_squared_error: float
+    mean_absolute_error: float
+    r2: float
+
+    @property
+    def per_example(self) -> float:
+        """Nats per example."""
+        return self.codelength / self.n_samples
+
+    @property
+    def saved_against_reference(self) -> float:
+        """Nats saved against the reference: what the features are worth."""
+        return self.reference_codelength - self.codelength
+
+
+def measure_regression(
+    means: Floats, labels: Floats, codelength: float, reference: float, n_first: int
+) -> RegressionMeasures:
+    """Measure the means (N,) of predictions that were made before their labels (N,).
+
+    The first ``n_first`` of them are left out of the errors.
+    """
+    errors, seen = (labels - means)[n_first:], labels[n_first:]
+    found = [float("nan")] * 3
+    if len(seen):
+        squared, variance = float(np.square(errors).mean()), float(seen.var())
+        r2 = 1 - squared / variance if variance > 0 else float("nan")
+        found = [squared**0.5, float(np.abs(errors).mean()), r2]
+    return RegressionMeasures(len(labels), len(seen), codelength, reference, *found)
 
 
 def _mean_recall(correct: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:

@@ -17,9 +17,8 @@ from sklearn_mdl.prequential import Course
 
 
 class StreamReadings:
-    """Mixin of classifiers that walk: what the trace of their course says."""
+    """Mixin of estimators that walk: what the trace of their course says."""
 
-    classes_: np.ndarray
     _course: Course
     _checked: Callable[..., Any]
     _encoded: Callable[..., Any]
@@ -58,7 +57,7 @@ class StreamReadings:
         Raises
         ------
         ValueError
-            If y holds a label outside ``classes_``, and as in :meth:`fit`.
+            If y holds a class that the stream does not know, and as in :meth:`fit`.
         """
         check_is_fitted(self)
         return self._continued(*self._checked(X, y, reset=False))
@@ -73,6 +72,12 @@ class StreamReadings:
         for _ in course.extend(X, labels):
             pass
         return course.trace.codelengths
+
+
+class ClassReadings(StreamReadings):
+    """Mixin of classifiers that walk: what their predictions were worth, besides."""
+
+    classes_: np.ndarray
 
     def measures(self, *, n_bins: int = 15) -> PrequentialMeasures:
         """Accuracy, Brier score and calibration of the walk's own predictions.

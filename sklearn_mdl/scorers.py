@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._sklearn import num_samples
 from sklearn_mdl.guards import refuse_labelled, refuse_weights
-from sklearn_mdl.online import OnlineClassifier
+from sklearn_mdl.multioutput import MultiOutputSwitcher
+from sklearn_mdl.online import OnlineEstimator
 from sklearn_mdl.samples import SampleStore
 
 COMPARED_AT_ONCE = 2**22  # numbers
@@ -30,9 +31,10 @@ def codelength_scorer(
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout or MLPReadout, or what ends in one
-        Fitted. A Pipeline, or a search by its ``best_estimator_``.
+        Fitted; or their regressors. A Pipeline, or a search by its ``best_estimator_``.
+        Of a MultiOutputSwitcher the columns are summed.
     X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         The very rows and labels that it was fitted on, in the order given there.
     sample_weight : None
         Nothing else: a weighted sum is the length of no code.
@@ -70,18 +72,20 @@ def codelength_scorer(
     >>> search.fit(*shuffle(*load_iris(return_X_y=True), random_state=0)).best_params_
     {'lr': 0.01}
     """
-    switcher, X, y, near = _opened("codelength_scorer", estimator, X, y, sample_weight)
-    n_seen = switcher.n_samples_seen_
-    difference = f"it had {n_seen} rows and X has {len(X)}"
-    if len(X) == n_seen:
-        difference = _difference(switcher, X, y, near)
-    if difference:
-        raise ValueError(
-            "codelength_scorer reads the code of the stream that was fitted, which X "
-            f"and y must be, but {difference}; pass cv=PrequentialSplit(), or score "
-            "held-out rows by heldout_code_scorer"
-        )
-    return -float(switcher.codelengths_.mean())
+    total = 0.0
+    for walk in _opened("codelength_scorer", estimator, X, y, sample_weight):
+        n_seen = walk.switcher.n_samples_seen_
+        difference = f"it had {n_seen} rows and X has {len(walk.X)}"
+        if len(walk.X) == n_seen:
+            difference = _difference(walk, n_seen)
+        if difference:
+            raise ValueError(
+                "codelength_scorer reads the code of the stream that was fitted, which "
+                f"X and y must be, but {difference}; pass cv=PrequentialSplit(), or "
+                "score held-out rows by heldout_code_scorer"
+            )
+        total += float(walk.switcher.codelengths_.mean())
+    return -total
 
 
 def heldout_code_scorer(
@@ -100,9 +104,10 @@ def heldout_code_scorer(
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout or MLPReadout, or what ends in one
-        Fitted. A Pipeline, or a search by its ``best_estimator_``.
+        Fitted; or their regressors. A Pipeline, or a search by its ``best_estimator_``.
+        Of a MultiOutputSwitcher the columns are summed.
     X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         Labels among those that were fitted.
     sample_weight : None
         Nothing else: a weighted sum is the length of no code.
@@ -136,19 +141,33 @@ def heldout_code_scorer(
     >>> bool(scores.min() > -0.3)  # a uniform code has -1.1
     True
     """
-    caller = "heldout_code_scorer"
-    switcher, X, y, near = _opened(caller, estimator, X, y, sample_weight)
+    walks = _opened("heldout_code_scorer", estimator, X, y, sample_weight)
+    return -sum(float(_heldout(walk).mean()) for walk in walks)
+
+
+class _Walk(NamedTuple):
+    """An estimator that has walked, rows and labels as it sees them, what is near."""
+
+    switcher: OnlineEstimator
+    X: np.ndarray
+    y: np.ndarray
+    near: float
+
+
+def _heldout(walk: _Walk) -> np.ndarray:
+    """Codelengths of rows that come after the stream, or that begin with it."""
+    switcher, X, y, _ = walk
     n_seen = switcher.n_samples_seen_
-    if len(X) < n_seen or _difference(switcher, X[:n_seen], y[:n_seen], near):
-        return -float(switcher._continued(X, y).mean())
+    if len(X) < n_seen or _difference(walk, n_seen):
+        return switcher._continued(X, y)
     after = switcher._continued(X[n_seen:], y[n_seen:])
-    return -float(np.concatenate([switcher.codelengths_, after]).mean())
+    return np.concatenate([switcher.codelengths_, after])
 
 
 def _opened(
     caller: str, estimator: Any, X: Any, y: Any, sample_weight: Any
-) -> tuple[OnlineClassifier, np.ndarray, np.ndarray, float]:
-    """Find the classifier that walks, X and y as it sees them, and what counts as near.
+) -> list[_Walk]:
+    """Find the estimators that walk, one for each column of y if it has columns.
 
     What ``fit_transform`` and ``transform`` make of the same rows may differ a little,
     in a PCA by rounding and in an NMF by its tolerance; what no step has transformed
@@ -157,7 +176,7 @@ def _opened(
     if sample_weight is not None:
         refuse_weights({"sample_weight": sample_weight}, caller)
     near = 0.0
-    while not isinstance(estimator, OnlineClassifier):
+    while not isinstance(estimator, (OnlineEstimator, MultiOutputSwitcher)):
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         elif isinstance(estimator, Pipeline) and len(estimator) > 1:
@@ -174,14 +193,19 @@ def _opened(
                 "RepresentationScorer()"
             )
     check_is_fitted(estimator)
-    X, y = estimator._checked(X, y, reset=False)
-    return estimator, X, y, near
+    switchers, columns = [estimator], [y]
+    if isinstance(estimator, MultiOutputSwitcher):
+        switchers, columns = estimator.estimators_, estimator._columns(y)
+    walks = []
+    for switcher, column in zip(switchers, columns, strict=True):
+        rows, labels = switcher._checked(X, column, reset=False)
+        walks.append(_Walk(switcher, rows, labels, near))
+    return walks
 
 
-def _difference(
-    switcher: OnlineClassifier, X: np.ndarray, y: np.ndarray, near: float
-) -> str:
-    """Say how rows and labels differ from as many of the stream; "" if they do not."""
+def _difference(walk: _Walk, n_rows: int) -> str:
+    """Say how the first rows and labels differ from the stream's; "" if they do not."""
+    switcher, X, y, near = walk.switcher, walk.X[:n_rows], walk.y[:n_rows], walk.near
     order = np.arange(len(X))
     shuffled = getattr(switcher, "order_", order[:0])  # rows of partial_fit follow
     if np.any(shuffled >= len(X)):
@@ -195,7 +219,7 @@ def _difference(
     for block in blocks:
         rows = course.samples.rows(block.start, block.stop)
         labels = course.states[0].labels[block].cpu().numpy()
-        if not np.array_equal(y[order[block]], switcher.classes_[labels]):
+        if not np.array_equal(y[order[block]], switcher._decoded(labels)):
             return "y holds other labels, or the same in another order"
         gaps = X[order[block]].astype(np.float32, copy=False) - rows
         if np.any(np.square(gaps, dtype=np.float64).sum(1) > limit):

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
 from numbers import Integral
 from os import PathLike
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from joblib import effective_n_jobs
+import torch
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._sklearn import Interval, StrOptions
-from sklearn_mdl.arithmetic import resolve_device
 from sklearn_mdl.board import check_readout, gather_learners, mixed_readouts
 from sklearn_mdl.experts import WrappedLearner, warn_of_failures
+from sklearn_mdl.finetune import as_readout, check_images, single_learners
+from sklearn_mdl.mixing import MixedWalk
 from sklearn_mdl.online import OnlineClassifier
-from sklearn_mdl.prequential import Course
-from sklearn_mdl.readouts import default_readouts, preset_options, readout_names
-from sklearn_mdl.readouts.edges import grid_edges
-from sklearn_mdl.stored_losses import StoredLosses, description, save_losses
-from sklearn_mdl.switching import (
-    FixedShare,
-    ForwardTrace,
-    SwitchingPrior,
-    as_prior,
-    forward,
-    group_weights,
-)
+from sklearn_mdl.prequential import Course, Learner
+from sklearn_mdl.presets import preset_settings, readout_grid
+from sklearn_mdl.readouts import default_readouts
+from sklearn_mdl.switching import FixedShare, SwitchingPrior
 
 
-class MDLReadoutSwitcher(OnlineClassifier):
+class MDLReadoutSwitcher(OnlineClassifier, MixedWalk):
     """Codelength of labels given features, by switching between readouts.
 
     Every example is predicted by all readouts before its label is seen; a prior over
@@ -47,7 +35,9 @@ class MDLReadoutSwitcher(OnlineClassifier):
     readouts : list of readouts and experts, or "mixed", default=None
         The experts, in one list: ``LinearReadout`` and ``MLPReadout`` (see
         :func:`~sklearn_mdl.readout_grid`), ``NeighborsReadout``, and any classifier in
-        ``IncrementalExpert`` or ``RefittedExpert``. None takes a default board of nets,
+        ``IncrementalExpert`` or ``RefittedExpert``; or, where rows are images (see
+        :func:`~sklearn_mdl.image_rows`), ``FineTunedReadout``, ``ScratchReadout`` and
+        pairs ``(encoder, readout)``. None takes a default board of nets,
         chosen by measurement, that depends on the number of features and classes alone;
         "mixed" adds nearest neighbours, a shrunk linear discriminant analysis and a
         logistic regression to it.
@@ -175,8 +165,9 @@ class MDLReadoutSwitcher(OnlineClassifier):
 
         Parameters
         ----------
-        name : {"vtab-frozen", "imagenet-frozen"}
-            8 x 576 readouts with m = 11, or 4 x 96 with m = 2.
+        name : str
+            As for :func:`~sklearn_mdl.readout_grid`, whose draws the switcher's
+            ``random_state`` seeds. Fine-tuning needs ``readouts`` that name an encoder.
         **overrides
             Parameters of the switcher that replace the preset's.
 
@@ -184,83 +175,33 @@ class MDLReadoutSwitcher(OnlineClassifier):
         -------
         switcher : MDLReadoutSwitcher
         """
-        options = preset_options(name)
-        settings = {
-            "readouts": options["readouts"],
-            "switching": FixedShare(m=options["m"]),
-            "batch_size": options["batch_size"],
-        }
-        return cls(**{**settings, **overrides})
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, also those of a prior object as ``switching__<name>``."""
-        prior = params.get("switching", self.switching)
-        nested = [name for name in params if name.startswith("switching__")]
-        if nested and not isinstance(prior, SwitchingPrior):
-            raise ValueError(
-                f"{nested[0]} needs switching to be a prior object that has it, "
-                f"got switching={prior!r}; pass for example switching=FixedShare(m=2)"
-            )
-        return super().set_params(**params)
+        preset = preset_settings(name)
+        if "readouts" not in overrides:
+            seed = overrides.get("random_state")
+            overrides["readouts"] = readout_grid(name, random_state=seed)
+        prior, size = FixedShare(m=preset.m), preset.batch_size
+        return cls(**{"switching": prior, "batch_size": size, **overrides})
 
     def _start(self, n_features: int, n_classes: int, seed: int) -> Course:
-        prior = clone(as_prior(self.switching))
         readouts = self._board(n_features, n_classes)
-        weights = self._weights(readouts)
-        device = resolve_device(self.device)
-        course = Course(
-            gather_learners(
-                readouts,
-                n_features,
-                n_classes,
-                seed=seed,
-                device=device,
-                n_jobs=effective_n_jobs(self.n_jobs),
-            ),
-            prior,
-            weights,
-            n_features=n_features,
-            batch_size=self.batch_size,
-            seed=seed,
-            device=device,
-            store=self._folder,
-            n_jobs=self.n_jobs,
-        )
-        self.readouts_ = readouts
-        self.expert_weights_ = weights
-        self._about = StoredLosses(
-            np.empty((0, len(readouts))),
-            self.readout_names_,
-            [readout.architecture for readout in readouts],
-            weights,
-            repr(prior),
-            n_classes,
-        )
-        course.trace.description = description(self._about, "float64", growing=True)
-        return course
 
-    def _after_fit(self) -> None:
-        warn_of_failures(self._course.learners, self.readout_names_)
-        if self.readouts is None or isinstance(self.readouts, str):
-            return  # a board of ours is not the user's to widen
-        edges = [
-            f"{name}={value:g} is the {side}"
-            for name, (value, side) in self.grid_edges_.items()
-        ]
-        if edges:
-            best = self.readout_names_[int(np.argmin(self.readout_codelengths_))]
-            warnings.warn(
-                f"The best readout should lie inside the grid, but of {best!r} "
-                f"{' and '.join(edges)} that was tried; add values beyond",
-                UserWarning,
-                stacklevel=4,
+        def gather(device: torch.device, n_jobs: int) -> list[Learner]:
+            return gather_learners(
+                readouts, n_features, n_classes, seed=seed, device=device, n_jobs=n_jobs
             )
 
-    @property
-    def _folder(self) -> str | PathLike[str]:
-        """Where the trace lies: losses on disk are part of a checkpoint."""
-        kept = self.store != "memory" or self.checkpoint is None
-        return self.store if kept else self.checkpoint
+        return self._mix(readouts, gather, n_features, seed, n_classes=n_classes)
+
+    def _after_fit(self) -> None:
+        warn_of_failures(single_learners(self._course.learners), self.readout_names_)
+        if self.readouts is None or isinstance(self.readouts, str):
+            return  # a board of ours is not the user's to widen
+        self._warn_of_edges()
+
+    def _validated(self, X: Any, *y: Any, reset: bool) -> Any:
+        found = super()._validated(X, *y, reset=reset)
+        check_images(found[0] if y else found, self.readouts)
+        return found
 
     def _board(self, n_features: int, n_classes: int) -> list[Any]:
         if self.readouts is None:
@@ -272,95 +213,15 @@ class MDLReadoutSwitcher(OnlineClassifier):
                 "readouts must hold at least one readout, got an empty list; pass None "
                 "for the default board"
             )
-        for readout in self.readouts:
+        board = [as_readout(given) for given in self.readouts]
+        for readout in board:
             check_readout(readout)
-        return [clone(readout) for readout in self.readouts]
-
-    def _weights(self, readouts: list[Any]) -> np.ndarray | None:
-        if self.expert_weights is None:
-            return None
-        if isinstance(self.expert_weights, str):  # "architecture", as was checked
-            return group_weights([readout.architecture for readout in readouts])
-        return np.asarray(self.expert_weights, dtype=np.float64)
-
-    def switch(self, switching: str | SwitchingPrior | None) -> ForwardTrace:
-        """Read the same losses under another prior, without training again.
-
-        Parameters
-        ----------
-        switching : str, SwitchingPrior or None
-            As the parameter of that name.
-
-        Returns
-        -------
-        trace : ForwardTrace
-            ``codelength``, ``codelengths`` and ``posterior``, in nats.
-        """
-        check_is_fitted(self)
-        return forward(as_prior(switching), self.readout_losses_, self.expert_weights_)
-
-    def save_losses(
-        self, path: str | PathLike[str], *, dtype: str = "float64"
-    ) -> list[Path]:
-        """Write the losses of this walk, to be mixed later without training again.
-
-        Parameters
-        ----------
-        path : path-like
-            Ends in ``.npy`` or ``.safetensors``; see :func:`~sklearn_mdl.save_losses`.
-        dtype : {"float64", "float32"}, default="float64"
-            Float64 keeps every bit, so that a prior costs what it costs here.
-
-        Returns
-        -------
-        paths : list of Path
-            The files written.
-
-        Raises
-        ------
-        ValueError
-            If the path is one that the walk itself writes to, and as in
-            :func:`~sklearn_mdl.save_losses`.
-        """
-        check_is_fitted(self)
-        target = Path(path).resolve()
-        if target in [file.resolve() for file in self._course.trace.files]:
-            raise ValueError(
-                f"Losses must be saved apart from the store of the walk, got {path}, "
-                "which it writes itself; open that with load_losses or name another"
-            )
-        stored = replace(self._about, losses=self.readout_losses_)
-        return save_losses(Path(path), stored, dtype=dtype)
-
-    @property
-    def posterior_(self) -> np.ndarray:
-        """Posterior over readouts before each label, (n_samples_seen_, n_readouts)."""
-        return self._course.trace.posterior
-
-    @property
-    def readout_losses_(self) -> np.ndarray:
-        """Log-losses in nats, (n_samples_seen_, n_readouts)."""
-        return self._course.trace.losses
-
-    @property
-    def readout_codelengths_(self) -> np.ndarray:
-        """Codelength of every readout alone, (n_readouts,), in nats."""
-        return self.readout_losses_.sum(0)
-
-    @property
-    def grid_edges_(self) -> dict[str, tuple[float, str]]:
-        """Settings at whose edge the best readout lies; see the class."""
-        return grid_edges(self.readouts_, self.readout_codelengths_)
-
-    @property
-    def readout_names_(self) -> list[str]:
-        """Architecture and differing settings of every readout."""
-        return readout_names(self.readouts_)
+        return [clone(readout) for readout in board]
 
     @property
     def readout_notes_(self) -> dict[str, list[str]]:
         """What wrapped classifiers complained of, by the names of those that did."""
-        learners = self._course.learners
+        learners = single_learners(self._course.learners)
         wrapped = [lr for lr in learners if isinstance(lr, WrappedLearner)]
         wrapped.sort(key=lambda learner: learner.columns[0])
         names = self.readout_names_
@@ -369,14 +230,3 @@ class MDLReadoutSwitcher(OnlineClassifier):
             for learner in wrapped
             if learner.notes.lines()
         }
-
-    @property
-    def diverged_readouts_(self) -> list[str]:
-        """Names of the readouts whose predictions stopped being finite."""
-        return [
-            name
-            for name, bad in zip(
-                self.readout_names_, self._course.diverged, strict=True
-            )
-            if bad
-        ]

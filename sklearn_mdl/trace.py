@@ -22,6 +22,8 @@ class PrequentialTrace:
         Number ``K`` of readouts.
     store : "memory" or path-like
         A directory for ``losses.npy`` and ``posterior.npy``, or "memory".
+    n_kept : int, default=3
+        Numbers that are kept of every prediction of the mixture.
 
     Attributes
     ----------
@@ -31,7 +33,7 @@ class PrequentialTrace:
         ``-log p(y_t | past)`` of the mixture.
     posterior : ndarray of shape (N, K)
         ``p(readout at t | labels before t)``.
-    digests : ndarray of shape (N, 3)
+    digests : ndarray of shape (N, n_kept)
         What the measures need of the mixture's predictions; always in memory.
     description : str or None
         Text that says whose losses these are; it stands in ``losses.json`` from the
@@ -39,7 +41,10 @@ class PrequentialTrace:
     """
 
     def __init__(
-        self, n_readouts: int | None, store: str | PathLike[str] = "memory"
+        self,
+        n_readouts: int | None,
+        store: str | PathLike[str] = "memory",
+        n_kept: int = 3,
     ) -> None:
         self.description: str | None = None
         self._folder = folder = None if store == "memory" else Path(store)
@@ -48,7 +53,7 @@ class PrequentialTrace:
         self._losses = GrowingArray(n_readouts, folder and folder / "losses.npy")
         self._posterior = GrowingArray(n_readouts, folder and folder / "posterior.npy")
         self._codelengths = GrowingArray(None)
-        self._digests = GrowingArray(3)
+        self._digests = GrowingArray(n_kept)
         self._n_readouts = n_readouts
         self._n_before = 0
 
@@ -58,7 +63,7 @@ class PrequentialTrace:
 
     def branch(self) -> PrequentialTrace:
         """Return a trace in memory for what follows; it counts these examples too."""
-        other = PrequentialTrace(self._n_readouts)
+        other = PrequentialTrace(self._n_readouts, n_kept=self._digests.width or 0)
         other._n_before = len(self)
         return other
 
@@ -149,5 +154,9 @@ class PrequentialTrace:
 
     @property
     def digests(self) -> np.ndarray:
-        """Most probable class, its probability, sum of squared ones, (N, 3)."""
+        """Kept of the mixture, (N, n_kept).
+
+        Of classes the most probable one, its probability and the sum of squared ones;
+        of real numbers mean and standard deviation.
+        """
         return self._digests.rows

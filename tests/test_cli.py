@@ -144,6 +144,27 @@ def test_rank_shows_its_bar_apart_from_its_results(study, capsys):
     assert "cells: " not in out
 
 
+def test_rank_takes_the_mixed_board(study, capsys):
+    status, out = rank(study, "--readouts", "mixed")
+    assert status == 0
+    scorer = RepresentationScorer(MDLReadoutSwitcher("mixed"))
+    scorer.fit(load_feature_directory(study))
+    assert scorer.summary() in capsys.readouterr().out
+    kept = json.loads((out / "cells.json").read_text())
+    assert kept["settings"]["switcher"] == "MDLReadoutSwitcher(readouts='mixed')"
+    cell = json.loads(next((out / "cells").glob("two-good-*.json")).read_text())
+    assert "LogisticRegression refitted" in str(cell)
+
+
+def test_cells_of_one_board_never_serve_another(study, capsys):
+    assert rank(study)[0] == 0
+    capsys.readouterr()
+    assert rank(study, "--readouts", "mixed", "--dry-run")[0] == 0
+    assert "4 cells to walk" in capsys.readouterr().out
+    assert rank(study, "--dry-run")[0] == 0
+    assert "0 cells to walk" in capsys.readouterr().out
+
+
 def test_rank_without_labels_is_refused(study, capsys):
     (study / "two" / "labels.npy").unlink()
     assert rank(study)[0] == 2
@@ -328,6 +349,28 @@ def test_score_takes_a_prior_by_name(files, capsys, name):
     switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
     nats = number(capsys.readouterr().out, "codelength")
     assert nats == pytest.approx(switcher.switch(name).codelength, abs=0.0501)
+
+
+def test_score_takes_the_mixed_board(files, tmp_path, capsys):
+    losses = str(tmp_path / "losses.npy")
+    assert main(["score", *files, "--readouts", "mixed", "--losses", losses]) == 0
+    expected = MDLReadoutSwitcher("mixed", shuffle=True, random_state=0)
+    expected.fit(*dataset(0, 2))
+    text = capsys.readouterr().out
+    assert_allclose(number(text, "codelength"), expected.codelength_, atol=0.06)
+    assert load_losses(losses).readouts == expected.readout_names_
+
+
+@pytest.mark.parametrize("command", ["score", "rank", "encode", "decode"])
+def test_boards_that_are_none_are_refused_by_name(command, capsys):
+    more = ["--out", "out"] if command != "score" else []
+    given = ["a"] if command == "rank" else ["a", "b"]
+    with pytest.raises(SystemExit) as exit_:
+        main([command, *given, *more, "--readouts", "best"])
+    assert exit_.value.code == 2
+    error = capsys.readouterr().err
+    assert "--readouts" in error
+    assert "'default', 'mixed'" in error or "default, mixed" in error
 
 
 def test_score_names_the_priors_there_are(files, capsys):
@@ -700,6 +743,19 @@ def test_decode_writes_the_labels_as_they_were(message, tmp_path, capsys):
     y = dataset(0, 2)[1]
     assert np.load(out).dtype == y.dtype
     assert np.load(out).tolist() == y.tolist()
+
+
+def test_labels_of_the_mixed_board_come_back_by_that_board_alone(
+    files, tmp_path, capsys
+):
+    path, out = str(tmp_path / "labels.mdl"), str(tmp_path / "decoded.npy")
+    board = ["--readouts", "mixed"]
+    assert main(["encode", *files, "--out", path, *board]) == 0
+    assert main(["decode", files[0], path, "--out", out, *board]) == 0
+    np.testing.assert_array_equal(np.load(out), dataset(0, 2)[1])
+    capsys.readouterr()
+    assert main(["decode", files[0], path, "--out", out]) == 2
+    assert "readouts" in complaint(capsys, "decode")
 
 
 def test_one_file_may_hold_both_and_decode_does_not_read_the_labels(tmp_path):

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from sklearn_mdl.codelength import frequency_codelength, regret, uniform_codelength
+from sklearn_mdl.codelength import (
+    frequency_codelength,
+    frequency_codelengths,
+    loss_data_curve,
+    regret,
+    sample_complexity,
+    surplus_description_length,
+    uniform_codelength,
+)
 
 
 def sequential_code(y, n_classes):
@@ -133,3 +141,173 @@ class TestRegret:
     def test_arguments_out_of_range_are_refused(self, costs, reference, message):
         with pytest.raises(ValueError, match=message):
             regret(costs, reference)
+
+
+class TestFrequencyCodelengths:
+    @pytest.mark.parametrize("n_classes", [3, 7])
+    def test_are_those_of_the_code_label_by_label(self, n_classes):
+        y = np.random.default_rng(3).integers(3, size=60)
+        so_far = [sequential_code(y[:t], n_classes) for t in range(61)]
+        np.testing.assert_allclose(
+            frequency_codelengths(y, n_classes), np.diff(so_far), atol=1e-11
+        )
+
+    def test_add_up_to_the_code_of_all_labels(self):
+        y = np.random.default_rng(4).choice(list("abc"), 200, p=[0.7, 0.2, 0.1])
+        total = frequency_codelengths(y).sum()
+        assert total == pytest.approx(frequency_codelength(y), rel=1e-12)
+
+    def test_no_labels_cost_nothing(self):
+        assert frequency_codelengths([]).shape == (0,)
+
+    def test_too_few_classes_are_refused(self):
+        with pytest.raises(ValueError, match="`n_classes` must be an integer of at"):
+            frequency_codelengths([0, 1, 2], n_classes=2)
+
+
+def every_label(n):
+    """So many intervals that each holds one label."""
+    return {"n_intervals": 100 * n}
+
+
+class TestLossDataCurve:
+    @pytest.mark.parametrize("n_samples", [1, 2, 3, 10, 1797])
+    @pytest.mark.parametrize("n_intervals", [2, 20])
+    def test_intervals_hold_every_label_once(self, n_samples, n_intervals):
+        costs = np.random.default_rng(0).gamma(2.0, 0.5, n_samples)
+        curve = loss_data_curve(costs, n_intervals=n_intervals)
+        assert (curve.starts[0], curve.stops[-1]) == (0, n_samples)
+        np.testing.assert_array_equal(curve.starts[1:], curve.stops[:-1])
+        assert 1 <= len(curve.starts) <= n_intervals
+        for start, stop, loss in zip(*curve, strict=True):
+            assert loss == pytest.approx(costs[start:stop].mean())
+
+    def test_intervals_grow_in_proportion(self):
+        curve = loss_data_curve(np.ones(100_000))
+        ratios = curve.stops[8:] / curve.stops[7:-1]
+        np.testing.assert_allclose(ratios, 100_000 ** (1 / 19), rtol=0.02)
+
+    def test_of_several_orders_the_mean_is_taken(self):
+        orders = np.random.default_rng(1).gamma(2.0, 0.5, (3, 50))
+        found, expected = loss_data_curve(orders), loss_data_curve(orders.mean(axis=0))
+        np.testing.assert_allclose(found.losses, expected.losses)
+
+    @pytest.mark.parametrize(
+        ("costs", "message"),
+        [
+            ([], r"shape .* got \(0,\)"),
+            (0.5, r"shape .* got \(\)"),
+            ([0.5, -0.1], "at least 0 and not NaN, got -0.1"),
+            ([0.5, np.nan], "at least 0 and not NaN"),
+        ],
+    )
+    def test_what_is_no_course_of_costs_is_refused(self, costs, message):
+        with pytest.raises(ValueError, match=message):
+            loss_data_curve(costs)
+
+    def test_one_interval_is_refused(self):
+        with pytest.raises(ValueError, match=r"`n_intervals` must be .* at least 2"):
+            loss_data_curve([0.5, 0.4], n_intervals=1)
+
+
+FALLING = 2.3 / np.sqrt(1 + np.arange(500))
+
+
+class TestSurplusDescriptionLength:
+    @pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0, 5.0])
+    def test_equals_its_definition_label_by_label(self, epsilon):
+        expected = sum(max(0.0, loss - epsilon) for loss in FALLING)
+        found = surplus_description_length(FALLING, epsilon, **every_label(500))
+        assert found.value == pytest.approx(expected)
+
+    def test_of_epsilon_zero_is_the_codelength(self):
+        costs = np.random.default_rng(2).gamma(2.0, 0.5, 300)
+        found = surplus_description_length(costs, 0.0)
+        assert found.value == pytest.approx(costs.sum())
+        assert found.is_bound
+
+    def test_of_a_loss_never_reached_is_the_codelength_less_epsilon_a_label(self):
+        costs = np.random.default_rng(3).uniform(0.6, 2.0, 300)
+        found = surplus_description_length(costs, 0.5)
+        assert found.value == pytest.approx(costs.sum() - 300 * 0.5)
+        assert found.is_bound
+
+    def test_averages_hardly_change_it(self):
+        exact = np.maximum(0.0, FALLING - 0.2).sum()
+        found = surplus_description_length(FALLING, 0.2)
+        assert found.value == pytest.approx(exact, rel=0.01)
+        noise = np.random.default_rng(4).exponential(FALLING, (20, 500))
+        found = surplus_description_length(noise, 0.2)
+        assert found.value == pytest.approx(exact, rel=0.1)
+
+    def test_more_examples_of_a_good_loss_add_nothing(self):
+        short = np.r_[np.ones(10), np.full(90, 0.1)]
+        long = np.r_[short, np.full(900, 0.1)]
+        values = [
+            surplus_description_length(costs, 0.2, **every_label(1000))
+            for costs in (short, long)
+        ]
+        assert values[0] == values[1]
+        assert values[0].value == pytest.approx(8.0)
+        assert not values[0].is_bound
+
+    def test_sizes_take_left_edges(self):
+        # 9 labels at 1.0 - 0.2, 90 at 0.5 - 0.2, then none: the last loss ends the sum.
+        found = surplus_description_length([1.0, 0.5, 0.1], 0.2, sizes=[1, 10, 100])
+        assert found.value == pytest.approx(9 * 0.8 + 90 * 0.3)
+        assert not found.is_bound
+
+    @pytest.mark.parametrize(
+        ("losses", "sizes"), [([1.0, 0.11], [1, 10]), ([1.0, 0.1], [2, 10])]
+    )
+    def test_a_curve_that_begins_late_or_ends_high_gives_a_bound(self, losses, sizes):
+        assert surplus_description_length(losses, 0.2, sizes=sizes).is_bound
+
+
+class TestSampleComplexity:
+    @pytest.mark.parametrize("epsilon", [0.2, 0.5, 2.3, 5.0])
+    def test_equals_its_definition_on_a_falling_curve(self, epsilon):
+        expected = next(n for n, loss in enumerate(FALLING) if loss <= epsilon)
+        found = sample_complexity(FALLING, epsilon, **every_label(500))
+        assert found == (expected, False)
+
+    @pytest.mark.parametrize("epsilon", [0.2, 0.5, 1.0])
+    def test_with_averages_so_many_labels_do_suffice(self, epsilon):
+        found = sample_complexity(FALLING, epsilon)
+        assert FALLING[int(found.value)] <= epsilon
+        exact = next(n for n, loss in enumerate(FALLING) if loss <= epsilon)
+        assert exact <= found.value <= 1.5 * exact + 1
+
+    def test_a_lucky_stretch_is_not_taken_for_learning(self):
+        costs = [2.0, 0.1, 2.0, 2.0, 0.1, 0.1]
+        assert sample_complexity(costs, 0.2, **every_label(6)) == (4, False)
+
+    def test_a_loss_never_reached_gives_a_bound(self):
+        assert sample_complexity(FALLING, 0.01) == (499, True)
+        assert sample_complexity([1.0, 0.5], 0.2, sizes=[1, 64]) == (64, True)
+
+    def test_of_sizes_it_is_one_of_them(self):
+        found = sample_complexity([1.0, 0.5, 0.2, 0.1], 0.2, sizes=[1, 10, 100, 1000])
+        assert found == (100, False)
+
+    @pytest.mark.parametrize("read", [sample_complexity, surplus_description_length])
+    @pytest.mark.parametrize("epsilon", [-0.1, np.inf, np.nan])
+    def test_what_is_no_loss_is_refused(self, read, epsilon):
+        with pytest.raises(ValueError, match="`epsilon` must be a finite loss"):
+            read([0.5, 0.4], epsilon)
+
+    @pytest.mark.parametrize("read", [sample_complexity, surplus_description_length])
+    @pytest.mark.parametrize(
+        ("losses", "sizes", "message"),
+        [
+            ([0.5], [1], "two or more increasing integers"),
+            ([0.5, 0.4], [2, 1], "two or more increasing integers"),
+            ([0.5, 0.4], [1.0, 2.0], "two or more increasing integers"),
+            ([0.5, 0.4], [-1, 2], "two or more increasing integers"),
+            ([0.5], [1, 2], r"one loss for each of 2 sizes, got shape \(1,\)"),
+            ([0.5, -0.4], [1, 2], "`losses` must be at least 0"),
+        ],
+    )
+    def test_bad_sizes_are_refused(self, read, losses, sizes, message):
+        with pytest.raises(ValueError, match=message):
+            read(losses, 0.2, sizes=sizes)

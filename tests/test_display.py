@@ -11,8 +11,13 @@ import pytest
 from sklearn_mdl.display import (
     CodelengthDisplay,
     CriticalDifferenceDisplay,
+    LearningCurveDisplay,
     PosteriorDisplay,
+    PreferredReadoutDisplay,
+    RankBoxDisplay,
+    RankBySizeDisplay,
     RankIntervalDisplay,
+    RegretSplitDisplay,
     SavingsDisplay,
 )
 
@@ -59,6 +64,11 @@ def displays():
         CriticalDifferenceDisplay([1.2, 1.8], ["a", "b"], 0.5),
         RankIntervalDisplay([1.2, 1.8], [1.0, 1.5], [1.5, 2.0], ["a", "b"]),
         SavingsDisplay([[0.5, 0.1], [0.2, 0.3]], ["a", "b"], ["c", "d"]),
+        LearningCurveDisplay({"a": [1.0, 0.5, 0.2]}, epsilon=0.3),
+        RegretSplitDisplay({"a": 12.0, "b": 11.0}, 10.0, {"a": 3.0, "b": np.inf}),
+        PreferredReadoutDisplay([["x", "y"], ["x", "x"]], ["a", "b"], ["c", "d"]),
+        RankBoxDisplay([[1, 2], [2, 1]], ["a", "b"]),
+        RankBySizeDisplay([10, 100], [[1, 2], [2, 1]], ["a", "b"], [2, 1]),
     ]
 
 
@@ -104,6 +114,13 @@ def test_a_missing_module_is_named_with_its_extra(display, module, method, monke
         (CriticalDifferenceDisplay.from_scorer, "average_ranks_"),
         (RankIntervalDisplay.from_scorer, "average_ranks_"),
         (SavingsDisplay.from_scorer, "average_ranks_"),
+        (CodelengthDisplay.from_scorer, "dataset_names_"),
+        (LearningCurveDisplay.from_estimator, "codelengths_"),
+        (LearningCurveDisplay.from_scorer, "dataset_names_"),
+        (RegretSplitDisplay.from_estimator, "readout_losses_"),
+        (PreferredReadoutDisplay.from_scorer, "average_ranks_"),
+        (RankBoxDisplay.from_scorer, "codelengths_"),
+        (RankBySizeDisplay.from_scorer, "encoder_names_"),
     ],
 )
 def test_what_is_not_fitted_is_refused(draw, attribute):

@@ -6,8 +6,23 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from image_cases import SHARED
 
-NEEDS = {"encode_images": "timm"}
+NEEDS = {
+    "encode_images": "timm",
+    "plot_data_efficiency": "PIL",
+    "plot_finetune_or_not": "PIL",
+}
+FROM_FOLDERS = {"plot_rank_pretrained_encoders": SHARED / "features"}
+# How many digits are enough to see that an example runs; the whole of it is slow.
+FEW_DIGITS = {
+    "plot_accuracy_or_rank": 100,
+    "plot_data_efficiency": 64,
+    "plot_equal_compute": 100,
+    "plot_order_variance": 100,
+    "plot_posterior": 200,
+    "plot_preferred_readouts": 100,
+}
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
@@ -15,9 +30,43 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 def test_example_runs(path, monkeypatch, tmp_path):
     if path.stem in NEEDS:
         pytest.importorskip(NEEDS[path.stem])
+    if path.stem in FROM_FOLDERS:
+        folder = FROM_FOLDERS[path.stem]
+        if not folder.is_dir():
+            pytest.skip(f"needs {folder.name}")
+        monkeypatch.setenv("SKLEARN_MDL_DATA", str(folder.parent))
+    monkeypatch.chdir(tmp_path)
+    plt.close("all")  # figures of other tests
+    monkeypatch.setattr(plt, "show", lambda: None)
+    few = [str(FEW_DIGITS[path.stem])] if path.stem in FEW_DIGITS else []
+    monkeypatch.setattr(sys, "argv", [str(path), *few])
+    runpy.run_path(str(path), run_name="__main__")
+    assert bool(plt.get_fignums()) == path.stem.startswith("plot_")
+    plt.close("all")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FEW_DIGITS)
+def test_example_runs_on_all_of_its_digits(name, monkeypatch, tmp_path):
+    (path,) = (path for path in EXAMPLES if path.stem == name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plt, "show", lambda: None)
     monkeypatch.setattr(sys, "argv", [str(path)])
     runpy.run_path(str(path), run_name="__main__")
-    assert bool(plt.get_fignums()) == path.stem.startswith("plot_")
+    assert plt.get_fignums()
     plt.close("all")
+
+
+@pytest.mark.parametrize("name", FROM_FOLDERS)
+def test_example_without_its_data_says_in_a_sentence_what_it_lacks(
+    name, monkeypatch, tmp_path, capsys
+):
+    (path,) = (path for path in EXAMPLES if path.stem == name)
+    monkeypatch.setenv("SKLEARN_MDL_DATA", str(tmp_path))
+    runpy.run_path(str(path), run_name="__main__")
+    needed = tmp_path / "features" / "cifar10"
+    assert capsys.readouterr().out == (
+        f"This example needs features in {needed}, which are not there; name the "
+        "folder that holds features/ in SKLEARN_MDL_DATA.\n"
+    )
+    assert plt.get_fignums() == []

@@ -41,6 +41,7 @@ from sklearn_mdl import (
     encode_labels,
     frequency_codelength,
 )
+from sklearn_mdl._sklearn import predict_proba
 from sklearn_mdl.experts.floor import class_frequencies, complete, floored
 from sklearn_mdl.experts.notes import KEPT_TEXTS, Notes, collected
 from sklearn_mdl.persistence import Checkpoint
@@ -325,6 +326,31 @@ def test_after_a_refresh_all_that_was_learned_is_scaled_alike():
     scaled = (X[:128] - scaling.mean.numpy()) * scaling.transform.numpy()
     expected = GaussianNB().partial_fit(scaled, y[:128], classes=range(10))
     np.testing.assert_allclose(learner.fitted.theta_, expected.theta_, atol=1e-5)
+
+
+def test_classes_that_all_have_no_probability_are_all_alike():
+    """As scikit-learn 1.9 says of one against the rest; before, it was 0 / 0."""
+    X = np.eye(3)
+    classifier = SGDClassifier(loss="log_loss").fit(X, [0, 1, 2])
+    classifier.coef_ = np.zeros((3, 3))
+    classifier.intercept_ = np.full(3, -1e4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # before scikit-learn 1.9
+        np.testing.assert_array_equal(
+            predict_proba(classifier, X), np.full((3, 3), 1 / 3)
+        )
+
+
+def test_probabilities_that_are_none_stay_none():
+    class Lost:
+        def predict_proba(self, X):
+            return np.full((len(X), 3), np.nan)
+
+    class Diverged(Lost):
+        decision_function = Lost.predict_proba
+
+    for classifier in (Lost(), Diverged()):
+        assert np.isnan(predict_proba(classifier, np.eye(3))).all()
 
 
 def test_relearning_repeats_the_replay():

@@ -1,13 +1,19 @@
 """What others' programs and notebooks ask of a classifier."""
 
 import html
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
@@ -17,7 +23,10 @@ from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
+    PrequentialSplit,
     RepresentationScorer,
+    codelength_scorer,
+    heldout_code_scorer,
     readout_grid,
 )
 
@@ -179,3 +188,82 @@ def test_parameters_are_checked_by_declaration(settings):
     words = f"The '{name}' parameter of MDLReadoutSwitcher must be"
     with pytest.raises(ValueError, match=words):
         MDLReadoutSwitcher(**settings).fit(*embeddings()[:2])
+
+
+# Configurations of scikit-learn
+
+
+def test_metadata_routing_changes_no_number():
+    X, y, *_ = embeddings()
+    pipeline = make_pipeline(StandardScaler(), MDLReadoutSwitcher(BOARD))
+    pipeline.set_params(mdlreadoutswitcher__random_state=0)
+    search = GridSearchCV(
+        pipeline,
+        {"mdlreadoutswitcher__batch_size": [16, 32]},
+        scoring=codelength_scorer,
+        cv=PrequentialSplit(),
+        error_score="raise",
+    )
+    expected = clone(search).fit(X[:100], y[:100])
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = search.fit(X[:100], y[:100])
+        scores = cross_val_score(
+            pipeline, X[:100], y[:100], scoring=heldout_code_scorer, cv=2
+        )
+        assert np.isfinite(scores).all()
+        with pytest.raises(TypeError, match="sample_weight"):
+            pipeline[-1].fit(X, y, sample_weight=np.ones(len(y)))
+    assert found.best_score_ == expected.best_score_
+
+
+@pytest.mark.parametrize("transform", ["default", "pandas", "polars"])
+def test_steps_before_it_may_put_out_frames(transform):
+    X, y, *_ = embeddings()
+    pipeline = make_pipeline(StandardScaler(), MDLReadoutSwitcher(BOARD))
+    pipeline.set_params(mdlreadoutswitcher__random_state=0)
+    expected = clone(pipeline).fit(X[:60], y[:60])
+    found = pipeline.set_output(transform=transform).fit(X[:60], y[:60])
+    assert codelength_scorer(found, X[:60], y[:60]) == pytest.approx(
+        codelength_scorer(expected, X[:60], y[:60])
+    )
+    assert hasattr(found[-1], "feature_names_in_") == (transform != "default")
+
+
+ARRAYS = """
+import numpy as np, sklearn, torch
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, codelength_scorer
+
+X, y = load_digits(return_X_y=True)
+X, y = X[:100].astype(np.float32), y[:100]
+switcher = MDLReadoutSwitcher([LinearReadout(lr=0.01)], random_state=0, device="cpu")
+expected = switcher.fit(X, y).codelengths_
+rows, labels = torch.tensor(X), torch.tensor(y)
+with sklearn.config_context(array_api_dispatch=True):
+    switcher.fit(rows, labels)
+    assert np.array_equal(switcher.codelengths_, expected)
+    assert switcher.predict_proba(rows).shape == (100, 10)
+    pipeline = make_pipeline(StandardScaler(), switcher).fit(rows, labels)
+    assert pipeline.score(rows, labels) > 0.5
+    assert codelength_scorer(pipeline, rows, labels) < 0
+"""
+
+
+def test_tensors_pass_where_scikit_learn_dispatches_on_arrays():
+    """In a process of its own, since scipy reads its switch when it is imported."""
+    surroundings = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", ARRAYS]
+    ended = subprocess.run(
+        command, env=surroundings, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_it_can_be_frozen():
+    X, y, *_ = embeddings()
+    switcher = MDLReadoutSwitcher(BOARD, random_state=0).fit(X[:60], y[:60])
+    np.testing.assert_array_equal(
+        FrozenEstimator(switcher).fit(X, y).predict(X), switcher.predict(X)
+    )

@@ -11,10 +11,15 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.utils import check_random_state
 
-from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, readout_grid
+from sklearn_mdl import (
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    preset_settings,
+    readout_grid,
+)
 from sklearn_mdl.readouts import (
     default_readouts,
-    preset_options,
     readout_names,
     stack_readouts,
 )
@@ -515,10 +520,8 @@ def test_grid_refuses(arguments, settings, error, words):
 def test_presets_are_the_papers_grids(
     name, n_readouts, n_shapes, n_per_shape, m, batch_size
 ):
-    options = preset_options(name)
-    board = options["readouts"]
-    assert (len(board), options["m"]) == (n_readouts, m)
-    assert options["batch_size"] == batch_size
+    preset, board = preset_settings(name), readout_grid(name)
+    assert (len(board), preset.m, preset.batch_size) == (n_readouts, m, batch_size)
     assert {readout.batch_size for readout in board} == {batch_size}
     by_shape = {}
     for readout in board:

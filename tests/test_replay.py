@@ -110,6 +110,26 @@ def test_streams_move_independently_of_each_other():
     assert agree == pytest.approx(0.1, abs=5 * np.sqrt(0.1 * 0.9 / 20_000))
 
 
+def test_replay_is_uniform_unless_told_otherwise():
+    default = positions_after(30, n_streams=100, seed=2)
+    uniform = positions_after(30, n_streams=100, seed=2, recency=1.0)
+    np.testing.assert_array_equal(default, uniform)
+
+
+def test_streams_stand_before_the_first_minibatch_until_there_is_one():
+    assert ReplayStreams(3).positions.tolist() == [-1, -1, -1]
+
+
+def test_draws_of_a_step_are_those_of_the_counter_at_its_number():
+    # A walk that was kept goes on to the same numbers in any later version.
+    streams, positions = ReplayStreams(50, seed=9), np.full(50, -1)
+    for t in range(1, 20):
+        bits = np.random.Philox(key=9).advance(t * 2**64)
+        jump = np.random.Generator(bits).random(50) < 1 / t
+        positions = np.where(jump, 0, positions + 1)
+        np.testing.assert_array_equal(streams.advance(), positions)
+
+
 def test_streams_repeat_by_seed_and_differ_between_seeds():
     one, same, other = (
         positions_after(50, n_streams=100, seed=seed) for seed in (7, 7, 8)

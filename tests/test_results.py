@@ -78,6 +78,7 @@ def test_it_writes_what_it_says(written):
     assert [path.name for path in paths] == [
         *TABLES,
         *("average_ranks.png", "rank_intervals.png", "saved.png"),
+        *("preferred_readouts.png", "ranks_by_size.png"),
         *("first-codelength.png", "first-posterior.png"),
         *("second-codelength.png", "second-posterior.png"),
     ]
@@ -158,9 +159,9 @@ def test_no_figure_stays_open(written):
 
 def test_a_single_encoder_has_no_figure_of_ranks(tmp_path):
     paths = write_results(rank(DATASETS[:1], ENCODERS[:1]), tmp_path)
-    of_one = ["first-codelength.png", "first-posterior.png", "saved.png"]
-    assert figures(tmp_path) == of_one
-    assert len(paths) == len(TABLES) + 3
+    of_one = ["first-codelength.png", "first-posterior.png", "preferred_readouts.png"]
+    assert figures(tmp_path) == [*of_one, "saved.png"]
+    assert len(paths) == len(TABLES) + 4
     assert load_json(tmp_path / "cells.json")["critical_difference"] is None
 
 
@@ -217,7 +218,7 @@ def test_odd_names_stay_inside_the_directory(tmp_path, name):
     paths = write_results(rank([name], ENCODERS[:1]), folder)
     assert sorted(folder.iterdir()) == sorted(paths)
     assert set(tmp_path.rglob("*.*")) == set(paths)
-    assert len(figures(folder)) == 3
+    assert len(figures(folder)) == 4
     assert not any(figure.startswith(".") for figure in figures(folder))
     assert rows_of(folder / "cells.csv")[0]["dataset"] == name
     assert name in rows_of(folder / "ranking.csv")[0]
@@ -231,7 +232,7 @@ def test_plain_names_are_kept(tmp_path):
 def test_names_alike_but_for_odd_characters_and_case_get_files_of_their_own(tmp_path):
     names = ["a/b", "a:b", "A_b", "a_b"]
     write_results(rank(names, ENCODERS[:1]), tmp_path)
-    assert len({name.casefold() for name in figures(tmp_path)}) == 8 + 1
+    assert len({name.casefold() for name in figures(tmp_path)}) == 8 + 2
     for row, name in zip(rows_of(tmp_path / "cells.csv"), names, strict=True):
         assert row["dataset"] == name
 

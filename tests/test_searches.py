@@ -245,4 +245,4 @@ def test_a_search_inside_an_encoder_is_looked_into():
 
 def test_an_encoder_that_is_not_fitted_says_so():
     with pytest.raises(NotFittedError):
-        scorer_of()(PCA(2), X, Y)
+        scorer_of()(StandardScaler(), X, Y)

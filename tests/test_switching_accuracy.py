@@ -362,7 +362,7 @@ class TestAgainstFractions:
             # The others' share of 1/6 is a redraw of 1/4.
             (FixedShare(alpha=Fraction(1, 6), redraw=False), lambda t: Fraction(1, 4)),
         ],
-        ids=repr,
+        ids=lambda given: "" if callable(given) else repr(given),
     )
     def test_fixed_share(self, prior, rate):
         probabilities = rational_probabilities(200)

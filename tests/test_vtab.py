@@ -1,11 +1,13 @@
 """VTAB's labels from files as their owners publish them."""
 
 import csv
+import gzip
 import json
 import pickle
+import shutil
 import struct
 import sys
-import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,42 +25,7 @@ torchvision = pytest.importorskip("torchvision")
 import vtab_files  # noqa: E402, it needs Pillow
 
 PAPER = SHARED.parent / "paper" / "vtab_tasks.csv"
-
-
-class Stored:
-    """Reads and writes arrays by name, as an open HDF5 file does."""
-
-    def __init__(self, path, mode):
-        self.path, self.mode, self.arrays = path, mode, {}
-
-    def __enter__(self):
-        if self.mode == "r":
-            with np.load(self.path) as archive:
-                self.arrays = dict(archive)
-        return self
-
-    def __exit__(self, *_):
-        if self.mode == "w":
-            with open(self.path, "wb") as file:
-                np.savez(file, **self.arrays)
-
-    def __getitem__(self, name):
-        return self.arrays[name]
-
-    def __setitem__(self, name, array):
-        self.arrays[name] = array
-
-
-@pytest.fixture
-def h5py(monkeypatch):
-    """The library, or where it is not there, something that keeps arrays in files."""
-    try:
-        import h5py
-    except ImportError:
-        h5py = types.ModuleType("h5py")
-        h5py.File = Stored
-        monkeypatch.setitem(sys.modules, "h5py", h5py)
-    return h5py
+PAGE = Path(__file__).parents[1] / "docs" / "images-and-vtab.md"
 
 
 @pytest.fixture(autouse=True)
@@ -70,13 +37,14 @@ def any_checksum(monkeypatch):
 
 
 @pytest.fixture
-def write(tmp_path, h5py):
+def write(tmp_path):
     """A function that writes the files of a task and returns what is to be found."""
 
     def files(task):
         match task:
             case "PatchCamelyon":
-                return vtab_files.patch_camelyon(tmp_path, h5py)
+                pytest.importorskip("h5py")
+                return vtab_files.patch_camelyon(tmp_path)
             case "DMLab":
                 return write_dmlab(tmp_path)
             case "DSpritesLocation" | "DSpritesOrientation":
@@ -213,6 +181,20 @@ def test_all_images_of_a_task_are_in_its_parts():
         assert VTAB_TASKS[name].n_examples + VTAB_TASKS[name].n_test == n
 
 
+@pytest.mark.skipif(not PAGE.is_file(), reason="needs the documents")
+def test_licences_are_those_of_the_page_that_says_where_they_are_stated():
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    start = lines.index("| data | licence | where that is stated |")
+    stated = {}
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        names, licence, where = (cell.strip() for cell in line.strip("|").split("|"))
+        assert where
+        stated |= dict.fromkeys(names.split(", "), licence)
+    assert stated == {name: task.licence for name, task in VTAB_TASKS.items()}
+
+
 # Reading
 
 
@@ -297,6 +279,66 @@ def test_damaged_files_are_told(name, file, write, tmp_path):
         load_vtab(name, tmp_path)
 
 
+def test_depths_are_compared_in_single_precision(tmp_path):
+    vtab_files.clevr(tmp_path)
+    file = tmp_path / "clevr/CLEVR_v1.0/scenes/CLEVR_val_scenes.json"
+    content = json.loads(file.read_text())
+    # As single numbers these are 8 itself, and the next above it.
+    for scene, depth in zip(content["scenes"], [8 + 1e-8, 8 + 9e-7], strict=True):
+        scene["objects"] = [{"pixel_coords": [0, 0, depth]}] * 3
+    file.write_text(json.dumps(content))
+    assert load_vtab("ClevrDistance", tmp_path).y[-2:].tolist() == [0, 1]
+
+
+# PatchCamelyon's HDF5
+
+
+def test_patches_are_those_of_torchvisions_own_class(write, tmp_path):
+    write("PatchCamelyon")
+    data = load_vtab("PatchCamelyon", tmp_path)
+    own = [
+        torchvision.datasets.PCAM(tmp_path, split=part)
+        for part in ("train", "val", "test")
+    ]
+    pairs = [pair for part in own for pair in part]
+    assert len(pairs) == len(data)
+    for (image, label), (found, found_label) in zip(pairs, data, strict=True):
+        assert (np.asarray(found) == np.asarray(image)).all()
+        assert found_label == label
+
+
+def test_patches_that_are_still_packed_are_to_be_unpacked(write, tmp_path):
+    write("PatchCamelyon")
+    place = tmp_path / "pcam" / "camelyonpatch_level_2_split_valid_x.h5"
+    place.with_name(f"{place.name}.gz").write_bytes(gzip.compress(place.read_bytes()))
+    load_vtab("PatchCamelyon", tmp_path)
+    place.unlink()
+    match = r"needs .*valid_x.h5, but only .*valid_x.h5.gz is there; unpack it"
+    with pytest.raises(FileNotFoundError, match=match):
+        load_vtab("PatchCamelyon", tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["x", "y"])
+def test_files_that_are_not_the_owners_hdf5_are_named(kind, write, tmp_path):
+    write("PatchCamelyon")
+    place = tmp_path / "pcam" / f"camelyonpatch_level_2_split_test_{kind}.h5"
+    other = "xy".replace(kind, "")
+    shutil.copy(place.with_name(place.name.replace(f"{kind}.h5", f"{other}.h5")), place)
+    with pytest.raises(ValueError, match=f"test_{kind}.h5 must be the HDF5 file that"):
+        load_vtab("PatchCamelyon", tmp_path)
+    place.write_bytes(b"no HDF5")
+    with pytest.raises(ValueError, match=rf"test_{kind}.h5 .* signature not found"):
+        load_vtab("PatchCamelyon", tmp_path)
+
+
+def test_patches_without_labels_are_told(write, tmp_path):
+    write("PatchCamelyon")
+    stem = tmp_path / "pcam" / "camelyonpatch_level_2_split"
+    shutil.copy(f"{stem}_train_x.h5", f"{stem}_test_x.h5")
+    with pytest.raises(ValueError, match="got 8 images and 7 labels"):
+        load_vtab("PatchCamelyon", tmp_path)
+
+
 def test_files_with_another_checksum_are_told(write, tmp_path, monkeypatch):
     write("SVHN")
     monkeypatch.undo()
@@ -304,7 +346,10 @@ def test_files_with_another_checksum_are_told(write, tmp_path, monkeypatch):
         load_vtab("SVHN", tmp_path)
 
 
-@pytest.mark.parametrize(("name", "extra"), [("EuroSAT", "torchvision.datasets")])
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [("EuroSAT", "torchvision.datasets"), ("PatchCamelyon", "h5py")],
+)
 def test_missing_libraries_are_named(name, extra, write, tmp_path, monkeypatch):
     write(name)
     monkeypatch.setitem(sys.modules, extra, None)

@@ -160,7 +160,9 @@ def svhn(folder):
     return [1, 0, 9, 0, 2], parts, [10, 20, 30, 40, 50]
 
 
-def patch_camelyon(folder, h5py):
+def patch_camelyon(folder):
+    import h5py  # the only writer that needs it
+
     root = folder / "pcam"
     root.mkdir()
     labels, parts, reds = [], [], []

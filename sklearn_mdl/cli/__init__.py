@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sklearn_mdl.cli.boards import add_readouts, board_of
 from sklearn_mdl.cli.messages import decode, encode
 from sklearn_mdl.cli.second_stage import NO_FIGURES, parse_prior, switch
 from sklearn_mdl.cli.shift import add_shift_arguments, shift
@@ -126,6 +127,7 @@ def _add_rank(commands) -> None:
         action="store_true",
         help="list cells, memory and an estimate of the time, and walk nothing",
     )
+    add_readouts(parser)
     parser.add_argument("--alpha", type=float, default=0.1, help="level (default: 0.1)")
     parser.add_argument("--seed", type=int, default=0)
     _add_orders(parser, default=1)
@@ -169,6 +171,7 @@ def _add_score(commands) -> None:
 
 
 def _add_walk(parser: argparse.ArgumentParser) -> None:
+    add_readouts(parser)
     parser.add_argument(
         "--switching",
         default="learned-share",
@@ -285,6 +288,7 @@ def demo(options: argparse.Namespace) -> None:
 def rank(options: argparse.Namespace) -> None:
     """Rank a directory of features and write the results."""
     scorer = RepresentationScorer(
+        MDLReadoutSwitcher(board_of(options)),
         n_orders=options.n_orders,
         alpha=options.alpha,
         groups=_groups(options.group),
@@ -337,6 +341,7 @@ def score(options: argparse.Namespace) -> None:
     X, y = load_features(options.features), np.asarray(load_labels(options.labels))
     check_features(X, y, str(options.features))
     switcher = MDLReadoutSwitcher(
+        board_of(options),
         switching=prior,
         shuffle=not options.keep_order,
         n_jobs=options.n_jobs,

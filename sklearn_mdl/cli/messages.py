@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_mdl.cli.boards import board_of
 from sklearn_mdl.cli.second_stage import parse_prior
 from sklearn_mdl.codelength import uniform_codelength
 from sklearn_mdl.coding import LabelMessage, decode_labels
@@ -57,6 +58,7 @@ def decode(options: argparse.Namespace) -> None:
 
 def _switcher(options: argparse.Namespace) -> MDLReadoutSwitcher:
     return MDLReadoutSwitcher(
+        board_of(options),
         switching=parse_prior(options.switching),
         shuffle=not options.keep_order,
         random_state=options.seed,

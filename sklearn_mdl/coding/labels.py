@@ -27,7 +27,7 @@ from sklearn_mdl.conditions import (
     version_of,
 )
 from sklearn_mdl.lockstep import lockstep
-from sklearn_mdl.online import OnlineClassifier
+from sklearn_mdl.online import OnlineClassifier, OnlineRegressor
 
 # Booleans, integers, floats that stand for integers, text; objects are text too.
 DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f[248]|U[0-9]{1,5})")
@@ -187,6 +187,11 @@ def decode_labels(switcher: OnlineClassifier, X: Any, message: bytes) -> np.ndar
 
 def _walker(switcher: OnlineClassifier) -> OnlineClassifier:
     """Return an unfitted copy that leaves nothing behind."""
+    if isinstance(switcher, OnlineRegressor):
+        raise TypeError(
+            "Entropy coding needs classes, since a real number has a density but no "
+            f"probability, got {switcher!r}; cut the labels into classes first"
+        )
     if not isinstance(switcher, OnlineClassifier):
         raise TypeError(
             "Labels are coded by an MDLReadoutSwitcher or a single readout, got "

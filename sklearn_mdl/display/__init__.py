@@ -11,14 +11,24 @@ Matplotlib and pandas are imported only when something is drawn or tabulated.
 
 from sklearn_mdl.display.codelengths import CodelengthDisplay
 from sklearn_mdl.display.critical_difference import CriticalDifferenceDisplay
+from sklearn_mdl.display.learning_curves import LearningCurveDisplay
 from sklearn_mdl.display.posteriors import PosteriorDisplay
+from sklearn_mdl.display.preferred_readouts import PreferredReadoutDisplay
+from sklearn_mdl.display.rank_boxes import RankBoxDisplay
 from sklearn_mdl.display.rank_intervals import RankIntervalDisplay
+from sklearn_mdl.display.ranks_by_size import RankBySizeDisplay
+from sklearn_mdl.display.regret_split import RegretSplitDisplay
 from sklearn_mdl.display.savings import SavingsDisplay
 
 __all__ = [
     "CodelengthDisplay",
     "CriticalDifferenceDisplay",
+    "LearningCurveDisplay",
     "PosteriorDisplay",
+    "PreferredReadoutDisplay",
+    "RankBoxDisplay",
+    "RankBySizeDisplay",
     "RankIntervalDisplay",
+    "RegretSplitDisplay",
     "SavingsDisplay",
 ]

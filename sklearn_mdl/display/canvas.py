@@ -15,7 +15,9 @@ COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
     *("#E69F00", "#56B4E9", "#000000", "#8C8C8C"),
 )
+LINE_STYLES = ("-", "--", ":", "-.")
 LEGEND_ROWS = 24
+NARROW = 3.6  # inches; such axes have their legend below, where it takes no width
 
 
 def vector(values: ArrayLike, name: str) -> NDArray[np.float64]:
@@ -60,6 +62,30 @@ def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
     return np.unique(np.rint(spaced(1, n_samples, max_points)).astype(np.intp)) - 1
 
 
+def averaged(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
+    """Return the first rows of intervals to average, at most `max_points` of them.
+
+    Intervals are even on the axis drawn; the first and the last row stand alone.
+    """
+    if max_points < 3:
+        raise ValueError(
+            f"`max_points` must be at least 3, got {max_points}: raise it."
+        )
+    if n_samples <= max_points:
+        return np.arange(n_samples)
+    inner = thinned(n_samples - 1, max_points - 1, log_x)
+    return np.unique(np.concatenate([[0], 1 + inner]))
+
+
+def line_style(index: int) -> dict[str, Any]:
+    """Return colour and dashes of the line with the given number, counted from zero."""
+    cycle, colour = divmod(index, len(COLOURS))
+    return {
+        "color": COLOURS[colour],
+        "linestyle": LINE_STYLES[cycle % len(LINE_STYLES)],
+    }
+
+
 def plot_extra(module: str) -> Any:
     """Import a module that only drawing needs."""
     try:
@@ -84,19 +110,58 @@ def axes_beside_legend(ax: Any, labels: Sequence[str]) -> Any:
     return new_axes(6.2 + 0.075 * max(map(len, labels)), max(3.6, height))
 
 
-def put_legend(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """Put a legend to the right of the axes."""
-    columns = 1 + (len(labels) - 1) // LEGEND_ROWS
-    place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
+def put_legend(
+    ax: Any,
+    handles: Sequence[Any],
+    labels: Sequence[str],
+    *,
+    title: str | None = None,
+    below: bool | None = None,
+) -> None:
+    """Put a legend to the right of the axes or below; None is below narrow axes."""
+    width, _ = inches_of(ax)
+    if width < NARROW if below is None else below:
+        columns = max(1, int(1.3 * width / (0.45 + 0.06 * max(map(len, labels)))))
+        place = {"loc": "upper right", "bbox_transform": _below(ax)}
+        place |= {"bbox_to_anchor": (1.0, 0.0)}
+        place |= {"handlelength": 1.6, "columnspacing": 1.0}
+    else:
+        columns = 1 + (len(labels) - 1) // LEGEND_ROWS
+        place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
     # Names are the user's: matplotlib would drop a leading "_", and read "$" as maths.
     labels = [f" {label}" if label.startswith("_") else label for label in labels]
-    legend = ax.legend(handles, labels, ncols=columns, frameon=False, **place)
-    for text in legend.get_texts():
+    place |= {"borderaxespad": 0.0, "frameon": False, "ncols": columns}
+    legend = ax.legend(handles, labels, title=title, alignment="left", **place)
+    for text in [legend.get_title(), *legend.get_texts()]:
         text.set(parse_math=False, fontsize="small")
 
 
-def name_ticks(axis: Any, names: Sequence[str]) -> None:
-    """Put names, which are the user's and no maths, at 0, 1, ... on an axis."""
+def _below(ax: Any) -> Any:
+    """Return where the axes' width is one, and zero lies below their labels."""
+    transforms = plot_extra("matplotlib.transforms")
+    inches = 0.1 if ax.xaxis.get_ticks_position() == "top" else 0.45
+    gap = transforms.ScaledTranslation(0.0, -inches, ax.figure.dpi_scale_trans)
+    return ax.transAxes + gap
+
+
+def name_ticks(axis: Any, names: Sequence[str], inches: float | None = None) -> None:
+    """Put names, which are the user's and no maths, at 0, 1, ... on an axis.
+
+    If it is known how many inches there are for them, they are set small enough.
+    """
     axis.set_ticks(range(len(names)), labels=names)
     for label in axis.get_ticklabels():
         label.set_parse_math(False)
+        if inches is not None:
+            label.set_fontsize(min(label.get_fontsize(), size_for(len(names), inches)))
+
+
+def size_for(n_rows: int, inches: float) -> float:
+    """Return the size of text, in points, of which so many rows fit."""
+    return max(4.5, 0.8 * 72 * inches / n_rows)
+
+
+def inches_of(ax: Any) -> tuple[float, float]:
+    """Return width and height of axes before names and legends take their part."""
+    dpi = ax.figure.dpi
+    return ax.bbox.width / dpi, ax.bbox.height / dpi

@@ -10,12 +10,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.codelength import regret, uniform_codelength
 from sklearn_mdl.display import canvas
+from sklearn_mdl.display.cells import codelengths_of, dataset_of
+from sklearn_mdl.display.strategies import Strategies, best_blocks, mix
 
-_LINE_STYLES = ("-", "--", ":", "-.")
+# Of main lines and, in their back, of thin ones.
+_WEIGHTS = (
+    {"linewidth": 2.0, "zorder": 2.5},
+    {"linewidth": 1.0, "zorder": 2.0},
+)
+Reference = str | ArrayLike | Mapping[str, ArrayLike] | None
 
 
 class CodelengthDisplay:
     """Cumulative codelengths, or regrets to a reference, against examples.
+
+    The regret of encoders or readouts to learning from scratch, or to another one, is
+    the paper's figure of data efficiency; that of switching strategies to one of them
+    its comparison of strategies (Li, Bornschein and Hutter, 2023, Section 4 and
+    Appendix A.6).
 
     Parameters
     ----------
@@ -69,7 +81,7 @@ class CodelengthDisplay:
         cls,
         estimator: Any,
         *,
-        reference: str | ArrayLike | None = "uniform",
+        reference: Reference = "uniform",
         readouts: str | None = "best",
         name: str | None = None,
         ax: Any = None,
@@ -81,14 +93,16 @@ class CodelengthDisplay:
         ----------
         estimator : MDLReadoutSwitcher
             A fitted one.
-        reference : {"uniform", "best"}, array-like of shape (n_samples,) or None
-            The uniform code, the readout that is best in hindsight, the code given, or
-            none.
+        reference : {"uniform", "best"}, array-like, mapping or None
+            The uniform code, the readout that is best in hindsight, the code given of
+            shape (n_samples,), that under its name, or none. What label frequencies
+            cost is ``{"label frequencies": frequency_codelengths(y)}``, with the labels
+            in the order walked.
         readouts : {"best", "all"} or None
             The best readout of each architecture, all readouts, or none.
         name : str, optional
             Name of the switcher's curve; by default that of its class.
-        ax, **plot_options
+        ax, **plot_options : optional
             Passed to `plot`.
         """
         codelengths = canvas.fitted(estimator, "codelengths_")
@@ -109,7 +123,7 @@ class CodelengthDisplay:
         cls,
         curves: Mapping[str, ArrayLike],
         *,
-        reference: str | ArrayLike | None = None,
+        reference: Reference = None,
         n_classes: int | None = None,
         ax: Any = None,
         **plot_options: Any,
@@ -120,12 +134,12 @@ class CodelengthDisplay:
         ----------
         curves : mapping of str to array-like of shape (n_samples,)
             Codelength of each example, in nats, under each name.
-        reference : str, array-like of shape (n_samples,) or None
+        reference : str, array-like of shape (n_samples,), mapping or None
             The name of a curve, ``"uniform"`` together with `n_classes`, the code
-            given, or none.
+            given, that under its name as in ``{"from scratch": codelengths}``, or none.
         n_classes : int, optional
             Number of classes of the uniform code.
-        ax, **plot_options
+        ax, **plot_options : optional
             Passed to `plot`.
         """
         n_samples = max((np.size(curve) for curve in curves.values()), default=0)
@@ -134,8 +148,89 @@ class CodelengthDisplay:
         display = cls(curves, reference=code, reference_name=code_name)
         return display.plot(ax, **plot_options)
 
+    @classmethod
+    def from_scorer(
+        cls,
+        scorer: Any,
+        dataset: str | None = None,
+        *,
+        reference: Reference = "uniform",
+        ax: Any = None,
+        **plot_options: Any,
+    ) -> CodelengthDisplay:
+        """Draw the encoders of a ranking on one dataset, means over its orders.
+
+        Parameters
+        ----------
+        scorer : RepresentationScorer or Ranking
+            A fitted one.
+        dataset : str, optional
+            Its name; not needed if there is only one.
+        reference : str, array-like of shape (n_samples,), mapping or None
+            The name of an encoder, ``"uniform"``, the code given, that under its name,
+            or none.
+        ax, **plot_options : optional
+            Passed to `plot`.
+        """
+        dataset = dataset_of(scorer, dataset)
+        courses = codelengths_of(scorer, dataset)
+        n_classes = next(c.n_classes for c in scorer.cells_ if c.dataset == dataset)
+        return cls.from_codelengths(
+            {name: orders.mean(axis=0) for name, orders in courses.items()},
+            reference=reference,
+            n_classes=n_classes,
+            ax=ax,
+            **plot_options,
+        )
+
+    @classmethod
+    def from_losses(
+        cls,
+        losses: ArrayLike,
+        strategies: Strategies | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        reference: Reference = "best readout",
+        ax: Any = None,
+        **plot_options: Any,
+    ) -> CodelengthDisplay:
+        """Draw switching strategies that read the same losses.
+
+        Parameters
+        ----------
+        losses : array-like of shape (n_samples, n_readouts)
+            In nats: ``readout_losses_`` of a switcher, or losses out of a file.
+        strategies : mapping of str to SwitchingPrior, optional
+            Priors, or their names, under the names that the legend shows; by default
+            those of the paper, the learned share and the run-length prior.
+        weights : array-like of shape (n_readouts,), optional
+            Prior weights of the readouts; uniform if not given.
+        reference : str, array-like of shape (n_samples,), mapping or None
+            ``"best readout"`` in hindsight, ``"best blocks"`` (the best sequence of at
+            most three blocks of one readout each, so that what remains is the cost of
+            switching), the name of a strategy, the code given, that under its name, or
+            none.
+        ax, **plot_options : optional
+            Passed to `plot`.
+        """
+        curves = mix(losses, strategies, weights)
+        array = np.asarray(losses)
+        codes: dict[str, ArrayLike] = {
+            "best readout": array[:, array.sum(axis=0).argmin()]
+        }
+        if isinstance(reference, str) and reference == "best blocks":
+            codes[reference] = best_blocks(array, 3).losses
+        code, code_name = _reference(reference, {**codes, **curves})
+        display = cls(curves, reference=code, reference_name=code_name)
+        return display.plot(ax, **plot_options)
+
     def plot(
-        self, ax: Any = None, *, log_x: bool = False, max_points: int = 2000
+        self,
+        ax: Any = None,
+        *,
+        log_x: bool = False,
+        symlog_y: bool = False,
+        max_points: int = 2000,
     ) -> CodelengthDisplay:
         """Draw the curves; the legend lists them in their order at the last example.
 
@@ -145,6 +240,9 @@ class CodelengthDisplay:
             Where to draw; by default on a new figure.
         log_x : bool, default=False
             Whether examples are spaced logarithmically.
+        symlog_y : bool, default=False
+            Whether nats beyond ten are spaced logarithmically on both sides of zero, so
+            that one bad curve does not press the others flat.
         max_points : int, default=2000
             Longer curves are thinned to at most so many points, the last one kept.
 
@@ -163,10 +261,11 @@ class CodelengthDisplay:
             rows, entry = canvas.thinned(len(values), max_points, log_x), entries[name]
             # The first line of an entry speaks for all of them in the legend.
             label = None if entry in map(entries.get, self.lines_) else entry
-            style = _line_style(n_taken + labels.index(entry), thin=name in self.thin)
+            style = canvas.line_style(n_taken + labels.index(entry))
+            style |= _WEIGHTS[name in self.thin]
             (line,) = ax.plot(rows + 1, values[rows], label=label, **style)
             self.lines_[name] = line
-        self._label_axes(log_x)
+        self._label_axes(log_x, symlog_y)
         lines = sorted(_labelled_lines(ax), key=lambda line: -line.get_ydata()[-1])
         canvas.put_legend(ax, lines, [line.get_label() for line in lines])
         return self
@@ -177,14 +276,16 @@ class CodelengthDisplay:
             return {name: np.cumsum(curve) for name, curve in self.curves.items()}
         return {name: regret(c, self.reference) for name, c in self.curves.items()}
 
-    def _label_axes(self, log_x: bool) -> None:
+    def _label_axes(self, log_x: bool, symlog_y: bool) -> None:
         """Give the axes their scale, their labels and the zero line of a regret."""
         if log_x:
             self.ax_.set_xscale("log")
+        if symlog_y:
+            self.ax_.set_yscale("symlog", linthresh=10.0)
         self.ax_.set(xlabel="examples", ylabel="cumulative codelength (nats)")
         if self.reference is not None:
             label = f"regret to {self.reference_name} (nats)"
-            self.ax_.set_ylabel(label, parse_math=False)
+            self.ax_.set_ylabel(label, parse_math=False, wrap=True)
             self.ax_.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
         self.ax_.spines[["top", "right"]].set_visible(False)
 
@@ -225,9 +326,17 @@ def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]
 
 
 def _reference(
-    reference: str | ArrayLike | None, codes: Mapping[str, ArrayLike]
+    reference: Reference, codes: Mapping[str, ArrayLike]
 ) -> tuple[ArrayLike | None, str | None]:
     """Return the code to compare with, in nats per example, and its name."""
+    if isinstance(reference, Mapping):
+        if len(reference) != 1:
+            raise ValueError(
+                "`reference` must map one name to one code, got "
+                f"{list(reference)}: compare with one of them."
+            )
+        ((name, code),) = reference.items()
+        return code, str(name)
     if not isinstance(reference, str):
         return reference, None
     if reference not in codes:
@@ -241,14 +350,3 @@ def _reference(
 def _labelled_lines(ax: Any) -> list[Any]:
     """Return the lines that a legend names."""
     return [line for line in ax.get_lines() if not line.get_label().startswith("_")]
-
-
-def _line_style(index: int, thin: bool) -> dict[str, Any]:
-    """Return the colour and dashes of an index; thin lines stay in the back."""
-    cycle, colour = divmod(index, len(canvas.COLOURS))
-    return {
-        "color": canvas.COLOURS[colour],
-        "linestyle": _LINE_STYLES[cycle % len(_LINE_STYLES)],
-        "linewidth": 1.0 if thin else 2.0,
-        "zorder": 2.0 if thin else 2.5,
-    }

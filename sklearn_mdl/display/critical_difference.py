@@ -125,6 +125,8 @@ class CriticalDifferenceDisplay:
             width = 5.0 + 0.06 * len(self.names) + 0.16 * max(map(len, self.names))
             ax = canvas.new_axes(width, 0.24 * (depth + 3.0))
         self.ax_, self.figure_ = ax, ax.figure
+        narrow = canvas.inches_of(ax)[0] < canvas.NARROW
+        self._size = "x-small" if narrow else "medium"
         self._draw_axis(depth)
         self._draw_names(first_row)
         self.bars_ = [
@@ -145,8 +147,11 @@ class CriticalDifferenceDisplay:
         ax.spines["top"].set_position(("data", 0.0))
         ax.spines["top"].set_bounds(1, last)
         ax.plot([1, 1 + cd], [-1.9, -1.9], color="black", marker="|", linewidth=1.2)
-        ax.text(1, -2.2, f"CD = {cd:.2f} (alpha = {self.alpha:g})", va="bottom")
-        ax.text(last + 2 * pad, 0.0, "average rank", va="center")
+        words = f"CD = {cd:.2f} (alpha = {self.alpha:g})"
+        ax.text(1, -2.2, words, va="bottom", fontsize=self._size)
+        place = {"va": "center", "fontsize": self._size}
+        ax.text(last + 2 * pad, 0.0, "average rank", **place)
+        ax.tick_params("x", labelsize=self._size)
 
     def _draw_bar(self, span: NDArray[np.float64], y: float) -> Any:
         """Draw a bar; over equal ranks, where a line is nothing, its markers show."""
@@ -171,6 +176,7 @@ class CriticalDifferenceDisplay:
                 textcoords="offset points",
                 ha="right" if left else "left",
                 va="center",
+                fontsize=self._size,
                 parse_math=False,  # names are the user's
             )
 

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.display import canvas
 
 _HATCHES = ("", "////", "....", "xxxx")
+_BLOCK = 8192
 
 
 class PosteriorDisplay:
     """Posterior probabilities of readouts, stacked, against examples seen.
+
+    Long posteriors are averaged over intervals before they are drawn, so that what a
+    readout had between two points shows, and the areas keep the mean posterior.
 
     Parameters
     ----------
@@ -81,10 +85,10 @@ class PosteriorDisplay:
         group : {"architecture"} or None
             Whether to add up the settings of each architecture, in order of first
             appearance, or to show every readout.
-        ax, **plot_options
+        ax, **plot_options : optional
             Passed to `plot`.
         """
-        posterior = np.asarray(canvas.fitted(estimator, "posterior_"), dtype=np.float64)
+        posterior = canvas.fitted(estimator, "posterior_")
         if group is None:
             return cls(posterior, estimator.readout_names_).plot(ax, **plot_options)
         if group != "architecture":
@@ -92,11 +96,31 @@ class PosteriorDisplay:
                 f"`group` must be 'architecture' or None, got {group!r}: choose one."
             )
         members = canvas.architectures(estimator)
-        sums = [posterior[:, columns].sum(axis=1) for columns in members.values()]
-        return cls(np.transpose(sums), list(members)).plot(ax, **plot_options)
+        sums = _sums(posterior, list(members.values()))
+        return cls(sums, list(members)).plot(ax, **plot_options)
+
+    @classmethod
+    def from_trace(
+        cls, trace: Any, names: Sequence[str], *, ax: Any = None, **plot_options: Any
+    ) -> PosteriorDisplay:
+        """Draw the posterior of a trace, for example a forward pass or a cell's.
+
+        Parameters
+        ----------
+        trace : object with ``posterior`` and perhaps ``steps``
+            ``ForwardTrace``, or a cell of a ranking, whose names are its
+            ``architectures``.
+        names : sequence of str
+            Names of the columns of the posterior.
+        ax, **plot_options : optional
+            Passed to `plot`.
+        """
+        posterior = canvas.fitted(trace, "posterior")
+        display = cls(posterior, names, getattr(trace, "steps", None))
+        return display.plot(ax, **plot_options)
 
     def plot(
-        self, ax: Any = None, *, log_x: bool = True, max_points: int = 2000
+        self, ax: Any = None, *, log_x: bool = True, max_points: int = 400
     ) -> PosteriorDisplay:
         """Draw the areas; the legend lists them from the top.
 
@@ -109,8 +133,10 @@ class PosteriorDisplay:
         log_x : bool, default=True
             Whether examples are spaced logarithmically. Such an axis has no zero, so
             the first row, the prior, is left out.
-        max_points : int, default=2000
-            Longer posteriors are thinned to at most so many points, the last one kept.
+        max_points : int, default=400
+            Longer posteriors are averaged over at most so many intervals that are even
+            on the axis, and drawn at the mean of their examples; the first and the
+            last row stand alone.
 
         Returns
         -------
@@ -119,28 +145,57 @@ class PosteriorDisplay:
         """
         n_samples = len(self.posterior)
         start = int(log_x and n_samples > 1 and self.steps[0] <= 0)
-        rows = start + canvas.thinned(n_samples - start, max_points, log_x)
+        steps, shares = self._averaged(start, max_points, log_x)
         by_peak = np.argsort(-self.posterior.max(axis=0), kind="stable")
         listed = np.sort(by_peak[: canvas.LEGEND_ROWS])[::-1]
         labels = [self.names[i] for i in listed]
         self.ax_ = ax = canvas.axes_beside_legend(ax, labels)
         self.figure_ = ax.figure
-        self.areas_ = ax.stackplot(
-            self.steps[rows], self.posterior[rows].T, linewidth=0.0
-        )
+        self.areas_ = ax.stackplot(steps, shares.T, linewidth=0.0)
         for i, area in enumerate(self.areas_):
             cycle, colour = divmod(i, len(canvas.COLOURS))
             hatch = _HATCHES[cycle % len(_HATCHES)]
             area.set(facecolor=canvas.COLOURS[colour], edgecolor="white", hatch=hatch)
-        if log_x and self.steps[rows[0]] > 0:
+        if log_x and steps[0] > 0:
             ax.set_xscale("log")
         ax.margins(x=0.0)
         ax.set(ylim=(0.0, 1.0), xlabel="examples seen", ylabel="posterior probability")
         canvas.put_legend(ax, [self.areas_[i] for i in listed], labels)
         return self
 
+    def _averaged(
+        self, start: int, max_points: int, log_x: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return where points are drawn, and the mean posterior of each."""
+        rows = start + canvas.averaged(len(self.posterior) - start, max_points, log_x)
+        # A row stands for the examples up to the next one, which a trace may have left
+        # out; the last, for itself.
+        weights = np.diff(self.steps, append=self.steps[-1] + 1).astype(np.float64)
+        totals = np.add.reduceat(weights, rows)
+        shares = np.add.reduceat(weights[:, None] * self.posterior, rows)
+        is_log = log_x and self.steps[start] > 0
+        x = self.steps.astype(np.float64)
+        x[start:] = np.log(x[start:]) if is_log else x[start:]
+        places = np.add.reduceat(weights * x, rows) / totals
+        places = np.exp(places) if is_log else places
+        alone = np.diff(rows, append=len(x)) == 1
+        places[alone] = self.steps[rows[alone]]
+        return places, shares / totals[:, None]
+
     def frame(self) -> Any:
-        """Return the posterior, not thinned, as a DataFrame: one row per example."""
+        """Return the posterior, not averaged, as a DataFrame: one row per example."""
         pandas = canvas.plot_extra("pandas")
         table = pandas.DataFrame(self.posterior, self.steps, self.names)
         return table.rename_axis("examples seen")
+
+
+def _sums(posterior: ArrayLike, groups: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    """Add up groups of columns; of a posterior on disk, few rows are read at a time."""
+    array = np.asarray(posterior)
+    belongs = np.zeros((array.shape[1], len(groups)))
+    for j, columns in enumerate(groups):
+        belongs[list(columns), j] = 1.0
+    blocks = [
+        array[i : i + _BLOCK] @ belongs for i in range(0, max(1, len(array)), _BLOCK)
+    ]
+    return np.concatenate(blocks)

@@ -113,7 +113,9 @@ class RankIntervalDisplay:
         canvas.name_ticks(ax.yaxis, [self.names[i] for i in order])
         ax.set_ylim(n_encoders - 0.4, -0.6)
         ax.set_xlim(0.9, max(n_encoders, self.upper.max()) + 0.1)
-        ax.set_xlabel(f"average rank, {self.level:.0%} interval over datasets")
+        ax.set_xlabel(
+            f"average rank, {self.level:.0%} interval over datasets", wrap=True
+        )
         ax.spines[["right", "top"]].set_visible(False)
         ax.grid(axis="x", color="0.9")
         ax.set_axisbelow(True)

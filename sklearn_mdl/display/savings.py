@@ -77,7 +77,7 @@ class SavingsDisplay:
         reference : {"uniform", "frequency"}, default="uniform"
             The code without features: all classes alike, or as often as they came so
             far.
-        ax, **options
+        ax, **options : optional
             Passed to `plot`.
         """
         order = np.argsort(canvas.fitted(scorer, "average_ranks_"), kind="stable")
@@ -129,7 +129,7 @@ class SavingsDisplay:
         label = f"nats per example saved against {self.reference}"
         if within_datasets:
             label += "\ncolours from the least to the most on each dataset"
-        ax.set_xlabel(label)
+        ax.set_xlabel(label, wrap=True)
         return self
 
     def _write_numbers(self, shown: NDArray[np.float64]) -> None:

@@ -42,7 +42,7 @@ class Expert(OnlineClassifier):
 
     def _start(self, n_features: int, n_classes: int, seed: int) -> Course:
         device = resolve_device(self.device)
-        context = Context([self.seen_scaling], n_classes, seed, device)
+        context = Context([self.seen_scaling], n_features, n_classes, seed, device)
         return Course(
             self._learners([(0, self)], context),
             BayesMixture(),

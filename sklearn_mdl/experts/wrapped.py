@@ -18,6 +18,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 from torch import Tensor
 
+from sklearn_mdl._sklearn import predict_proba
 from sklearn_mdl.arithmetic import flushed_denormals
 from sklearn_mdl.experts.draws import has_net, net_draws, seeded
 from sklearn_mdl.experts.floor import class_frequencies, complete, floored
@@ -35,6 +36,7 @@ class Context(NamedTuple):
     """What learners of one course have in common."""
 
     scalings: Sequence[str | None]
+    n_features: int
     n_classes: int
     seed: int
     device: torch.device
@@ -100,7 +102,7 @@ class WrappedLearner(ABC):
         features = self._features(x[self.view].cpu().numpy())
         try:
             with self._attended(), net_draws(self.has_net, self.seed):
-                proba = self._columns(self.fitted.predict_proba(features))
+                proba = self._columns(predict_proba(self.fitted, features))
         except Exception as error:
             self.notes.add(type(error), error, int(self.counts.sum()))
             return np.full((x.shape[1], len(self.counts)), np.nan)

@@ -172,12 +172,12 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         "folder": [str, PathLike],
     }
 
-    def __init__(self, encoder, folder):
+    def __init__(self, encoder: Any, folder: Any) -> None:
         self.encoder = encoder
         self.folder = folder
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Load the model.
 
         Parameters
@@ -192,7 +192,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         self.encoder_ = clone(self.encoder).fit(X)
         return self
 
-    def transform(self, X) -> np.ndarray:
+    def transform(self, X: Any) -> np.ndarray:
         """Return the features of images, computed if they are not yet there.
 
         Parameters
@@ -208,7 +208,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
             self.fit(X)
         return FeatureCache(self.folder).features(self.encoder_, X)
 
-    def transform_blocks(self, X) -> dict[str, np.ndarray]:
+    def transform_blocks(self, X: Any) -> dict[str, np.ndarray]:
         """Return the features of each layer and pooling, as maps of one file.
 
         Parameters
@@ -220,14 +220,16 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         features : dict of str to ndarray of shape (N, width)
         """
         features = self.transform(X)
-        return self.encoder_.split_blocks(features)
+        blocks: dict[str, np.ndarray] = self.encoder_.split_blocks(features)
+        return blocks
 
-    def get_feature_names_out(self, input_features=None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Name the features, as the encoder does."""
         check_is_fitted(self, "encoder_")
-        return self.encoder_.get_feature_names_out(input_features)
+        names: np.ndarray = self.encoder_.get_feature_names_out(input_features)
+        return names
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """Take images, as the encoder does."""
         tags = super().__sklearn_tags__()
         of_encoder = self.encoder.__sklearn_tags__()

@@ -75,7 +75,7 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         """Say what features depend on beside weights and blocks, as JSON."""
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Load the model; nothing is learned, but one image is encoded.
 
         Parameters
@@ -120,7 +120,7 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         self.block_names_ = [block.name for block in blocks]
         self.block_widths_ = [first[name].shape[1] for name in self.block_names_]
 
-    def transform(self, X) -> np.ndarray:
+    def transform(self, X: Any) -> np.ndarray:
         """Encode images.
 
         Parameters
@@ -151,7 +151,7 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
             start = stop
         return features
 
-    def transform_blocks(self, X) -> dict[str, np.ndarray]:
+    def transform_blocks(self, X: Any) -> dict[str, np.ndarray]:
         """Encode images once, and return the features of each layer and pooling.
 
         Parameters
@@ -177,7 +177,7 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
             )
         }
 
-    def batches(self, X, start: int = 0) -> Iterator[np.ndarray]:
+    def batches(self, X: Any, start: int = 0) -> Iterator[np.ndarray]:
         """Encode images minibatch by minibatch, from some row on.
 
         Parameters
@@ -205,7 +205,7 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
                 bar.update(len(features))
                 yield features
 
-    def get_feature_names_out(self, input_features=None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Name the features, as ``layer|pool|number``.
 
         Parameters
@@ -308,7 +308,7 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         state.pop("_frozen", None)
         return state
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """Images in, no labels, nothing learned."""
         tags = super().__sklearn_tags__()
         tags.requires_fit = False

@@ -195,4 +195,4 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
             "Pixels must be uint8, or floats from 0 to 1, but those of "
             f"{where} go from {array.min():g} to {array.max():g}; scale them first"
         )
-    return np.rint(array * 255).astype(np.uint8)
+    return np.asarray(np.rint(array * 255), dtype=np.uint8)

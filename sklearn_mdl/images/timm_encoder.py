@@ -106,21 +106,21 @@ class TimmEncoder(ImageEncoder):
 
     def __init__(
         self,
-        model_name,
+        model_name: Any,
         *,
-        pretrained=True,
-        checkpoint_path=None,
-        layer="last",
-        pool="default",
-        device="auto",
-        batch_size=64,
-        amp=False,
-        n_jobs=None,
-        model_options=None,
-        data_options=None,
-        random_state=0,
-        verbose=0,
-    ):
+        pretrained: bool = True,
+        checkpoint_path: Any = None,
+        layer: Any = "last",
+        pool: Any = "default",
+        device: Any = "auto",
+        batch_size: Any = 64,
+        amp: bool = False,
+        n_jobs: Any = None,
+        model_options: Any = None,
+        data_options: Any = None,
+        random_state: Any = 0,
+        verbose: Any = 0,
+    ) -> None:
         self.model_name = model_name
         self.pretrained = pretrained
         self.checkpoint_path = checkpoint_path
@@ -167,9 +167,10 @@ class TimmEncoder(ImageEncoder):
             return from_file(timm, name, Path(self.checkpoint_path), options)
         options["num_classes"] = 0
         if not self.pretrained:
-            return timm.create_model(name, pretrained=False, **options)
+            model: nn.Module = timm.create_model(name, pretrained=False, **options)
+            return model
         try:
-            return timm.create_model(name, pretrained=True, **options)
+            model = timm.create_model(name, pretrained=True, **options)
         except Exception as error:  # the hub's client raises errors of a dozen kinds
             raise OSError(
                 f"Pretrained weights of {name!r} are needed, but they could not be had "
@@ -177,6 +178,7 @@ class TimmEncoder(ImageEncoder):
                 "is a network and pass its path as checkpoint_path, or pass "
                 "pretrained=False"
             ) from error
+        return model
 
     def _last(
         self, frozen: Frozen, batch: Tensor, blocks: list[Block]

@@ -97,7 +97,8 @@ def from_file(
     own = {k: v.shape for k, v in model.state_dict().items()}
     if own == {k: v.shape for k, v in body.items()}:
         model.load_state_dict(body)
-        return model
+        loaded: nn.Module = model
+        return loaded
     return _converted(timm, name, path, options, {**found})
 
 
@@ -141,7 +142,8 @@ def _converted(
             text += f" and holds {unknown[0]!r}"
         raise _mismatch(path, f"it {text}") from error
     model.reset_classifier(0)
-    return model
+    headless: nn.Module = model
+    return headless
 
 
 def _mismatch(path: Path, what: str) -> ValueError:

@@ -87,20 +87,20 @@ class TorchEncoder(ImageEncoder):
 
     def __init__(
         self,
-        module,
-        preprocess=None,
+        module: Any,
+        preprocess: Any = None,
         *,
-        layer="last",
-        pool="default",
-        mode="RGB",
-        channels_last=False,
-        n_prefix_tokens=0,
-        device="auto",
-        batch_size=64,
-        amp=False,
-        n_jobs=None,
-        verbose=0,
-    ):
+        layer: Any = "last",
+        pool: Any = "default",
+        mode: Any = "RGB",
+        channels_last: bool = False,
+        n_prefix_tokens: Any = 0,
+        device: Any = "auto",
+        batch_size: Any = 64,
+        amp: bool = False,
+        n_jobs: Any = None,
+        verbose: Any = 0,
+    ) -> None:
         self.module = module
         self.preprocess = preprocess
         self.layer = layer

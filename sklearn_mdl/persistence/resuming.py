@@ -83,7 +83,7 @@ def resume(
     ValueError
         If the arrays are not those of such a course.
     """
-    labels = np.array(arrays["labels"], dtype=np.int64)
+    labels = torch.from_numpy(np.array(arrays["labels"])).to(course.outcome.dtype)
     n_rows = len(labels)
     if n_rows > len(course.samples):
         raise ValueError(
@@ -91,12 +91,12 @@ def resume(
             f"{len(course.samples)}; give them all, in the same order"
         )
     with one_thread():
-        _scale_again(course, n_rows)
+        _scale_again(course, labels)
         learned = _by_column(arrays)
         for learner, state in zip(course.learners, course.states, strict=True):
             cast(Relearner, learner).relearn(learned)
             failed = np.asarray(arrays["diverged"])[list(learner.columns)]
-            state.resume(torch.from_numpy(labels), torch.from_numpy(failed))
+            state.resume(labels, torch.from_numpy(failed))
     _mix_again(course, np.asarray(arrays["digests"]), losses)
     return n_rows
 
@@ -112,12 +112,15 @@ def _by_column(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]
     return found
 
 
-def _scale_again(course: Course, n_rows: int) -> None:
+def _scale_again(course: Course, labels: Tensor) -> None:
     count = course.batch_size
-    while count <= n_rows:
+    while count <= len(labels):
         course.rows.refresh(count)
         count *= 2
-    course.rows.extend(n_rows)
+    if count > course.batch_size:
+        # No learner has units of its own yet, so that none is re-expressed.
+        course.outcome.refresh(labels[: count // 2], course.learners)
+    course.rows.extend(len(labels))
 
 
 def _mix_again(course: Course, digests: np.ndarray, losses: np.ndarray | None) -> None:

@@ -98,7 +98,7 @@ def save_estimator(estimator: Any, path: Path) -> None:
     about = {
         "format": FORMAT,
         "estimator": settings,
-        "classes": as_json(estimator.classes_, "classes"),
+        "classes": as_json(getattr(estimator, "classes_", np.empty(0)), "classes"),
         "n_features": estimator.n_features_in_,
         "feature_names": None if names is None else as_json(names, "feature names"),
         "seed": estimator._seed,

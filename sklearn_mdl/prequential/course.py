@@ -13,10 +13,10 @@ import torch
 from joblib import Parallel, delayed
 from torch import Tensor
 
-from sklearn_mdl.arithmetic import memory_of, mixture, one_thread
-from sklearn_mdl.measures import digest
+from sklearn_mdl.arithmetic import memory_of, one_thread
 from sklearn_mdl.prequential.learner import Learner, Rereader
-from sklearn_mdl.prequential.walking import WalkState, score, uniform_where, walk
+from sklearn_mdl.prequential.outcomes import ClassLabels, Outcome, Prediction
+from sklearn_mdl.prequential.walking import WalkState, score, usable, walk
 from sklearn_mdl.replay import ReplayStreams
 from sklearn_mdl.samples import SampleStore
 from sklearn_mdl.scaling import ScaledRows
@@ -45,6 +45,8 @@ class Course:
         Where the trace is kept, and rows that are not memory-mapped.
     n_jobs : int or None
         Learners that walk side by side, as threads.
+    outcome : Outcome or None
+        What is predicted; None stands for classes.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class Course:
         device: torch.device,
         store: str | PathLike[str] = "memory",
         n_jobs: int | None = None,
+        outcome: Outcome | None = None,
     ) -> None:
+        self.outcome: Outcome = ClassLabels() if outcome is None else outcome
         self.learners = learners
         self.batch_size = batch_size
         self.device = device
@@ -68,7 +72,7 @@ class Course:
         folder = None if store == "memory" else Path(store)
         self.samples = SampleStore(n_features, folder and folder / "features.npy")
         self.forward = ForwardPass(prior, self.n_readouts, weights)
-        self.trace = PrequentialTrace(self.n_readouts, store)
+        self.trace = PrequentialTrace(self.n_readouts, store, self.outcome.n_kept)
         self.columns = [c for learner in learners for c in learner.columns]
         self._segment = SEGMENT
         self._learned: Course | None = None
@@ -82,6 +86,7 @@ class Course:
                 batch_size,
                 ReplayStreams(lr.n_replay_streams, recency=lr.recency, seed=seed),
                 device,
+                self.outcome,
             )
             for lr in learners
         ]
@@ -110,7 +115,7 @@ class Course:
     def extend(
         self, X: np.ndarray, y: np.ndarray, order: np.ndarray | None = None
     ) -> Iterator[int]:
-        """Walk on over new rows (n, d) with encoded labels (n,).
+        """Walk on over new rows (n, d) with labels (n,), encoded if they are classes.
 
         Parameters
         ----------
@@ -131,7 +136,7 @@ class Course:
             If the prior refuses a stream of that length; nothing is changed then.
         """
         ordered = y if order is None else y[order]
-        labels = torch.as_tensor(ordered, dtype=torch.long).to(self.device)
+        labels = torch.as_tensor(ordered, dtype=self.outcome.dtype).to(self.device)
         begin = self.begin(X, order)
         yield from self.walk_on(labels, begin)
 
@@ -179,9 +184,9 @@ class Course:
         """Say that all rows taken in were walked."""
         self._under_way = False
 
-    def expect(self, n_classes: int) -> None:
-        """Make segments as long as the predictions for so many classes allow."""
-        kept = KEPT // (8 * self.n_readouts * n_classes)
+    def expect(self, n_numbers: int) -> None:
+        """Make segments as long as predictions of so many numbers (classes) allow."""
+        kept = KEPT // (8 * self.n_readouts * n_numbers)
         self._segment = min(SEGMENT, max(1, kept // self.batch_size) * self.batch_size)
 
     @property
@@ -214,8 +219,8 @@ class Course:
         )
         for learner, (columns, _) in zip(self.learners, found, strict=True):
             losses[:, learner.columns] = columns
-        log_proba = chain.from_iterable(predicted for _, predicted in found)
-        self.close_segment(stop, losses, self.forward.extend(losses), log_proba)
+        values = chain.from_iterable(predicted.values for _, predicted in found)
+        self.close_segment(stop, losses, self.forward.extend(losses), values)
 
     def open_segment(self, stop: int) -> None:
         """Make the rows up to ``stop`` ready to be walked."""
@@ -230,23 +235,26 @@ class Course:
         stop: int,
         losses: np.ndarray,
         reading: ForwardTrace,
-        log_proba: Iterable[Tensor],
+        values: Iterable[Tensor],
     ) -> None:
         """Keep what the rows up to ``stop`` cost, and refresh the scaling if due.
 
-        Predictions (n, C) come one for each readout, learner after learner.
+        Predictions (n, P) come one for each readout, learner after learner.
         """
         # Summed column by column, so in an order that does not depend on the stacks.
-        predicted = list(log_proba)
+        predicted = list(values)
         in_order = (predicted[i] for i in np.argsort(self.columns))
         weights = torch.as_tensor(reading.posterior.T).to(self.device)
-        proba = mixture(in_order, weights).cpu().numpy()
-        self.trace.append(losses, reading.codelengths, reading.posterior, digest(proba))
-        self.expect(proba.shape[1])
-        if stop > self.batch_size and _is_doubling(stop, self.batch_size):
+        kept = self.outcome.kept_of(in_order, weights)
+        self.trace.append(losses, reading.codelengths, reading.posterior, kept)
+        self.expect(predicted[0].shape[1])
+        if not _is_doubling(stop, self.batch_size):
+            return
+        if stop > self.batch_size:
             changes = self.rows.refresh(stop)
             for learner in self.learners:
                 learner.re_express(changes)
+        self.outcome.refresh(self.states[0].labels, self.learners)
 
     def learned(self) -> Course:
         """Return a copy that has learned its pending rows too, for prediction only."""
@@ -271,12 +279,17 @@ class Course:
         return other
 
     def log_proba(self, X: np.ndarray) -> Iterator[Tensor]:
-        """Log-probabilities of rows (n, d) that are not part of the stream.
+        """Log-probabilities (K, B, C) of classes, as :meth:`predictions` come."""
+        return (prediction.values for prediction in self.predictions(X))
+
+    def predictions(self, X: np.ndarray) -> Iterator[Prediction]:
+        """Predictions of rows (n, d) that are not part of the stream.
 
         Yields
         ------
-        log_proba : Tensor of shape (K, B, C)
-            For one minibatch after the other, the last one cut to its rows.
+        prediction : Prediction
+            Of all readouts, (K, B, P), for one minibatch after the other, the last one
+            cut to its rows.
         """
         order = torch.as_tensor(np.argsort(self.columns), device=self.device)
         diverged = torch.as_tensor(self.diverged, device=self.device)[:, None]
@@ -284,9 +297,10 @@ class Course:
             rows = X[start : start + self.batch_size]
             with one_thread():
                 x = self.rows.scaled(rows)
-                found = [learner.log_proba(x) for learner in self.learners]
-            log_proba = torch.cat(found)[order, : len(rows)]
-            yield uniform_where(log_proba[..., 0].isnan() | diverged, log_proba)
+                found = [self.outcome.predict(lr, x) for lr in self.learners]
+            values = torch.cat([each.values for each in found])[order, : len(rows)]
+            failed = values[..., 0].isnan() | diverged
+            yield usable(found[0].holding(values), failed, self.outcome)
 
 
 def _is_doubling(n_rows: int, batch_size: int) -> bool:

@@ -13,6 +13,9 @@ from sklearn_mdl.scaling import ReExpression, ScaledRows
 class Learner(Protocol):
     """What can walk.
 
+    Beside what is named here it has what its outcome asks for: ``log_proba``, if it
+    predicts classes (:class:`ClassLearner`), densities, if real numbers.
+
     Attributes
     ----------
     columns : sequence of int
@@ -33,13 +36,6 @@ class Learner(Protocol):
     @property
     def recency(self) -> float: ...  # noqa: D102
 
-    def log_proba(self, x: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
-
-        NaN throughout a row where a readout has no prediction; it counts as a uniform
-        one. Changes nothing.
-        """
-
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
@@ -47,6 +43,17 @@ class Learner(Protocol):
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
         """Adapt to rows that are scaled anew: one change for each scaling."""
+
+
+class ClassLearner(Learner, Protocol):
+    """A learner of classes."""
+
+    def log_proba(self, x: Tensor) -> Tensor:
+        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
+
+        NaN throughout a row where a readout has no prediction; it counts as a uniform
+        one. Changes nothing.
+        """
 
 
 @runtime_checkable

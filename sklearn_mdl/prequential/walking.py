@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from contextlib import suppress
 
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from sklearn_mdl.arithmetic import flushed_denormals, one_thread
 from sklearn_mdl.prequential.learner import Learner
+from sklearn_mdl.prequential.outcomes import ClassLabels, Outcome, Prediction
 from sklearn_mdl.replay import ReplayStreams
 from sklearn_mdl.scaling import ScaledRows
 
@@ -26,6 +26,8 @@ class WalkState:
     streams : ReplayStreams
     device : torch.device
         Where the labels are kept.
+    outcome : Outcome or None
+        What is predicted; None stands for classes.
 
     Attributes
     ----------
@@ -36,14 +38,19 @@ class WalkState:
     """
 
     def __init__(
-        self, batch_size: int, streams: ReplayStreams, device: torch.device
+        self,
+        batch_size: int,
+        streams: ReplayStreams,
+        device: torch.device,
+        outcome: Outcome | None = None,
     ) -> None:
         self.batch_size = batch_size
         self.streams = streams
+        self.outcome: Outcome = ClassLabels() if outcome is None else outcome
         self.n_scored = 0
         self.n_learned = 0
         self.failed = torch.zeros(1, dtype=torch.bool, device=device)  # broadcasts
-        self._labels = torch.empty(0, dtype=torch.long, device=device)
+        self._labels = torch.empty(0, dtype=self.outcome.dtype, device=device)
 
     @property
     def labels(self) -> Tensor:
@@ -75,6 +82,7 @@ class WalkState:
         new = self.n_learned // self.batch_size
         self.n_learned = self.n_scored
         x, y = self._seen(rows, new)
+        self.outcome.prepare(learner, y)
         learner.update(x, y, (self._seen(rows, i) for i in positions.tolist()))
 
     def _seen(self, rows: ScaledRows, batch: int) -> tuple[Tensor, Tensor]:
@@ -85,49 +93,60 @@ class WalkState:
 
 def walk(
     learner: Learner, rows: ScaledRows, state: WalkState, stop: int
-) -> Generator[Tensor, Tensor, None]:
+) -> Generator[Prediction, Tensor, None]:
     """Predict, be told, learn: the prequential coroutine over rows up to ``stop``.
 
     Predictions are always made on whole minibatches, with zeros for the rows still to
     come: so the pieces in which rows arrive change not a bit of any number. A readout
-    that has no prediction for a row predicts uniformly from that row on, before its
-    label is seen: it never costs more than a uniform one in its place.
+    that has no prediction for a row predicts what the outcome says instead from that
+    row on (uniformly, if these are classes), before its label is seen: it never costs
+    more than one that always did so in its place.
 
     Yields
     ------
-    log_proba : Tensor of shape (K, n, C)
-        For the next ``n`` rows, at most up to the end of their minibatch.
+    prediction : Prediction
+        Of ``K`` readouts for the next ``n`` rows, at most up to the end of their
+        minibatch; its ``losses(labels)`` are of shape (K, n).
 
     Receives
     --------
     labels : Tensor of shape (n,)
-        Encoded labels of those rows. A minibatch is learned as soon as it is full.
+        Labels of those rows, classes encoded. A minibatch is learned as soon as it is
+        full.
     """
+    outcome = state.outcome
     while state.n_scored < stop:
         first, end = state.n_learned, state.n_learned + state.batch_size
         come = slice(state.n_scored - first, min(stop, end) - first)
-        log_proba = learner.log_proba(rows.batch(first // state.batch_size))
-        failed = failures(log_proba, state.failed)
-        labels = yield uniform_where(failed, log_proba)[:, come]
+        prediction = outcome.predict(learner, rows.batch(first // state.batch_size))
+        failed = failures(prediction.values, state.failed)
+        labels = yield usable(prediction, failed, outcome, come)
         state.failed = failed[:, come.stop - 1]
         state.see(labels)
         if state.n_scored == end:
             state.learn(learner, rows)
 
 
-def failures(log_proba: Tensor, before: Tensor) -> Tensor:
+def failures(values: Tensor, before: Tensor) -> Tensor:
     """Whether readouts have failed by each row, (K, B): now, earlier, or before."""
-    return (log_proba[..., 0].isnan() | before[:, None]).cumsum(1) > 0
+    return (values[..., 0].isnan() | before[:, None]).cumsum(1) > 0
 
 
-def uniform_where(failed: Tensor, log_proba: Tensor) -> Tensor:
-    """Replace the predictions (K, B, C) of rows (K, B)."""
-    return torch.where(failed[..., None], -math.log(log_proba.shape[-1]), log_proba)
+def usable(
+    prediction: Prediction,
+    failed: Tensor,
+    outcome: Outcome,
+    rows: slice = slice(None),
+) -> Prediction:
+    """Return some rows of a prediction, replaced where readouts have failed, (K, B)."""
+    values = prediction.values
+    values = torch.where(failed[..., None], outcome.instead(values), values)
+    return prediction.holding(values[:, rows])
 
 
 def score(
-    steps: Generator[Tensor, Tensor, None], labels: Tensor
-) -> tuple[np.ndarray, Tensor]:
+    steps: Generator[Prediction, Tensor, None], labels: Tensor
+) -> tuple[np.ndarray, Prediction]:
     """Drive a walk with known labels.
 
     Parameters
@@ -140,18 +159,20 @@ def score(
     Returns
     -------
     losses : ndarray of shape (n, K)
-        Minus log-probability of the label that came, in nats.
-    log_proba : Tensor of shape (K, n, C)
+        What the labels cost, in nats.
+    prediction : Prediction
+        For all rows, (K, n, P).
     """
     # Here too, for this may be a thread of its own: its first product would otherwise
     # be shared by all cores, and sum in another order.
     with one_thread(), flushed_denormals(), suppress(StopIteration):
-        log_proba, start = next(steps), 0
-        found = log_proba.new_empty(len(log_proba), len(labels), log_proba.shape[2])
+        prediction, start = next(steps), 0
+        n_readouts, _, n_numbers = prediction.shape
+        found = prediction.values.new_empty(n_readouts, len(labels), n_numbers)
         while True:
-            batch = labels[start : start + log_proba.shape[1]]
-            found[:, start : start + len(batch)] = log_proba
+            batch = labels[start : start + prediction.shape[1]]
+            found[:, start : start + len(batch)] = prediction.values
             start += len(batch)
-            log_proba = steps.send(batch)
-    losses = -found.gather(2, labels.expand(len(found), -1).unsqueeze(-1))
-    return losses.squeeze(-1).T.cpu().numpy(), found
+            prediction = steps.send(batch)
+    whole = prediction.holding(found)
+    return whole.losses(labels).T.cpu().numpy(), whole

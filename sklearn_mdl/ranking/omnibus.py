@@ -48,7 +48,7 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
 
     Under the null hypothesis every order of the encoders is as likely as any other on
     each dataset. With ``N`` datasets, ``r`` encoders and ``R_ij`` the rank of encoder
-    ``j`` on dataset ``i``, tied encoders sharing the mean of their ranks,
+    ``j`` on dataset ``i``, tied encoders sharing the mean of their ranks::
 
         chi2 = (r - 1) sum_j (sum_i R_ij - N (r + 1) / 2)^2
                / sum_ij (R_ij - (r + 1) / 2)^2

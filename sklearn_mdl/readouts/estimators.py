@@ -9,7 +9,7 @@ from sklearn_mdl._sklearn import Interval, StrOptions
 from sklearn_mdl.arithmetic import resolve_device
 from sklearn_mdl.online import OnlineClassifier
 from sklearn_mdl.prequential import Course
-from sklearn_mdl.readouts.gather import hidden_widths, stack_readouts
+from sklearn_mdl.readouts.gather import architecture_of, stack_readouts
 from sklearn_mdl.readouts.stack import ReadoutStack, StackNet
 from sklearn_mdl.switching import BayesMixture
 
@@ -111,12 +111,7 @@ class _Readout(OnlineClassifier):
     @property
     def architecture(self) -> str:
         """Short name of the shape: "linear", "mlp 2x256", "mlp 256-64"."""
-        sizes = hidden_widths(self.hidden_layer_sizes)
-        if not sizes:
-            return "linear"
-        if len(set(sizes)) == 1:
-            return f"mlp {len(sizes)}x{sizes[0]}"
-        return "mlp " + "-".join(map(str, sizes))
+        return architecture_of(self.hidden_layer_sizes)
 
     @property
     def net_(self) -> StackNet:

@@ -10,8 +10,16 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
+from sklearn_mdl.readouts.density_stack import N_OUTPUTS, DensityStack
 from sklearn_mdl.readouts.plan import plan_stacks, stack_size
-from sklearn_mdl.readouts.stack import Averaging, Member, ReadoutStack, Shape, Training
+from sklearn_mdl.readouts.stack import (
+    Averaging,
+    DensityTraining,
+    Member,
+    ReadoutStack,
+    Shape,
+    Training,
+)
 from sklearn_mdl.scaling import check_width
 
 
@@ -57,18 +65,78 @@ def stack_readouts(
     MemoryError
         If the readouts together need more memory than the device has.
     """
-    groups: dict[Shape, list[Member]] = {}
-    for column, readout in enumerate(readouts):
-        check_width(readout.scaling, n_features)
-        groups.setdefault(_shape(readout), []).append(_member(readout, column, seed))
     if scalings is None:
-        scalings = list(dict.fromkeys(readout.scaling for readout in readouts))
-    sizes = {shape: stack_size(shape, n_features, n_classes) for shape in groups}
-    plan = plan_stacks(groups, sizes, device, n_jobs)
+        scalings = _scalings(readouts)
+    groups = _groups(readouts, Training, seed)
     return [
         ReadoutStack(shape, members, scalings, n_features, n_classes, device)
-        for shape, members in plan
+        for shape, members in _plan(
+            readouts, groups, n_features, n_classes, device, n_jobs
+        )
     ]
+
+
+def stack_regressors(
+    readouts: Sequence[Any],
+    n_features: int,
+    *,
+    seed: int,
+    device: torch.device,
+    n_jobs: int = 1,
+) -> list[DensityStack]:
+    """Gather regressors of one shape, as :func:`stack_readouts` does classifiers.
+
+    Parameters
+    ----------
+    readouts : sequence of LinearReadoutRegressor or MLPReadoutRegressor
+    n_features, seed, device, n_jobs
+        As there.
+
+    Returns
+    -------
+    stacks : list of DensityStack
+
+    Raises
+    ------
+    ValueError, MemoryError
+        As there.
+    """
+    scalings = _scalings(readouts)
+    groups = _groups(readouts, DensityTraining, seed)
+    return [
+        DensityStack(shape, members, scalings, n_features, N_OUTPUTS, device)
+        for shape, members in _plan(
+            readouts, groups, n_features, N_OUTPUTS, device, n_jobs
+        )
+    ]
+
+
+def _scalings(readouts: Sequence[Any]) -> list[str | None]:
+    return list(dict.fromkeys(readout.scaling for readout in readouts))
+
+
+def _groups(
+    readouts: Sequence[Any], kind: type[Training | DensityTraining], seed: int
+) -> dict[Shape, list[Member]]:
+    groups: dict[Shape, list[Member]] = {}
+    for column, readout in enumerate(readouts):
+        member = _member(readout, column, seed, kind)
+        groups.setdefault(_shape(readout), []).append(member)
+    return groups
+
+
+def _plan(
+    readouts: Sequence[Any],
+    groups: dict[Shape, list[Member]],
+    n_features: int,
+    n_outputs: int,
+    device: torch.device,
+    n_jobs: int,
+) -> list[tuple[Shape, list[Member]]]:
+    for readout in readouts:
+        check_width(readout.scaling, n_features)
+    sizes = {shape: stack_size(shape, n_features, n_outputs) for shape in groups}
+    return plan_stacks(groups, sizes, device, n_jobs)
 
 
 def hidden_widths(sizes: Any) -> tuple[int, ...]:
@@ -85,14 +153,26 @@ def hidden_widths(sizes: Any) -> tuple[int, ...]:
     return tuple(int(width) for width in widths)
 
 
+def architecture_of(sizes: Any) -> str:
+    """Return the short name of a shape: "linear", "mlp 2x256", "mlp 256-64"."""
+    widths = hidden_widths(sizes)
+    if not widths:
+        return "linear"
+    if len(set(widths)) == 1:
+        return f"mlp {len(widths)}x{widths[0]}"
+    return "mlp " + "-".join(map(str, widths))
+
+
 def _shape(readout: Any) -> Shape:
     sizes = hidden_widths(readout.hidden_layer_sizes)
     return Shape(sizes, int(readout.n_replay_streams), float(readout.recency))
 
 
-def _member(readout: Any, column: int, seed: int) -> Member:
+def _member(
+    readout: Any, column: int, seed: int, kind: type[Training | DensityTraining]
+) -> Member:
     if readout.random_state is not None:
         seed = int(check_random_state(readout.random_state).randint(2**31 - 1))
-    settings = {name: float(getattr(readout, name)) for name in Training._fields[2:]}
+    settings = {name: float(getattr(readout, name)) for name in kind._fields[2:]}
     averaging = Averaging(*(getattr(readout, name) for name in Averaging._fields))
-    return Member(column, Training(readout.scaling, seed, **settings), averaging)
+    return Member(column, kind(readout.scaling, seed, **settings), averaging)

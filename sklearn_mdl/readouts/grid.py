@@ -1,4 +1,4 @@
-"""Boards of readouts: products of settings, presets, and the default board."""
+"""Boards of readouts: products of settings, the default board, names."""
 
 from __future__ import annotations
 
@@ -13,108 +13,65 @@ import numpy as np
 from sklearn_mdl.readouts.estimators import LinearReadout, MLPReadout
 from sklearn_mdl.stacked import count_parameters
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "vtab-frozen": {
-        "hidden_layer_sizes": [(512,) * depth for depth in range(8)],
-        "n_replay_streams": [3, 10, 30, 100],
-        "lr": [1e-4, 3e-4, 1e-3, 3e-3],
-        "beta1": [0.5, 0.7, 0.9],
-        "weight_decay": [0.0, 1e-6, 1e-4, 1e-2],
-        "ema_step_size": [1e-4, 1e-2, 1.0],
-    },
-    "imagenet-frozen": {
-        "hidden_layer_sizes": [(512,) * depth for depth in range(4)],
-        "n_replay_streams": [10, 30, 50],
-        "lr": [3e-5, 1e-4, 3e-4, 1e-3],
-        "beta1": [0.5, 0.7],
-        "weight_decay": [1e-2, 1.0],
-        "ema_step_size": [1e-2, 1.0],
-        "batch_size": 512,
-    },
-}
-# What the paper does not do, or leaves open (the width 512 above, the smoothing here).
-_PAPER = {
-    "scaling": None,
-    "calibration": False,
-    "ema_warmup": False,
-    "label_smoothing": 0.01,
-}
-_BLOCKS = {"vtab-frozen": 11, "imagenet-frozen": 2}  # m of the fixed share
 
+def readout_grid(**settings: Any) -> list[Any]:
+    """Build every combination of settings as linear readouts and MLPs.
 
-def readout_grid(preset: str | None = None, **settings: Any) -> list[Any]:
-    """Build every combination of the given settings as a list of readouts.
+    :func:`sklearn_mdl.readout_grid` does so for all kinds of readouts.
 
     Parameters
     ----------
-    preset : {"vtab-frozen", "imagenet-frozen"} or None
-        Settings to start from: the paper's grids for frozen encoders (its tables 8 and
-        11), with 8 x 576 and 4 x 96 readouts.
     **settings : scalar or list
         Parameters of :class:`~sklearn_mdl.MLPReadout`; a list is a dimension of the
-        grid. ``hidden_layer_sizes`` is a list of tuples, where ``()`` is a linear
-        readout, or the widths of one readout.
+        grid.
 
     Returns
     -------
     readouts : list of LinearReadout and MLPReadout
         The first setting named varies slowest.
+    """
+    settings = {"hidden_layer_sizes": [()], **settings}
+    columns = {name: as_values(name, values) for name, values in settings.items()}
+    return [linear_or_mlp(**chosen) for chosen in grid_of(columns)]
+
+
+def grid_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Combine the values of settings; the first setting named varies slowest.
 
     Raises
     ------
     ValueError
-        If the preset is unknown or a list is empty.
-    TypeError
-        If a setting is not a parameter of the readouts.
-
-    Examples
-    --------
-    >>> from sklearn_mdl import readout_grid
-    >>> board = readout_grid(hidden_layer_sizes=[(), (64,)], lr=[1e-3, 3e-3])
-    >>> [(readout.architecture, readout.lr) for readout in board]
-    [('linear', 0.001), ('linear', 0.003), ('mlp 1x64', 0.001), ('mlp 1x64', 0.003)]
+        If a setting is a distribution, which has no list of values.
     """
-    settings = {"hidden_layer_sizes": [()], **_preset_settings(preset), **settings}
-    sizes = settings["hidden_layer_sizes"]
-    if isinstance(sizes, Integral):
-        settings["hidden_layer_sizes"] = [(sizes,)]
-    elif _is_one_shape(sizes):
-        settings["hidden_layer_sizes"] = [sizes]
-    columns = {name: _as_list(name, values) for name, values in settings.items()}
+    for name, values in columns.items():
+        if hasattr(values, "rvs"):
+            raise ValueError(
+                f"{name} must be values to be combined, got {values!r}, from which one "
+                "can only draw; pass n_samples"
+            )
     return [
-        _readout(**dict(zip(columns, values, strict=True)))
-        for values in product(*columns.values())
+        dict(zip(columns, values, strict=True)) for values in product(*columns.values())
     ]
 
 
-def _is_one_shape(sizes: Any) -> bool:
-    """Whether these are the widths of one readout: () is, an empty list is not."""
-    if len(sizes) == 0:
-        return isinstance(sizes, tuple)
-    return all(isinstance(size, Integral) for size in sizes)
+def as_values(name: str, values: Any) -> Any:
+    """Return the values of a setting as a list; a distribution stays as it is.
 
-
-def preset_options(name: str) -> dict[str, Any]:
-    """Readouts, number of blocks and batch size that a preset stands for."""
-    return {
-        "readouts": readout_grid(name),
-        "m": _BLOCKS[name],
-        "batch_size": PRESETS[name].get("batch_size", 32),
-    }
-
-
-def _preset_settings(name: str | None) -> Mapping[str, Any]:
-    if name is None:
-        return {}
-    if name not in PRESETS:
-        raise ValueError(
-            f"preset must be one of {sorted(PRESETS)}, got {name!r}; or name settings"
-        )
-    return {**PRESETS[name], **_PAPER}
-
-
-def _as_list(name: str, values: Any) -> list[Any]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    Raises
+    ------
+    ValueError
+        If the list is empty.
+    """
+    if name == "hidden_layer_sizes":
+        if isinstance(values, Integral):
+            return [(values,)]
+        if _is_one_shape(values):
+            return [values]
+    if name == "image_shape" and values is not None and _is_one_shape(values):
+        return [values]
+    if hasattr(values, "rvs"):
+        return values
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         return [values]
     found = list(values)
     if not found:
@@ -124,7 +81,15 @@ def _as_list(name: str, values: Any) -> list[Any]:
     return found
 
 
-def _readout(hidden_layer_sizes: Any, **settings: Any) -> LinearReadout | MLPReadout:
+def _is_one_shape(sizes: Any) -> bool:
+    """Whether these are the widths of one readout: () is, an empty list is not."""
+    if len(sizes) == 0:
+        return isinstance(sizes, tuple)
+    return all(isinstance(size, Integral) for size in sizes)
+
+
+def linear_or_mlp(hidden_layer_sizes: Any, **settings: Any) -> Any:
+    """Make the readout with these hidden layers: a linear one, if there are none."""
     if np.size(hidden_layer_sizes) == 0:
         return LinearReadout(**settings)
     return MLPReadout(hidden_layer_sizes, **settings)
@@ -216,10 +181,12 @@ def readout_names(readouts: Sequence[Any]) -> list[str]:
 
 
 def _named_settings(readout: Any) -> dict[str, Any]:
-    """List what may stand in a name: no estimators, but what is set in them."""
+    """List what may stand in a name: what is set in estimators, but not they."""
     params = readout.get_params()
     return {
         name: value
         for name, value in params.items()
-        if name != "hidden_layer_sizes" and not hasattr(value, "get_params")
+        if name != "hidden_layer_sizes"
+        and not hasattr(value, "get_params")
+        and not callable(value)
     }

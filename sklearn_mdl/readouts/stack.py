@@ -6,7 +6,8 @@ averaging step alone share one training, since averaged weights serve prediction
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from skorch import NeuralNet
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from sklearn_mdl.arithmetic import in_lanes
 from sklearn_mdl.scaling import ReExpression
 from sklearn_mdl.stacked import (
     StackedAdamW,
@@ -27,8 +29,6 @@ from sklearn_mdl.stacked import (
 )
 from sklearn_mdl.stacked.calibration import CALIBRATION, IDENTITY, MAX_SLOPE
 
-LANES = 64  # more than a vector register holds
-
 
 class Shape(NamedTuple):
     """What readouts of one stack have in common."""
@@ -39,7 +39,7 @@ class Shape(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What readouts that share one training run have in common."""
+    """What classifiers that share one training run have in common."""
 
     scaling: str | None
     seed: int
@@ -49,6 +49,20 @@ class Training(NamedTuple):
     eps: float
     weight_decay: float
     label_smoothing: float
+
+
+class DensityTraining(NamedTuple):
+    """What regressors that share one training run have in common."""
+
+    scaling: str | None
+    seed: int
+    lr: float
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
+    tails: float  # degrees of freedom, infinite for a Gaussian
+    heteroscedastic: float
 
 
 class Averaging(NamedTuple):
@@ -63,7 +77,7 @@ class Member(NamedTuple):
     """A readout as a stack sees it."""
 
     column: int
-    training: Training
+    training: Training | DensityTraining
     averaging: Averaging
 
 
@@ -112,8 +126,11 @@ def make_net(
     return net
 
 
-class ReadoutStack:
-    """A learner for the walk: all readouts of one shape.
+class NetStack(ABC):
+    """A learner for the walk: all readouts of one shape, whatever they predict.
+
+    Subclasses make the net, say what its outputs mean, and along which slope the
+    factor of forward calibration moves.
 
     Parameters
     ----------
@@ -122,7 +139,7 @@ class ReadoutStack:
         Its ``K`` readouts.
     scalings : sequence of {"standard", "whiten", None}
         How rows will be handed to it.
-    n_features, n_classes : int
+    n_features, n_outputs : int
     device : torch.device
 
     Attributes
@@ -132,7 +149,7 @@ class ReadoutStack:
     averages : StackedAverages
         Averaged copies of their weights.
     temperature : Tensor of shape (K,)
-        Raw forward calibration; logits are multiplied by its softplus.
+        Raw forward calibration, whose softplus is a factor of the prediction.
     """
 
     def __init__(
@@ -141,7 +158,7 @@ class ReadoutStack:
         members: Sequence[Member],
         scalings: Sequence[str | None],
         n_features: int,
-        n_classes: int,
+        n_outputs: int,
         device: torch.device,
     ) -> None:
         self.columns = [member.column for member in members]
@@ -149,8 +166,8 @@ class ReadoutStack:
         self.n_replay_streams = shape.n_replay_streams
         self.recency = shape.recency
         trainings = list(dict.fromkeys(member.training for member in members))
-        sizes = (n_features, *shape.hidden_layer_sizes, n_classes)
-        self.net = make_net(sizes, trainings, device)
+        sizes = (n_features, *shape.hidden_layer_sizes, n_outputs)
+        self.net = self._make_net(sizes, trainings, device)
         # The scaling that each training looks at.
         views = [scalings.index(training.scaling) for training in trainings]
         self.views = torch.tensor(views, device=device)
@@ -172,9 +189,23 @@ class ReadoutStack:
             *([setting] * n for setting in CALIBRATION),
         )
 
+    @abstractmethod
+    def _make_net(
+        self, sizes: Sequence[int], trainings: Sequence[Any], device: torch.device
+    ) -> StackNet:
+        """Build the net of the trainings, of layers of these sizes."""
+
+    @abstractmethod
+    def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return the derivative of the mean loss by the calibrating factor, (K,).
+
+        Outputs (K, n, P) are zero where a member is not calibrated, and its derivative
+        does not matter.
+        """
+
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
-        """Logits (K, n, C), uncalibrated, of rows (n_scalings, n, d)."""
+        """Return outputs (K, n, P), uncalibrated, of rows (n_scalings, n, d)."""
         return self.averages.logits(self.net.module_, self._viewed(x))
 
     def _viewed(self, x: Tensor) -> Tensor:
@@ -183,19 +214,9 @@ class ReadoutStack:
             return x.index_select(0, self.views)
         return x[self.only_view].expand(len(self.views), -1, -1)
 
-    @torch.no_grad()
-    def log_proba(self, x: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
-
-        NaN in rows whose logits are not finite.
-        """
-        logits = self.logits(x).double() * self._heat()
-        usable = logits.isfinite().all(-1, keepdim=True)
-        return log_softmax(torch.where(usable, logits, torch.nan))
-
     def _heat(self) -> Tensor:
-        """Return what logits are multiplied by, (K, 1, 1), float64."""
-        return _in_lanes(softplus, self.temperature.double())[:, None, None]
+        """Return the calibrating factor, (K, 1, 1), float64."""
+        return in_lanes(softplus, self.temperature.double())[:, None, None]
 
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
@@ -221,11 +242,10 @@ class ReadoutStack:
             return
         logits = self.logits(x).double()
         finite = logits.isfinite().flatten(1).all(1)
-        logits = torch.where((self.calibrated & finite)[:, None, None], logits, 0.0)
-        proba = softmax(logits * self._heat())
-        onehot = torch.eye(logits.shape[-1], device=x.device).index_select(0, y)
-        slope = ((proba - onehot) * logits).sum(-1).mean(-1)
-        slope = slope * _in_lanes(torch.sigmoid, self.temperature.double())
+        chosen = self.calibrated & finite
+        logits = torch.where(chosen[:, None, None], logits, 0.0)
+        slope = torch.where(chosen, self._slope(logits, y), 0.0)
+        slope = slope * in_lanes(torch.sigmoid, self.temperature.double())
         # Logits of a diverging readout must not overflow the optimiser's squares.
         gradient_of(self.temperature).copy_(slope.clamp(-MAX_SLOPE, MAX_SLOPE))
         self.thermostat.update()
@@ -303,6 +323,30 @@ class ReadoutStack:
         return [self.net.optimizer_, self.averages, self.thermostat]
 
 
+class ReadoutStack(NetStack):
+    """A stack of classifiers: outputs are logits, and calibration multiplies them."""
+
+    def _make_net(
+        self, sizes: Sequence[int], trainings: Sequence[Any], device: torch.device
+    ) -> StackNet:
+        return make_net(sizes, trainings, device)
+
+    @torch.no_grad()
+    def log_proba(self, x: Tensor) -> Tensor:
+        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
+
+        NaN in rows whose logits are not finite.
+        """
+        logits = self.logits(x).double() * self._heat()
+        usable = logits.isfinite().all(-1, keepdim=True)
+        return log_softmax(torch.where(usable, logits, torch.nan))
+
+    def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
+        proba = softmax(outputs * self._heat())
+        onehot = torch.eye(outputs.shape[-1], device=y.device).index_select(0, y)
+        return ((proba - onehot) * outputs).sum(-1).mean(-1)
+
+
 def _shape_in(given: Mapping[str, Tensor], name: str) -> str:
     return f"of shape {tuple(given[name].shape)}" if name in given else "missing"
 
@@ -313,13 +357,3 @@ def _change_some(module: StackedMLP, chosen: Tensor, change: ReExpression) -> No
     some_weight, some_bias = weight[chosen], bias[chosen]  # copies
     change(some_weight, some_bias)
     weight[chosen], bias[chosen] = some_weight, some_bias
-
-
-def _in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """Apply an elementwise function to ``values`` (K,), each spread over a vector.
-
-    On a CPU the last bits of a vector instruction differ from those of a scalar one,
-    and which of them a value meets depends on its place: a readout's numbers would
-    depend on its neighbours.
-    """
-    return function(values[:, None].expand(-1, LANES).contiguous())[:, 0]

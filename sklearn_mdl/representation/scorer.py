@@ -190,7 +190,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
 
         Parameters
         ----------
-        datasets, encoders
+        datasets, encoders : dict
             As for ``fit``.
 
         Returns

@@ -14,6 +14,8 @@ from sklearn_mdl.display import (
     CodelengthDisplay,
     CriticalDifferenceDisplay,
     PosteriorDisplay,
+    PreferredReadoutDisplay,
+    RankBySizeDisplay,
     RankIntervalDisplay,
     SavingsDisplay,
 )
@@ -81,6 +83,17 @@ def _plan(scorer: RepresentationScorer) -> Iterator[Planned]:
         "Nats per example saved against the uniform code, encoders by datasets",
         partial(SavingsDisplay.from_scorer, scorer),
     )
+    yield Planned(
+        "preferred_readouts",
+        "The readout that every encoder prefers on every dataset",
+        partial(PreferredReadoutDisplay.from_scorer, scorer),
+    )
+    if len(scorer.encoder_names_) > 1:
+        yield Planned(
+            "ranks_by_size",
+            "Average ranks if the datasets had ended after so many labels",
+            partial(RankBySizeDisplay.from_scorer, scorer),
+        )
     for stem, name in zip(file_stems(scorer.groups_), scorer.groups_, strict=True):
         yield from _ranks(scorer.groups_[name], f"group-{stem}-", name)
     stems = file_stems(scorer.dataset_names_)

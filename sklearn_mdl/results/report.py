@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from sklearn_mdl.conditions import version_of
+from sklearn_mdl.protocols import ProtocolComparison
 from sklearn_mdl.representation import RepresentationScorer
 from sklearn_mdl.representation.readouts import most_often
 from sklearn_mdl.representation.statistics import RankStatistics
 from sklearn_mdl.representation.table import friedman_text, has_tests, spread_text
+from sklearn_mdl.results.comparisons import side_by_side
 from sklearn_mdl.results.figures import Figure
 from sklearn_mdl.results.page import (
     Bold,
@@ -35,6 +37,7 @@ def write_report(
     path: Path,
     figures: Sequence[Figure],
     statistics: dict[str, Any],
+    comparison: ProtocolComparison | None = None,
 ) -> Path:
     """Write the page, and return its path.
 
@@ -47,6 +50,8 @@ def write_report(
         Figures of the ranking, which become part of the page.
     statistics : dict
         As ``statistics_of`` returns them.
+    comparison : ProtocolComparison or None
+        Other measures, for a section of their own.
     """
     n_encoders, n_datasets = len(scorer.encoder_names_), len(scorer.dataset_names_)
     pictures = {figure.path.stem: picture(*figure[:2]) for figure in figures}
@@ -56,9 +61,11 @@ def write_report(
     sections.append(_codelengths(scorer, pictures))
     if has_tests(scorer):
         sections.append(_pairs(statistics))
-    sections.append(_readouts(scorer))
+    sections.append(_readouts(scorer, pictures))
     if scorer.n_orders > 1:
         sections.append(_orders(scorer))
+    if comparison is not None:
+        sections.append(side_by_side(comparison))
     sections += [
         *([_failures(scorer)] if scorer.failures_ else []),
         *([_datasets(figures)] if figures else []),
@@ -118,6 +125,12 @@ def _ranks(scorer: RepresentationScorer, pictures: dict[str, str]) -> Section:
             "of the same kind; they are too short where datasets are few.",
             note=True,
         )
+    if "ranks_by_size" in pictures:
+        html += paragraph(
+            "The ranks with fewer labels, by the codelengths of the first of them on "
+            "every dataset, up to the length of the shortest."
+        )
+        html += pictures["ranks_by_size"]
     return "Average ranks", html
 
 
@@ -195,7 +208,7 @@ def _pairs(statistics: dict[str, Any]) -> Section:
     return "Pairs of encoders", html + table(head, rows)
 
 
-def _readouts(scorer: RepresentationScorer) -> Section:
+def _readouts(scorer: RepresentationScorer, pictures: dict[str, str]) -> Section:
     by_encoder = zip(*scorer.preferred_readouts(), strict=True)
     rows = [
         [name, *names, most_often(list(names))]
@@ -206,7 +219,8 @@ def _readouts(scorer: RepresentationScorer) -> Section:
         "and orders."
     )
     head = ["encoder", *scorer.dataset_names_, "most often"]
-    return "Preferred readouts", html + table(head, rows, words=True)
+    html += table(head, rows, words=True) + pictures.get("preferred_readouts", "")
+    return "Preferred readouts", html
 
 
 def _orders(scorer: RepresentationScorer) -> Section:

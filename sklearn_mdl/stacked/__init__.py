@@ -17,6 +17,7 @@ the recording costs as much as the arithmetic. The tests hold them against autog
 from sklearn_mdl.stacked.adamw import StackedAdamW
 from sklearn_mdl.stacked.averages import StackedAverages
 from sklearn_mdl.stacked.calibration import ForwardCalibration, heat_of
+from sklearn_mdl.stacked.densities import StackedStudentT, pull, student_t_loss
 from sklearn_mdl.stacked.losses import StackedCrossEntropy, log_softmax, softmax
 from sklearn_mdl.stacked.perceptrons import (
     StackedLinear,
@@ -32,9 +33,12 @@ __all__ = [
     "StackedCrossEntropy",
     "StackedLinear",
     "StackedMLP",
+    "StackedStudentT",
     "count_parameters",
     "gradient_of",
     "heat_of",
     "log_softmax",
+    "pull",
     "softmax",
+    "student_t_loss",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,34 +48,49 @@ def _lengths(*names: str, parts: Sequence[Any]) -> list[tuple[str, int]]:
     return [(name, len(part)) for name, part in zip(names, parts, strict=True)]
 
 
+@contextmanager
+def _hdf5(path: Path) -> Iterator[Any]:
+    """Open an HDF5 file; the library's own messages do not name it."""
+    h5py = needed("h5py", "load_vtab", "vtab")
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except FileNotFoundError:
+        raise
+    except (OSError, KeyError) as error:
+        raise UnfitFilesError(
+            f"{path} must be the HDF5 file that its owners publish, but it cannot be "
+            f"read ({str(error).strip(chr(34))}); fetch and unpack it again"
+        ) from error
+
+
 class _Patches(Sequence[Any]):
     """Images inside one HDF5 file, which is opened at each look.
 
     So they can be pickled, and be read by several processes.
     """
 
-    def __init__(self, path: Path, n_images: int) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.n_images = n_images
+        with _hdf5(path) as file:
+            self.n_images = len(file["x"])
 
     def __len__(self) -> int:
         return self.n_images
 
     def __getitem__(self, i: Any) -> Any:
-        h5py = needed("h5py", "load_vtab", "vtab")
-        with h5py.File(self.path, "r") as file:
+        with _hdf5(self.path) as file:
             return file["x"][i]
 
 
 def patch_camelyon(task: VtabTask, folder: Path) -> VtabData:
     """Read the owners' HDF5 files; torchvision's class reads labels one by one."""
-    h5py = needed("h5py", "load_vtab", "vtab")
     images, labels = [], []
     for part in ("train", "valid", "test"):
         stem = folder / "pcam" / f"camelyonpatch_level_2_split_{part}"
-        with h5py.File(f"{stem}_y.h5", "r") as file:
+        with _hdf5(Path(f"{stem}_y.h5")) as file:
             labels.append(np.asarray(file["y"][:]).reshape(-1))
-        images.append(_Patches(Path(f"{stem}_x.h5"), len(labels[-1])))
+        images.append(_Patches(Path(f"{stem}_x.h5")))
     parts = _lengths(TRAIN, VALIDATION, TEST, parts=labels)
     return joined(task, LazyImages(Chain(images)), np.concatenate(labels), parts)
 

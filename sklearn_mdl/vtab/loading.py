@@ -76,14 +76,7 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     if not isinstance(task, VtabTask):
         task = _named(task)
     folder = Path(data_dir)
-    for file in task.files:
-        place = folder / file
-        packed = place.with_name(f"{place.name}.gz")  # read as it is, of SmallNORB
-        if not place.exists() and not (place.suffix == ".mat" and packed.exists()):
-            raise FileNotFoundError(
-                f"{task.name} needs {place}, which is not there; download "
-                f"{task.download}, from {task.origin} to {folder}"
-            )
+    _check_files(task, folder)
     try:
         return READERS[task.name](task, folder)
     except (OSError, ImportError, UnfitFilesError):
@@ -95,6 +88,23 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
             f"them, but they cannot be read ({type(error).__name__}: {what}); download "
             f"{task.download}, from {task.origin}"
         ) from error
+
+
+def _check_files(task: VtabTask, folder: Path) -> None:
+    for file in task.files:
+        place = folder / file
+        packed = place.with_name(f"{place.name}.gz")
+        if place.exists() or (place.suffix == ".mat" and packed.exists()):
+            continue  # SmallNORB's files are read as they are
+        if packed.exists():
+            raise FileNotFoundError(
+                f"{task.name} needs {place}, but only {packed.name} is there; unpack "
+                "it, since images are read from the middle of the file"
+            )
+        raise FileNotFoundError(
+            f"{task.name} needs {place}, which is not there; download "
+            f"{task.download}, from {task.origin} to {folder}"
+        )
 
 
 def _named(name: str) -> VtabTask:

@@ -12,7 +12,8 @@ from sklearn_mdl.images import LazyImages
 from sklearn_mdl.vtab.data import TEST, TRAIN, VALIDATION, VtabData, joined
 from sklearn_mdl.vtab.tasks import VtabTask
 
-# Each class ends at its bound, and includes it.
+# Each class ends at its bound, and includes it. Depths are compared in single
+# precision, as TensorFlow Datasets keeps them.
 CLEVR_BOUNDS = (8.0, 8.5, 9.0, 9.5, 10.0)
 KITTI_BOUNDS = (8.0, 20.0, 999.0)  # metres; no vehicle counts as 1000
 FEWEST_OBJECTS = 3
@@ -41,7 +42,7 @@ def _of_scene(task: VtabTask, objects: list[dict[str, Any]]) -> int:
     if task.name == "ClevrCount":
         return len(objects) - FEWEST_OBJECTS
     depth = min(thing["pixel_coords"][2] for thing in objects)
-    return int(np.searchsorted(CLEVR_BOUNDS, depth))
+    return int(np.searchsorted(CLEVR_BOUNDS, np.float32(depth)))
 
 
 def kitti(task: VtabTask, folder: Path) -> VtabData:
@@ -66,7 +67,7 @@ def vehicle_class(file: Path) -> int:
         fields = line.split()
         if fields and fields[0] in VEHICLES:
             depths.append(float(fields[DEPTH]))
-    return int(np.searchsorted(KITTI_BOUNDS, min(depths)))
+    return int(np.searchsorted(KITTI_BOUNDS, np.float32(min(depths))))
 
 
 def video_parts(mapping: Path, numbers: list[int]) -> np.ndarray | None:

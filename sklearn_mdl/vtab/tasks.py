@@ -58,6 +58,9 @@ _RANDOM = (
 )
 _NONE = "none stated"
 
+# Licences are those of the owners. Where each is stated, or only quoted by those who
+# hand the data on, the table in docs/images-and-vtab.md says.
+
 _CLEVR_FILES = (
     "clevr/CLEVR_v1.0/scenes/CLEVR_train_scenes.json",
     "clevr/CLEVR_v1.0/scenes/CLEVR_val_scenes.json",

@@ -1,44 +1,24 @@
-"""The scikit-learn chores of a classifier that walks: checks, classes, predictions.
-
-Codes are scored by the course; this module turns user data into rows and encoded labels
-that a course can walk, and the course's log-probabilities into predictions.
-"""
+"""Classifiers that walk: classes, labels and probabilities."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
-from numbers import Integral
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from sklearn_mdl._sklearn import (
-    CallbackSupportMixin,
-    FitTasks,
-    check_partial_fit_first_call,
-    fit_context,
-    with_callbacks,
-)
-from sklearn_mdl.arithmetic import as_array
-from sklearn_mdl.checks import GROUPED, check_finite, is_grouped
-from sklearn_mdl.conditions import environment_of, fingerprint
+from sklearn_mdl._sklearn import check_partial_fit_first_call, fit_context
+from sklearn_mdl.checks import GROUPED, is_grouped
+from sklearn_mdl.conditions import fingerprint
 from sklearn_mdl.guards import refuse_weights
-from sklearn_mdl.leading import lead
-from sklearn_mdl.persistence import ENVIRONMENT, Checkpoint, FileMixin
+from sklearn_mdl.online.estimator import OnlineEstimator, first_block
 from sklearn_mdl.prequential import Course
-from sklearn_mdl.readings import StreamReadings
-from sklearn_mdl.samples import is_mapped
-from sklearn_mdl.settings import WITHOUT_EFFECT, settings_of
+from sklearn_mdl.readings import ClassReadings
 
 ALL_DIVERGED = (
     "all readouts have diverged and predict uniformly since then, so that the code "
@@ -46,17 +26,13 @@ ALL_DIVERGED = (
 )
 
 
-class OnlineClassifier(
-    CallbackSupportMixin, StreamReadings, FileMixin, ClassifierMixin, BaseEstimator
-):
+class OnlineClassifier(ClassReadings, ClassifierMixin, OnlineEstimator):
     """Base of classifiers that predict each example before they learn it.
 
     Subclasses say in ``_start`` which course they walk.
     """
 
-    shuffle = False
-    verbose = 0
-    checkpoint: Any = None
+    _all_diverged = ALL_DIVERGED
 
     @abstractmethod
     def _start(self, n_features: int, n_classes: int, seed: int) -> Course:
@@ -170,17 +146,10 @@ class OnlineClassifier(
             that is refused stay walked.
         """
         blocks = iter(blocks)
-        first = next(blocks, None)
-        if first is None:
-            raise ValueError(
-                "blocks must yield at least one pair (X, y), got none; a generator "
-                "that was read before yields nothing more"
-            )
+        X, y = first_block(blocks)
         with self._all_or_nothing():
-            for name in vars(self).keys() - self.get_params(deep=False).keys():
-                if not name.startswith("_skl"):  # callbacks, which are scikit-learn's
-                    delattr(self, name)
-            self.partial_fit(*first, classes=classes)
+            self._forget()
+            self.partial_fit(X, y, classes=classes)
         for X, y in blocks:
             self.partial_fit(X, y)
         return self
@@ -218,32 +187,6 @@ class OnlineClassifier(
         check_is_fitted(self)
         return self.classes_[self.predict_log_proba(X).argmax(1)]
 
-    def _after_fit(self) -> None:
-        """Say what is to be said of a stream that `fit` has walked."""
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether a stream has begun."""
-        return hasattr(self, "_course")
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was if what it is given is refused."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException as error:
-            if not (isinstance(error, KeyboardInterrupt) and self._has_new(before)):
-                self.__dict__.clear()
-                self.__dict__.update(before)
-            raise
-
-    def _has_new(self, before: dict[str, Any]) -> bool:
-        """Whether a new stream was left where it can go on."""
-        course = self.__dict__.get("_course")
-        if course is None or course is before.get("_course"):
-            return False
-        return bool(course.can_go_on and course.n_scored)
-
     def _check_classes(self, classes: Any) -> None:
         if classes is not None and not np.array_equal(
             np.unique(classes), self.classes_
@@ -253,42 +196,11 @@ class OnlineClassifier(
                 f"got {np.unique(classes).tolist()!r}; fit a new estimator for others"
             )
 
-    def _validated(self, X: Any, *y: Any, reset: bool) -> Any:
-        """Check features, and labels where they come along.
-
-        Memory maps are not converted, which would copy them whole.
-        """
-        X, *labels = map(as_array, (X, *y))
-        left_alone = is_mapped(X) and X.dtype.kind in "fiu"
-        with np.errstate(over="ignore"):  # refused below, with its place
-            found = validate_data(
-                self,
-                X,
-                *labels,
-                dtype=X.dtype if left_alone else np.float32,
-                ensure_all_finite=False,
-                reset=reset,
-            )
-        names = getattr(self, "feature_names_in_", None)
-        check_finite(found[0] if y else found, names)
-        return found
-
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         X, y = self._validated(X, y, reset=reset)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return X, y
-
-    def _checked_rows(self, X: Any, *, reset: bool) -> np.ndarray:
-        found: np.ndarray = self._validated(X, reset=reset)
-        return found
-
-    def _set_out(self, n_rows: int, n_features: int, classes: np.ndarray) -> None:
-        """Begin anew, and settle the order in which all rows will be walked."""
-        seed = self._begin(n_features, classes)
-        self.order_ = np.arange(n_rows)
-        if self.shuffle:
-            self.order_ = np.random.default_rng(seed).permutation(n_rows)
 
     def _begin(
         self, n_features: int, classes: np.ndarray, seed: int | None = None
@@ -298,8 +210,7 @@ class OnlineClassifier(
                 f"{type(self).__name__} needs labels of at least two classes, got "
                 f"one class only, {classes.tolist()!r}; nothing is left to code"
             )
-        if seed is None:
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = self._drawn(seed)
         self._course = self._start(n_features, len(classes), seed)
         self._course.expect(len(classes))
         self._seed = seed
@@ -316,61 +227,9 @@ class OnlineClassifier(
             )
         return labels
 
-    def _walk(
-        self,
-        X: np.ndarray,
-        labels: np.ndarray,
-        order: np.ndarray | None = None,
-        checkpoint: Checkpoint | None = None,
-        told: tuple[Any, Any] | None = None,
-    ) -> None:
-        course = self._course
-        begin = course.begin(X, order)
-        if checkpoint is not None:
-            checkpoint.resume(course)
-        try:
-            self._lead(
-                labels if order is None else labels[order], begin, checkpoint, told
-            )
-        finally:
-            if hasattr(self, "order_"):
-                self.order_ = self.order_[: course.n_scored]
-        if course.diverged.all():
-            warnings.warn(ALL_DIVERGED, UserWarning, stacklevel=5)
+    def _decoded(self, labels: np.ndarray) -> np.ndarray:
+        decoded: np.ndarray = self.classes_[labels]
+        return decoded
 
-    @with_callbacks
-    def _lead(
-        self,
-        labels: np.ndarray,
-        begin: int,
-        checkpoint: Checkpoint | None,
-        told: tuple[Any, Any] | None,
-    ) -> None:
-        course = self._course
-        lead(
-            course,
-            torch.from_numpy(labels),
-            begin,
-            checkpoint=checkpoint,
-            tasks=told and FitTasks(self, course.count_segments(), *told),
-            desc=type(self).__name__,
-            disable=not self.verbose,
-        )
-
-    def _checkpoint_of(self, X: np.ndarray, labels: np.ndarray) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        if not isinstance(self.random_state, Integral):
-            raise ValueError(
-                "checkpoint needs a random_state that is an integer, got "
-                f"{self.random_state!r}, with which a resumed walk would draw other "
-                "numbers; pass for example random_state=0"
-            )
-        about = {
-            # The device is part of the environment: another one warns.
-            "settings": settings_of(self, WITHOUT_EFFECT | {"device"}),
-            "X": {"shape": list(X.shape), "sha256": fingerprint(X, "<f4")},
-            "y": fingerprint(self.classes_[labels].astype(str), "U"),
-            ENVIRONMENT: environment_of(self._course.device),
-        }
-        return Checkpoint(Path(self.checkpoint), about)
+    def _fingerprint_of(self, labels: np.ndarray) -> str:
+        return fingerprint(self.classes_[labels].astype(str), "U")

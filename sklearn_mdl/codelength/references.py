@@ -18,8 +18,6 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["frequency_codelength", "regret", "uniform_codelength"]
-
 Floats = NDArray[np.float64]
 
 
@@ -53,8 +51,8 @@ def uniform_codelength(n_samples: int, n_classes: int) -> float:
     >>> uniform_codelength(100, n_classes=2)
     69.31...
     """
-    n_samples = _checked_count("n_samples", n_samples, 0)
-    return n_samples * math.log(_checked_count("n_classes", n_classes, 1))
+    n_samples = checked_count("n_samples", n_samples, 0)
+    return n_samples * math.log(checked_count("n_classes", n_classes, 1))
 
 
 def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
@@ -97,14 +95,50 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     >>> frequency_codelength(["dog", "dog", "cat"])
     2.77...
     """
-    counts = _label_counts(y)
-    if n_classes is None:
-        n_classes = max(1, counts.size)
-    n_classes = _checked_count("n_classes", n_classes, max(1, counts.size))
+    _, counts = _labels(y)
+    n_classes = _classes_of_code(n_classes, counts)
     # Class c is met with n_c = 0, 1, ... earlier ones, whenever that may be.
     numerators = sum(float(np.log(np.arange(n) + 0.5).sum()) for n in counts)
     denominators = np.log(np.arange(counts.sum()) + n_classes / 2)
     return float(denominators.sum()) - numerators
+
+
+def frequency_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
+    """Cost of each label under the code of Krichevsky and Trofimov, in nats.
+
+    Parameters
+    ----------
+    y : array-like of shape (N,)
+        Labels of any sortable type, in the order in which they are coded.
+    n_classes : int, optional
+        As for :func:`frequency_codelength`, which is the sum.
+
+    Returns
+    -------
+    codelengths : ndarray of shape (N,)
+        ``-log p(y_t | y_{<t})`` of each label, in nats.
+
+    Raises
+    ------
+    ValueError
+        As :func:`frequency_codelength`.
+
+    Examples
+    --------
+    >>> frequency_codelengths(["dog", "dog", "cat"])
+    array([0.693..., 0.287..., 1.791...])
+    """
+    codes, counts = _labels(y)
+    n_classes = _classes_of_code(n_classes, counts)
+    firsts = np.cumsum(counts) - counts
+    earlier = np.empty(codes.size)
+    earlier[np.argsort(codes, kind="stable")] = np.arange(codes.size) - np.repeat(
+        firsts, counts
+    )
+    costs: Floats = np.log(np.arange(codes.size) + n_classes / 2) - np.log(
+        earlier + 0.5
+    )
+    return costs
 
 
 def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
@@ -153,8 +187,16 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
     return np.cumsum(own - other)
 
 
-def _label_counts(y: ArrayLike) -> NDArray[np.intp]:
-    """How often each distinct label occurs."""
+def _classes_of_code(n_classes: int | None, counts: NDArray[np.intp]) -> int:
+    """Return the number of classes that a frequency code knows of."""
+    least = max(1, counts.size)
+    if n_classes is None:
+        return least
+    return checked_count("n_classes", n_classes, least)
+
+
+def _labels(y: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return labels as numbers from zero, and how often each of these occurs."""
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(
@@ -165,10 +207,11 @@ def _label_counts(y: ArrayLike) -> NDArray[np.intp]:
         raise ValueError(
             "`y` must have no missing labels, got NaN; drop the samples that lack one."
         )
-    return np.unique(labels, return_counts=True)[1]
+    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return codes, counts
 
 
-def _checked_count(name: str, value: int, least: int) -> int:
+def checked_count(name: str, value: int, least: int) -> int:
     """Return `value` as an int if it is an integer of at least `least`."""
     if not isinstance(value, Integral) or value < least:
         raise ValueError(

@@ -1,0 +1,68 @@
+"""
+How much the order of the examples matters
+==========================================
+
+A code depends on the order of the rows. The paper walks one encoder in five orders of
+CIFAR-100 and finds a standard deviation of 134 nats in 55,906, 0.24 %, far less than
+the distance to the encoders ranked next to it (its appendix, "Data ordering and
+Variance of MDL score"). The same is asked here of 900 digits, three encoders and five
+orders.
+
+What came out: a standard deviation of 5 to 7 % of these short codes, twenty to thirty
+times the paper's, since it falls with the number of examples. The order of the encoders
+is not in doubt, as an order moves them together: no interval of a difference contains
+zero.
+"""
+
+# %%
+# Every encoder sees the same five orders.
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+
+from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer, readout_grid
+
+X, y = load_digits(return_X_y=True)
+n_digits = int(sys.argv[1]) if len(sys.argv) == 2 else 900
+rows = np.random.default_rng(0).permutation(len(y))[:n_digits]
+encoders = {"raw": "passthrough", "PCA to 16": PCA(16), "PCA to 8": PCA(8)}
+board = readout_grid(
+    hidden_layer_sizes=[(), (64,)], lr=[3e-3, 1e-2], n_replay_streams=10
+)
+scorer = RepresentationScorer(MDLReadoutSwitcher(board), n_orders=5)
+scorer.fit({"digits": (X[rows], y[rows])}, encoders)
+nats = scorer.order_codelengths_[0]
+
+# %%
+# The spread over orders, beside that of the paper.
+print(f"{'':18s}   mean      sd   sd / mean")
+print(f"{'the paper':18s}{55906:7.0f}{134:8.1f}{134 / 55906:12.2%}")
+for name, own in zip(encoders, nats, strict=True):
+    sd = own.std(ddof=1)
+    print(f"{name:18s}{own.mean():7.1f}{sd:8.1f}{sd / own.mean():12.2%}")
+
+# %%
+# What an order does, it does to all encoders: differences vary less than codelengths.
+# Intervals are Student's, of level 0.9, for the mean over all orders there could be.
+found = scorer.paired_differences()
+names = list(encoders)
+print(f"\n{'':24s}   mean      sd   90% interval")
+for (i, j), mean, sd, low, high in zip(
+    found.pairs, found.mean, found.std, found.lower, found.upper, strict=True
+):
+    pair = f"{names[i]} - {names[j]}"
+    print(f"{pair:24s}{mean[0]:7.1f}{sd[0]:8.1f}   [{low[0]:.1f}, {high[0]:.1f}]")
+
+# %%
+# A line joins what came of one order.
+figure, ax = plt.subplots(layout="constrained")
+for k, column in enumerate(nats.T):
+    ax.plot(column, range(len(names)), f"{'osD^v'[k]}-", label=f"order {k}")
+ax.set_yticks(range(len(names)), names)
+ax.set(xlabel="codelength of the digits, nats", ylim=(-0.4, len(names) - 0.6))
+ax.legend()
+ax.grid(axis="x", alpha=0.4)
+plt.show()

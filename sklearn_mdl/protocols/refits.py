@@ -1,0 +1,148 @@
+"""A classifier fitted from scratch on parts of the data, and its predictions as a code.
+
+Probabilities are completed and floored as those of
+:class:`~sklearn_mdl.RefittedExpert` are, so that no label is impossible.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_mdl.experts.draws import has_net, net_draws, seeded
+from sklearn_mdl.experts.floor import class_frequencies, complete, floored
+from sklearn_mdl.experts.notes import Notes, collected
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+CALIBRATED_SHARE = 10  # one row of so many is held out, once there are as many
+HEATS = (-4.0, 4.0)  # logarithms of what log-probabilities may be multiplied by
+
+
+class Refits:
+    """Predictions by the last fit, and by class frequencies before there is one.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With ``fit`` and ``predict_proba``; it is copied and stays as it is.
+    n_classes : int
+    standardise : bool
+        Whether features are standardised, by the rows of each fit.
+    calibrate : bool
+        Whether a tenth of the rows is held out of each fit, and the log-probabilities
+        are multiplied by the factor that serves these rows best.
+    seed : int
+        Stands in where a ``random_state`` of the estimator is None.
+
+    Attributes
+    ----------
+    notes : Notes
+        Exceptions and warnings of the estimator.
+    failing : bool
+        Whether the last fit raised.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        n_classes: int,
+        *,
+        standardise: bool,
+        calibrate: bool,
+        seed: int,
+    ) -> None:
+        self.blank = seeded(estimator, seed)
+        self.is_net = has_net(self.blank)
+        self.dtype = np.float32 if self.is_net else np.float64
+        self.standardise, self.calibrate, self.seed = standardise, calibrate, seed
+        self.counts = np.zeros(n_classes, dtype=np.int64)
+        self.known = np.zeros(n_classes, dtype=bool)
+        self.fitted: Any = None
+        self.scaler: StandardScaler | None = None
+        self.heat = 1.0
+        self.notes = Notes()
+        self.failing = False
+
+    def refit(self, X: Floats, labels: Integers) -> None:
+        """Fit on rows (n, d); if that raises, the fit before stays."""
+        n_rows = len(labels)
+        self.counts = np.bincount(labels, minlength=len(self.counts))
+        n_held_out = n_rows // CALIBRATED_SHARE if self.calibrate else 0
+        n_learned = n_rows - n_held_out
+        scaler = StandardScaler().fit(X[:n_learned]) if self.standardise else None
+        estimator = clone(self.blank)
+        rows = self._scaled(X[:n_learned], scaler)
+        self.failing = False
+        try:
+            with collected(self.notes, n_rows), net_draws(self.is_net, self.seed):
+                estimator.fit(rows, labels[:n_learned])
+        except Exception as error:
+            self.failing = True
+            self.notes.add(type(error), error, n_rows)
+            return
+        self.fitted, self.scaler, self.heat = estimator, scaler, 1.0
+        self.known = np.bincount(labels[:n_learned], minlength=len(self.counts)) > 0
+        if n_held_out:
+            self.heat = self._best_heat(X[n_learned:], labels[n_learned:])
+
+    def log_proba(self, X: Floats) -> Floats:
+        """Log-probabilities (n, C) of rows (n, d), all finite.
+
+        Rows for which the estimator gives no probabilities get the class frequencies.
+        """
+        if self.fitted is None:
+            log_proba: Floats = np.log(class_frequencies(self.counts))
+            return np.tile(log_proba, (len(X), 1))
+        logits = np.log(self._proba(X))
+        if self.heat == 1.0:
+            return logits
+        heated = np.exp(log_softmax(self.heat * logits, axis=1))
+        return np.log(floored(heated, self.counts))
+
+    def _proba(self, X: Floats) -> Floats:
+        """Probabilities (n, C) before calibration, none of them zero."""
+        n_rows = int(self.counts.sum())
+        try:
+            with collected(self.notes, n_rows), net_draws(self.is_net, self.seed):
+                given = self.fitted.predict_proba(self._scaled(X, self.scaler))
+            given = self._columns(np.asarray(given, dtype=np.float64))
+        except Exception as error:
+            self.notes.add(type(error), error, n_rows)
+            given = np.full((len(X), len(self.counts)), np.nan)
+        proba = complete(given, self.known, self.counts)
+        lost = np.isnan(proba).any(1)
+        if lost.any():
+            text = "no probabilities in some rows, which get the class frequencies"
+            self.notes.add(UserWarning, text, n_rows)
+            proba[lost] = class_frequencies(self.counts)
+        return floored(proba, self.counts)
+
+    def _columns(self, given: Floats) -> Floats:
+        """Spread the classes that an estimator knows over all (n, C)."""
+        if given.shape[1] == len(self.counts):
+            return given
+        spread = np.zeros((len(given), len(self.counts)))
+        spread[:, np.asarray(self.fitted.classes_, dtype=np.intp)] = given
+        return spread
+
+    def _scaled(self, X: Floats, scaler: StandardScaler | None) -> Any:
+        scaled = X if scaler is None else scaler.transform(X)
+        return scaled.astype(self.dtype)
+
+    def _best_heat(self, X: Floats, labels: Integers) -> float:
+        logits = np.log(self._proba(X))
+
+        def loss(log_heat: float) -> float:
+            log_proba = log_softmax(np.exp(log_heat) * logits, axis=1)
+            return -float(log_proba[np.arange(len(labels)), labels].mean())
+
+        found = minimize_scalar(loss, bounds=HEATS, method="bounded")
+        return float(np.exp(found.x))

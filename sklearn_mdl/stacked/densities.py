@@ -1,0 +1,108 @@
+r"""Gaussian and Student-t densities of many regressors at once.
+
+A regressor has two outputs, the location ``m`` and the logarithm ``r`` of the scale of
+the label's distribution. With :math:`z = (y - m) e^{-r}` the loss is
+
+.. math::
+
+    -\log p(y) = r + c(\nu) + \frac{\nu + 1}{2} \log\Bigl(1 + \frac{z^2}{\nu}\Bigr),
+    \qquad
+    c(\nu) = \log\Gamma\Bigl(\frac{\nu}{2}\Bigr)
+           - \log\Gamma\Bigl(\frac{\nu + 1}{2}\Bigr) + \frac{1}{2} \log(\pi \nu),
+
+and :math:`r + \frac{1}{2} \log(2\pi) + \frac{1}{2} z^2` in the limit of infinitely many
+degrees of freedom :math:`\nu`, the Gaussian (Lange, Little and Taylor, 1989, Robust
+statistical modeling using the t distribution, JASA 84).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from sklearn_mdl.arithmetic import in_lanes
+
+# Residuals, in scales, beyond which a Gaussian is pulled no harder: one outlier would
+# otherwise fill AdamW's second moment for a thousand steps.
+MAX_RESIDUAL = 5.0
+
+
+def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> Tensor:
+    """Minus log density of standardised residuals, in nats.
+
+    Parameters
+    ----------
+    z : Tensor
+        Residuals divided by the scale.
+    log_scale : Tensor
+        Logarithm of the scale: the Jacobian of that division.
+    degrees_of_freedom : Tensor
+        Infinity is the Gaussian. All three broadcast.
+    """
+    gaussian = degrees_of_freedom.isinf()
+    dof = torch.where(gaussian, 1.0, degrees_of_freedom)
+    squares = z.square()
+    normaliser = (
+        in_lanes(torch.lgamma, dof / 2)
+        - in_lanes(torch.lgamma, (dof + 1) / 2)
+        + in_lanes(torch.log, dof * math.pi) / 2
+    )
+    tail = normaliser + (dof + 1) / 2 * in_lanes(torch.log1p, squares / dof)
+    return log_scale + torch.where(
+        gaussian, squares / 2 + math.log(2 * math.pi) / 2, tail
+    )
+
+
+def pull(z: Tensor, degrees_of_freedom: Tensor) -> Tensor:
+    """Return the weights ``w`` of residuals: the loss falls by ``w z`` along ``z``."""
+    gaussian = degrees_of_freedom.isinf()
+    dof = torch.where(gaussian, 1.0, degrees_of_freedom)
+    return torch.where(gaussian, 1.0, (dof + 1) / (dof + z.square()))
+
+
+class StackedStudentT(nn.Module):
+    """Mean loss of each member, summed over members.
+
+    Parameters
+    ----------
+    degrees_of_freedom : sequence of float, one per member
+        Infinity is the Gaussian.
+    heteroscedastic : sequence of float, one per member
+        One where the scale may depend on the features, 0 where it may not: by this the
+        gradient of the weights that lead to it is to be multiplied.
+    """
+
+    degrees_of_freedom: Tensor
+    heteroscedastic: Tensor
+
+    def __init__(
+        self, degrees_of_freedom: Sequence[float], heteroscedastic: Sequence[float]
+    ) -> None:
+        super().__init__()
+        dof, free = (
+            torch.tensor(values).view(-1, 1)
+            for values in (degrees_of_freedom, heteroscedastic)
+        )
+        self.register_buffer("degrees_of_freedom", dof)
+        self.register_buffer("heteroscedastic", free)
+
+    def forward(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Loss in nats, a scalar, for (K, B, 2) outputs and (B,) standardised y."""
+        location, log_scale = outputs.unbind(-1)
+        z = (y - location) * (-log_scale).exp()
+        dof = self.degrees_of_freedom.to(z).expand_as(z)
+        return student_t_loss(z, log_scale, dof).mean(-1).sum()
+
+    def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return the derivative of :meth:`forward` by the outputs, (K, B, 2).
+
+        Residuals count as ``MAX_RESIDUAL`` scales at most.
+        """
+        location, log_scale = outputs.unbind(-1)
+        precision = in_lanes(torch.exp, -log_scale)
+        z = ((y - location) * precision).clamp_(-MAX_RESIDUAL, MAX_RESIDUAL)
+        wz = pull(z, self.degrees_of_freedom) * z
+        return torch.stack([-wz * precision, 1 - wz * z], -1).div_(len(y))

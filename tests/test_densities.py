@@ -1,0 +1,244 @@
+"""Densities of stacked regressors: losses, slopes, units, against other libraries."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from sklearn_mdl import LinearReadoutRegressor, MLPReadoutRegressor
+from sklearn_mdl.prequential import (
+    DensityPrediction,
+    RealTargets,
+    TargetScaling,
+    mixture_moments,
+)
+from sklearn_mdl.readouts import stack_regressors
+from sklearn_mdl.stacked import StackedStudentT
+from sklearn_mdl.stacked.densities import MAX_RESIDUAL
+
+CPU = torch.device("cpu")
+DOF = [math.inf, 1.0, 3.5, 40.0]
+N, D, B = 7, 3, 7
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def densities(seed=0):
+    """Four densities for each of N rows."""
+    location, log_scale = numbers(2, len(DOF), N, seed=seed).double()
+    dof = torch.tensor(DOF, dtype=torch.float64)[:, None].expand_as(location)
+    return torch.stack([location, log_scale, dof], -1)
+
+
+def student(dof):
+    return StackedStudentT(dof, [1.0] * len(dof))
+
+
+def scipy_density(location, log_scale, dof):
+    scale = math.exp(log_scale)
+    if math.isinf(dof):
+        return stats.norm(location, scale)
+    return stats.t(dof, location, scale)
+
+
+# Losses
+
+
+def test_losses_are_scipys_minus_log_densities():
+    values, y = densities(), 3 * numbers(N, seed=1).double()
+    found = DensityPrediction(values).losses(y)
+    assert found.shape == (len(DOF), N)
+    for k in range(len(DOF)):
+        for i in range(N):
+            density = scipy_density(*values[k, i].tolist())
+            expected = -density.logpdf(y[i].item())
+            assert found[k, i].item() == pytest.approx(expected, rel=1e-10)
+
+
+def test_losses_of_a_row_do_not_depend_on_the_rows_beside_it():
+    values, y = densities(), numbers(N, seed=1).double()
+    whole = DensityPrediction(values).losses(y)
+    for i in range(N):
+        alone = DensityPrediction(values[1:3, i : i + 1]).losses(y[i : i + 1])
+        assert torch.equal(alone, whole[1:3, i : i + 1])
+
+
+def test_many_degrees_of_freedom_are_nearly_a_gaussian():
+    criterion = student([math.inf]), student([1e7])
+    outputs, y = numbers(1, N, 2).double(), numbers(N, seed=1).double()
+    gaussian, other = (c.forward(outputs, y) for c in criterion)
+    torch.testing.assert_close(other, gaussian, rtol=1e-5, atol=1e-5)
+
+
+def test_gradient_is_autograds():
+    criterion = student(DOF)
+    outputs = (numbers(len(DOF), N, 2) / 2).requires_grad_()
+    y = numbers(N, seed=1)
+    z = (y - outputs[..., 0]) * (-outputs[..., 1]).exp()
+    assert z.abs().max() < MAX_RESIDUAL
+    criterion.forward(outputs, y).backward()
+    found = criterion.gradient(outputs.detach(), y)
+    torch.testing.assert_close(found, outputs.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_a_far_outlier_pulls_no_harder_than_a_near_one():
+    criterion = student([math.inf])
+    outputs = torch.zeros(1, 1, 2)
+    near, far = (
+        criterion.gradient(outputs, torch.tensor([y])) for y in (MAX_RESIDUAL, 1e20)
+    )
+    assert torch.equal(near, far)
+
+
+# Mixtures
+
+
+def test_moments_of_a_mixture_are_those_of_its_samples():
+    dof = torch.tensor([math.inf, 8.0])[:, None].double()
+    location, log_scale = torch.tensor([[[0.0], [3.0]], [[0.0], [-1.0]]]).double()
+    values = torch.stack([location, log_scale, dof], -1)
+    weights = torch.tensor([[0.3], [0.7]], dtype=torch.float64)
+    mean, std = mixture_moments(values, weights)
+    rng = np.random.default_rng(0)
+    draws = [
+        scipy_density(*v[0].tolist()).rvs(400_000, random_state=rng) for v in values
+    ]
+    samples = np.where(rng.random(400_000) < 0.3, *draws)
+    assert mean.item() == pytest.approx(samples.mean(), abs=0.01)
+    assert std.item() == pytest.approx(samples.std(), rel=0.01)
+
+
+def test_a_density_without_variance_counts_only_if_it_has_weight():
+    values = densities()
+    weights = torch.zeros(len(DOF), N, dtype=torch.float64)
+    weights[0] = 1
+    mean, std = mixture_moments(values, weights)
+    torch.testing.assert_close(mean, values[0, :, 0])
+    torch.testing.assert_close(std, values[0, :, 1].exp())
+    weights[:2] = 0.5
+    assert torch.isinf(mixture_moments(values, weights)[1]).all()
+
+
+# Units of labels
+
+
+def test_scaling_of_labels_is_numpys_mean_and_deviation():
+    y = 50 + 3 * numbers(100).double()
+    found = TargetScaling.of(y)
+    expected = (100, y.numpy().mean(), y.numpy().std())
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e150])
+def test_labels_of_any_size_have_a_finite_scale(size):
+    found = TargetScaling.of(size * torch.tensor([-1.0, 1.0], dtype=torch.float64))
+    assert found == (2, 0.0, size)
+
+
+@pytest.mark.parametrize("label", [0.0, 0.1, -3e7])
+def test_equal_labels_have_none_and_keep_the_prior_scale(label):
+    y = torch.full((9,), label, dtype=torch.float64)
+    assert TargetScaling.of(y).scale == 0
+    (stack,) = stack_regressors([LinearReadoutRegressor()], D, seed=0, device=CPU)
+    RealTargets(0.0, 2.5).prepare(stack, y)
+    assert stack.target.scale == 2.5
+
+
+BOARD = [
+    LinearReadoutRegressor(lr=0.01, ema_step_size=0.1),
+    LinearReadoutRegressor(likelihood="student-t", calibration=False),
+    LinearReadoutRegressor(heteroscedastic=False, weight_decay=1.0),
+]
+PERCEPTRONS = [
+    MLPReadoutRegressor((8,), lr=0.01),
+    MLPReadoutRegressor((8,), likelihood="student-t", degrees_of_freedom=1.5),
+    MLPReadoutRegressor((8,), heteroscedastic=False, ema_step_size=0.1),
+]
+
+
+def trained(readouts, n_steps=12):
+    """Return one stack that has learned minibatches of odd size."""
+    (stack,) = stack_regressors(readouts, D, seed=3, device=CPU)
+    for step in range(n_steps):
+        x, y = numbers(1, B, D, seed=step), 7 + numbers(B, seed=100 + step).double()
+        if not step:
+            stack.retarget(TargetScaling.of(y))
+        stack.update(x, y, iter([(x, y)]))
+    return stack
+
+
+@pytest.mark.parametrize("readouts", [BOARD, PERCEPTRONS])
+def test_a_stack_equals_its_parts(readouts):
+    x = numbers(1, B, D, seed=50)
+    whole = trained(readouts).densities(x)
+    for k, readout in enumerate(readouts):
+        assert torch.equal(trained([readout]).densities(x)[0], whole[k])
+
+
+@pytest.mark.parametrize("readouts", [BOARD, PERCEPTRONS])
+def test_other_units_leave_what_is_predicted(readouts):
+    stack, x = trained(readouts), numbers(1, B, D, seed=50)
+    before = stack.densities(x)
+    stack.retarget(TargetScaling(99, -3.0, 0.2))
+    torch.testing.assert_close(stack.densities(x), before, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("readouts", [BOARD, PERCEPTRONS])
+def test_a_scale_that_is_the_same_for_all_features_stays_so(readouts):
+    log_scale = trained(readouts).densities(numbers(1, B, D, seed=50))[..., 1]
+    spread = log_scale.amax(1) - log_scale.amin(1)
+    constant = [not readout.heteroscedastic for readout in readouts]
+    assert (spread == 0).tolist() == constant
+
+
+def test_calibration_moves_along_the_slope_of_the_loss():
+    stack = trained(PERCEPTRONS)
+    x, y = numbers(1, B, D, seed=50), 7 + numbers(B, seed=51).double()
+    outputs, units = stack.logits(x).double(), stack.target
+    found = stack._slope(outputs, (y - units.mean) / units.scale)
+    heat = stack._heat()[:, 0, 0]
+    for k in range(len(PERCEPTRONS)):
+        losses = []
+        for step in (1e-5, -1e-5):
+            factor = heat.clone()
+            factor[k] += step
+            values = stack.densities(x)
+            values[..., 1] += (heat / factor).log()[:, None]
+            losses.append(DensityPrediction(values).losses(y)[k].mean())
+        slope = (losses[0] - losses[1]) / 2e-5
+        torch.testing.assert_close(found[k], slope, rtol=1e-6, atol=1e-8)
+
+
+def test_calibration_widens_a_scale_that_is_too_small():
+    (stack,) = stack_regressors(
+        [LinearReadoutRegressor(lr=1e-9, scaling=None)], D, seed=0, device=CPU
+    )
+    stack.retarget(TargetScaling(B, 0.0, 1.0))
+    for step in range(60):
+        stack.update(
+            numbers(1, B, D, seed=step), 5 * numbers(B, seed=step).double(), []
+        )
+    scale = stack.densities(numbers(1, B, D))[0, 0, 1].exp()
+    assert scale.item() == pytest.approx(5, rel=0.3)
+
+
+def test_outputs_that_are_not_finite_are_no_prediction():
+    stack = trained(BOARD)
+    other = copy.deepcopy(stack)
+    with torch.no_grad():
+        other.net.module_.pairs[-1][1][1, 0, 1] = torch.inf
+    x = numbers(1, B, D, seed=50)
+    found = other.densities(x)
+    assert found[1].isnan().all()
+    assert torch.equal(found[[0, 2]], stack.densities(x)[[0, 2]])
+
+
+def test_a_stack_without_units_says_so():
+    (stack,) = stack_regressors([LinearReadoutRegressor()], D, seed=0, device=CPU)
+    with pytest.raises(RuntimeError, match="units"):
+        stack.densities(numbers(1, B, D))

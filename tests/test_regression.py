@@ -1,0 +1,569 @@
+"""Laws of regression: densities in the units of labels, nothing ahead or for free."""
+
+import copy
+import math
+import pickle
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.linear_model import BayesianRidge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_mdl import (
+    FixedShare,
+    LinearReadout,
+    LinearReadoutRegressor,
+    MDLReadoutSwitcherRegressor,
+    MLPReadoutRegressor,
+    PrequentialSplit,
+    codelength_scorer,
+    encode_labels,
+    gaussian_codelengths,
+    heldout_code_scorer,
+    load_losses,
+    regressor_grid,
+)
+from sklearn_mdl.readouts import default_regressors
+
+B = 16
+N = 150
+SMALL_BOARD = [
+    LinearReadoutRegressor(lr=0.01),
+    LinearReadoutRegressor(lr=0.01, likelihood="student-t", heteroscedastic=False),
+    LinearReadoutRegressor(scaling="whiten", ema_step_size=0.1),
+    MLPReadoutRegressor((16,), lr=0.01, scaling=None),
+    MLPReadoutRegressor((16,), lr=0.01, likelihood="student-t", ema_step_size=0.1),
+]
+
+
+def board(readouts=None, **options):
+    given = {"batch_size": B, "random_state": 0, **options}
+    return MDLReadoutSwitcherRegressor(readouts or SMALL_BOARD, **given)
+
+
+@cache
+def data(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)).astype(np.float32)
+    return X, 3.0 + X @ [2.0, -1.0, 0.5, 0.0] + 0.5 * rng.normal(size=n)
+
+
+@cache
+def fitted():
+    return board().fit(*data())
+
+
+def in_pieces(switcher, at):
+    X, y = data()
+    for start, stop in zip([0, *at], [*at, len(X)], strict=True):
+        switcher.partial_fit(X[start:stop], y[start:stop])
+    return switcher
+
+
+def assert_same_walk(found, expected):
+    for name in ("codelengths_", "posterior_", "readout_losses_"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_array_equal(
+        found._course.trace.digests, expected._course.trace.digests
+    )
+
+
+# The code
+
+
+def test_the_first_minibatch_costs_what_the_fixed_student_t_says():
+    X, y = data()
+    switcher = board(prior_location=2.0, prior_scale=3.0).fit(X[:40], y[:40])
+    expected = -stats.t(1, 2.0, 3.0).logpdf(y[:B])
+    np.testing.assert_allclose(switcher.codelengths_[:B], expected)
+    np.testing.assert_allclose(switcher.reference_codelengths_[:B], expected)
+
+
+@pytest.mark.parametrize("t", [1, B, B + 3, 90])
+def test_labels_to_come_change_nothing_that_was_paid_before(t):
+    X, y = data()
+    changed = y.copy()
+    changed[t:] = -100 * changed[t:]
+    found = board().fit(X, changed)
+    for name in ("codelengths_", "readout_losses_", "reference_codelengths_"):
+        np.testing.assert_array_equal(
+            getattr(found, name)[:t], getattr(fitted(), name)[:t]
+        )
+
+
+@pytest.mark.parametrize("a", [2.0**40, -(2.0**-9)])
+def test_units_that_are_a_power_of_two_add_their_logarithm_after_the_first(a):
+    X, y = data()
+    found = board().fit(X, a * y)
+    expected = fitted().readout_losses_[B:] + math.log(abs(a))
+    np.testing.assert_allclose(found.readout_losses_[B:], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.3, 10.0), (-700.0, 2e4)])
+def test_any_units_add_their_logarithm_to_float32_after_the_first(a, b):
+    X, y = data()
+    readouts = SMALL_BOARD[:3]  # perceptrons amplify the last bit
+    found, own = (board(readouts).fit(X, labels) for labels in (a * y + b, y))
+    expected = own.readout_losses_[B:] + math.log(abs(a))
+    np.testing.assert_allclose(found.readout_losses_[B:], expected, atol=2e-3)
+    np.testing.assert_allclose(found.posterior_, own.posterior_, atol=2e-3)
+
+
+def test_refreshed_scaling_of_labels_moves_no_prediction():
+    """At 2B rows all is scaled anew; the next minibatch is predicted as it would be."""
+    X, y = data()
+    before = board().fit(X[: 2 * B - 1], y[: 2 * B - 1])
+    learned = before._course.learned()  # its pending minibatch lacks a row
+    after = board().fit(X[: 2 * B], y[: 2 * B])
+    units = {stack.target for stack in after._course.learners}
+    assert [u.n_rows for u in units] == [2 * B]
+    assert {stack.target.n_rows for stack in learned.learners} == {B}
+    stale = copy.deepcopy(after._course)
+    for stack in stale.learners:
+        stack.retarget(learned.learners[0].target)
+    for found, expected in zip(
+        stale.predictions(X[100 : B + 100]),
+        after._course.predictions(X[100 : B + 100]),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found.values, expected.values, atol=1e-5)
+
+
+def test_codelength_is_that_of_the_mixture_of_densities():
+    losses, posterior = fitted().readout_losses_, fitted().posterior_
+    mixed = -np.log((posterior * np.exp(-losses)).sum(1))
+    np.testing.assert_allclose(fitted().codelengths_, mixed, rtol=1e-9)
+
+
+def test_reference_is_the_gaussian_that_learns_online():
+    y = data()[1]
+    expected = gaussian_codelengths(y, n_first=B)
+    np.testing.assert_array_equal(fitted().reference_codelengths_, expected)
+
+
+# Nothing for free (no code beats a source's own by u nats with probability exp(-u))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_is_not_compressed(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(400, 6)), rng.normal(size=400)
+    switcher = board(random_state=seed).fit(X, y)
+    truth = -stats.norm.logpdf(y)
+    assert switcher.codelengths_[B:].sum() >= truth[B:].sum() - 10
+    assert (switcher.readout_losses_[B:].sum(0) >= truth[B:].sum() - 10).all()
+
+
+def exact_codelengths(X, y, noise):
+    """Bayesian linear regression under the prior by which the weights were drawn."""
+    n, d = X.shape
+    precision, moment, found = np.eye(d), np.zeros(d), np.empty(n)
+    for t in range(n):
+        covariance = np.linalg.inv(precision)
+        scale = math.sqrt(X[t] @ covariance @ X[t] + noise**2)
+        found[t] = -stats.norm(X[t] @ covariance @ moment, scale).logpdf(y[t])
+        precision += np.outer(X[t], X[t]) / noise**2
+        moment += X[t] * y[t] / noise**2
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_linear_source_costs_at_least_what_exact_bayes_pays_and_little_more(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(600, 5))
+    y = X @ rng.normal(size=5) + 0.5 * rng.normal(size=600)
+    exact = exact_codelengths(X, y, 0.5)
+    switcher = board(
+        regressor_grid(lr=[3e-3, 1e-2], heteroscedastic=False, n_replay_streams=30)
+    )
+    switcher.fit(X, y)
+    assert exact[B:].sum() - 10 <= switcher.codelengths_[B:].sum()
+    # Learning costs most at first; then each label costs nearly the same.
+    assert switcher.codelengths_[300:].mean() <= exact[300:].mean() + 0.05
+    np.testing.assert_allclose(exact.sum(), -marginal(X, y, 0.5), rtol=1e-8)
+
+
+def marginal(X, y, noise):
+    covariance = X @ X.T + noise**2 * np.eye(len(X))
+    return stats.multivariate_normal(cov=covariance).logpdf(y)
+
+
+# Real data
+
+
+def test_diabetes_costs_far_less_than_the_reference_and_as_much_as_bayesian_ridge():
+    X, y = load_diabetes(return_X_y=True)
+    switcher = MDLReadoutSwitcherRegressor(
+        prior_location=150, prior_scale=75, random_state=0
+    ).fit(X, y)
+    saved = switcher.reference_codelengths_.sum() - switcher.codelength_
+    assert saved > 100
+    assert switcher.measures().r2 > 0.4
+    # Refitted after every minibatch, its predictive Gaussian is a code, too.
+    ridge = switcher.codelengths_[:32].sum()
+    for start in range(32, len(y), 32):
+        seen, rows = slice(0, start), slice(start, start + 32)
+        scaler = StandardScaler().fit(X[seen])
+        model = BayesianRidge().fit(scaler.transform(X[seen]), y[seen])
+        mean, std = model.predict(scaler.transform(X[rows]), return_std=True)
+        ridge -= stats.norm(mean, std).logpdf(y[rows]).sum()
+    assert switcher.codelength_ == pytest.approx(ridge, abs=15)
+
+
+def test_alcohol_of_wine_follows_from_its_other_attributes():
+    X, _ = load_wine(return_X_y=True)
+    switcher = MDLReadoutSwitcherRegressor(
+        prior_location=13, shuffle=True, random_state=0
+    ).fit(X[:, 1:], X[:, 0])
+    saved = switcher.reference_codelengths_.sum() - switcher.codelength_
+    assert saved > 20
+
+
+def test_student_t_beats_the_gaussian_where_tails_are_heavy():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    y = X @ [1.0, 2.0, 0.0] + rng.standard_t(1.5, size=500)
+    readouts = regressor_grid(
+        likelihood=["gaussian", "student-t"], degrees_of_freedom=2.0, lr=0.01
+    )
+    switcher = board(readouts).fit(X, y)
+    gaussian, student = switcher.readout_codelengths_
+    assert student < gaussian - 100
+    assert switcher.posterior_[-1, 1] > 0.9
+
+
+def test_a_scale_that_depends_on_the_features_serves_data_whose_scale_does():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = np.exp(1.5 * X[:, 0]) * rng.normal(size=600)
+    readouts = regressor_grid(heteroscedastic=[False, True], lr=0.01)
+    constant, varying = board(readouts).fit(X, y).readout_codelengths_
+    assert varying < constant - 100
+
+
+# How the rows come
+
+
+@pytest.mark.parametrize(
+    "at", [[1], [5, B, 50], [B, 2 * B], [31, 33, 149], range(1, 40)]
+)
+def test_any_cutting_gives_the_same_bits(at):
+    assert_same_walk(in_pieces(board(), at), fitted())
+
+
+def test_blocks_of_a_stream_give_the_same_bits():
+    X, y = data()
+    blocks = ((X[i : i + 40], y[i : i + 40]) for i in range(0, N, 40))
+    assert_same_walk(board().fit_stream(blocks), fitted())
+
+
+def test_readouts_in_other_stacks_and_jobs_give_the_same_bits():
+    X, y = data()
+    turned = board(SMALL_BOARD[::-1], n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(
+        turned.readout_losses_[:, ::-1], fitted().readout_losses_
+    )
+    for k, readout in enumerate(SMALL_BOARD):
+        alone = board([readout]).fit(X, y)
+        np.testing.assert_array_equal(
+            alone.readout_losses_[:, 0], fitted().readout_losses_[:, k]
+        )
+
+
+def test_a_readout_alone_is_a_regressor_with_the_same_code():
+    X, y = data()
+    readout = clone(SMALL_BOARD[0]).set_params(batch_size=B, random_state=0)
+    alone = board([readout]).fit(X, y)
+    np.testing.assert_array_equal(
+        readout.fit(X, y).codelengths_, alone.readout_losses_[:, 0]
+    )
+    assert readout.net_.module_.n_members == 1
+
+
+def test_shuffled_rows_are_those_of_the_order_kept():
+    X, y = data()
+    shuffled = board(shuffle=True).fit(X, y)
+    order = shuffled.order_
+    assert_same_walk(shuffled, board().fit(X[order], y[order]))
+
+
+@pytest.mark.parametrize("n", [70, 2 * B])
+def test_a_pickled_walk_goes_on_to_the_same_bits(n):
+    X, y = data()
+    other = pickle.loads(pickle.dumps(board().fit(X[:n], y[:n])))
+    other.predict(X[:5])
+    assert_same_walk(other.partial_fit(X[n:], y[n:]), fitted())
+
+
+@pytest.mark.parametrize("n", [5, 70, 4 * B])
+def test_a_saved_walk_goes_on_to_the_same_bits(tmp_path, n):
+    X, y = data()
+    path = tmp_path / "walk.safetensors"
+    board().fit(X[:n], y[:n]).save(path)
+    other = MDLReadoutSwitcherRegressor.load(path)
+    assert_same_walk(other.partial_fit(X[n:], y[n:]), fitted())
+
+
+def test_a_fit_that_was_broken_off_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    X, y = data()
+    options = {"checkpoint": tmp_path, "random_state": 0}
+
+    class Killed(Exception):
+        pass
+
+    switcher = board(**options)
+    walk, calls = switcher._lead, []
+
+    def kill(course, *args, **kwargs):
+        from sklearn_mdl.persistence import checkpoint
+
+        def save(self, course):
+            original(self, course)
+            calls.append(course.n_scored)
+            if course.n_scored > 60:
+                raise Killed
+
+        original = checkpoint.Checkpoint.save
+        monkeypatch.setattr(checkpoint.Checkpoint, "save", save)
+        monkeypatch.setattr(checkpoint.Checkpoint, "save_if_due", save)
+        return walk(course, *args, **kwargs)
+
+    monkeypatch.setattr(switcher, "_lead", kill)
+    with pytest.raises(Killed):
+        switcher.fit(X, y)
+    monkeypatch.undo()
+    assert calls[-1] < N
+    assert_same_walk(board(**options).fit(X, y), fitted())
+
+
+def test_a_checkpoint_of_other_labels_is_refused(tmp_path):
+    X, y = data()
+    board(checkpoint=tmp_path).fit(X[:40], y[:40])
+    with pytest.raises(ValueError, match="goes on only as it began"):
+        board(checkpoint=tmp_path).fit(X[:40], y[:40] + 1e-9)
+
+
+def test_heldout_rows_cost_what_they_would_and_leave_no_trace():
+    X, y = data()
+    part = board().fit(X[:100], y[:100])
+    found = part.heldout_codelengths(X[100:], y[100:])
+    np.testing.assert_array_equal(found, fitted().codelengths_[100:])
+    assert part.n_samples_seen_ == 100
+
+
+# Readings and predictions
+
+
+def test_another_prior_reads_the_same_losses(tmp_path):
+    other = fitted().switch(FixedShare(m=2))
+    walked = board(switching=FixedShare(m=2)).fit(*data())
+    np.testing.assert_allclose(other.codelengths, walked.codelengths_)
+    fitted().save_losses(tmp_path / "losses.npy")
+    stored = load_losses(tmp_path / "losses.npy")
+    assert stored.n_classes is None
+    np.testing.assert_array_equal(stored.losses, fitted().readout_losses_)
+
+
+@pytest.mark.parametrize("n", [1, 5, B, 100])
+def test_predictions_are_finite_after_any_number_of_rows(n):
+    X, y = data()
+    mean, std = board().fit(X[:n], y[:n]).predict(X, return_std=True)
+    assert mean.shape == std.shape == (N,)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+
+
+def test_predictions_follow_the_labels_with_errors_of_the_size_they_say():
+    X, y = data(400, seed=3)
+    switcher = board().fit(*data(400))
+    mean, std = switcher.predict(X, return_std=True)
+    errors = y - mean
+    assert switcher.score(X, y) > 0.9
+    assert np.sqrt(np.mean(np.square(errors / std))) == pytest.approx(1, abs=0.2)
+    np.testing.assert_array_equal(switcher.predict(X), mean)
+
+
+def test_measures_are_those_of_the_means_that_were_predicted():
+    y, measures = data()[1], fitted().measures()
+    means = fitted()._course.trace.digests[B:, 0]
+    assert measures.n_samples == N
+    assert measures.n_measured == N - B
+    assert measures.mean_absolute_error == pytest.approx(np.abs(y[B:] - means).mean())
+    assert measures.r2 == pytest.approx(
+        1 - measures.root_mean_squared_error**2 / y[B:].var()
+    )
+    assert measures.saved_against_reference == pytest.approx(
+        fitted().reference_codelengths_.sum() - fitted().codelength_
+    )
+    assert measures.per_example == fitted().codelength_ / N
+    assert np.isnan(board().fit(*(part[:9] for part in data())).measures().r2)
+
+
+# What may go wrong
+
+
+@pytest.mark.filterwarnings("ignore:all readouts have diverged")
+def test_a_readout_that_diverges_predicts_what_the_labels_suggest():
+    X, y = data()
+    readouts = [LinearReadoutRegressor(lr=1e38), SMALL_BOARD[0]]
+    switcher = board(readouts).fit(X, y)
+    assert switcher.diverged_readouts_ == switcher.readout_names_[:1]
+    seen, n = y[: 8 * B], 8 * B
+    scale = seen.std(ddof=1) * math.sqrt(1 + 1 / n)
+    expected = -stats.t(n - 1, seen.mean(), scale).logpdf(y[n:])
+    np.testing.assert_allclose(switcher.readout_losses_[n:, 0], expected)
+    np.testing.assert_array_equal(
+        switcher.readout_losses_[:, 1], fitted().readout_losses_[:, 0]
+    )
+    assert np.isfinite(switcher.predict(X)).all()
+
+
+def test_all_that_diverge_are_told():
+    with pytest.warns(UserWarning, match="what the labels alone suggest"):
+        LinearReadoutRegressor(lr=1e38).fit(*data())
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-200, 1e140])
+def test_labels_of_any_size_leave_all_finite(size):
+    X, y = data()
+    switcher = board().fit(X, size * y)
+    assert np.isfinite(switcher.readout_losses_).all()
+    assert np.isfinite(switcher.predict(X)).all()
+
+
+def test_one_wild_label_costs_the_board_little_more_than_its_tail():
+    X, y = data()
+    wild = y.copy()
+    wild[75] = 1e4
+    switcher = board().fit(X, wild)
+    assert switcher.codelengths_[75] < 60
+    others = np.delete(switcher.codelengths_, 75).sum()
+    assert others < np.delete(fitted().codelengths_, 75).sum() + 60
+
+
+@pytest.mark.parametrize(
+    ("y", "match"),
+    [
+        ([0.0, np.nan, 1.0], "NaN in row 1"),
+        ([0.0, 1.0, np.inf], "infinity or a number too large in row 2"),
+        ([0.0, 1.0, -1e200], "too large in row 2"),
+    ],
+)
+def test_labels_that_are_no_finite_numbers_are_refused_with_their_place(y, match):
+    switcher = board()
+    with pytest.raises(ValueError, match=match):
+        switcher.fit(np.zeros((3, 2)), y)
+    assert not hasattr(switcher, "n_features_in_")
+
+
+@pytest.mark.parametrize(
+    ("readouts", "error", "match"),
+    [
+        ([], ValueError, "at least one readout"),
+        ([LinearReadout()], TypeError, "regressor_grid"),
+        ([LinearReadoutRegressor(likelihood="laplace")], ValueError, "likelihood"),
+        ([LinearReadoutRegressor(degrees_of_freedom=0)], ValueError, "freedom"),
+    ],
+)
+def test_what_is_no_regressor_is_refused(readouts, error, match):
+    with pytest.raises(error, match=match):
+        MDLReadoutSwitcherRegressor(readouts).fit(*data())
+
+
+def test_weights_on_labels_are_refused():
+    X, y = data()
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(TypeError, match="sample_weight"):
+            getattr(board(), method)(X, y, sample_weight=np.ones(N))
+
+
+def test_entropy_coding_is_for_classes_only():
+    pytest.importorskip("constriction")
+    with pytest.raises(TypeError, match="needs classes"):
+        encode_labels(board(), *data())
+
+
+# Boards
+
+
+def test_default_board_depends_on_the_width_alone_and_fits_its_budget():
+    few, many = default_regressors(10), default_regressors(2000)
+    assert {readout.n_replay_streams for readout in few} == {30}
+    assert {readout.scaling for readout in many} == {"standard"}
+    assert len({str(readout.get_params()) for readout in few}) == len(few)
+
+
+def test_grid_makes_perceptrons_and_linear_regressors():
+    found = regressor_grid(hidden_layer_sizes=[(), (8,)], likelihood="student-t")
+    assert [type(readout) for readout in found] == [
+        LinearReadoutRegressor,
+        MLPReadoutRegressor,
+    ]
+    assert [readout.tails for readout in found] == [4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [LinearReadoutRegressor, MLPReadoutRegressor, MDLReadoutSwitcherRegressor],
+)
+def test_constructors_keep_every_parameter_as_given(estimator):
+    params = {name: object() for name in estimator().get_params(deep=False)}
+    built = estimator(**params)
+    assert all(getattr(built, name) is value for name, value in params.items())
+
+
+@parametrize_with_checks(
+    [
+        LinearReadoutRegressor(),
+        MLPReadoutRegressor((16,)),
+        MDLReadoutSwitcherRegressor(SMALL_BOARD),
+    ]
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+# In searches
+
+
+def test_a_search_takes_the_regressor_whose_code_is_shortest():
+    X, y = data()
+    search = GridSearchCV(
+        make_pipeline(FunctionTransformer(), board()),
+        {"mdlreadoutswitcherregressor__readouts": [SMALL_BOARD, SMALL_BOARD[2:3]]},
+        scoring=codelength_scorer,
+        cv=PrequentialSplit(),
+        error_score="raise",
+    ).fit(X, y)
+    means = [
+        board(readouts).fit(X, y).codelengths_.mean()
+        for readouts in (SMALL_BOARD, SMALL_BOARD[2:3])
+    ]
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], np.negative(means)
+    )
+    assert search.best_index_ == np.argmin(means)
+
+
+def test_scorers_read_streams_of_real_labels():
+    X, y = data()
+    switcher = board().fit(X[:100], y[:100])
+    found = heldout_code_scorer(switcher, X[100:], y[100:])
+    assert found == -switcher.heldout_codelengths(X[100:], y[100:]).mean()
+    with pytest.raises(ValueError, match="y holds other labels"):
+        codelength_scorer(switcher, X[:100], y[:100] + 1e-9)
+
+
+def test_scorers_refuse_features_that_were_chosen_by_the_labels_they_code():
+    X, y = data()
+    chosen = make_pipeline(SelectKBest(f_regression, k=2), board()).fit(X, y)
+    with pytest.raises(ValueError, match="SelectKBest"):
+        codelength_scorer(chosen, X, y)

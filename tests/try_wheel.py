@@ -1,0 +1,83 @@
+"""Whether the archives hold what they should, and the installed package works.
+
+``make check-dist`` runs this in an empty environment that holds the wheel and what it
+requires, with the folder of the archives as its argument. It is no test of pytest's,
+which that environment lacks.
+"""
+
+import importlib.util
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_wine
+
+import sklearn_mdl
+
+
+def check_wheel(path: Path) -> None:
+    """The wheel holds the package, its mark of types and its licence, and no data."""
+    names = zipfile.ZipFile(path).namelist()
+    info = f"sklearn_mdl-{sklearn_mdl.__version__}.dist-info"
+    assert {name.split("/")[0] for name in names} == {"sklearn_mdl", info}, names
+    code = [name for name in names if name.startswith("sklearn_mdl/")]
+    others = [name for name in code if not name.endswith(".py")]
+    assert others == ["sklearn_mdl/py.typed"], others
+    assert f"{info}/licenses/LICENSE" in names, names
+
+
+def check_source(path: Path) -> None:
+    """The source archive holds all that `make test` and `make docs` need."""
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"LICENSE", "CITATION.cff", "CHANGELOG.md", "Makefile", "pyproject.toml"}
+    wanted |= {"tests/data/vtab_codelengths.csv", "docs/conf.py", "docs/index.md"}
+    wanted |= {"examples/plot_codelength.py", "sklearn_mdl/py.typed"}
+    assert wanted <= names, wanted - names
+    built = ("docs/_build", "docs/generated", "docs/auto_examples", ".venv")
+    assert not [name for name in names if name.startswith(built)]
+
+
+def check_package() -> None:
+    """The package is the installed one, fits, and answers on the command line."""
+    home = Path(sklearn_mdl.__file__).parent
+    assert home.is_relative_to(sys.prefix), home
+    for extra in ("pytest", "matplotlib", "timm", "constriction"):
+        assert importlib.util.find_spec(extra) is None, f"{extra}: not empty enough"
+    for name in sklearn_mdl.__all__:
+        getattr(sklearn_mdl, name)
+
+    X, y = load_wine(return_X_y=True)
+    switcher = sklearn_mdl.MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
+    uniform = sklearn_mdl.uniform_codelength(len(y), n_classes=3)
+    assert switcher.codelength_ < 0.6 * uniform, switcher.codelength_
+    with tempfile.TemporaryDirectory() as folder:
+        features, labels = Path(folder, "features.npy"), Path(folder, "labels.npy")
+        np.save(features, X)
+        np.save(labels, y)
+        program = Path(sys.prefix, "bin", "sklearn-mdl")
+        printed = subprocess.run(
+            [program, "score", features, labels],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+    assert "nats" in printed, printed
+
+
+def main() -> None:
+    """Check both archives and the package."""
+    folder = Path(sys.argv[1])
+    (wheel,), (source,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    check_wheel(wheel)
+    check_source(source)
+    check_package()
+    print(f"{wheel.name} and {source.name}: whole, installed, and at work")
+
+
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,7 @@
     python benchmarks/bench_stacks.py scaling --plot scaling.png
     python benchmarks/bench_stacks.py search
     python benchmarks/bench_stacks.py cache
+    python benchmarks/bench_stacks.py profile
 
 The first trains 48 readouts on digits (linear, one and two hidden layers of 256; four
 learning rates by four weight decays; averaged weights; 10 replay streams) with one
@@ -15,7 +16,7 @@ times are scaled up by the number of minibatches. The second steps 16 readouts o
 features, 100 classes and hidden layers of 512 beside 16 plain loops in torch. The third
 shows how time grows with readouts and rows, and memory with readouts. The fourth times
 a default fit beside a grid search over perceptrons of scikit-learn, the fifth fits by
-the size to which stacks are cut.
+the size to which stacks are cut, and the last says where the time of a step goes.
 
 Contenders take turns, round after round, on the CPU; of one and two threads the better
 counts. Ratios are those of the median times, and in brackets of the best. What the
@@ -47,6 +48,7 @@ from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 from stack_cache import bench_cache
 from stack_growth import bench_scaling
+from stack_profile import bench_profile
 from stack_search import bench_search, digits
 
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
@@ -322,6 +324,7 @@ def main():
         "scaling": (bench_scaling, 3),
         "search": (bench_search, 3),
         "cache": (bench_cache, 3),
+        "profile": (bench_profile, 1),
     }
     made = {}
     for name, (run, repeats) in commands.items():

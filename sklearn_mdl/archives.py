@@ -121,7 +121,9 @@ def read_archive(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         If the file is none of ours, or damaged.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"A file that was saved is needed, but {path} is none")
+        raise FileNotFoundError(
+            f"A file that was saved is needed, but {path} is none; check the path"
+        )
     try:
         metadata, entries, start = _header(path)
     except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:

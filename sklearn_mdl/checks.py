@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 CHECKED_AT_ONCE = 2**24  # numbers
 GROUPED = (
@@ -36,6 +37,25 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
             f"X must hold finite float32 numbers, but Input X contains {what} in "
             f"{where}; drop or impute what is missing"
         )
+
+
+def check_class_labels(y: np.ndarray) -> None:
+    """Refuse labels that are no classes, such as real numbers.
+
+    Raises
+    ------
+    ValueError
+        Begins as scikit-learn's own message does, and says where real labels go.
+    """
+    try:
+        check_classification_targets(y)
+    except ValueError as error:
+        if "type: continuous" not in str(error):
+            raise
+        raise ValueError(
+            "Unknown label type: continuous, where classes are needed; pass real "
+            "numbers to MDLReadoutSwitcherRegressor, or cut them into classes"
+        ) from error
 
 
 def is_grouped(labels: np.ndarray) -> bool:

@@ -22,8 +22,8 @@ from sklearn.utils import (
     check_random_state,
     column_or_1d,
 )
-from sklearn.utils.multiclass import check_classification_targets
 
+from sklearn_mdl.checks import check_class_labels
 from sklearn_mdl.splits import deal
 
 Part = tuple[np.ndarray, np.ndarray]
@@ -144,6 +144,8 @@ def train_test_shift(
     ------
     ValueError
         If widths differ, a part is empty, or the level cannot be reached.
+    TypeError
+        If a part is no pair.
 
     Examples
     --------
@@ -193,12 +195,18 @@ def _check_level(n_reshuffles: int, level: float) -> None:
 
 def _checked(train: tuple[Any, Any], test: tuple[Any, Any]) -> tuple[Part, Part]:
     found = []
-    for name, (X, y) in (("train", train), ("test", test)):
+    for name, part in (("train", train), ("test", test)):
+        if not isinstance(part, (tuple, list)) or len(part) != 2:
+            raise TypeError(
+                f"The {name} part must be a pair (X, y), got {type(part).__name__}; "
+                "pass features and labels together"
+            )
+        X, y = part
         of_part = f"X of the {name} part"
         X = check_array(X, dtype=[np.float32, np.float64], input_name=of_part)
         y = column_or_1d(y)
         check_consistent_length(X, y)
-        check_classification_targets(y)
+        check_class_labels(y)
         found.append((X, y))
     (X, y), (X_test, y_test) = found
     if X.shape[1] != X_test.shape[1]:

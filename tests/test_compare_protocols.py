@@ -1,5 +1,7 @@
 """One call sets protocols side by side, and leaves nothing out in silence."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from sklearn_mdl import (
     BlockwiseCode,
     KNeighborsProbe,
     LinearProbe,
+    LinearReadout,
     MDLReadoutSwitcher,
     MLPProbe,
     ProtocolComparison,
@@ -32,6 +35,7 @@ from sklearn_mdl import (
 )
 from sklearn_mdl.experts.draws import seeded
 from sklearn_mdl.protocols.measuring import PROTOCOLS, Protocol
+from sklearn_mdl.protocols.text import number
 
 LINEAR = LinearProbe(lr=0.01, weight_decay=0.0, max_steps=60)
 BOARD = MDLReadoutSwitcher(readout_grid(lr=[3e-3, 1e-2]), random_state=5)
@@ -370,6 +374,29 @@ def test_datasets_may_hold_features(data):
         compare_protocols(None, {"a": (features, y), "b": ({"raw": X}, y)})
 
 
+def test_data_are_not_copied_where_features_stand_for_them():
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 256, (200, 20_000), np.uint8), np.arange(200) % 2
+    features = rng.normal(size=(200, 3))
+    tracemalloc.start()
+    try:
+        compare_protocols(
+            {"a": features}, X, y, protocols=["knn"], references=["shuffled"]
+        )
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < X.nbytes
+
+
+@pytest.mark.parametrize(
+    ("value", "style", "text"),
+    [(-4e-5, ".4f", "0.0000"), (-0.5, ".1f", "-0.5"), (2.0, "g", "2")],
+)
+def test_a_number_that_is_shown_as_zero_has_no_sign(value, style, text):
+    assert number(value, style) == text
+
+
 # Refusals
 
 
@@ -385,6 +412,7 @@ def test_datasets_may_hold_features(data):
         ({"X": None}, ValueError, "X must hold the data"),
         ({"y": None}, ValueError, "y must hold the labels"),
         ({"y": np.zeros(300, int)}, ValueError, "At least two classes"),
+        ({"y": np.arange(7) % 2}, ValueError, "the data has 300 rows and 7 labels"),
         ({"X": {}, "y": None}, TypeError, "non-empty mapping"),
         ({"X": {"a": 3}, "y": None}, TypeError, "A dataset must have a name"),
         ({"X": {"a": ({"e": 1}, 2)}, "y": None}, ValueError, "encoders=None"),
@@ -394,9 +422,11 @@ def test_datasets_may_hold_features(data):
         ({"protocols": {"mdl": 3}}, TypeError, "takes an estimator or None"),
         ({"references": "random"}, ValueError, "references must be a list"),
         ({"references": ["oracle"]}, ValueError, "references must be a list"),
+        ({"references": ["random"] * 2}, ValueError, "of different names"),
+        ({"references": None}, ValueError, "references must be a list"),
         ({"test_size": 1.0}, ValueError, "test_size must lie"),
         ({"epsilon": -1.0}, ValueError, "epsilon must be"),
-        ({"types": [1, 2]}, ValueError, "types must have shape"),
+        ({"types": [1, 2]}, ValueError, "types must have shape.*of the data, got"),
         ({"folds": 3}, TypeError, "takes the settings"),
     ],
 )
@@ -407,6 +437,21 @@ def test_bad_arguments_are_refused_in_a_sentence(changes, error, words, data):
         compare_protocols(
             given.pop("encoders"), given.pop("X"), given.pop("y"), **given
         )
+
+
+def test_a_switcher_with_a_store_serves_all_encoders(tmp_path, data):
+    X, y = data
+    encoders = {"raw": None, "first": X[:, :1]}
+    plain = MDLReadoutSwitcher([LinearReadout()], random_state=0)
+    kept = MDLReadoutSwitcher(
+        [LinearReadout()], random_state=0, store=tmp_path, checkpoint=tmp_path
+    )
+    found, expected = (
+        compare_protocols(encoders, X, y, protocols={"mdl": one}).frame()["mdl"]
+        for one in (kept, plain)
+    )
+    np.testing.assert_array_equal(found, expected)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_regressor_has_no_accuracy(data):

@@ -17,7 +17,7 @@ from sklearn_mdl.prequential import (
 )
 from sklearn_mdl.readouts import stack_regressors
 from sklearn_mdl.stacked import StackedStudentT
-from sklearn_mdl.stacked.densities import MAX_RESIDUAL
+from sklearn_mdl.stacked.densities import LEAST_LOG_SCALE, MAX_RESIDUAL
 
 CPU = torch.device("cpu")
 DOF = [math.inf, 1.0, 3.5, 40.0]
@@ -93,6 +93,15 @@ def test_a_far_outlier_pulls_no_harder_than_a_near_one():
         criterion.gradient(outputs, torch.tensor([y])) for y in (MAX_RESIDUAL, 1e20)
     )
     assert torch.equal(near, far)
+
+
+def test_no_scale_is_narrowed_without_end_but_each_can_be_widened():
+    criterion = student([math.inf, 3.0])
+    outputs = torch.zeros(2, 1, 2)
+    outputs[..., 1] = LEAST_LOG_SCALE - 1
+    equal, other = (criterion.gradient(outputs, torch.tensor([y])) for y in (0.0, 1e-3))
+    assert not equal[..., 1].any()
+    assert (other[..., 1] < 0).all()
 
 
 # Mixtures

@@ -124,7 +124,8 @@ def test_a_missing_module_is_named_with_its_extra(display, module, method, monke
     ],
 )
 def test_what_is_not_fitted_is_refused(draw, attribute):
-    with pytest.raises(AttributeError, match=f"`{attribute}` was required, got Simple"):
+    words = f"`{attribute}` was required, got Simple.*rather than a pipeline"
+    with pytest.raises(AttributeError, match=words):
         draw(SimpleNamespace())
     assert plt.get_fignums() == []
 
@@ -226,6 +227,21 @@ def test_from_estimator_compares_with(switcher, reference, name):
         display.lines_["Switcher"].get_ydata(), np.cumsum(switcher.codelengths_ - code)
     )
     assert display.ax_.get_ylabel() == f"regret to {name} (nats)"
+
+
+def test_from_estimator_compares_real_labels_with_the_featureless_gaussian(switcher):
+    del switcher.classes_  # a regressor has none
+    code = np.random.default_rng(4).normal(1.0, 0.5, N_SAMPLES)
+    switcher.reference_codelengths_ = code
+    for options in ({}, {"reference": "gaussian"}):
+        display = CodelengthDisplay.from_estimator(switcher, **options)
+        np.testing.assert_allclose(
+            display.lines_["Switcher"].get_ydata(),
+            np.cumsum(switcher.codelengths_ - code),
+        )
+        assert display.ax_.get_ylabel() == "regret to Gaussian (nats)"
+    with pytest.raises(ValueError, match="got 'uniform'"):
+        CodelengthDisplay.from_estimator(switcher, reference="uniform")
 
 
 @pytest.mark.parametrize("option", ["reference", "readouts"])

@@ -228,6 +228,12 @@ def test_against_one_readout_the_bayesian_mixture_pays_at_most_log_k(switcher):
     assert legend_of(display.ax_)[0] == "learning (best readout)"
 
 
+def test_switching_that_is_shown_as_nothing_has_the_sign_of_a_cost():
+    display = RegretSplitDisplay({"a": 99.99}, 100.0).plot(plt.subplots()[1])
+    (text,) = display.texts_
+    assert text.get_text() == "+0.0"
+
+
 def test_a_split_takes_the_prior_weights_of_the_switcher(wine):
     switcher = MDLReadoutSwitcher(
         BOARD, switching="bayes", expert_weights="architecture", shuffle=True
@@ -239,9 +245,9 @@ def test_a_split_takes_the_prior_weights_of_the_switcher(wine):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (({"a": np.inf}, 1.0), "all codelengths finite"),
-        (({"a": 2.0}, -1.0), "`learning` must be at least 0"),
-        (({"a": 2.0}, np.nan), "`learning` must be at least 0"),
+        (({"a": np.inf}, 1.0), "all codelengths must be finite"),
+        (({"a": 2.0}, np.inf), "`learning` and all codelengths must be finite"),
+        (({"a": 2.0}, np.nan), "`learning` and all codelengths must be finite"),
         (({}, 1.0), r"`codelengths` must have shape \(n,\)"),
         (({"a": 2.0}, 1.0, {"b": 1.0}), r"name the strategies \['a'\], got \['b'\]"),
     ],

@@ -8,10 +8,25 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout
-from sklearn_mdl.prequential import walk
+from sklearn_mdl import (
+    LinearReadout,
+    LinearReadoutRegressor,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    MLPReadoutRegressor,
+)
+from sklearn_mdl.prequential import (
+    ClassLabels,
+    RealTargets,
+    TargetScaling,
+    mixture_moments,
+    walk,
+)
+from sklearn_mdl.readouts import plan, stack_readouts, stack_regressors
 from sklearn_mdl.stacked import adamw
 
 # Operators whose result, or the shape of it, the host must wait for.
@@ -90,3 +105,50 @@ def test_the_calls_of_a_step_do_not_grow_with_the_readouts(monkeypatch):
     ]
     monkeypatch.setattr(f"{__name__}.board", lambda: many)
     assert sum(calls_of_a_walk(monkeypatch, 48).values()) == pytest.approx(few, rel=0.1)
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch):
+    """A GPU whose tensors have no numbers, but mix with those of no other device."""
+    monkeypatch.setattr(plan, "memory_of", lambda device: None)
+    monkeypatch.setattr(adamw, "can_compile", lambda device: False)
+    # Fake tensors cannot be swapped; stacks are made on the GPU instead.
+    monkeypatch.setattr(nn.Module, "to", lambda module, *args, **kwargs: module)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        yield torch.device("cuda")
+
+
+def test_classifiers_mix_no_tensors_of_two_devices(fake_gpu):
+    with fake_gpu:
+        stacks = stack_readouts(board(), 5, 3, seed=0, device=fake_gpu)
+    x = torch.zeros(3, 8, 5, device=fake_gpu)
+    y = torch.zeros(8, dtype=torch.long, device=fake_gpu)
+    for stack in stacks:
+        stack.update(x, y, iter([(x, y)]))
+        prediction = ClassLabels().predict(stack, x)
+        assert prediction.losses(y).device.type == "cuda"
+    with pytest.raises(RuntimeError, match="same device"):  # or nothing is tested
+        prediction.losses(y.cpu())
+
+
+def test_regressors_mix_no_tensors_of_two_devices(fake_gpu):
+    readouts = [
+        LinearReadoutRegressor(likelihood="student-t"),
+        LinearReadoutRegressor(scaling="whiten"),
+        MLPReadoutRegressor((4,), heteroscedastic=False),
+    ]
+    with fake_gpu:
+        stacks = stack_regressors(readouts, 5, seed=0, device=fake_gpu)
+    x = torch.zeros(2, 8, 5, device=fake_gpu)
+    y = torch.zeros(8, dtype=torch.float64, device=fake_gpu)
+    outcome = RealTargets(0.0, 1.0)
+    for stack in stacks:
+        stack.retarget(TargetScaling(8, 0.0, 1.0))
+        stack.update(x, y, iter([(x, y)]))
+        stack.retarget(TargetScaling(16, 1.0, 2.0))
+        prediction = outcome.predict(stack, x)
+        values = prediction.values
+        instead = torch.where(values.isnan(), outcome.instead(values), values)
+        weights = torch.ones_like(values[..., 0])
+        found = [prediction.losses(y), instead, *mixture_moments(values, weights)]
+        assert {tensor.device.type for tensor in found} == {"cuda"}

@@ -120,6 +120,8 @@ def test_no_block_is_refused_and_nothing_forgotten(expected):
         found.fit_stream(iter([]), CLASSES)
     with pytest.raises(ValueError, match=r"among the classes \[0, 1\]"):
         found.fit_stream(blocks(120), [0, 1])
+    with pytest.raises(TypeError, match="first block is ndarray; yield both"):
+        found.fit_stream([X, Y], CLASSES)
     np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
 
 

@@ -265,6 +265,16 @@ def test_course_reports_all_rows_and_segments_of_bounded_length():
     assert max(reported) <= SEGMENT
 
 
+def test_labels_are_brought_to_where_the_predictions_are(monkeypatch):
+    X, y = numbered(B)
+    course = course_of(Diary())
+    begin, told = course.begin(X), []
+    course.device = torch.device("meta")  # one that every machine has
+    monkeypatch.setattr(course, "_walk_segment", lambda _, labels: told.append(labels))
+    next(course.walk_on(torch.from_numpy(y), begin))
+    assert [labels.device.type for labels in told] == ["meta"]
+
+
 def test_scalings_are_refreshed_whenever_their_rows_have_doubled():
     X, y = numbered(37)
     diary = Diary()

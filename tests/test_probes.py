@@ -1,6 +1,7 @@
 """Probes: the paper's accuracy protocols, as classifiers whose settings are chosen."""
 
 import pickle
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -16,8 +17,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_mdl import KNeighborsProbe, LinearProbe, MLPProbe
+from sklearn_mdl.probes import nets
 from sklearn_mdl.probes.nets import DEPTHS
-from sklearn_mdl.probes.trials import checkpoints
+from sklearn_mdl.probes.trials import EVALUATED_AT_ONCE, _rows_at_once, checkpoints
+from sklearn_mdl.stacked import StackedMLP
 
 QUICK = {"lr": (1e-3, 1e-2), "weight_decay": (0.0, 1e-2), "max_steps": 80}
 
@@ -196,6 +199,50 @@ def test_a_seed_decides_everything(digits, quick):
     assert not np.array_equal(other.predict_proba(X_test), quick.predict_proba(X_test))
 
 
+def test_log_probabilities_are_finite_where_probabilities_are_not_above_zero(
+    digits, quick
+):
+    _, X_test, *_ = digits
+    log_proba = quick.predict_log_proba(1e5 * X_test)
+    assert not quick.predict_proba(1e5 * X_test).all()
+    assert np.isfinite(log_proba).all()
+
+
+@pytest.mark.parametrize("width", [2, 4096])
+def test_rows_tried_at_once_are_fewer_where_layers_are_wide(width):
+    net = StackedMLP((5, width, 3), [0])
+    outputs = _rows_at_once(net, 1) * max(width, 3)
+    assert outputs <= EVALUATED_AT_ONCE < outputs + max(width, 3)
+
+
+def test_standardised_rows_are_those_of_scikit_learns_scaler_block_by_block(
+    digits, quick, monkeypatch
+):
+    X, X_test, y, _ = digits
+    monkeypatch.setattr(nets, "SCALED_AT_ONCE", 100 * X.shape[1])
+    blocks = LinearProbe(**QUICK, random_state=0).fit(X, y)
+    learned, *_ = blocks._split(len(X))
+    whole = StandardScaler().fit(X[learned])
+    assert_allclose(blocks._scaler.mean_, whole.mean_, atol=1e-12)
+    assert_allclose(blocks._scaler.scale_, whole.scale_, atol=1e-12)
+    assert_allclose(
+        blocks.predict_proba(X_test), quick.predict_proba(X_test), atol=1e-5
+    )
+
+
+def test_standardising_takes_no_copy_of_all_rows_in_float64():
+    X = np.random.default_rng(0).normal(size=(4000, 2500)).astype(np.float32)
+    y = np.arange(len(X)) % 2
+    probe = LinearProbe(lr=1e-3, weight_decay=0.0, ema_step_size=1.0, max_steps=8)
+    tracemalloc.start()
+    try:
+        probe.set_params(random_state=0).fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * X.nbytes
+
+
 def test_a_pickled_probe_predicts_the_same(digits, quick):
     copy = pickle.loads(pickle.dumps(quick))
     assert_array_equal(copy.predict(digits[1]), quick.predict(digits[1]))
@@ -270,6 +317,21 @@ def test_of_equally_good_numbers_of_neighbours_the_smallest_is_taken():
     X = np.array([[1.0, 0.0], [0.0, 1.0]] * 20)
     probe = KNeighborsProbe((7, 3, 5), random_state=0).fit(X, [0, 1] * 20)
     assert probe.best_params_ == {"n_neighbors": 3}
+
+
+def test_votes_of_many_rows_and_classes_take_little_room():
+    n_classes = 200
+    y = np.repeat(np.arange(n_classes), 15)
+    X = np.eye(n_classes, dtype=np.float32)[y]
+    tracemalloc.start()
+    try:
+        probe = KNeighborsProbe((10, 100), random_state=0).fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert_array_equal(probe.validation_scores_, 1.0)
+    n_held_out = len(y) // 10
+    assert peak < n_held_out * 100 * n_classes * 8  # all votes at once
 
 
 def test_a_sharp_temperature_overflows_nothing(digits):

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_wine
+from sklearn.exceptions import DataConversionWarning
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import GridSearchCV
@@ -455,6 +456,7 @@ def test_one_wild_label_costs_the_board_little_more_than_its_tail():
         ([0.0, np.nan, 1.0], "NaN in row 1"),
         ([0.0, 1.0, np.inf], "infinity or a number too large in row 2"),
         ([0.0, 1.0, -1e200], "too large in row 2"),
+        (np.array([0.0, 1e300, 1.0], dtype=object), "too large in row 1"),
     ],
 )
 def test_labels_that_are_no_finite_numbers_are_refused_with_their_place(y, match):
@@ -462,6 +464,43 @@ def test_labels_that_are_no_finite_numbers_are_refused_with_their_place(y, match
     with pytest.raises(ValueError, match=match):
         switcher.fit(np.zeros((3, 2)), y)
     assert not hasattr(switcher, "n_features_in_")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, bool])
+def test_labels_of_any_type_are_taken_as_the_float64_that_they_are(dtype):
+    X, y = data()
+    y = y.astype(dtype)
+    found, expected = (board().fit(X, labels) for labels in (y, y.astype(float)))
+    np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
+
+
+def test_labels_in_a_column_are_checked_as_those_in_a_row():
+    switcher, y = board(), np.array([[0.0], [-1e200], [1.0]])
+    with (
+        pytest.warns(DataConversionWarning),
+        pytest.raises(ValueError, match="too large in row 1"),
+    ):
+        switcher.fit(np.zeros((3, 2)), y)
+    assert not hasattr(switcher, "n_features_in_")
+
+
+def test_a_row_far_out_costs_finitely_many_nats():
+    X, y = np.random.default_rng(0).normal(size=(2, 400, 2)).astype(np.float32)
+    y = np.exp(X[:, 1]) * y[:, 0]
+    X[300, 1] = -3000.0  # whose scale would be less than any number
+    readout = LinearReadoutRegressor(lr=0.03, random_state=0).fit(X, y)
+    assert np.isfinite(readout.codelengths_).all()
+    assert readout.codelengths_[300] > 1000.0
+    assert not readout._course.diverged.any()
+
+
+def test_labels_that_are_all_equal_make_no_readout_diverge():
+    X, _ = data()
+    board = regressor_grid(lr=[1.0], likelihood=["gaussian", "student-t"])
+    switcher = MDLReadoutSwitcherRegressor(board, random_state=0)
+    switcher.fit(np.tile(X, (10, 1)), np.full(10 * len(X), 3.0))
+    assert switcher.diverged_readouts_ == []
+    assert np.isfinite(switcher.readout_losses_).all()
 
 
 @pytest.mark.parametrize(

@@ -406,6 +406,18 @@ def test_a_score_needs_a_label_a_row(n_labels):
         small()(PCA(1).fit(X), X, y)
 
 
+def test_sparse_features_are_refused_by_their_type():
+    X, y = blobs()
+    with pytest.raises(ValueError, match=r"must be dense.*gives csr_array for 60"):
+        small().fit({"blobs": (csr_array(X), y)}, {"raw": None})
+
+
+def test_real_labels_are_sent_to_the_regressor():
+    X, y = blobs()
+    with pytest.raises(ValueError, match=r"type: continuous, .*SwitcherRegressor"):
+        small().fit({"blobs": (X, y + 0.5)}, {"raw": None})
+
+
 def test_a_score_validates_the_parameters():
     with pytest.raises(ValueError, match="n_orders"):
         small(n_orders=0)(PCA(1).fit(WINE[0]), *WINE)
@@ -748,7 +760,7 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
                 f"{(uniform - totals[e]) / n:.4f}",
                 str(rank),
             ]
-    title, _, *rows, spread, test, foot = ranking.splitlines()
+    title, _, *rows, warning, spread, test, foot = ranking.splitlines()
     assert title == "Average ranks"
     found = {row.split()[0]: float(row.split()[1]) for row in rows}
     expected = dict(zip(fitted.encoder_names_, fitted.average_ranks_, strict=True))
@@ -759,6 +771,7 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
         e = fitted.encoder_names_.index(row.split()[0])
         lower, upper = intervals.lower[e], intervals.upper[e]
         assert row.endswith(f"  [{lower:.2f}, {upper:.2f}]")
+    assert warning == "intervals resample 3 datasets; of so few they are too short"
     relative = fitted.order_codelengths_.std(-1, ddof=1) / fitted.codelengths_
     assert f"median {np.median(relative):.2%}, most {relative.max():.2%}" in spread
     expected = friedman_test(fitted.codelengths_)

@@ -175,6 +175,11 @@ def test_parts_that_do_not_fit_are_refused(train, test, match):
         train_test_shift(train, test)
 
 
+def test_a_part_that_is_no_pair_is_refused():
+    with pytest.raises(TypeError, match=r"train part must be a pair .* got ndarray"):
+        train_test_shift(DIGITS, LABELS)
+
+
 # At the door
 
 

@@ -37,7 +37,8 @@ def fitted(estimator: Any, attribute: str) -> Any:
     if not hasattr(estimator, attribute):
         raise AttributeError(
             f"An object with `{attribute}` was required, got "
-            f"{type(estimator).__name__}: fit it first."
+            f"{type(estimator).__name__}: fit it first, and pass it itself rather than "
+            "a pipeline or search around it."
         )
     return getattr(estimator, attribute)
 

@@ -18,6 +18,7 @@ _WEIGHTS = (
     {"linewidth": 2.0, "zorder": 2.5},
     {"linewidth": 1.0, "zorder": 2.0},
 )
+_LONG_NAMES = {"best": "best readout", "gaussian": "Gaussian"}
 Reference = str | ArrayLike | Mapping[str, ArrayLike] | None
 
 
@@ -81,7 +82,7 @@ class CodelengthDisplay:
         cls,
         estimator: Any,
         *,
-        reference: Reference = "uniform",
+        reference: Reference = "auto",
         readouts: str | None = "best",
         name: str | None = None,
         ax: Any = None,
@@ -91,13 +92,15 @@ class CodelengthDisplay:
 
         Parameters
         ----------
-        estimator : MDLReadoutSwitcher
+        estimator : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
             A fitted one.
-        reference : {"uniform", "best"}, array-like, mapping or None
-            The uniform code, the readout that is best in hindsight, the code given of
-            shape (n_samples,), that under its name, or none. What label frequencies
-            cost is ``{"label frequencies": frequency_codelengths(y)}``, with the labels
-            in the order walked.
+        reference : {"auto", "uniform", "gaussian", "best"}, array-like, mapping or None
+            The uniform code of classes, or the Gaussian that looks at no feature of
+            real labels ("auto" takes the one of the two that there is); the readout
+            that is best in hindsight, the code given of shape (n_samples,), that under
+            its name, or none. What label frequencies cost is
+            ``{"label frequencies": frequency_codelengths(y)}``, with the labels in the
+            order walked.
         readouts : {"best", "all"} or None
             The best readout of each architecture, all readouts, or none.
         name : str, optional
@@ -107,11 +110,13 @@ class CodelengthDisplay:
         """
         codelengths = canvas.fitted(estimator, "codelengths_")
         losses = np.asarray(estimator.readout_losses_, dtype=np.float64)
-        codes = _uniform_code(len(losses), len(estimator.classes_))
+        codes = _featureless_code(estimator, len(losses))
+        if isinstance(reference, str) and reference == "auto":
+            (reference,) = codes
         codes["best"] = losses[:, losses.sum(axis=0).argmin()]
         code, code_name = _reference(reference, codes)
-        if code_name == "best":
-            code_name = "best readout"
+        if isinstance(reference, str):
+            code_name = _LONG_NAMES.get(reference, reference)
         name = name or type(estimator).__name__
         thin_curves, thin = _readout_curves(estimator, losses, readouts, name)
         curves = {name: codelengths, **thin_curves}
@@ -318,6 +323,13 @@ def _readout_curves(
     return curves, entries
 
 
+def _featureless_code(estimator: Any, n_samples: int) -> dict[str, ArrayLike]:
+    """Return the code without features that goes with the labels of a switcher."""
+    if hasattr(estimator, "classes_"):
+        return _uniform_code(n_samples, len(estimator.classes_))
+    return {"gaussian": estimator.reference_codelengths_}
+
+
 def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]:
     """Return the uniform code, in nats per example, if the classes are counted."""
     if n_classes is None:
@@ -340,9 +352,10 @@ def _reference(
     if not isinstance(reference, str):
         return reference, None
     if reference not in codes:
+        hint = " ('uniform' needs `n_classes`)" if reference == "uniform" else ""
         raise ValueError(
             f"`reference` must be an array or one of {list(codes)}, got {reference!r}: "
-            "name one of these ('uniform' needs `n_classes`)."
+            f"name one of these{hint}."
         )
     return codes[reference], reference
 

@@ -68,9 +68,9 @@ class RegretSplitDisplay:
         self.names = list(codelengths)
         self.codelengths = canvas.vector(list(codelengths.values()), "`codelengths`")
         self.learning = float(learning)
-        if not (0 <= self.learning < np.inf and np.isfinite(self.codelengths).all()):
+        if not (np.isfinite(self.learning) and np.isfinite(self.codelengths).all()):
             raise ValueError(
-                "`learning` must be at least 0 and all codelengths finite, got "
+                "`learning` and all codelengths must be finite, got "
                 f"{learning!r} and {self.codelengths.tolist()}: give nats."
             )
         bounds = dict.fromkeys(self.names, np.nan) if at_most is None else at_most
@@ -207,4 +207,4 @@ class RegretSplitDisplay:
 
 def _words(nats: float, at_most: float) -> str:
     bound = f" (≤ {at_most:.1f})" if np.isfinite(at_most) else ""
-    return f"{nats:+.1f}{bound}"
+    return f"{nats:+z.1f}{bound}"

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
-from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_mdl.arithmetic import as_array
+from sklearn_mdl.checks import check_class_labels
 
 
 def split_columns(y: Any) -> list[np.ndarray]:
@@ -47,7 +47,7 @@ def check_labels(columns: list[np.ndarray]) -> None:
     for j, column in enumerate(columns):
         with in_column(j), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # each walk says it
-            check_classification_targets(column)
+            check_class_labels(column)
             check_several(np.unique(column))
 
 

@@ -9,11 +9,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from sklearn_mdl._sklearn import check_partial_fit_first_call, fit_context
-from sklearn_mdl.checks import GROUPED, is_grouped
+from sklearn_mdl.checks import GROUPED, check_class_labels, is_grouped
 from sklearn_mdl.conditions import fingerprint
 from sklearn_mdl.guards import refuse_weights
 from sklearn_mdl.online.estimator import OnlineEstimator, first_block
@@ -144,6 +143,8 @@ class OnlineClassifier(ClassReadings, ClassifierMixin, OnlineEstimator):
         ValueError
             If there is no block, and as in :meth:`partial_fit`. The blocks before one
             that is refused stay walked.
+        TypeError
+            If the first block is no pair.
         """
         blocks = iter(blocks)
         X, y = first_block(blocks)
@@ -199,7 +200,7 @@ class OnlineClassifier(ClassReadings, ClassifierMixin, OnlineEstimator):
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         X, y = self._validated(X, y, reset=reset)
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        check_class_labels(y)
         return X, y
 
     def _begin(

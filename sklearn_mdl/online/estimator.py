@@ -184,11 +184,18 @@ def first_block(blocks: Iterator[Any]) -> Any:
     ------
     ValueError
         If there is none.
+    TypeError
+        If it is no pair.
     """
     first = next(blocks, None)
     if first is None:
         raise ValueError(
             "blocks must yield at least one pair (X, y), got none; a generator "
             "that was read before yields nothing more"
+        )
+    if not isinstance(first, (tuple, list)) or len(first) != 2:
+        raise TypeError(
+            "blocks must yield pairs (X, y), of features and their labels, but the "
+            f"first block is {type(first).__name__}; yield both together"
         )
     return first

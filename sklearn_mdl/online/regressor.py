@@ -125,6 +125,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         ValueError
             If there is no block, and as in :meth:`partial_fit`. The blocks before one
             that is refused stay walked.
+        TypeError
+            If the first block is no pair.
         """
         blocks = iter(blocks)
         first = first_block(blocks)
@@ -208,7 +210,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
             _check_size(np.asarray(as_array(y)))
         X, y = self._validated(X, y, reset=reset)
         # A copy, which nobody else changes.
-        return X, np.array(column_or_1d(y, warn=True), dtype=np.float64)
+        labels = np.array(column_or_1d(y, warn=True), dtype=np.float64)
+        _check_size(labels)  # also those that came as a column, or as objects
+        return X, labels
 
     def _begin(self, n_features: int, classes: Any, seed: int | None = None) -> int:
         seed = self._drawn(seed)
@@ -232,7 +236,7 @@ def _check_size(labels: np.ndarray) -> None:
     """Refuse labels that are not finite, or whose squares would not be, by place."""
     if labels.dtype.kind not in "fiu" or labels.ndim != 1:
         return
-    bad = ~(np.abs(labels) <= LARGEST)
+    bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
     if bad.any():
         row = int(np.argmax(bad))
         what = "NaN" if np.isnan(labels[row]) else "infinity or a number too large"

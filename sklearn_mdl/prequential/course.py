@@ -136,7 +136,7 @@ class Course:
             If the prior refuses a stream of that length; nothing is changed then.
         """
         ordered = y if order is None else y[order]
-        labels = torch.as_tensor(ordered, dtype=self.outcome.dtype).to(self.device)
+        labels = torch.as_tensor(ordered, dtype=self.outcome.dtype)
         begin = self.begin(X, order)
         yield from self.walk_on(labels, begin)
 
@@ -149,6 +149,7 @@ class Course:
             Number of rows done, after each segment. Between two segments the walk may
             be left: see :meth:`leave`.
         """
+        labels = labels.to(self.device)  # at once: predictions are there
         with one_thread():
             while self.n_scored < len(self.samples):
                 start, stop = self.n_scored, self.segment_end()

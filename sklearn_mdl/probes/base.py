@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_mdl.arithmetic import as_array
-from sklearn_mdl.checks import check_finite
+from sklearn_mdl.checks import check_class_labels, check_finite
 
 Array = NDArray[Any]
 
@@ -63,12 +62,15 @@ class Probe(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities (n_samples, n_classes), in the order of ``classes_``."""
+        return self._proba(self._checked_rows(X))
+
+    def _checked_rows(self, X: Any) -> Array:
         check_is_fitted(self)
         checked: Array = validate_data(
             self, as_array(X), dtype=np.float32, ensure_all_finite=False, reset=False
         )
         check_finite(checked, getattr(self, "feature_names_in_", None))
-        return self._proba(checked)
+        return checked
 
     def predict(self, X: Any) -> Array:
         """Most probable class of every row, (n_samples,)."""
@@ -95,7 +97,7 @@ class Probe(ClassifierMixin, BaseEstimator):
             )
         check_finite(X, getattr(self, "feature_names_in_", None))
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        check_class_labels(y)
         return X, y
 
     def _split(self, n_rows: int) -> tuple[Array, Array, int]:

@@ -13,6 +13,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn_mdl._sklearn import Interval
 from sklearn_mdl.probes.base import Array, Probe
 
+VOTES_AT_ONCE = 2**20  # numbers: rows x neighbours x classes
+
 
 class KNeighborsProbe(Probe):
     """Nearest-neighbour evaluation: votes weighted by the cosine, k chosen.
@@ -87,9 +89,9 @@ class KNeighborsProbe(Probe):
         counts = [k for k in _counts(self.n_neighbors) if k <= len(learned)] or [1]
         trial = self._classifier(counts[-1]).fit(X[learned], labels[learned])
         distances, places = trial.kneighbors(X[held_out])
-        votes = np.eye(len(self.classes_))[labels[learned]][places]
-        votes *= _weights(distances, temperature=self.temperature)[..., None]
-        predicted = votes.cumsum(1)[:, np.array(counts) - 1].argmax(2)
+        weights = _weights(distances, temperature=self.temperature)
+        neighbors = labels[learned][places]
+        predicted = _voted(neighbors, weights, counts, len(self.classes_))
         scores = (predicted == labels[held_out][:, None]).mean(0)
         best = counts[int(scores.argmax())]
         self.settings_ = [{"n_neighbors": k} for k in counts]
@@ -111,6 +113,24 @@ def _weights(distances: Array, temperature: float) -> NDArray[np.float64]:
     gaps = distances - distances.min(1, keepdims=True)
     found: NDArray[np.float64] = np.exp(-gaps.astype(np.float64) / temperature)
     return found
+
+
+def _voted(
+    neighbors: Array, weights: Array, counts: list[int], n_classes: int
+) -> Array:
+    """Classes that win (n, n_counts), when so many neighbours vote.
+
+    Labels of neighbours and their weights are (n, k), the nearest first.
+    """
+    n_rows, n_neighbors = neighbors.shape
+    step = max(1, VOTES_AT_ONCE // (n_neighbors * n_classes))
+    single = np.eye(n_classes)
+    blocks = []
+    for start in range(0, n_rows, step):
+        rows = slice(start, start + step)
+        votes = (single[neighbors[rows]] * weights[rows, :, None]).cumsum(1)
+        blocks.append(votes[:, np.array(counts) - 1].argmax(2))
+    return np.concatenate(blocks)
 
 
 def _counts(values: Any) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._sklearn import Interval, StrOptions
-from sklearn_mdl.arithmetic import as_array, resolve_device
+from sklearn_mdl.arithmetic import resolve_device
 from sklearn_mdl.probes.base import Array, Probe
 from sklearn_mdl.probes.trials import Rows, Schedule, log_probabilities, try_readouts
 from sklearn_mdl.readouts import LinearReadout, readout_grid
@@ -23,6 +22,7 @@ LEARNING_RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 WEIGHT_DECAYS = (0.0, 1e-6, 1e-4, 1e-2)
 EMA_STEP_SIZES = (1e-4, 1e-2, 1.0)
 DEPTHS = tuple((512,) * depth for depth in range(1, 8))
+SCALED_AT_ONCE = 2**20  # numbers
 GRID = ("lr", "weight_decay", "ema_step_size")
 
 _SETTINGS = """lr : float or sequence of float, default=(1e-4, 3e-4, 1e-3, 3e-3)
@@ -155,7 +155,8 @@ class NetProbe(Probe):
         learned, held_out, seed = self._split(len(X))
         scaler = StandardScaler() if self.scaling else None
         if scaler is not None:
-            scaler.fit(X[learned].astype(np.float64))
+            for block in _blocks(len(learned), X.shape[1]):
+                scaler.partial_fit(X[learned[block]].astype(np.float64))
 
         def rows(places: Array) -> Rows:
             y = torch.from_numpy(labels[places].astype(np.int64))
@@ -176,16 +177,18 @@ class NetProbe(Probe):
             **self.settings_[setting],
             "n_steps": int(trials.steps[checkpoint]),
         }
-        self._net, self._scaler = trials.net, scaler
+        self._net, self._scaler = trials.net.cpu(), scaler  # to be loaded anywhere
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Log-probabilities (n_samples, n_classes) in nats, as ``classes_`` go."""
-        check_is_fitted(self)
-        return np.log(self.predict_proba(as_array(X)))
+        return self._log_proba(self._checked_rows(X))
 
     def _proba(self, X: Array) -> NDArray[np.float64]:
-        device = self._net.pairs[0][0].device
-        return np.exp(log_probabilities(self._net, _on(device, X, self._scaler)))
+        return np.exp(self._log_proba(X))
+
+    def _log_proba(self, X: Array) -> NDArray[np.float64]:
+        x = _on(torch.device("cpu"), X, self._scaler)
+        return log_probabilities(self._net, x)
 
 
 @_document
@@ -288,9 +291,20 @@ class MLPProbe(NetProbe):
 
 def _on(device: torch.device, X: Array, scaler: StandardScaler | None) -> torch.Tensor:
     """Rows (n, d) in a scaling, as float32 on a device."""
-    if scaler is not None:
-        X = scaler.transform(X.astype(np.float64))
-    return torch.tensor(X, dtype=torch.float32, device=device)
+    if scaler is None:
+        return torch.tensor(X, dtype=torch.float32, device=device)
+    found = torch.empty(X.shape, dtype=torch.float32, device=device)
+    for block in _blocks(*X.shape):
+        scaled = scaler.transform(X[block].astype(np.float64))
+        found[block] = torch.from_numpy(scaled)
+    return found
+
+
+def _blocks(n_rows: int, width: int) -> Iterator[slice]:
+    """Yield slices of rows, of which float64 copies take little room."""
+    step = max(1, SCALED_AT_ONCE // width)
+    for start in range(0, n_rows, step):
+        yield slice(start, start + step)
 
 
 def _numbers(name: str, values: Any) -> list[float]:

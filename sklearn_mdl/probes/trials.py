@@ -15,7 +15,7 @@ from sklearn_mdl.readouts import ReadoutStack, stack_readouts
 from sklearn_mdl.stacked import StackedMLP
 
 Floats = NDArray[np.float64]
-EVALUATED_AT_ONCE = 2**23  # probabilities
+EVALUATED_AT_ONCE = 2**23  # outputs of a layer
 FEWEST_STEPS = 8  # before which no weights are tried
 
 
@@ -155,8 +155,7 @@ def _minibatches(n_rows: int, schedule: Schedule) -> Iterator[NDArray[np.int64]]
 def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
     """Mean log-loss and accuracy (K,); infinite and NaN where a member diverged."""
     n_members = len(stack.columns)
-    n_classes = stack.net.module_.pairs[-1][0].shape[1]
-    step = max(1, EVALUATED_AT_ONCE // (n_members * n_classes))
+    step = _rows_at_once(stack.net.module_, n_members)
     loss = torch.zeros(n_members, dtype=torch.float64)
     hits = torch.zeros(n_members, dtype=torch.float64)
     for start in range(0, len(rows.y), step):
@@ -169,6 +168,12 @@ def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
     nan, inf = float("nan"), float("inf")
     mean = torch.where(usable, loss / len(rows.y), inf)
     return mean.numpy(), torch.where(usable, hits / len(rows.y), nan).numpy()
+
+
+def _rows_at_once(net: StackedMLP, n_members: int) -> int:
+    """Count the rows whose widest layer, of all members, has so many outputs."""
+    widest = max(weight.shape[1] for weight, _ in net.pairs)
+    return max(1, EVALUATED_AT_ONCE // (n_members * widest))
 
 
 def _member(stack: ReadoutStack, member: int) -> StackedMLP:
@@ -184,8 +189,7 @@ def _member(stack: ReadoutStack, member: int) -> StackedMLP:
 
 def log_probabilities(net: StackedMLP, x: Tensor) -> Floats:
     """Log-probabilities (n, C) of rows (n, d) by a stack of one."""
-    n_classes = net.pairs[-1][0].shape[1]
-    step = max(1, EVALUATED_AT_ONCE // n_classes)
+    step = _rows_at_once(net, 1)
     with torch.no_grad():
         blocks = [
             net(x[start : start + step])[0].double().log_softmax(1).cpu()

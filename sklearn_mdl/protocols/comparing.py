@@ -160,11 +160,12 @@ def _checked_settings(given: dict[str, Any]) -> Settings:
             f"{strange[0]!r}; leave it out"
         )
     found = Settings(**given)
-    unknown = isinstance(found.references, str) or set(found.references) - {*REFERENCES}
-    if unknown:
+    named = found.references
+    is_list = isinstance(named, Sequence) and not isinstance(named, str)
+    if not is_list or set(named) - {*REFERENCES} or len(set(named)) < len(named):
         raise ValueError(
-            f"references must be a list of names among {list(REFERENCES)}, got "
-            f"{found.references!r}; name one or both"
+            f"references must be a list of different names among {list(REFERENCES)}, "
+            f"got {named!r}; name one or both"
         )
     if not 0 < found.test_size < 1:
         raise ValueError(

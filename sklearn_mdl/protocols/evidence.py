@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from scipy.linalg import svd
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_X_y
-from sklearn.utils.multiclass import check_classification_targets
+
+from sklearn_mdl.checks import check_class_labels
 
 Floats = NDArray[np.float64]
 
@@ -91,7 +92,7 @@ def log_evidence(X: Any, y: Any) -> LogEvidence:
     True
     """
     X, y = check_X_y(X, y, dtype=np.float64)
-    check_classification_targets(y)
+    check_class_labels(y)
     classes = np.unique(y)
     if len(classes) < 2:
         raise ValueError(

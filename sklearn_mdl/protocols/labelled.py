@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from sklearn_mdl.arithmetic import as_array
-from sklearn_mdl.checks import check_finite
+from sklearn_mdl.checks import check_class_labels, check_finite
 from sklearn_mdl.codelength import uniform_codelength
 
 Array = NDArray[Any]
@@ -60,7 +59,7 @@ def checked(estimator: Any, X: Any, y: Any) -> Labelled:
     )
     check_finite(X, getattr(estimator, "feature_names_in_", None))
     y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
+    check_class_labels(y)
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(

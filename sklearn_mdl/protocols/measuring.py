@@ -250,7 +250,9 @@ def _of_walk(job: Job, part: Part, seed: int) -> dict[str, Measured]:
     switcher = make() if job.estimator is None else job.estimator
     if switcher.random_state is None:
         switcher = clone(switcher).set_params(random_state=seed)
-    fitted = clone(switcher).fit(*part.train)
+    # One folder would serve all encoders, one after the other or side by side.
+    fitted = clone(switcher).set_params(store="memory", checkpoint=None)
+    fitted.fit(*part.train)
     costs = np.maximum(0.0, fitted.codelengths_)
     found = {
         "mdl": Measured(float(fitted.codelength_)),

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
 
+from sklearn_mdl._sklearn import num_samples
 from sklearn_mdl.arithmetic import as_array
+from sklearn_mdl.checks import check_class_labels
 from sklearn_mdl.guards import refuse_labelled
 from sklearn_mdl.protocols.controls import cluster_types
 from sklearn_mdl.protocols.references import RandomEncoder
@@ -114,37 +115,40 @@ def gather_dataset(
     """
     _check_encoders(encoders, X)
     y = np.asarray(as_array(y))
-    check_classification_targets(y)
+    check_class_labels(y)
+    called = f"dataset {name!r}" if name else "the data"
+    if X is not None and num_samples(X) != len(y):
+        raise ValueError(
+            f"Every row needs one label, but {called} has {num_samples(X)} rows and "
+            f"{len(y)} labels; pass X and y of one length"
+        )
     rng = np.random.default_rng(split.seed)
     order = rng.permutation(len(y))
     n_train = len(y) - int(np.ceil(split.test_size * len(y)))
-    if n_train < 1 or len(np.unique(y[order[:n_train]])) < 2:
+    n_classes = len(np.unique(y[order[: max(0, n_train)]]))
+    if n_classes < 2:
         raise ValueError(
-            "At least two classes must be among the rows learned, but dataset "
-            f"{name!r} has {len(np.unique(y[order[:n_train]]))} among {n_train}; pass "
-            "more rows or a smaller test_size"
+            f"At least two classes must be among the rows learned, but {called} has "
+            f"{n_classes} among {n_train}; pass more rows or a smaller test_size"
         )
     features = {title: _encoded(title, e, X, y) for title, e in encoders.items()}
-    raw = _numbers(X)
     if types is not None:
         types = np.asarray(types)
         if types.shape != y.shape:
             raise ValueError(
-                f"types must have shape {y.shape}, one for each label of dataset "
-                f"{name!r}, got {types.shape}; say of what kind each row is"
+                f"types must have shape {y.shape}, one for each label of {called}, got "
+                f"{types.shape}; say of what kind each row is"
             )
     dataset = Dataset(name, features, y, types, order, n_train)
     for reference in split.references:
-        features[REFERENCES[reference]] = _reference(
-            reference, dataset, raw, split.seed
-        )
+        features[REFERENCES[reference]] = _reference(reference, dataset, X, split.seed)
     return dataset
 
 
 def with_clusters(dataset: Dataset, X: Any, seed: int) -> Dataset:
     """Give a dataset types for control tasks, if its data are numbers."""
-    raw = _numbers(X)
-    if dataset.types is not None or raw is None:
+    raw = _numbers(X) if dataset.types is None else None
+    if raw is None:
         return dataset
     n_types = min(TYPES_PER_CLASS * dataset.n_classes, len(raw) // ROWS_PER_TYPE)
     types = cluster_types(raw, max(2, n_types), random_state=seed)
@@ -214,15 +218,14 @@ def _numbers(X: Any) -> Array | None:
     return table.reshape(len(table), -1)
 
 
-def _reference(
-    reference: str, dataset: Dataset, raw: Array | None, seed: int
-) -> Encoded:
+def _reference(reference: str, dataset: Dataset, X: Any, seed: int) -> Encoded:
     usable = [e.X for e in dataset.features.values() if e.X is not None]
     if not usable:
         return Encoded(None, reason="no encoder has features")
     if reference == "shuffled":  # rows that have lost their labels
         places = np.random.default_rng(seed).permutation(len(dataset.y))
         return Encoded(usable[0][places])
+    raw = _numbers(X)
     if raw is None:
         return Encoded(None, reason="a random encoder needs X as finite numbers")
     started = time.perf_counter()

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state, check_X_y
-from sklearn.utils.multiclass import check_classification_targets
 
+from sklearn_mdl.checks import check_class_labels
 from sklearn_mdl.protocols.refits import Floats, Integers, Refits
 
 N_SIZES = 12
@@ -89,7 +89,7 @@ def subsampled_losses(
     (X, y), (X_test, y_test) = (
         check_X_y(*part, dtype=np.float64) for part in (train, test)
     )
-    check_classification_targets(y)
+    check_class_labels(y)
     classes, places = np.unique(np.concatenate([y, y_test]), return_inverse=True)
     labels, test_labels = places[: len(y)], places[len(y) :]
     at = _checked_sizes(sizes, len(y))

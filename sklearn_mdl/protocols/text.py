@@ -101,8 +101,8 @@ def value_text(comparison: Any, d: int, e: int, p: int) -> str:
 
 
 def number(value: float, style: str) -> str:
-    """Return a number as text, and a dash where there is none."""
-    return "-" if np.isnan(value) else format(value, style)
+    """Return a number as text, and a dash where there is none; zero has no sign."""
+    return "-" if np.isnan(value) else format(value, f"z{style}")
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

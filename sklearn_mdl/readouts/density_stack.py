@@ -23,6 +23,7 @@ from sklearn_mdl.stacked import (
     gradient_of,
     pull,
 )
+from sklearn_mdl.stacked.densities import LEAST_LOG_SCALE
 
 N_OUTPUTS = 2  # location and logarithm of the scale
 N_DENSITY = 3  # and degrees of freedom
@@ -85,6 +86,12 @@ class DensityStack(NetStack):
         )
         net.initialize()
         return net
+
+    @torch.no_grad()
+    def logits(self, x: Tensor) -> Tensor:
+        """Return location and log scale (K, n, 2), in units of the target."""
+        location, log_scale = super().logits(x).unbind(-1)
+        return torch.stack([location, log_scale.clamp_min(LEAST_LOG_SCALE)], -1)
 
     @torch.no_grad()
     def densities(self, x: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
 
+from sklearn_mdl.checks import check_class_labels
 from sklearn_mdl.guards import refuse_labelled
 from sklearn_mdl.representation.failures import Failure
 from sklearn_mdl.representation.features import FeatureStore, encode, keeps_data
@@ -128,7 +128,7 @@ def _gather_one(
             f"dataset {name!r} holds {came}, so pass {wanted}"
         )
     labels = np.asarray(labels)
-    check_classification_targets(labels)
+    check_class_labels(labels)
     if len(np.unique(labels)) < 2:
         raise ValueError(
             f"Every dataset needs labels of at least two classes, but {name!r} has "
@@ -176,10 +176,12 @@ def _title(dataset: str, encoder: str) -> str:
 def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
     """Raise ValueError unless X is a finite table with a row for every label."""
     if np.ndim(X) != 2 or len(X) != len(labels):
+        # numpy wraps what it cannot take apart, a sparse matrix for one, whole.
+        came = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features) with one label a "
-            f"row, but {name} gives shape {np.shape(X)} for {len(labels)} labels; mend "
-            "the files or arrays"
+            f"row, but {name} gives {came} for {len(labels)} labels; mend the files or "
+            "arrays"
         )
     try:
         assert_all_finite(X)

@@ -22,6 +22,8 @@ COLUMNS = (
     "seconds",
 )
 
+FEW = 5  # datasets, whose resampled intervals hold too little (docs/ranking.md)
+
 
 def as_rows(ranking: Any) -> list[dict[str, Any]]:
     """One dictionary per cell, with the keys of ``COLUMNS``."""
@@ -99,6 +101,10 @@ def ranking_text(ranking: Any, title: str = "Average ranks") -> str:
         for row, e in zip(rows, order, strict=True):
             row.append(f"[{found.lower[e]:.2f}, {found.upper[e]:.2f}]")
     lines = [title, _aligned([tuple(titles), *map(tuple, rows)])]
+    if has_tests(ranking) and n_datasets <= FEW:
+        lines.append(
+            f"intervals resample {n_datasets} datasets; of so few they are too short"
+        )
     if ranking.order_codelengths_.shape[-1] > 1:
         lines.append(spread_text(ranking))
     if has_tests(ranking):

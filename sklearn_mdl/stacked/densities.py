@@ -28,6 +28,10 @@ from sklearn_mdl.arithmetic import in_lanes
 # Residuals, in scales, beyond which a Gaussian is pulled no harder: one outlier would
 # otherwise fill AdamW's second moment for a thousand steps.
 MAX_RESIDUAL = 5.0
+# Scales, as logarithms and in those of the labels, that are as narrow as any may be.
+# Equal labels would ask for ever narrower ones, and a row far out can be given one that
+# no float has.
+LEAST_LOG_SCALE = -28.0
 
 
 def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> Tensor:
@@ -99,10 +103,14 @@ class StackedStudentT(nn.Module):
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return the derivative of :meth:`forward` by the outputs, (K, B, 2).
 
-        Residuals count as ``MAX_RESIDUAL`` scales at most.
+        Residuals count as ``MAX_RESIDUAL`` scales at most, and a scale below
+        ``LEAST_LOG_SCALE`` is widened only.
         """
         location, log_scale = outputs.unbind(-1)
-        precision = in_lanes(torch.exp, -log_scale)
+        precision = in_lanes(torch.exp, -log_scale.clamp_min(LEAST_LOG_SCALE))
         z = ((y - location) * precision).clamp_(-MAX_RESIDUAL, MAX_RESIDUAL)
         wz = pull(z, self.degrees_of_freedom) * z
-        return torch.stack([-wz * precision, 1 - wz * z], -1).div_(len(y))
+        widening = 1 - wz * z
+        free = (log_scale > LEAST_LOG_SCALE) | (widening < 0)
+        slope = torch.where(free, widening, 0.0)
+        return torch.stack([-wz * precision, slope], -1).div_(len(y))

@@ -352,7 +352,8 @@ def _reference(
     if not isinstance(reference, str):
         return reference, None
     if reference not in codes:
-        hint = " ('uniform' needs `n_classes`)" if reference == "uniform" else ""
+        counted = {"uniform", "gaussian"} & set(codes)
+        hint = "" if counted else " ('uniform' needs `n_classes`)"
         raise ValueError(
             f"`reference` must be an array or one of {list(codes)}, got {reference!r}: "
             f"name one of these{hint}."

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy
 import sklearn
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits
@@ -17,6 +18,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
+from sklearn.utils.fixes import parse_version
 
 from sklearn_mdl import (
     FixedShare,
@@ -251,6 +253,10 @@ with sklearn.config_context(array_api_dispatch=True):
 """
 
 
+@pytest.mark.skipif(
+    parse_version(scipy.__version__) < parse_version("1.14"),
+    reason="scikit-learn asks for scipy 1.14 to dispatch on arrays",
+)
 def test_tensors_pass_where_scikit_learn_dispatches_on_arrays():
     """In a process of its own, since scipy reads its switch when it is imported."""
     surroundings = {**os.environ, "SCIPY_ARRAY_API": "1"}

@@ -14,6 +14,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
 .NOTPARALLEL:
 .PHONY: demo test test-slow test-oldest docs linkcheck coverage mutants check-dist clean
@@ -25,7 +26,7 @@ test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
@@ -57,7 +58,7 @@ linkcheck: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W --keep-going -D plot_gallery=0 -b linkcheck docs docs/_build/linkcheck
 
 coverage: $(VENV)/.installed-coverage
-	$(BIN)/python -m pytest --cov --cov-fail-under=0 --cov-report= $(TESTS)
+	$(BIN)/python -m pytest $(PARALLEL) --cov --cov-fail-under=0 --cov-report= $(TESTS)
 	$(BIN)/coverage html --quiet --fail-under=0
 	$(BIN)/coverage json --quiet --fail-under=0 -o htmlcov/coverage.json
 	-$(BIN)/python docs/make_errors.py htmlcov/coverage.json

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 import torch
+from sklearn.base import BaseEstimator
 
 os.environ["MPLBACKEND"] = "Agg"  # read when matplotlib is first imported: no window
 
@@ -16,3 +17,26 @@ def _global_seeds() -> None:
     """Keep a failure reproducible, should a test touch global state after all."""
     np.random.seed(0)  # noqa: NPY002, the global state is what is meant
     torch.manual_seed(0)
+
+
+def pytest_make_parametrize_id(config, val, argname):
+    """Name a case by what it holds, so that the list of tests reads as a specification.
+
+    Only what every process writes alike may stand there, or the workers of pytest-xdist
+    would collect different tests.
+    """
+    if isinstance(val, np.ndarray):
+        return f"{val.dtype}{list(val.shape)}"
+    if isinstance(val, list | tuple | dict | BaseEstimator) and _is_ordered(val):
+        text = " ".join(repr(val).split())
+        if len(text) <= 60 and " at 0x" not in text:
+            return text
+    return None
+
+
+def _is_ordered(val) -> bool:
+    if isinstance(val, dict):
+        return all(map(_is_ordered, val.values()))
+    if isinstance(val, list | tuple):
+        return all(map(_is_ordered, val))
+    return not isinstance(val, set | frozenset)

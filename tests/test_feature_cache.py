@@ -207,8 +207,10 @@ def test_a_damaged_set_is_never_taken_for_a_whole_one(tmp_path):
     np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)
 
 
+# A child tells through a pipe of every image that it prepares, so that the moment of the
+# kill hangs on its progress and not on how busy the machine is.
 FORKS = """
-import os, signal, sys, time
+import os, signal, sys
 import numpy as np
 import torch
 torch.set_num_threads(1)
@@ -219,48 +221,53 @@ from sklearn_mdl import FeatureCache, TorchEncoder
 folder, images = sys.argv[1], pixels(40)
 
 
-def slow(image):
-    time.sleep(0.002)
-    values = np.asarray(image, dtype=np.float32) / 255
-    return torch.from_numpy(values).permute(2, 0, 1)
+def telling(progress):
+    def prepare(image):
+        os.write(progress, b".")
+        values = np.asarray(image, dtype=np.float32) / 255
+        return torch.from_numpy(values).permute(2, 0, 1)
+
+    return prepare
 
 
-def encoder():
-    return TorchEncoder(network(), slow, batch_size=4, device="cpu")
+def encoder(progress):
+    return TorchEncoder(network(), telling(progress), batch_size=4, device="cpu")
 
 
-def child(folder):
+def child(progress):
     pid = os.fork()
     if not pid:
         code = 1
         try:
-            FeatureCache(folder).features(encoder(), images)
+            FeatureCache(folder).features(encoder(progress), images)
             code = 0
         finally:
             os._exit(code)
     return pid
 
 
-wanted = encoder().transform(images)
+nowhere = os.open(os.devnull, os.O_WRONLY)
 rng = np.random.default_rng(os.getpid())
-start = time.monotonic()
-assert os.waitpid(child(folder + "/whole"), 0)[1] == 0
-seconds = time.monotonic() - start
-folder += "/killed"
 n_kills, n_resumed = 0, 0
 while True:
-    pid = child(folder)
-    time.sleep(rng.uniform(0.4, 0.8) * seconds)
-    gone, status = os.waitpid(pid, os.WNOHANG)
-    if gone:
-        assert status == 0
+    told, progress = os.pipe()
+    pid = child(progress)
+    os.close(progress)
+    left = int(rng.integers(9, 20))
+    while left and os.read(told, 1):
+        left -= 1
+    os.close(told)
+    if left:
+        assert os.waitpid(pid, 0)[1] == 0
         break
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     n_kills += 1
     if not any(name.endswith(".safetensors") for name in os.listdir(folder)):
         n_resumed += any(name.endswith(".part.npy") for name in os.listdir(folder))
-np.testing.assert_array_equal(FeatureCache(folder).features(encoder(), images), wanted)
+wanted = encoder(nowhere).transform(images)
+found = FeatureCache(folder).features(encoder(nowhere), images)
+np.testing.assert_array_equal(found, wanted)
 print(n_kills, n_resumed)
 """
 

@@ -3,11 +3,15 @@
 Run as ``python benchmarks/bench_regression.py``. Every code pays the same for the first
 minibatch; afterwards the reference predicts by labels alone, and Bayesian ridge
 regression, refitted after every minibatch, by its predictive Gaussian. Data come with
-scikit-learn; rows are permuted once.
+scikit-learn; rows are permuted once, or with ``--orders 5`` five times.
+
+``python benchmarks/bench_regression.py --wild`` puts labels of a million deviations
+into the first half, and prints what the others cost more for them.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 
 import numpy as np
@@ -48,22 +52,66 @@ def ridge_codelength(X: np.ndarray, y: np.ndarray) -> float:
     return total
 
 
-def main() -> None:
+def walked(
+    X: np.ndarray, y: np.ndarray, location: float, scale: float
+) -> MDLReadoutSwitcherRegressor:
+    return MDLReadoutSwitcherRegressor(
+        prior_location=location, prior_scale=scale, random_state=0
+    ).fit(X, y)
+
+
+def compare(orders: range) -> None:
     print("nats after the first minibatch\n")
     print("| labels | rows | reference | Bayesian ridge | default board | R2 |")
     print("|---|---|---|---|---|---|")
-    for name, X, y, location, scale in tasks():
-        order = np.random.default_rng(0).permutation(len(y))
-        X, y = X[order], y[order]
-        board = MDLReadoutSwitcherRegressor(
-            prior_location=location, prior_scale=scale, random_state=0
-        ).fit(X, y)
-        reference = gaussian_codelengths(y, n_first=B)[B:].sum()
-        print(
-            f"| {name} | {len(y)} | {reference:.1f} | {ridge_codelength(X, y):.1f} "
-            f"| {board.codelengths_[B:].sum():.1f} | {board.measures().r2:.2f} |",
-            flush=True,
-        )
+    for seed in orders:
+        for name, X, y, location, scale in tasks():
+            order = np.random.default_rng(seed).permutation(len(y))
+            X, y = X[order], y[order]
+            board = walked(X, y, location, scale)
+            reference = gaussian_codelengths(y, n_first=B)[B:].sum()
+            print(
+                f"| {name} | {len(y)} | {reference:.1f} | {ridge_codelength(X, y):.1f} "
+                f"| {board.codelengths_[B:].sum():.1f} | {board.measures().r2:.2f} |",
+                flush=True,
+            )
+
+
+def add_wild_labels(orders: range) -> None:
+    print("nats that the other rows cost more, after the first minibatch\n")
+    print("| labels | rows | wild | reference | default board | a row | a wild one |")
+    print("|---|---|---|---|---|---|---|")
+    for seed in orders:
+        for name, X, y, location, scale in tasks():
+            rng = np.random.default_rng(seed)
+            order = rng.permutation(len(y))
+            X, y = X[order], y[order]
+            own = walked(X, y, location, scale).codelengths_
+            for n_wild in (1, 5):
+                places = rng.choice(len(y) // 2, n_wild, replace=False)
+                wild = y.copy()
+                wild[places] += rng.choice([-1e6, 1e6], n_wild) * y.std()
+                others = np.setdiff1d(np.arange(B, len(y)), places)
+                found = walked(X, wild, location, scale).codelengths_
+                dearer = (found - own)[others]
+                reference = [gaussian_codelengths(z, n_first=B) for z in (y, wild)]
+                print(
+                    f"| {name} | {len(y)} | {n_wild} "
+                    f"| {np.subtract(*reference[::-1])[others].sum():.1f} "
+                    f"| {dearer.sum():.1f} | {dearer.mean():.3f} "
+                    f"| {found[places].mean():.1f} |",
+                    flush=True,
+                )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--orders", type=int, default=1, help="of the rows, each walked"
+    )
+    parser.add_argument("--wild", action="store_true", help="put wild labels in")
+    given = parser.parse_args()
+    (add_wild_labels if given.wild else compare)(range(given.orders))
 
 
 if __name__ == "__main__":

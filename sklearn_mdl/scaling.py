@@ -14,6 +14,7 @@ representation for what an affine map undoes.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -205,6 +206,8 @@ class ScaledRows:
         Every minibatch is seen in each of them; None hands rows on as they are.
     batch_size : int
     device : torch.device
+    reach : float
+        Scaled features count as this far from their mean at most.
 
     Attributes
     ----------
@@ -219,10 +222,12 @@ class ScaledRows:
         scalings: Sequence[str | None],
         batch_size: int,
         device: torch.device,
+        reach: float = math.inf,
     ) -> None:
         self.store = store
         self.batch_size = batch_size
         self.device = device
+        self.reach = reach
         self.running = [
             None if scaling is None else RUNNING[scaling](store.n_features)
             for scaling in scalings
@@ -256,6 +261,8 @@ class ScaledRows:
                 found[i] = x[0]
             elif scaling is not None:
                 found[i] = scaling.apply(x)[0]
+                if self.reach < math.inf:
+                    found[i].clamp_(-self.reach, self.reach)
         found[:, len(X) :] = 0
         return found
 

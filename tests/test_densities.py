@@ -68,6 +68,21 @@ def test_losses_of_a_row_do_not_depend_on_the_rows_beside_it():
         assert torch.equal(alone, whole[1:3, i : i + 1])
 
 
+def test_losses_of_labels_are_numbers_at_any_distance_in_scales():
+    values = torch.tensor([[[0.0, -400.0, dof]] for dof in DOF], dtype=torch.float64)
+    found = DensityPrediction(values).losses(torch.tensor([1e150], dtype=torch.float64))
+    assert found.isfinite().all()
+
+
+def test_losses_where_a_readout_failed_on_the_way_follow_the_degrees_of_each_row():
+    values, y = densities(), numbers(N, seed=1).double()
+    values[1:3, 4:, 2] = 9.0
+    whole = DensityPrediction(values).losses(y)
+    for rows in (slice(4), slice(4, None)):
+        part = DensityPrediction(values[:, rows]).losses(y[rows])
+        assert torch.equal(part, whole[:, rows])
+
+
 def test_many_degrees_of_freedom_are_nearly_a_gaussian():
     criterion = student([math.inf]), student([1e7])
     outputs, y = numbers(1, N, 2).double(), numbers(N, seed=1).double()
@@ -158,6 +173,43 @@ def test_equal_labels_have_none_and_keep_the_prior_scale(label):
     assert stack.target.scale == 2.5
 
 
+def test_a_label_far_from_the_core_counts_as_five_times_as_far_as_the_core_reaches():
+    y = torch.tensor([*range(10), 1000.0], dtype=torch.float64)
+    drawn_in = [*range(10), 30.0]  # nine in ten lie within 5 of the median, which is 5
+    expected = (11, np.mean(drawn_in), np.std(drawn_in))
+    np.testing.assert_allclose(TargetScaling.of(y), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_wild", [1, 3, 9])
+def test_wild_labels_up_to_a_tenth_leave_units_of_the_size_of_the_others(n_wild):
+    y = 50 + 3 * numbers(100).double()
+    wild = y.clone()
+    wild[:n_wild] = 1e6
+    found, own = TargetScaling.of(wild), TargetScaling.of(y[n_wild:])
+    assert own.scale <= found.scale < 5 * own.scale
+    assert abs(found.mean - own.mean) < 2 * own.scale
+
+
+@pytest.mark.parametrize("a", [2.0**30, -(2.0**-7), -1.0])
+def test_units_of_labels_with_wild_ones_follow_the_units_of_the_labels(a):
+    y = 50 + 3 * numbers(100).double()
+    y[3] = -1e6
+    n, mean, scale = TargetScaling.of(y)
+    assert TargetScaling.of(a * y) == (n, a * mean, abs(a) * scale)
+
+
+def test_labels_that_are_nearly_all_equal_keep_the_deviation_of_all():
+    y = torch.tensor([2.0] * 39 + [5.0], dtype=torch.float64)
+    expected = (40, y.numpy().mean(), y.numpy().std())
+    np.testing.assert_allclose(TargetScaling.of(y), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_labels_have_units_too(n):
+    found = TargetScaling.of(torch.arange(n, dtype=torch.float64))
+    np.testing.assert_allclose(found, (n, (n - 1) / 2, np.std(range(n))))
+
+
 BOARD = [
     LinearReadoutRegressor(lr=0.01, ema_step_size=0.1),
     LinearReadoutRegressor(likelihood="student-t", calibration=False),
@@ -221,6 +273,14 @@ def test_calibration_moves_along_the_slope_of_the_loss():
             losses.append(DensityPrediction(values).losses(y)[k].mean())
         slope = (losses[0] - losses[1]) / 2e-5
         torch.testing.assert_close(found[k], slope, rtol=1e-6, atol=1e-8)
+
+
+def test_calibration_stays_a_number_whatever_a_label():
+    stack = trained(PERCEPTRONS, n_steps=3)
+    with torch.no_grad():
+        stack.net.module_.pairs[-1][1][..., 1] = -20.0  # of a scale in units of labels
+    stack.update(numbers(1, B, D), torch.full((B,), 1e150, dtype=torch.float64), [])
+    assert stack.temperature.isfinite().all()
 
 
 def test_calibration_widens_a_scale_that_is_too_small():

@@ -76,6 +76,26 @@ def test_equal_labels_teach_no_scale():
     assert np.isfinite(found).all()
 
 
+def test_a_single_label_teaches_no_scale():
+    np.testing.assert_array_equal(
+        gaussian_codelengths(Y, n_first=1), gaussian_codelengths(Y, n_first=2)
+    )
+
+
+def test_the_fixed_density_predicts_32_labels_unless_told_otherwise():
+    fixed = -stats.t(1).logpdf(Y)
+    np.testing.assert_array_equal(
+        np.isclose(gaussian_codelengths(Y), fixed), np.arange(60) < 32
+    )
+
+
+def test_labels_may_be_numbers_of_any_kind():
+    np.testing.assert_array_equal(
+        gaussian_codelengths(np.array([1, 2, 4], dtype=object), n_first=2),
+        gaussian_codelengths([1.0, 2.0, 4.0], n_first=2),
+    )
+
+
 def test_no_labels_cost_nothing():
     assert gaussian_codelengths([]).shape == (0,)
 

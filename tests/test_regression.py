@@ -440,14 +440,45 @@ def test_labels_of_any_size_leave_all_finite(size):
     assert np.isfinite(switcher.predict(X)).all()
 
 
-def test_one_wild_label_costs_the_board_little_more_than_its_tail():
+def with_wild_labels(places, size=1e6):
     X, y = data()
     wild = y.copy()
-    wild[75] = 1e4
-    switcher = board().fit(X, wild)
-    assert switcher.codelengths_[75] < 60
-    others = np.delete(switcher.codelengths_, 75).sum()
-    assert others < np.delete(fitted().codelengths_, 75).sum() + 60
+    wild[places] = size
+    return X, wild
+
+
+@pytest.mark.parametrize("places", [[5], [20], [75], [5, 20, 40, 75, 100]])
+def test_wild_labels_cost_their_tails_and_the_others_next_to_nothing(places):
+    codelengths = board().fit(*with_wild_labels(places)).codelengths_
+    assert codelengths[places].max() < 120  # 80 by a Student-t with 4 degrees
+    others = np.setdiff1d(np.arange(B, N), places)
+    dearer = codelengths[others] - fitted().codelengths_[others]
+    assert dearer.mean() < 0.35  # nats a row
+
+
+def test_any_cutting_gives_the_same_bits_where_labels_are_wild():
+    X, wild = with_wild_labels([5, 20, 75])
+    pieces, at = board(), [5, B, 21, 50, 70]
+    for start, stop in zip([0, *at], [*at, N], strict=True):
+        pieces.partial_fit(X[start:stop], wild[start:stop])
+    assert_same_walk(pieces, board().fit(X, wild))
+
+
+def test_units_add_their_logarithm_where_labels_are_wild():
+    X, wild = with_wild_labels([5, 20, 75])
+    own, found = (
+        board().fit(X, a * wild).readout_losses_[B:] for a in (1.0, -(2.0**30))
+    )
+    np.testing.assert_allclose(found, own + 30 * math.log(2), rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e45, 1e150])
+def test_a_label_that_no_float32_holds_makes_no_readout_diverge(size):
+    switcher = board().fit(*with_wild_labels([75], size))
+    assert switcher.diverged_readouts_ == []
+    assert np.isfinite(switcher.codelengths_).all()
+    dearer = switcher.codelengths_[76:] - fitted().codelengths_[76:]
+    assert dearer.mean() < 0.35
 
 
 @pytest.mark.parametrize(
@@ -463,6 +494,18 @@ def test_labels_that_are_no_finite_numbers_are_refused_with_their_place(y, match
     switcher = board()
     with pytest.raises(ValueError, match=match):
         switcher.fit(np.zeros((3, 2)), y)
+    assert not hasattr(switcher, "n_features_in_")
+
+
+@pytest.mark.parametrize(
+    "y", [["a", "b", "c"], [{}, {}, {}], np.arange(3).astype("datetime64[D]")]
+)
+def test_labels_that_are_no_numbers_are_refused_in_one_sentence(y):
+    switcher = board()
+    with pytest.raises(
+        ValueError, match="y must hold real numbers, got labels of type"
+    ):
+        switcher.fit(np.zeros((3, 2)), np.asarray(y))
     assert not hasattr(switcher, "n_features_in_")
 
 
@@ -484,11 +527,28 @@ def test_labels_in_a_column_are_checked_as_those_in_a_row():
     assert not hasattr(switcher, "n_features_in_")
 
 
-def test_a_row_far_out_costs_finitely_many_nats():
+def one_far_out(deviations, slope):
+    """A source whose scale depends on a feature, and one row far out in it."""
     X, y = np.random.default_rng(0).normal(size=(2, 400, 2)).astype(np.float32)
-    y = np.exp(X[:, 1]) * y[:, 0]
-    X[300, 1] = -3000.0  # whose scale would be less than any number
-    readout = LinearReadoutRegressor(lr=0.03, random_state=0).fit(X, y)
+    y = np.exp(slope * X[:, 1]) * y[:, 0]
+    X[300, 1] = deviations
+    return X, y
+
+
+def test_a_row_far_out_costs_what_one_at_fifty_deviations_does():
+    readout = LinearReadoutRegressor(lr=0.01, likelihood="student-t", random_state=0)
+    near, far, farther = (
+        clone(readout).fit(*one_far_out(d, slope=0.1)) for d in (1.0, -100.0, -1e30)
+    )
+    np.testing.assert_array_equal(far.codelengths_[:320], farther.codelengths_[:320])
+    assert far.codelengths_[300] < 60
+    assert farther.codelengths_[301:].mean() < near.codelengths_[301:].mean() + 0.1
+
+
+def test_a_row_far_out_of_features_not_scaled_costs_finitely_many_nats():
+    # Where its scale would be less than any number.
+    readout = LinearReadoutRegressor(lr=0.03, scaling=None, random_state=0)
+    readout.fit(*one_far_out(-3000.0, slope=1.0))
     assert np.isfinite(readout.codelengths_).all()
     assert readout.codelengths_[300] > 1000.0
     assert not readout._course.diverged.any()

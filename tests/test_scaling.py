@@ -305,6 +305,24 @@ def test_scaled_rows_are_the_rows_scaled():
             np.testing.assert_allclose(view, whole[part], rtol=1e-5, atol=1e-6)
 
 
+def test_scaled_features_count_as_no_further_than_the_reach():
+    X = correlated(16, 4)
+    X[3] *= 100
+    store = SampleStore(4)
+    store.append(X)
+    rows, bounded = (
+        ScaledRows(store, ["standard", "whiten", None], 8, CPU, *reach)
+        for reach in ([], [1.5])
+    )
+    for some in (rows, bounded):
+        some.extend(16)
+        some.refresh(16)
+    whole, found = rows.batch(0).numpy(), bounded.batch(0).numpy()
+    assert np.abs(whole[:2]).max() > 1.5
+    np.testing.assert_array_equal(found[:2], whole[:2].clip(-1.5, 1.5))
+    np.testing.assert_array_equal(found[2], whole[2])  # not scaled: as it is
+
+
 def test_rows_still_to_come_are_zero():
     rows = rows_of(correlated(30, 5) + 9, SCALINGS)
     rows.refresh(8)

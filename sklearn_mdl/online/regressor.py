@@ -17,7 +17,7 @@ from sklearn_mdl.codelength import gaussian_codelengths
 from sklearn_mdl.conditions import fingerprint
 from sklearn_mdl.guards import refuse_weights
 from sklearn_mdl.measures import RegressionMeasures, measure_regression
-from sklearn_mdl.online.estimator import OnlineEstimator, first_block
+from sklearn_mdl.online.estimator import OnlineEstimator, pairs_of
 from sklearn_mdl.prequential import Course, RealTargets, mixture_moments
 
 LARGEST = 1e150  # whose square is still a number
@@ -61,7 +61,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         Raises
         ------
         ValueError
-            If X or y holds NaN or infinity, or if lengths differ.
+            If X or y holds NaN or infinity, y no numbers, or if lengths differ.
         TypeError
             If ``sample_weight`` or anything else comes along.
         """
@@ -126,10 +126,10 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
             If there is no block, and as in :meth:`partial_fit`. The blocks before one
             that is refused stay walked.
         TypeError
-            If the first block is no pair.
+            If a block is no pair.
         """
-        blocks = iter(blocks)
-        first = first_block(blocks)
+        blocks = pairs_of(blocks)
+        first = next(blocks)
         with self._all_or_nothing():
             self._forget()
             self.partial_fit(*first)
@@ -209,8 +209,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         with suppress(TypeError):  # what is no array is refused below
             _check_size(np.asarray(as_array(y)))
         X, y = self._validated(X, y, reset=reset)
-        # A copy, which nobody else changes.
-        labels = np.array(column_or_1d(y, warn=True), dtype=np.float64)
+        labels = _as_numbers(column_or_1d(y, warn=True))
         _check_size(labels)  # also those that came as a column, or as objects
         return X, labels
 
@@ -230,6 +229,17 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
     def _fingerprint_of(self, labels: np.ndarray) -> str:
         return fingerprint(labels, "<f8")
+
+
+def _as_numbers(labels: np.ndarray) -> np.ndarray:
+    """Return a float64 copy, which nobody else changes."""
+    with suppress(TypeError, ValueError):
+        if labels.dtype.kind not in "mM":  # numpy would count days, or nanoseconds
+            return np.array(labels, dtype=np.float64)
+    raise ValueError(
+        f"y must hold real numbers, got labels of type {labels.dtype}; take a "
+        "classifier for classes, and numbers for dates"
+    )
 
 
 def _check_size(labels: np.ndarray) -> None:

@@ -77,7 +77,13 @@ class Course:
         self._segment = SEGMENT
         self._learned: Course | None = None
         self._under_way = False
-        self.rows = ScaledRows(self.samples, learners[0].scalings, batch_size, device)
+        self.rows = ScaledRows(
+            self.samples,
+            learners[0].scalings,
+            batch_size,
+            device,
+            self.outcome.feature_reach,
+        )
         for learner in learners:
             if isinstance(learner, Rereader):
                 learner.attach(self.rows)
@@ -109,8 +115,17 @@ class Course:
         return found
 
     def check_length(self, n_rows: int) -> None:
-        """Raise a ValueError if the prior refuses a stream longer by so many rows."""
+        """Refuse a stream that is longer by so many rows, if it must be.
+
+        Raises
+        ------
+        ValueError
+            If the prior allows no such length.
+        MemoryError
+            If the trace would not fit into memory.
+        """
         self.forward.check_length(n_rows)
+        self.trace.check_room(n_rows, memory_of(torch.device("cpu")))
 
     def extend(
         self, X: np.ndarray, y: np.ndarray, order: np.ndarray | None = None
@@ -175,7 +190,6 @@ class Course:
                 "interrupted on the way; fit anew"
             )
         self.check_length(len(X))
-        self.trace.check_room(len(X), memory_of(torch.device("cpu")))
         self._learned = None
         self._under_way = True
         self.samples.append(X, order)

@@ -52,12 +52,16 @@ class Outcome(Protocol):
         Of the labels.
     n_kept : int
         Numbers that are kept of every prediction of the mixture.
+    feature_reach : float
+        Deviations from their mean beyond which scaled features count as no further.
     """
 
     @property
     def dtype(self) -> torch.dtype: ...  # noqa: D102
     @property
     def n_kept(self) -> int: ...  # noqa: D102
+    @property
+    def feature_reach(self) -> float: ...  # noqa: D102
 
     def predict(self, learner: Any, x: Tensor) -> Prediction:
         """Let a learner predict rows (n_scalings, n, d).
@@ -112,6 +116,7 @@ class ClassLabels:
 
     dtype: ClassVar[torch.dtype] = torch.long
     n_kept: ClassVar[int] = 3
+    feature_reach: ClassVar[float] = math.inf  # a class costs as many nats, at most
 
     def predict(self, learner: Any, x: Tensor) -> ClassPrediction:
         """Ask a learner for the log-probabilities of rows."""

@@ -23,7 +23,7 @@ from sklearn_mdl.stacked import (
     gradient_of,
     pull,
 )
-from sklearn_mdl.stacked.densities import LEAST_LOG_SCALE
+from sklearn_mdl.stacked.densities import FARTHEST, LEAST_LOG_SCALE
 
 N_OUTPUTS = 2  # location and logarithm of the scale
 N_DENSITY = 3  # and degrees of freedom
@@ -136,6 +136,7 @@ class DensityStack(NetStack):
         location, log_scale = outputs.unbind(-1)
         heat = self._heat().squeeze(-1)
         z = (y - location) * in_lanes(torch.exp, -log_scale) * heat
+        z = z.clamp(-FARTHEST, FARTHEST)
         return (pull(z, self._degrees_of_freedom) * z.square() - 1).mean(-1) / heat[
             :, 0
         ]

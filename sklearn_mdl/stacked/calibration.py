@@ -48,7 +48,7 @@ class ForwardCalibration:
     def learn(self, slopes: Sequence[Sequence[float]]) -> None:
         """Take one step against the derivatives (K, P) of the mean loss.
 
-        A member whose derivatives are not finite has none.
+        NaN counts as zero, and what is too large to be squared is cut.
         """
         slope = torch.tensor(slopes, dtype=torch.float64).clamp(-MAX_SLOPE, MAX_SLOPE)
         gradient_of(self.values).copy_(slope.nan_to_num(nan=0.0))

@@ -32,6 +32,7 @@ MAX_RESIDUAL = 5.0
 # Equal labels would ask for ever narrower ones, and a row far out can be given one that
 # no float has.
 LEAST_LOG_SCALE = -28.0
+FARTHEST = 1e150  # scales beyond which residuals count as no further: squares overflow
 
 
 def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> Tensor:
@@ -44,7 +45,8 @@ def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> 
     log_scale : Tensor
         Logarithm of the scale: the Jacobian of that division.
     degrees_of_freedom : Tensor
-        Infinity is the Gaussian. All three broadcast.
+        Infinity is the Gaussian. All three broadcast; their logarithms of gamma
+        functions are taken in the shape in which they come.
     """
     gaussian = degrees_of_freedom.isinf()
     dof = torch.where(gaussian, 1.0, degrees_of_freedom)
@@ -97,7 +99,7 @@ class StackedStudentT(nn.Module):
         """Loss in nats, a scalar, for (K, B, 2) outputs and (B,) standardised y."""
         location, log_scale = outputs.unbind(-1)
         z = (y - location) * (-log_scale).exp()
-        dof = self.degrees_of_freedom.to(z).expand_as(z)
+        dof = self.degrees_of_freedom.to(z)
         return student_t_loss(z, log_scale, dof).mean(-1).sum()
 
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:

@@ -174,6 +174,28 @@ class RarelyShared(MarkovPrior):
         return 0.3 if t % 3 == 1 else 0.0
 
 
+class Forgetful(MarkovPrior):
+    """A third: it counts draws at four steps, and any later draw starts all over."""
+
+    counted = (2, 3, 5, 6)
+    rates = np.array([0.3, 1.0, 0.2, 0.5, 0.6])
+
+    def moves(self, t):
+        n_rows = 1 + sum(step < t for step in self.counted)
+        draw = self.rates[:n_rows]
+        return Moves(draw, enter=None) if t in self.counted else Moves(draw)
+
+    @classmethod
+    def probability(cls, starts, n_steps):
+        row, total = 0, 1.0
+        for t in range(2, n_steps + 1):
+            drawn = t - 1 in starts
+            total *= cls.rates[row] if drawn else 1 - cls.rates[row]
+            if drawn:
+                row = row + 1 if t in cls.counted else 0
+        return total
+
+
 CASES = [
     (BayesMixture(), shared(lambda t: 0.0)),
     (ElementwiseMixture(), shared(lambda t: 1.0)),
@@ -203,6 +225,7 @@ CASES = [
     (LearnedShare((1, 2)), average([shared(falling(m)) for m in (1, 2)])),
     (Tiring(), drawn_at(after_runs(Tiring.exactly, Tiring.at_least))),
     (RarelyShared(), shared(RarelyShared.rate)),
+    (Forgetful(), drawn_at(Forgetful.probability)),
 ]
 # The one prior that fixes the number of experts.
 OWN_WEIGHTS = (

@@ -27,12 +27,14 @@ from sklearn_mdl.switching import (
     sequence_cost,
     smoothed_posterior,
 )
+from sklearn_mdl.switching.viterbi import most_probable_path
 
 
 class SometimesAgeing(MarkovPrior):
     """A prior whose kept experts change rows at some steps alone."""
 
     def moves(self, t):
+        assert t >= 2, "nothing moves into the first step"
         n_rows = 1 + (t - 1) // 3
         return Moves(draw=np.full(n_rows, 0.3), ageing=t % 3 == 0)
 
@@ -141,6 +143,16 @@ class TestBestSequence:
         ]
         assert found.codelength == pytest.approx(min(others), abs=1e-12)
 
+    @pytest.mark.parametrize("prior", ONE_ROW, ids=repr)
+    @every_weighting
+    def test_score_is_what_the_path_costs_where_nothing_is_hidden(self, prior, weights):
+        losses = random_losses(30, seed=4, scale=2.0)
+        ((_, chain, w),) = prior.components(given_weights(weights))
+        score, experts = most_probable_path(chain, w, losses)
+        cost = sequence_cost(prior, experts, 3, weights)
+        loss = losses[np.arange(30), experts].sum()
+        assert -score == pytest.approx(loss + cost, rel=1e-13)
+
     @every_prior
     def test_parts_add_up_to_a_bound_on_the_codelength(self, prior):
         losses = random_losses(60, seed=1)
@@ -178,6 +190,14 @@ class TestBestSequence:
         found = best_sequence(prior, losses)
         np.testing.assert_array_equal(found.starts, 1000 * np.arange(6))
         assert found.loss == 0
+
+    def test_long_sequences_are_added_up_to_the_end(self):
+        losses = random_losses(3000).astype(np.float32)
+        found = best_sequence("elementwise", losses)
+        np.testing.assert_array_equal(found.experts, losses.argmin(axis=1))
+        expected = math.fsum(losses.min(axis=1).tolist())
+        assert found.loss == pytest.approx(expected, rel=1e-13)
+        assert found.prior_cost == pytest.approx(3000 * math.log(3), rel=1e-12)
 
     def test_nothing_to_explain(self):
         found = best_sequence("fixed-share", np.empty((0, 3)))
@@ -316,6 +336,19 @@ class TestSmoothedPosterior:
         np.testing.assert_allclose(found, expected, atol=1e-12)
         np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-12)
 
+    @every_prior
+    def test_label_that_was_possible_for_nobody_with_weight_teaches_nothing(
+        self, prior
+    ):
+        if prior.get_params().get("weights") is not None:
+            prior = ElementwiseMixture([0, 1, 2])
+        losses = random_losses(8, scale=3.0)
+        losses[4, 1:] = np.inf
+        found = smoothed_posterior(prior, losses, [0, 1, 2])
+        losses[4] = 0.0
+        expected = smoothed_posterior(prior, losses, [0, 1, 2])
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
     @pytest.mark.parametrize(
         "prior",
         [
@@ -328,12 +361,25 @@ class TestSmoothedPosterior:
         ],
         ids=repr,
     )
-    def test_checkpoints_do_not_show(self, prior, monkeypatch):
+    @pytest.mark.parametrize("held", [1, 200], ids=["many", "few"])
+    def test_checkpoints_do_not_show(self, prior, held, monkeypatch):
         losses = random_losses(400, 4, scale=2.0)
         expected = smoothed_posterior(prior, losses)
-        monkeypatch.setattr("sklearn_mdl.switching.smoothing._HELD", 1)
+        monkeypatch.setattr("sklearn_mdl.switching.smoothing._HELD", held)
         found = smoothed_posterior(prior, losses)
         np.testing.assert_array_equal(found, expected)
+
+    def test_nothing_to_explain_needs_no_checkpoint(self, monkeypatch):
+        monkeypatch.setattr("sklearn_mdl.switching.smoothing._HELD", 1)
+        assert smoothed_posterior("fixed-share", np.empty((0, 3))).shape == (0, 3)
+
+    @every_prior
+    def test_losses_of_single_precision_are_those_of_double(self, prior):
+        single = random_losses(30, scale=20.0).astype(np.float32)
+        np.testing.assert_array_equal(
+            smoothed_posterior(prior, single),
+            smoothed_posterior(prior, single.astype(np.float64)),
+        )
 
     def test_groups_are_sums(self):
         losses = random_losses(50, 4)
@@ -394,15 +440,39 @@ def test_readings_of_any_losses_agree(prior, losses):
     assert best_segments(losses, 7).loss <= path.loss
 
 
+READINGS = {
+    "best_sequence": lambda prior, losses: best_sequence(prior, losses),
+    "best_segments": lambda prior, losses: best_segments(losses, 2, prior),
+    "smoothed_posterior": lambda prior, losses: smoothed_posterior(prior, losses),
+}
+
+
+@pytest.mark.parametrize("read", READINGS.values(), ids=READINGS)
+@pytest.mark.parametrize("shape", [(4,), (4, 0), (4, 3, 2)], ids=repr)
+def test_losses_of_another_shape_are_refused(read, shape):
+    with pytest.raises(ValueError, match=r"`losses` must have shape .* got \(4,"):
+        read("fixed-share", np.zeros(shape))
+
+
+@every_prior
+def test_one_expert_explains_every_step_at_no_price(prior):
+    if prior.get_params().get("weights") is not None:
+        prior = ElementwiseMixture([2])
+    losses = random_losses(20, 1)
+    for sequence in best_sequence(prior, losses), best_segments(losses, 3, prior):
+        assert sequence.experts.tolist() == [0] * 20
+        assert sequence.loss == pytest.approx(losses.sum(), rel=1e-14)
+        assert sequence.prior_cost == pytest.approx(0, abs=1e-13)
+    np.testing.assert_allclose(smoothed_posterior(prior, losses), 1, atol=1e-13)
+
+
 @pytest.mark.parametrize(
     "read",
     [
-        lambda prior, losses: best_sequence(prior, losses),
-        lambda prior, losses: best_segments(losses, 2, prior),
-        lambda prior, losses: smoothed_posterior(prior, losses),
+        *READINGS.values(),
         lambda prior, losses: sequence_cost(prior, [0] * len(losses), 3),
     ],
-    ids=["best_sequence", "best_segments", "smoothed_posterior", "sequence_cost"],
+    ids=[*READINGS, "sequence_cost"],
 )
 def test_streams_longer_than_a_prior_allows_are_refused(read):
     with pytest.raises(ValueError, match="take LearnedShare"):

@@ -236,6 +236,21 @@ class TestUnlifted:
         rates = rates_of(lambda t: float(t % 1000 == 1), 4000)
         assert_exact(Borders(), losses, shared_in_logs(losses, rates[:, None])[:, 0])
 
+    @pytest.mark.parametrize("theta", [1e-150, 1e-250])
+    def test_expert_may_come_back_by_a_switch_that_is_all_but_excluded(self, theta):
+        # It pays 345 or 576 nats for the switch, where its row has no draw to offer.
+        losses = drifting_losses(900)
+        losses[:300, 0] += 5.0
+        losses[300:, 1:] += 5.0
+        expected = drawn_in_logs(losses, [theta, 1 - theta], hazards_of_switches(900))
+        assert_exact(SwitchDistribution(theta), losses, expected)
+        # Cut into single steps, the pass does not forget in between either.
+        stream = ForwardPass(SwitchDistribution(theta), 3)
+        costs = [stream.extend(row[np.newaxis]).codelength for row in losses]
+        np.testing.assert_array_equal(
+            costs, forward(SwitchDistribution(theta), losses).codelengths
+        )
+
     def test_digits_survive_where_an_expert_without_weight_sets_the_scale(self):
         # Beside its loss of zero the others' likelihoods are 1e-278 and 1e-319; the
         # second of them has the last word.
@@ -244,6 +259,17 @@ class TestUnlifted:
         expected = -np.logaddexp(-840.0, -735.0) + math.log(2)
         assert found.codelength == pytest.approx(expected, rel=1e-14)
         assert found.codelengths[1] == pytest.approx(95.0, rel=1e-13)
+
+    @pytest.mark.parametrize("n_before", [0, 1, 5])
+    def test_digits_survive_a_single_step_at_which_they_are_few(self, n_before):
+        # An expert is at e^-740, where a float64 has two digits left, and back at once.
+        losses = np.zeros((n_before + 4, 2))
+        losses[n_before, 0] = losses[n_before + 1, 1] = 740.0
+        trace = forward(Borders(), losses)
+        expected = np.zeros(n_before + 4)
+        expected[n_before : n_before + 2] = math.log(2), 740.0 - math.log(2)
+        np.testing.assert_allclose(trace.codelengths, expected, rtol=1e-14, atol=1e-12)
+        np.testing.assert_allclose(trace.posterior[-2:], 0.5, rtol=1e-12)
 
     def test_impossible_labels_between_draws_are_exact_too(self):
         losses = random_losses(50, 3, scale=300.0)

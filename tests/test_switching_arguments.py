@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -211,6 +213,7 @@ REFUSED = [
     (FixedShare(redraw="no"), "`redraw` must be True or False, got redraw='no'"),
     (SwitchDistribution(0), "both excluded, got theta=0; for 0 take BayesMixture"),
     (SwitchDistribution(1.0), r"got theta=1.0; .* for 1 FixedShare\(2\)"),
+    (SwitchDistribution(1.5), "`theta` must be a number between 0 and 1"),
     (SwitchDistribution(-0.5), "`theta` must be a number between 0 and 1"),
     (SwitchDistribution(math.nan), "got theta=nan"),
     (SwitchDistribution("0.5"), "got theta='0.5'"),
@@ -229,6 +232,7 @@ REFUSED = [
     (LearnedShare((2, 0.5)), r"at least 1, got ms=\(2, 0.5\)"),
     (LearnedShare((2, math.nan)), r"at least 1, got ms=\(2, nan\)"),
     (LearnedShare((2, "3")), r"at least 1, got ms=\(2, '3'\)"),
+    (LearnedShare(np.array(3)), r"at least 1, got ms=array\(3\)"),
     (LearnedShare(3), "at least 1, got ms=3"),
     (LearnedShare("234"), "at least 1, got ms='234'"),
     (LearnedShare([[2, 3]]), r"at least 1, got ms=\[\[2, 3\]\]"),
@@ -249,6 +253,35 @@ class TestParameters:
     @pytest.mark.parametrize("prior", PRIORS, ids=repr)
     def test_valid_parameters_pass(self, prior):
         prior.check_params()
+
+    def test_borders_of_a_range_that_includes_them_pass(self):
+        for prior in [
+            FixedShare(1),
+            FixedShare(alpha=0),
+            FixedShare(alpha=1),
+            LearnedShare([1]),
+            RunLength(1),
+            RunLength(1000),
+            RunLength(None, max_steps=0),
+            UniversalShare(max_steps=0),
+        ]:
+            prior.check_params()
+            assert ForwardPass(prior, 3).extend(np.empty((0, 3))).codelength == 0
+
+    def test_what_can_be_read_only_once_is_no_sequence(self):
+        with pytest.raises(ValueError, match=r"`ms` must be a sequence .* got ms=<"):
+            LearnedShare(iter([2, 3])).check_params()
+
+    @pytest.mark.parametrize("kind", NAMES.values())
+    def test_defaults_are_those_that_the_documentation_tells(self, kind):
+        entries = re.findall(r"^    (\w.*) : .*default=(.*)$", kind.__doc__, re.M)
+        told = {
+            name: ast.literal_eval(value)
+            for names, value in entries
+            for name in names.split(", ")
+        }
+        params = kind().get_params()
+        assert params == {**dict.fromkeys(params), **told}
 
     @pytest.mark.parametrize(
         "make",
@@ -345,6 +378,12 @@ class TestWeights:
     def test_weights_out_of_range_are_refused(self, weights, message):
         with pytest.raises(ValueError, match=message):
             forward("bayes", LOSSES, weights)
+
+    @pytest.mark.parametrize("prior", PRIORS, ids=repr)
+    def test_weights_of_single_precision_cost_no_digits(self, prior):
+        single = np.array([0.1, 0.2, 0.7], dtype=np.float32)
+        double = single.astype(np.float64)
+        assert_same_bits(forward(prior, LOSSES, single), forward(prior, LOSSES, double))
 
     @pytest.mark.parametrize("n_experts", [0, -1, 2.0])
     def test_number_of_experts_out_of_range_is_refused(self, n_experts):

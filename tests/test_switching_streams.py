@@ -24,6 +24,8 @@ from sklearn_mdl.switching import (
     FixedShare,
     ForwardPass,
     LearnedShare,
+    MarkovPrior,
+    Moves,
     RunLength,
     UniversalShare,
     forward,
@@ -44,6 +46,16 @@ def joined(parts):
         np.concatenate([part.codelengths for part in parts]),
         np.concatenate([part.posterior for part in parts]),
     )
+
+
+class Listed(MarkovPrior):
+    """Draws at rates that are given one by one."""
+
+    def __init__(self, rates):
+        self.rates = rates
+
+    def moves(self, t):
+        return Moves(draw=np.array([self.rates[t - 2]]))
 
 
 class TestBlocks:
@@ -124,6 +136,12 @@ class TestBlocks:
         stream = ForwardPass(prior, 3)
         prior.set_params(m=11)
         assert_same_bits(stream.extend(LOSSES), forward(FixedShare(m=2), LOSSES))
+
+    def test_changing_a_parameter_in_place_does_not_reach_it_either(self):
+        prior = Listed([0.5] * 6)
+        stream, expected = ForwardPass(prior, 3), forward(prior, LOSSES)
+        prior.rates[:] = [0.0] * 6
+        assert_same_bits(stream.extend(LOSSES), expected)
 
     @every_prior
     def test_empty_block_changes_nothing(self, prior):

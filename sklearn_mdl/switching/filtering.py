@@ -198,8 +198,8 @@ class CountingFilter(MarkovFilter):
         return codelength
 
     def _move(self, moves: Moves) -> None:
-        draw, enter, ageing, others = moves
-        if enter is not None or ageing or others:
+        draw, enter, _, others = moves
+        if enter is not None or others:
             state = carry(self._unscaled(), self.w, moves)
             self.state, self.scales = _scaled_rows(state)
             return

@@ -134,8 +134,7 @@ def carry_back(values: Floats, w: Floats, moves: Moves) -> Floats:
     draw, enter, ageing, others = moves
     if others:
         return _carry_back_from_others(values, w, draw[0])
-    n_rows = len(draw)
-    stay = values[1 : n_rows + 1] if ageing else values[:n_rows]
+    stay = values[1:] if ageing else values[: len(draw)]
     drawn = values @ w
     arrive = drawn[1:] if enter is None else enter @ drawn[: len(enter)]
     return (1.0 - draw)[:, np.newaxis] * stay + (draw * arrive)[:, np.newaxis]

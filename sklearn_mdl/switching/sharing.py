@@ -89,7 +89,7 @@ class FixedShare(MarkovPrior):
     """Stay with the expert, or now and then draw one anew: fixed share.
 
     Entering step ``t``, the expert is drawn anew from the prior weights with
-    probability ``alpha_t`` and kept otherwise,
+    probability ``alpha_t`` and kept otherwise::
 
         s_t = (1 - alpha_t) r_{t-1} + alpha_t w .
 

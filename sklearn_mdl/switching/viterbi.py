@@ -121,7 +121,7 @@ class _Search:
         best = int(scores.argmax())
         entering = scores[best] + np.log(enter)
         drawn[: len(enter)] = entering[:, np.newaxis] + self.log_w
-        return sources[best : best + 1]
+        return sources[[best]]
 
     def _draw_others(
         self, leaving: Floats, drawn: Floats, places: Integers

@@ -23,6 +23,7 @@ from sklearn.utils import (
     column_or_1d,
 )
 
+from sklearn_mdl.arithmetic import as_array
 from sklearn_mdl.checks import check_class_labels
 from sklearn_mdl.splits import deal
 
@@ -201,7 +202,7 @@ def _checked(train: tuple[Any, Any], test: tuple[Any, Any]) -> tuple[Part, Part]
                 f"The {name} part must be a pair (X, y), got {type(part).__name__}; "
                 "pass features and labels together"
             )
-        X, y = part
+        X, y = map(as_array, part)
         of_part = f"X of the {name} part"
         X = check_array(X, dtype=[np.float32, np.float64], input_name=of_part)
         y = column_or_1d(y)

@@ -1,5 +1,6 @@
 """One call sets protocols side by side, and leaves nothing out in silence."""
 
+import sys
 import tracemalloc
 
 import numpy as np
@@ -414,6 +415,7 @@ def test_a_number_that_is_shown_as_zero_has_no_sign(value, style, text):
         ({"y": np.zeros(300, int)}, ValueError, "At least two classes"),
         ({"y": np.arange(7) % 2}, ValueError, "the data has 300 rows and 7 labels"),
         ({"X": {}, "y": None}, TypeError, "non-empty mapping"),
+        ({"X": {"a": load_iris(return_X_y=True)}}, ValueError, "y must be None where"),
         ({"X": {"a": 3}, "y": None}, TypeError, "A dataset must have a name"),
         ({"X": {"a": ({"e": 1}, 2)}, "y": None}, ValueError, "encoders=None"),
         ({"protocols": "mdl"}, TypeError, "protocols must be a list"),
@@ -427,6 +429,11 @@ def test_a_number_that_is_shown_as_zero_has_no_sign(value, style, text):
         ({"test_size": 1.0}, ValueError, "test_size must lie"),
         ({"epsilon": -1.0}, ValueError, "epsilon must be"),
         ({"types": [1, 2]}, ValueError, "types must have shape.*of the data, got"),
+        (
+            {"X": {"a": load_iris(return_X_y=True)}, "y": None, "types": {"b": []}},
+            ValueError,
+            r"datasets among \['a'\], got those of 'b'",
+        ),
         ({"folds": 3}, TypeError, "takes the settings"),
     ],
 )
@@ -437,6 +444,19 @@ def test_bad_arguments_are_refused_in_a_sentence(changes, error, words, data):
         compare_protocols(
             given.pop("encoders"), given.pop("X"), given.pop("y"), **given
         )
+
+
+def test_a_codelength_by_mdl_needs_a_switcher(data):
+    X, y = data
+    wanted = r"'mdl' needs an MDLReadoutSwitcher, got GaussianNB\(\)"
+    with pytest.raises(TypeError, match=wanted):
+        compare_protocols({"raw": None}, X, y, protocols={"mdl": GaussianNB()})
+
+
+def test_a_frame_without_pandas_says_how_to_get_it(full, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"A frame needs pandas.*sklearn_mdl\[plot\]"):
+        full.frame()
 
 
 def test_a_switcher_with_a_store_serves_all_encoders(tmp_path, data):

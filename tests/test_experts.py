@@ -67,9 +67,9 @@ class Net(torch.nn.Module):
         return self.out(self.dropout(torch.relu(self.hidden(x))))
 
 
-def net(**options):
+def net(module=Net, **options):
     return NeuralNetClassifier(
-        Net,
+        module,
         criterion=torch.nn.CrossEntropyLoss,
         optimizer=torch.optim.Adam,
         lr=0.01,
@@ -693,6 +693,28 @@ def test_users_own_net_learns_and_more_by_replay():
     ]
     assert found[1] < 0.6 * found[0]
     assert found[1] < 0.6 * 600 * math.log(10)
+
+
+def shallow():
+    return torch.nn.Linear(64, 10)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(Net(), "Net"), (shallow(), "Linear"), (shallow, "shallow")],
+    ids=["module", "plain module", "function"],
+)
+@pytest.mark.parametrize("kind", [IncrementalExpert, RefittedExpert])
+def test_nets_may_be_made_of_a_module_or_of_what_makes_one(kind, module, name):
+    before = copy.deepcopy(module)
+    expert = kind(net(module), random_state=0)
+    expert.partial_fit(*digits(), classes=range(10))
+    assert expert.notes_ == []
+    assert np.ptp(expert.codelengths_[64:]) > 0
+    assert expert.architecture.startswith(f"NeuralNetClassifier({name})")
+    if isinstance(module, torch.nn.Module):  # it is copied, and stays as it is
+        for tensor, own in zip(module.parameters(), before.parameters(), strict=True):
+            assert torch.equal(tensor, own)
 
 
 def test_nets_draw_from_their_own_seeds_and_leave_torchs_generators_alone():

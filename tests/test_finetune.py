@@ -656,7 +656,32 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_told():
         (
             lambda: ScratchReadout(Net, augmentation=lambda image: image[:, :4]),
             ValueError,
-            r"must keep images uint8 and of one size, .*\(4, 8\) of \(8, 8\); resize",
+            r"must keep the type and shape of images, .*uint8 \(1, 4, 8\) of .*"
+            r"\(1, 8, 8\); convert and resize",
+        ),
+        (
+            lambda: ScratchReadout(Net, augmentation=lambda image: image.float()),
+            ValueError,
+            r"must keep the type and shape of images, .*float32 \(1, 8, 8\) of",
+        ),
+        (
+            lambda: ScratchReadout(
+                Net, augmentation=lambda image: image.repeat(3, 1, 1)
+            ),
+            ValueError,
+            r"must keep the type and shape of images, .*uint8 \(3, 8, 8\) of",
+        ),
+        (
+            lambda: ScratchReadout(Net, augmentation=lambda image: image.numpy()),
+            ValueError,
+            r"must keep the type and shape of images, .* made ndarray of",
+        ),
+        (
+            lambda: ScratchReadout(
+                Net, augmentation=lambda image: image[:, int(image[0, 2, 3]) % 2 :]
+            ),
+            ValueError,
+            r"must keep the type and shape of images, .*uint8 \(1, 7, 8\) of",
         ),
         (
             lambda: FrozenReadout(encoder(), ScratchReadout(Net)),

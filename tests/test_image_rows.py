@@ -83,6 +83,11 @@ def test_rows_in_a_file_are_whole_and_read_where_they_lie(size, tmp_path):
     [
         (pixels(2), {"mode": "CMYK"}, "mode must be 'RGB' or 'L', got 'CMYK'"),
         (pixels(2), {"size": 0}, "size must be one or two positive integers, got 0"),
+        (
+            pixels(2),
+            {"size": 2.5},
+            "size must be one or two positive integers, got 2.5",
+        ),
         (pixels(2), {"size": (3, 4, 3)}, r"got \(3, 4, 3\); pass for example 224"),
         (pixels(2), {"path": "rows.bin"}, "path must end in .npy, got 'rows.bin'"),
         (

@@ -521,3 +521,9 @@ def test_missing_libraries_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ImportError, match=r"needs PIL.*sklearn-mdl\[images\]"):
         TorchEncoder(network()).fit(IMAGES)
+
+
+def test_images_that_are_decoded_otherwise_are_not_joined(paths):
+    drawn = LazyImages(paths, Image.open, "drawn")
+    with pytest.raises(ValueError, match="decoded alike, got plain images and drawn"):
+        LazyImages(paths) + drawn

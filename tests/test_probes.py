@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_mdl import KNeighborsProbe, LinearProbe, MLPProbe
-from sklearn_mdl.probes import nets
+from sklearn_mdl.probes import standardising
 from sklearn_mdl.probes.nets import DEPTHS
 from sklearn_mdl.probes.trials import EVALUATED_AT_ONCE, _rows_at_once, checkpoints
 from sklearn_mdl.stacked import StackedMLP
@@ -219,7 +219,7 @@ def test_standardised_rows_are_those_of_scikit_learns_scaler_block_by_block(
     digits, quick, monkeypatch
 ):
     X, X_test, y, _ = digits
-    monkeypatch.setattr(nets, "SCALED_AT_ONCE", 100 * X.shape[1])
+    monkeypatch.setattr(standardising, "SCALED_AT_ONCE", 100 * X.shape[1])
     blocks = LinearProbe(**QUICK, random_state=0).fit(X, y)
     learned, *_ = blocks._split(len(X))
     whole = StandardScaler().fit(X[learned])
@@ -246,6 +246,18 @@ def test_standardising_takes_no_copy_of_all_rows_in_float64():
 def test_a_pickled_probe_predicts_the_same(digits, quick):
     copy = pickle.loads(pickle.dumps(quick))
     assert_array_equal(copy.predict(digits[1]), quick.predict(digits[1]))
+
+
+@pytest.mark.parametrize("scaling", ["standard", None])
+@pytest.mark.parametrize(
+    "laid_out", [np.asfortranarray, lambda X: X[::-1].copy()[::-1]], ids=["F", "-"]
+)
+def test_how_rows_lie_in_memory_changes_no_bit(digits, laid_out, scaling):
+    X, X_test, y, _ = (array.astype(np.float32) for array in digits)
+    probe = LinearProbe(lr=0.01, max_steps=9, scaling=scaling, random_state=0)
+    expected = probe.fit(X, y).predict_proba(X_test)
+    found = probe.fit(laid_out(X), y).predict_proba(laid_out(X_test))
+    assert_array_equal(found, expected)
 
 
 def test_labels_may_be_words_and_features_tensors(digits, quick):

@@ -1,6 +1,7 @@
 """Codes, evidence and control tasks of others, each against an independent witness."""
 
 import math
+import tracemalloc
 from itertools import pairwise, product
 
 import numpy as np
@@ -30,12 +31,14 @@ from sklearn_mdl import (
     selectivity,
     subsampled_losses,
 )
+from sklearn_mdl.probes import standardising
 from sklearn_mdl.protocols.bayesian import (
     GaussianLayer,
     NormalJeffreysLayer,
     gaussian_kl,
     log_uniform_kl,
 )
+from sklearn_mdl.protocols.labelled import checked
 
 
 @parametrize_with_checks(
@@ -57,6 +60,58 @@ def digits():
 def noise(n=600, d=5, n_classes=3, seed=0):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, d)), rng.integers(n_classes, size=n)
+
+
+# Rows as they come
+
+
+def test_rows_of_single_precision_are_read_where_they_lie(tmp_path):
+    X, y = noise(50)
+    np.save(tmp_path / "rows.npy", X.astype(np.float32))
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    assert np.shares_memory(checked(BlockwiseCode(), rows, y).X, rows)
+
+
+@pytest.mark.parametrize("scaling", ["standard", None])
+def test_rows_of_single_precision_cost_what_the_same_numbers_in_double_do(scaling):
+    X, y = make_classification(300, n_informative=5, random_state=0)
+    single, double = X.astype(np.float32), X.astype(np.float32).astype(np.float64)
+    block_wise = BlockwiseCode(LogisticRegression(), scaling=scaling, random_state=0)
+    weights = VariationalCode(n_steps=20, scaling=scaling, random_state=0)
+    for code in (block_wise, weights):
+        found, expected = (code.fit(rows, y).codelength_ for rows in (single, double))
+        assert found == expected
+    curves = [
+        subsampled_losses(
+            LogisticRegression(),
+            (rows[:200], y[:200]),
+            (rows[200:], y[200:]),
+            random_state=0,
+        )
+        for rows in (single, double)
+    ]
+    assert_array_equal(curves[0].by_repeat, curves[1].by_repeat)
+
+
+def peak_of(call, *args):
+    """Most memory that is taken at once, in bytes."""
+    tracemalloc.start()
+    try:
+        call(*args)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_no_rows_are_copied_in_double_precision_but_those_of_a_fit(monkeypatch):
+    monkeypatch.setattr(standardising, "SCALED_AT_ONCE", 2**16)
+    X = np.random.default_rng(0).normal(size=(4000, 1000)).astype(np.float32)
+    y = np.arange(len(X)) % 2
+    code = BlockwiseCode(DummyClassifier(), random_state=0)
+    # The last fit has half of the rows: their own precision, and twice as much.
+    assert peak_of(code.fit, X, y) < 1.8 * X.nbytes
+    weights = VariationalCode(n_steps=1, n_draws=2, device="cpu", random_state=0)
+    assert peak_of(weights.fit, X, y) < 0.5 * X.nbytes  # tensors are not traced
 
 
 # Block-wise code
@@ -165,15 +220,26 @@ def test_a_fit_that_raises_leaves_the_one_before_and_is_told():
             return super().fit(X, y)
 
     X, y = noise(400)
-    with pytest.warns(UserWarning, match="raised"):
+    with pytest.warns(UserWarning, match="raised") as record:
         code = BlockwiseCode(Picky(), schedule=[10, 25, 50, 100], shuffle=False).fit(
             X, y
         )
+    assert [warning.filename for warning in record] == [__file__]
     assert "too many rows" in code.notes_[0]
     steady = BlockwiseCode(GaussianNB(), schedule=[10, 25, 100], shuffle=False)
     same = slice(40, 200)
     assert_allclose(code.codelengths_[40:100], steady.fit(X, y).codelengths_[40:100])
     assert np.isfinite(code.codelengths_[same]).all()
+
+
+def test_predictions_that_raise_are_told_of():
+    class Mute(GaussianNB):
+        def predict_proba(self, X):
+            raise ArithmeticError("no")
+
+    with pytest.warns(UserWarning, match="Mute.*ArithmeticError: no.*frequencies"):
+        code = BlockwiseCode(Mute(), random_state=0).fit(*noise(100))
+    assert np.isfinite(code.codelengths_).all()
 
 
 def test_rows_without_probabilities_get_class_frequencies():
@@ -495,3 +561,50 @@ def test_sizes_of_subsamples_are_checked(sizes):
         subsampled_losses(GaussianNB(), part, part, sizes=sizes)
     with pytest.raises(ValueError, match="n_repeats"):
         subsampled_losses(GaussianNB(), part, part, n_repeats=0)
+
+
+def test_subsamples_are_not_lost_on_a_test_part_of_another_width():
+    X, y = noise(100)
+    with pytest.raises(ValueError, match=r"same features.* 5 .* 3 "):
+        subsampled_losses(GaussianNB(), (X, y), (X[:, :3], y))
+
+
+def test_fits_on_subsamples_that_raise_are_told_of():
+    class Picky(GaussianNB):
+        def fit(self, X, y):
+            if len(y) > 20:
+                raise RuntimeError("too many rows")
+            return super().fit(X, y)
+
+    part = noise(100)
+    with pytest.warns(UserWarning, match="Picky.*too many rows") as record:
+        curve = subsampled_losses(Picky(), part, part, sizes=[20, 50], n_repeats=2)
+    assert {warning.filename for warning in record} == {__file__}
+    assert np.isfinite(curve.by_repeat).all()
+
+
+@pytest.mark.parametrize("estimator", [LinearSVC(), GaussianNB])
+def test_a_classifier_that_no_subsample_fits_is_refused(estimator):
+    part = noise(100)
+    with pytest.raises(TypeError, match="subsampled_losses needs a classifier with"):
+        subsampled_losses(estimator, part, part)
+
+
+def test_functions_take_tensors_as_estimators_do():
+    X, y = noise(100)
+    rows, labels = torch.tensor(X, requires_grad=True), torch.tensor(y)
+    assert log_evidence(rows, labels).value == log_evidence(X, y).value
+    curves = [
+        subsampled_losses(GaussianNB(), part, part, random_state=0).losses
+        for part in ((rows, labels), (X, y))
+    ]
+    assert_array_equal(*curves)
+    found, expected = (
+        selectivity(RidgeClassifier(), part, part, (part[1],) * 2, random_state=0)
+        for part in ((rows, labels), (X, y))
+    )
+    assert found == expected
+    assert_array_equal(
+        control_labels(labels, labels, random_state=0),
+        control_labels(y, y, random_state=0),
+    )

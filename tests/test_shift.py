@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import binom
 from sklearn.datasets import load_digits
 from sklearn.dummy import DummyClassifier
@@ -144,6 +145,16 @@ def test_labels_may_be_words():
         (X, words[y]), (X_test, words[y_test]), readouts=QUICK, random_state=0
     )
     np.testing.assert_array_equal(one.test_accuracies, other.test_accuracies)
+
+
+def test_parts_may_be_tensors():
+    parts = (DIGITS[:40], LABELS[:40]), (DIGITS[40:60], LABELS[40:60])
+    tensors = [(torch.tensor(X, requires_grad=True), torch.tensor(y)) for X, y in parts]
+    found, expected = (
+        train_test_shift(*given, readouts=NEIGHBOUR, random_state=0).test_accuracies
+        for given in (tensors, parts)
+    )
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(

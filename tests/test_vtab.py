@@ -524,6 +524,20 @@ def test_a_record_of_another_kind_is_refused(tmp_path):
         list(records.examples(path))
 
 
+def test_a_part_of_dmlab_without_records_is_named(tmp_path):
+    write_dmlab(tmp_path)
+    for path in (tmp_path / "dmlab").glob("dmlab-test*"):
+        path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"dmlab-test\.tfrecord\*, got no such"):
+        load_vtab("DMLab", tmp_path)
+
+
+@pytest.mark.parametrize("wire", [3, 4, 6, 7, 5], ids="a field of wire type {}".format)
+def test_a_record_with_fields_of_other_kinds_or_cut_off_is_refused(wire):
+    with pytest.raises(ValueError, match="but it cannot be read at byte 1; fetch"):
+        records.parse_example(bytes([1 << 3 | wire, 0, 0]))
+
+
 # Photographs of eyes
 
 
@@ -569,3 +583,13 @@ def test_an_eye_that_cannot_be_found_has_half_the_height():
     black = Image.new("RGB", (40, 20))
     assert retina.scale_to_radius(black, radius=30).shape == (60, 120, 3)
     assert json.dumps(retina.PROCESSING) == '"btgraham-300"'
+
+
+def test_images_of_dsprites_must_be_bytes(tmp_path):
+    vtab_files.dsprites(tmp_path)
+    (path,) = tmp_path.glob("dsprites*.npz")
+    with np.load(path, allow_pickle=True) as archive:
+        arrays = dict(archive)
+    np.savez_compressed(path, **{**arrays, "imgs": arrays["imgs"] / 255})
+    with pytest.raises(ValueError, match=r"must hold images .* and dtype float64; fe"):
+        load_vtab("DSpritesLocation", tmp_path)

@@ -6,6 +6,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
+from sklearn.utils import check_random_state
+
 from sklearn_mdl.arithmetic import resolve_device
 from sklearn_mdl.experts.wrapped import Context
 from sklearn_mdl.online import OnlineClassifier
@@ -22,6 +24,7 @@ class Expert(OnlineClassifier):
     scaling: str | None = "standard"
     batch_size = 32
     device = "cpu"
+    random_state: Any
 
     @property
     @abstractmethod
@@ -39,6 +42,12 @@ class Expert(OnlineClassifier):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
         """Make learners for experts of this class and their columns."""
+
+    def seed_or(self, seed: int) -> int:
+        """Return a seed by its own random state, or the one given if it has none."""
+        if self.random_state is None:
+            return seed
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _start(self, n_features: int, n_classes: int, seed: int) -> Course:
         device = resolve_device(self.device)

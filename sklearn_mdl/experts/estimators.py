@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
 
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._sklearn import Interval, StrOptions
@@ -57,7 +56,6 @@ class WrappingExpert(Expert):
     advice: ClassVar[str]
     learner: ClassVar[type[WrappedLearner]]
     estimator: Any
-    random_state: Any
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": "no_validation",  # type: ignore[dict-item]
@@ -89,12 +87,6 @@ class WrappingExpert(Expert):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
         return [cls.learner(column, expert, context) for column, expert in members]
-
-    def seed_or(self, seed: int) -> int:
-        """Return a seed by its own random state, or the one given if it has none."""
-        if self.random_state is None:
-            return seed
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     @property
     def notes_(self) -> list[str]:
@@ -289,11 +281,11 @@ def _name_of(estimator: Any) -> str:
     """Name a classifier by its class, a pipeline by its last step."""
     if isinstance(estimator, Pipeline):
         return _name_of(estimator.steps[-1][1])
+    name = type(estimator).__name__
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        return getattr(estimator, "__name__", name)  # inside a net: what it is made of
     params = estimator.get_params(deep=False)
     inner = params.get("module", params.get("estimator"))
-    name = type(estimator).__name__
-    if isinstance(inner, type):
-        return f"{name}({inner.__name__})"
     return name if inner is None else f"{name}({_name_of(inner)})"
 
 

@@ -25,6 +25,8 @@ B`` and costs ``B / n = 1 / (m - 1)`` at most.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +36,29 @@ Floats = NDArray[np.float64]
 def class_frequencies(counts: NDArray[np.int64]) -> Floats:
     """Krichevsky and Trofimov's estimate from ``n_c`` labels of each class, (C,)."""
     found: Floats = (counts + 0.5) / (counts.sum() + len(counts) / 2)
+    return found
+
+
+def spread(proba: Any, classifier: Any, n_classes: int) -> Floats:
+    """Spread the columns of a fitted classifier over all classes, (n, C).
+
+    Raises
+    ------
+    ValueError
+        If they are neither the classes of its fit nor all of them.
+    """
+    given: Floats = np.asarray(proba, dtype=np.float64)
+    if given.shape[1] == n_classes:
+        return given
+    classes = np.asarray(classifier.classes_, dtype=np.intp)
+    if given.shape[1] != len(classes):
+        raise ValueError(
+            f"predict_proba must have {len(classes)} columns, one for each class of "
+            f"the fit, or {n_classes}, one for each class at all, got "
+            f"{given.shape[1]}; see what the classifier puts out"
+        )
+    found = np.zeros((len(given), n_classes))
+    found[:, classes] = given
     return found
 
 

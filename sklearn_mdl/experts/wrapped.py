@@ -21,7 +21,7 @@ from torch import Tensor
 from sklearn_mdl._sklearn import predict_proba
 from sklearn_mdl.arithmetic import flushed_denormals
 from sklearn_mdl.experts.draws import has_net, net_draws, seeded
-from sklearn_mdl.experts.floor import class_frequencies, complete, floored
+from sklearn_mdl.experts.floor import class_frequencies, complete, floored, spread
 from sklearn_mdl.experts.notes import Notes, collected
 from sklearn_mdl.replay import ReplayStreams
 from sklearn_mdl.scaling import RUNNING, ReExpression, ScaledRows, Scaling
@@ -102,27 +102,12 @@ class WrappedLearner(ABC):
         features = self._features(x[self.view].cpu().numpy())
         try:
             with self._attended(), net_draws(self.has_net, self.seed):
-                proba = self._columns(predict_proba(self.fitted, features))
+                given = predict_proba(self.fitted, features)
+                proba = spread(given, self.fitted, len(self.counts))
         except Exception as error:
             self.notes.add(type(error), error, int(self.counts.sum()))
             return np.full((x.shape[1], len(self.counts)), np.nan)
         return floored(complete(proba, self.known, self.counts), self.counts)
-
-    def _columns(self, proba: Array) -> NDArray[np.float64]:
-        """Spread the classes that an estimator knows over all (n, C)."""
-        proba = np.asarray(proba, dtype=np.float64)
-        if proba.shape[1] == len(self.counts):
-            return proba
-        classes = np.asarray(self.fitted.classes_, dtype=np.intp)
-        if proba.shape[1] != len(classes):
-            raise ValueError(
-                f"predict_proba must have {len(classes)} columns, one for each class "
-                f"of the fit, or {len(self.counts)}, one for each class at all, got "
-                f"{proba.shape[1]}; see what the classifier puts out"
-            )
-        found = np.zeros((len(proba), len(self.counts)))
-        found[:, classes] = proba
-        return found
 
     def _features(self, rows: Array) -> Array:
         """Rows (n, d), as this learner is handed them, as its estimator takes them."""
@@ -140,12 +125,13 @@ class WrappedLearner(ABC):
     ) -> None:
         """Calibrate on a new minibatch, then learn from it and the replayed ones."""
         self._calibrate(x, y)
-        self._see(np.concatenate([self.labels, y.cpu().numpy()]))
+        labels = y.cpu().numpy()
+        self.labels = np.concatenate([self.labels, labels])
+        self.counts = self.counts + self._counted(labels)
         self._learn(x, y, replayed)
 
-    def _see(self, labels: Array) -> None:
-        self.labels = labels
-        self.counts = np.bincount(labels, minlength=len(self.counts))
+    def _counted(self, labels: Array) -> Array:
+        return np.bincount(labels, minlength=len(self.counts))
 
     def _calibrate(self, x: Tensor, y: Tensor) -> None:
         if self.calibration is None or self.fitted is None:
@@ -190,7 +176,8 @@ class WrappedLearner(ABC):
     def relearn(self, learned: Mapping[int, Mapping[str, Tensor]]) -> None:
         """Learn again what such a learner has learned, from the same rows."""
         own = learned[self.columns[0]]
-        self._see(own["labels"].numpy())
+        self.labels = own["labels"].numpy()
+        self.counts = self._counted(self.labels)
         if self.calibration is not None:
             self.calibration.relearn(own)
 
@@ -273,7 +260,7 @@ class RefittedLearner(WrappedLearner):
         features = _scaled(rows, scaling, self.dtype)
         if self._attempt(estimator.fit, features, labels, draw=n_rows):
             self.fitted, self.applied, self.n_fitted = estimator, scaling, n_rows
-            self.known = np.bincount(labels, minlength=len(self.counts)) > 0
+            self.known = self._counted(labels) > 0
 
     def learned(self) -> dict[int, dict[str, Tensor]]:
         """Labels, calibration, and where the last blocks ended; see the base class."""

@@ -43,13 +43,26 @@ def augment_of(augmentation: Any, shape: Shape) -> Augment | None:
 
 
 def augmented(images: Tensor, augment: Augment) -> Tensor:
-    """Change images (n, H, W, C), uint8, one after the other."""
-    changed = [augment(image) for image in images.permute(0, 3, 1, 2)]
-    found = torch.stack(changed)
-    if found.dtype != torch.uint8 or found.shape[2:] != images.shape[1:3]:
-        raise ValueError(
-            "An augmentation must keep images uint8 and of one size, but it made "
-            f"{found.dtype} and {tuple(found.shape[2:])} of {tuple(images.shape[1:3])};"
-            " resize at its end"
-        )
-    return found.permute(0, 2, 3, 1)
+    """Change images (n, H, W, C), uint8, one after the other.
+
+    Raises
+    ------
+    ValueError
+        If anything else is made of one than an image of the same type and shape.
+    """
+    planes = images.permute(0, 3, 1, 2)
+    changed = [augment(image) for image in planes]
+    for image, found in zip(planes, changed, strict=True):
+        if _described(found) != _described(image):
+            raise ValueError(
+                "An augmentation must keep the type and shape of images, but it made "
+                f"{_described(found)} of {_described(image)}; convert and resize at "
+                "its end"
+            )
+    return torch.stack(changed).permute(0, 2, 3, 1)
+
+
+def _described(image: Any) -> str:
+    if not isinstance(image, Tensor):
+        return type(image).__name__
+    return f"{image.dtype} {tuple(image.shape)}"

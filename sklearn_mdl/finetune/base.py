@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, cast
 
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from sklearn_mdl._sklearn import Interval, StrOptions
 from sklearn_mdl.experts import Expert
@@ -97,7 +96,6 @@ class ImageExpert(Expert):
     """
 
     scaling: str | None = None
-    random_state: Any
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "image_shape": [tuple, list, None],
@@ -110,12 +108,6 @@ class ImageExpert(Expert):
         found = super()._validated(X, *y, reset=reset)
         check_pixels(found[0] if y else found)
         return found
-
-    def seed_or(self, seed: int) -> int:
-        """Return a seed by its own random state, or the one given if it has none."""
-        if self.random_state is None:
-            return seed
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
 
 class LearningExpert(ImageExpert):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def _check_shape(pixels: np.ndarray, first: np.ndarray, row: int, images: Any) -
 def _height_and_width(size: Any) -> tuple[int, int] | None:
     if size is None:
         return None
-    pair = (size, size) if isinstance(size, Integral) else tuple(size)
+    pair = tuple(size) if isinstance(size, Iterable) else (size, size)
     if len(pair) != 2 or not all(_is_count(n) for n in pair):
         raise ValueError(
             f"size must be one or two positive integers, got {size!r}; pass for "

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.preprocessing import StandardScaler
 
 from sklearn_mdl._sklearn import Interval, StrOptions
 from sklearn_mdl.arithmetic import resolve_device
 from sklearn_mdl.probes.base import Array, Probe
+from sklearn_mdl.probes.standardising import scaled_tensor, scaler_of
 from sklearn_mdl.probes.trials import Rows, Schedule, log_probabilities, try_readouts
-from sklearn_mdl.readouts import LinearReadout, readout_grid
+from sklearn_mdl.readouts import LinearReadout, net_grid
 
-# Table 6 of the paper; it leaves open the width of its perceptrons of 1 to 7 layers.
+# The paper, appendix A.4; it leaves open the width of its perceptrons of 1 to 7 layers.
 LEARNING_RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 WEIGHT_DECAYS = (0.0, 1e-6, 1e-4, 1e-2)
 EMA_STEP_SIZES = (1e-4, 1e-2, 1.0)
 DEPTHS = tuple((512,) * depth for depth in range(1, 8))
-SCALED_AT_ONCE = 2**20  # numbers
 GRID = ("lr", "weight_decay", "ema_step_size")
 
 _SETTINGS = """lr : float or sequence of float, default=(1e-4, 3e-4, 1e-3, 3e-3)
@@ -75,7 +74,7 @@ _ATTRIBUTES = """Attributes
     References
     ----------
     Li, Bornschein and Hutter, 2023, Evaluating Representations with Readout Model
-    Switching, ICLR, appendix A.4 and table 6."""
+    Switching, ICLR, appendix A.4 and its table of hyper-parameters."""
 
 
 def _document(cls: type) -> type:
@@ -142,7 +141,7 @@ class NetProbe(Probe):
         values: dict[str, Any] = {
             name: _numbers(name, getattr(self, name)) for name in GRID
         }
-        board = readout_grid(
+        board = net_grid(
             hidden_layer_sizes=self._shapes,
             **values,
             ema_warmup=self.ema_warmup,
@@ -153,14 +152,11 @@ class NetProbe(Probe):
         )
         device = resolve_device(self.device)
         learned, held_out, seed = self._split(len(X))
-        scaler = StandardScaler() if self.scaling else None
-        if scaler is not None:
-            for block in _blocks(len(learned), X.shape[1]):
-                scaler.partial_fit(X[learned[block]].astype(np.float64))
+        scaler = scaler_of(X[learned]) if self.scaling else None
 
         def rows(places: Array) -> Rows:
             y = torch.from_numpy(labels[places].astype(np.int64))
-            return Rows(_on(device, X[places], scaler), y.to(device))
+            return Rows(scaled_tensor(X[places], scaler, device), y.to(device))
 
         schedule = Schedule(self.max_steps, self.batch_size, seed)
         trials = try_readouts(
@@ -187,7 +183,7 @@ class NetProbe(Probe):
         return np.exp(self._log_proba(X))
 
     def _log_proba(self, X: Array) -> NDArray[np.float64]:
-        x = _on(torch.device("cpu"), X, self._scaler)
+        x = scaled_tensor(X, self._scaler, torch.device("cpu"))
         return log_probabilities(self._net, x)
 
 
@@ -285,26 +281,8 @@ class MLPProbe(NetProbe):
 
     @property
     def _shapes(self) -> list[tuple[int, ...]]:
-        board = readout_grid(hidden_layer_sizes=self.hidden_layer_sizes)
+        board = net_grid(hidden_layer_sizes=self.hidden_layer_sizes)
         return [tuple(readout.hidden_layer_sizes) for readout in board]
-
-
-def _on(device: torch.device, X: Array, scaler: StandardScaler | None) -> torch.Tensor:
-    """Rows (n, d) in a scaling, as float32 on a device."""
-    if scaler is None:
-        return torch.tensor(X, dtype=torch.float32, device=device)
-    found = torch.empty(X.shape, dtype=torch.float32, device=device)
-    for block in _blocks(*X.shape):
-        scaled = scaler.transform(X[block].astype(np.float64))
-        found[block] = torch.from_numpy(scaled)
-    return found
-
-
-def _blocks(n_rows: int, width: int) -> Iterator[slice]:
-    """Yield slices of rows, of which float64 copies take little room."""
-    step = max(1, SCALED_AT_ONCE // width)
-    for start in range(0, n_rows, step):
-        yield slice(start, start + step)
 
 
 def _numbers(name: str, values: Any) -> list[float]:

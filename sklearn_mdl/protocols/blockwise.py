@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -15,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn_mdl._sklearn import Interval, StrOptions
 from sklearn_mdl.probes.base import all_or_nothing
 from sklearn_mdl.protocols.labelled import Labelled, checked
-from sklearn_mdl.protocols.refits import Refits
+from sklearn_mdl.protocols.refits import Refits, check_classifier
 
 # In per cent of the rows, as Voita and Titov's experiments have them.
 FRACTIONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)
@@ -26,7 +25,7 @@ class BlockwiseCode(BaseEstimator):
 
     The labels of the first block are sent by the uniform code. Those of every later
     block are sent by the predictions of the classifier that was fitted, from scratch,
-    on all blocks before it. The codelength is the sum,
+    on all blocks before it. The codelength is the sum::
 
         t_1 log C - sum_i log p_i(y of block i + 1 | x of block i + 1) ,
 
@@ -157,7 +156,8 @@ class BlockwiseCode(BaseEstimator):
         Warns
         -----
         UserWarning
-            If the last fit raised, so that an earlier one predicted in its place.
+            If the last fit or its predictions raised, so that an earlier one or the
+            class frequencies predicted in its place.
         """
         self._validate_params()
         estimator = self._checked_estimator()
@@ -178,11 +178,11 @@ class BlockwiseCode(BaseEstimator):
             calibrate=self.calibration,
             seed=int(rng.randint(2**31 - 1)),
         )
-        rows, labels = data.X[order], data.labels[order]
+        labels = data.labels[order]
         costs = np.full(n, np.log(len(data.classes)))
         for start, stop in pairwise(ends):
-            refits.refit(rows[:start], labels[:start])
-            log_proba = refits.log_proba(rows[start:stop])
+            refits.refit(data.X[order[:start]], labels[:start])
+            log_proba = refits.log_proba(data.X[order[start:stop]])
             costs[start:stop] = -log_proba[np.arange(stop - start), labels[start:stop]]
         self.classes_, self.order_, self.codelengths_ = data.classes, order, costs
         self.block_ends_ = np.array(ends)
@@ -191,20 +191,12 @@ class BlockwiseCode(BaseEstimator):
         self.uniform_codelength_ = data.uniform
         self.compression_ = data.uniform / self.codelength_
         self.notes_ = refits.notes.lines()
-        if refits.failing:
-            _warn_of_failure(estimator, self.notes_[-1])
+        refits.warn_of_failure(stacklevel=4)
 
     def _checked_estimator(self) -> Any:
         if self.estimator is None:
             return LogisticRegression(max_iter=1000)
-        methods = ("fit", "predict_proba")
-        has_all = all(hasattr(self.estimator, name) for name in methods)
-        if isinstance(self.estimator, type) or not has_all:
-            raise TypeError(
-                "BlockwiseCode needs a classifier with fit and predict_proba, got "
-                f"{self.estimator!r}; pass an instance that has both, for example "
-                "CalibratedClassifierCV(SVC(), ensemble=False)"
-            )
+        check_classifier(self.estimator, "BlockwiseCode")
         return self.estimator
 
     def _ends(self, n_rows: int) -> list[int]:
@@ -224,13 +216,3 @@ class BlockwiseCode(BaseEstimator):
             )
         ends_at = np.maximum(1, np.rint(found / 100 * n_rows).astype(int))
         return [int(end) for end in np.unique(ends_at)]
-
-
-def _warn_of_failure(estimator: Any, note: str) -> None:
-    warnings.warn(
-        f"The last fit of {estimator!r} should have come through, but it raised "
-        f"({note}), so that the last block was sent by an earlier one; change its "
-        "settings or leave it out",
-        UserWarning,
-        stacklevel=5,
-    )

@@ -64,9 +64,9 @@ def compare_protocols(
     X : array-like of shape (n_samples, ...), mapping, or None
         Data. None if all encoders are arrays. A mapping ``{name: (X, y)}``, or ``{name:
         ({encoder: features}, y)}`` with ``encoders=None``, is several datasets.
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,), default=None
         Labels; None if X is a mapping.
-    protocols : sequence of str, mapping of str to estimator, or None
+    protocols : sequence of str or mapping of str to estimator, default=None
         None takes all there are, by name:
 
         * "linear", "mlp", "knn": accuracy of :class:`~sklearn_mdl.LinearProbe`, of an
@@ -221,6 +221,12 @@ def _gathered(
             "Several datasets must be a non-empty mapping {name: (X, y)}, and types, "
             f"if given, one of the same names, got {len(X)} datasets and types of "
             f"{type(types).__name__}; give each dataset a name"
+        )
+    strange = [name for name in types if name not in X]
+    if strange:
+        raise ValueError(
+            f"types must be of datasets among {list(X)}, got those of {strange[0]!r}; "
+            "name the dataset that has them"
         )
     found = []
     for name, pair in X.items():

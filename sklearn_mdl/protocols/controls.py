@@ -15,6 +15,8 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
+from sklearn_mdl.arithmetic import as_array
+
 Array = NDArray[Any]
 Part = tuple[Any, Any]
 
@@ -70,7 +72,7 @@ def control_labels(types: Any, y: Any, *, random_state: Any = None) -> Array:
     >>> bool(found[0] == found[2])
     True
     """
-    types, y = np.asarray(types), np.asarray(y)
+    types, y = np.asarray(as_array(types)), np.asarray(as_array(y))
     if types.ndim != 1 or y.shape != types.shape:
         raise ValueError(
             "types and y must both have shape (n_samples,), got "
@@ -102,7 +104,7 @@ def cluster_types(X: Any, n_types: int, *, random_state: Any = None) -> Array:
     ValueError
         If rows are not finite, or fewer than types.
     """
-    X = check_array(X, dtype=[np.float64, np.float32])
+    X = check_array(as_array(X), dtype=[np.float64, np.float32])
     found: Array = KMeans(n_types, n_init=1, random_state=random_state).fit_predict(X)
     return found
 
@@ -155,11 +157,13 @@ def selectivity(
     >>> found.accuracy > found.control_accuracy
     True
     """
-    (X, y), (X_test, y_test) = train, test
-    for part, of_types in zip((train, test), types, strict=True):
-        check_consistent_length(*part, of_types)
-    both = np.concatenate([y, y_test]), np.concatenate(list(types))
-    control = control_labels(both[1], both[0], random_state=random_state)
+    (X, y), (X_test, y_test), (kinds, test_kinds) = (
+        map(as_array, part) for part in (train, test, types)
+    )
+    check_consistent_length(X, y, kinds)
+    check_consistent_length(X_test, y_test, test_kinds)
+    all_kinds, labels = (np.concatenate(p) for p in ((kinds, test_kinds), (y, y_test)))
+    control = control_labels(all_kinds, labels, random_state=random_state)
     accuracy = float(np.mean(clone(probe).fit(X, y).predict(X_test) == y_test))
     fitted = clone(probe).fit(X, control[: len(y)])
     hits = fitted.predict(X_test) == control[len(y) :]

@@ -25,6 +25,7 @@ from scipy.linalg import svd
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_X_y
 
+from sklearn_mdl.arithmetic import as_array
 from sklearn_mdl.checks import check_class_labels
 
 Floats = NDArray[np.float64]
@@ -91,7 +92,7 @@ def log_evidence(X: Any, y: Any) -> LogEvidence:
     >>> log_evidence(scale(X), y).value > log_evidence(scale(X)[:, :2], y).value
     True
     """
-    X, y = check_X_y(X, y, dtype=np.float64)
+    X, y = check_X_y(as_array(X), as_array(y), dtype=np.float64)
     check_class_labels(y)
     classes = np.unique(y)
     if len(classes) < 2:

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import validate_data
 
@@ -15,7 +14,8 @@ from sklearn_mdl.checks import check_class_labels, check_finite
 from sklearn_mdl.codelength import uniform_codelength
 
 Array = NDArray[Any]
-Floats = NDArray[np.float64]
+
+PRECISIONS = (np.float64, np.float32)  # any other becomes the first
 
 
 class Labelled(NamedTuple):
@@ -24,14 +24,14 @@ class Labelled(NamedTuple):
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        float64.
+        float32 rows as they came, without a copy; anything else as float64.
     labels : ndarray of shape (n_samples,)
         0, ..., C - 1.
     classes : ndarray of shape (n_classes,)
         What they stand for.
     """
 
-    X: Floats
+    X: Array
     labels: NDArray[np.int64]
     classes: Array
 
@@ -39,11 +39,6 @@ class Labelled(NamedTuple):
     def uniform(self) -> float:
         """Codelength of the labels under the uniform code, in nats."""
         return uniform_codelength(len(self.labels), len(self.classes))
-
-    def standardised(self) -> Floats:
-        """Rows with mean zero and variance one: both sides of a code have them all."""
-        found: Floats = StandardScaler().fit_transform(self.X)
-        return found
 
 
 def checked(estimator: Any, X: Any, y: Any) -> Labelled:
@@ -55,7 +50,7 @@ def checked(estimator: Any, X: Any, y: Any) -> Labelled:
         If rows are not finite numbers, or if there is one class only.
     """
     X, y = validate_data(
-        estimator, as_array(X), as_array(y), dtype=np.float64, ensure_all_finite=False
+        estimator, as_array(X), as_array(y), dtype=PRECISIONS, ensure_all_finite=False
     )
     check_finite(X, getattr(estimator, "feature_names_in_", None))
     y = column_or_1d(y, warn=True)

@@ -136,11 +136,13 @@ def list_jobs(protocols: Mapping[str, Any]) -> list[Job]:
     ------
     ValueError
         If a name is unknown and has no classifier.
+    TypeError
+        If what stands with a name is no estimator, or with "mdl" no switcher.
     """
     groups: dict[tuple[str, int], list[str]] = {}
     estimators: dict[tuple[str, int], Any] = {}
     for name, given in protocols.items():
-        _check_name(name, given)
+        _check_protocol(name, given)
         estimator = given
         if given is None and name in ("sdl", "esc"):
             estimator = protocols.get("mdl")
@@ -153,7 +155,7 @@ def list_jobs(protocols: Mapping[str, Any]) -> list[Job]:
     return [Job(tuple(names), estimators[key]) for key, names in groups.items()]
 
 
-def _check_name(name: Any, estimator: Any) -> None:
+def _check_protocol(name: Any, estimator: Any) -> None:
     if not isinstance(name, str) or (name not in PROTOCOLS and estimator is None):
         raise ValueError(
             f"protocols must be among {sorted(PROTOCOLS)}, got {name!r}; or give a "
@@ -165,6 +167,11 @@ def _check_name(name: Any, estimator: Any) -> None:
         raise TypeError(
             f"A protocol takes an estimator or None, but {name!r} has {estimator!r}; "
             "pass an instance with fit"
+        )
+    if name == "mdl" and not isinstance(estimator, MDLReadoutSwitcher | None):
+        raise TypeError(
+            f"'mdl' needs an MDLReadoutSwitcher, got {estimator!r}; wrap a classifier: "
+            "MDLReadoutSwitcher([RefittedExpert(...)])"
         )
 
 
@@ -264,11 +271,6 @@ def _of_walk(job: Job, part: Part, seed: int) -> dict[str, Measured]:
 
 def _of_subsamples(job: Job, part: Part, seed: int) -> dict[str, Measured]:
     """Read off the loss of a classifier on test rows, fitted on subsamples."""
-    if "mdl" in job.names:
-        raise TypeError(
-            f"'mdl' needs an MDLReadoutSwitcher, got {job.estimator!r}; wrap a "
-            "classifier: MDLReadoutSwitcher([RefittedExpert(...)])"
-        )
     curve = subsampled_losses(job.estimator, part.train, part.test, random_state=seed)
     losses, sizes = curve.losses, curve.sizes
     found = {

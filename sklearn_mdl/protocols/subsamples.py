@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state, check_X_y
 
+from sklearn_mdl.arithmetic import as_array
 from sklearn_mdl.checks import check_class_labels
-from sklearn_mdl.protocols.refits import Floats, Integers, Refits
+from sklearn_mdl.protocols.labelled import PRECISIONS
+from sklearn_mdl.protocols.refits import Floats, Integers, Refits, check_classifier
 
 N_SIZES = 12
 
@@ -67,8 +69,17 @@ def subsampled_losses(
 
     Raises
     ------
+    TypeError
+        If the estimator has no ``fit`` or no ``predict_proba``.
     ValueError
-        If sizes do not increase within the train rows, or if `n_repeats` is below 1.
+        If sizes do not increase within the train rows, if `n_repeats` is below 1, or if
+        the parts have not the same features.
+
+    Warns
+    -----
+    UserWarning
+        If the last fit of a repeat or its predictions raised, so that an earlier one or
+        the class frequencies predicted in its place.
 
     References
     ----------
@@ -86,9 +97,14 @@ def subsampled_losses(
     >>> sample_complexity(curve.losses, 2.5, sizes=curve.sizes).is_bound
     False
     """
-    (X, y), (X_test, y_test) = (
-        check_X_y(*part, dtype=np.float64) for part in (train, test)
-    )
+    check_classifier(estimator, "subsampled_losses")
+    (X, y), (X_test, y_test) = _checked_part(*train), _checked_part(*test)
+    if X.shape[1] != X_test.shape[1]:
+        raise ValueError(
+            "Both parts must have the same features, got a width of "
+            f"{X.shape[1]} in the train part and {X_test.shape[1]} in the test part; "
+            "compute both with the same encoder"
+        )
     check_class_labels(y)
     classes, places = np.unique(np.concatenate([y, y_test]), return_inverse=True)
     labels, test_labels = places[: len(y)], places[len(y) :]
@@ -112,7 +128,13 @@ def subsampled_losses(
             refits.refit(X[order[:size]], labels[order[:size]])
             log_proba = refits.log_proba(X_test)
             found[repeat, i] = -log_proba[np.arange(len(y_test)), test_labels].mean()
+        refits.warn_of_failure(stacklevel=3)
     return SubsampledLosses(at, found.mean(0), found)
+
+
+def _checked_part(X: Any, y: Any) -> tuple[Any, Any]:
+    found: tuple[Any, Any] = check_X_y(as_array(X), as_array(y), dtype=PRECISIONS)
+    return found
 
 
 def _checked_sizes(sizes: ArrayLike | None, n_rows: int) -> NDArray[np.int64]:

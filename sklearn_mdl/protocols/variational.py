@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 from sklearn_mdl._sklearn import Interval, StrOptions
 from sklearn_mdl.arithmetic import resolve_device
 from sklearn_mdl.probes.base import all_or_nothing
+from sklearn_mdl.probes.standardising import scaled_tensor, scaler_of
 from sklearn_mdl.protocols.bayesian import BayesianPerceptron, GaussianLayer
 from sklearn_mdl.protocols.labelled import Labelled, checked
 from sklearn_mdl.readouts.gather import hidden_widths
@@ -27,7 +28,7 @@ class VariationalCode(BaseEstimator):
 
     The sender learns a distribution ``q`` over the weights of a probe, and the receiver
     knows the prior ``p``. Sending weights and labels together costs, in expectation and
-    with bits back,
+    with bits back::
 
         KL(q || p) + E_q[-log p(y | X, w)]
 
@@ -159,8 +160,8 @@ class VariationalCode(BaseEstimator):
     def _code(
         self, data: Labelled, widths: tuple[int, ...], device: torch.device
     ) -> None:
-        rows = data.X if self.scaling is None else data.standardised()
-        x = torch.tensor(rows, dtype=torch.float32, device=device)
+        scaler = None if self.scaling is None else scaler_of(data.X)
+        x = scaled_tensor(data.X, scaler, device)
         y = torch.tensor(data.labels, device=device)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         sizes = (x.shape[1], *widths, len(data.classes))

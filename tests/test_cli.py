@@ -14,6 +14,8 @@ from numpy.testing import assert_allclose
 from safetensors.numpy import save_file
 
 import sklearn_mdl.cli
+import sklearn_mdl.cli.files
+import sklearn_mdl.cli.rankings
 import sklearn_mdl.cli.second_stage
 import sklearn_mdl.results.figures
 from sklearn_mdl import (
@@ -35,7 +37,7 @@ from sklearn_mdl.cli import main, parse_prior
 from sklearn_mdl.switching import group_weights
 
 N_SAMPLES, N_FEATURES = 60, 4
-COMMANDS = ("demo", "rank", "score", "switch", "encode", "decode")
+COMMANDS = ("demo", "rank", "score", "switch", "encode", "decode", "shift")
 
 
 def dataset(seed, n_classes):
@@ -171,6 +173,23 @@ def test_rank_without_labels_is_refused(study, capsys):
     assert "'two' must have its labels" in complaint(capsys, "rank")
 
 
+def test_rank_of_real_labels_names_the_dataset_and_what_serves_instead(study, capsys):
+    np.save(study / "two" / "labels.npy", np.linspace(0, 1, N_SAMPLES))
+    assert rank(study)[0] == 2
+    line = complaint(capsys, "rank")
+    assert "dataset 'two' holds continuous ones" in line
+    assert "MDLReadoutSwitcherRegressor" in line
+    assert "compare codelength_" in line
+
+
+def test_rank_names_the_dataset_whose_labels_are_missing(study, capsys):
+    y = np.load(study / "two" / "labels.npy").astype(float)
+    y[3] = np.nan
+    np.save(study / "two" / "labels.npy", y)
+    assert rank(study)[0] == 2
+    assert "dataset 'two' holds nan in row 3" in complaint(capsys, "rank")
+
+
 def test_rank_with_a_missing_encoder_is_refused(study, capsys):
     (study / "two" / "poor.npz").unlink()
     assert rank(study)[0] == 2
@@ -296,6 +315,7 @@ def test_rank_refuses_an_unusable_directory_before_it_walks(study, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "cells" not in err
+    assert "Results must go to a folder" in err
     assert "out" in err
     assert len(err.splitlines()) == 1
 
@@ -410,10 +430,11 @@ def test_score_of_no_file_is_refused(files, capsys, which):
     [
         (np.zeros(N_SAMPLES, int), "at least two classes"),
         (np.arange(N_SAMPLES - 1) % 2, "shape (60, 4) for 59 labels"),
-        (np.linspace(0, 1, N_SAMPLES), "continuous"),
+        (np.linspace(0, 1, N_SAMPLES), "labels.npy holds continuous ones"),
+        (np.r_[np.nan, np.ones(N_SAMPLES - 1)], "labels.npy holds nan in row 0"),
         (np.zeros((N_SAMPLES, 2), int), "shape"),
     ],
-    ids=["one class", "too few", "continuous", "table"],
+    ids=["one class", "too few", "continuous", "NaN", "table"],
 )
 def test_score_refuses_labels_that_cannot_be_coded(files, capsys, labels, message):
     np.save(files[1], labels)
@@ -813,8 +834,10 @@ def test_decode_refuses_a_damaged_message_and_files_that_are_none(
     for broken, what in [(path, "whole and unchanged"), (labels, "begin with")]:
         assert main(["decode", features, broken, *out]) == 2
         assert what in complaint(capsys, "decode")
-    assert main(["decode", features, str(tmp_path / "none"), *out]) == 2
-    assert "none" in complaint(capsys, "decode")
+    for none in (tmp_path / "none", tmp_path):
+        assert main(["decode", features, str(none), *out]) == 2
+        line = complaint(capsys, "decode")
+        assert f"A message must be in a file that is there, got '{none}'" in line
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])
@@ -871,7 +894,7 @@ def test_demo_writes_and_prints_its_ranking(
     tmp_path, capsys, monkeypatch, more, settings
 ):
     few = Few()
-    monkeypatch.setattr(sklearn_mdl.cli, "run_demo", few)
+    monkeypatch.setattr(sklearn_mdl.cli.rankings, "run_demo", few)
     monkeypatch.chdir(tmp_path)
     assert main(["demo", *more]) == 0
     assert few.calls == [settings]
@@ -890,6 +913,13 @@ def test_help_of_a_command_has_an_example(command, capsys):
     text = capsys.readouterr().out
     example = text.partition("example:\n")[2].strip()
     assert example.startswith(f"sklearn-mdl {command}")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_explains_every_argument(command):
+    commands = next(a for a in sklearn_mdl.cli._parser()._actions if a.choices)
+    bare = [a.dest for a in commands.choices[command]._actions if not a.help]
+    assert bare == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -943,16 +973,30 @@ def test_a_missing_extra_is_one_sentence(files, capsys, monkeypatch):
     def miss(path):
         raise ImportError("this needs what is not installed; install it")
 
-    monkeypatch.setattr(sklearn_mdl.cli, "load_features", miss)
+    monkeypatch.setattr(sklearn_mdl.cli.files, "load_features", miss)
     assert main(["score", *files]) == 2
     assert complaint(capsys, "score").endswith("install it")
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [("rank", "; called again, it walks what is missing"), ("demo", "")],
+)
+def test_ctrl_c_leaves_one_line(command, more, tmp_path, capsys, monkeypatch):
+    def interrupt(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sklearn_mdl.cli, command, interrupt)
+    given = [str(tmp_path)] if command == "rank" else []
+    assert main([command, *given, "--out", str(tmp_path)]) == 130
+    assert complaint(capsys, command) == f"sklearn-mdl {command}: interrupted{more}"
 
 
 def test_a_fault_of_ours_is_not_hidden(files, monkeypatch):
     def fail(path):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(sklearn_mdl.cli, "load_features", fail)
+    monkeypatch.setattr(sklearn_mdl.cli.files, "load_features", fail)
     with pytest.raises(ZeroDivisionError):
         main(["score", *files])
 

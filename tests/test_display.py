@@ -283,9 +283,70 @@ def test_two_displays_on_one_axes_share_legend_but_no_style(curves):
 
 
 def test_thirty_curves_differ_in_colour_or_dashes():
-    display = CodelengthDisplay({str(i): [1.0, i] for i in range(30)}).plot()
-    lines = display.lines_.values()
+    display = CodelengthDisplay({str(i): [1.0, i] for i in range(30)})
+    lines = display.plot(max_named=30).lines_.values()
     assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 30
+
+
+def test_of_many_curves_those_that_lead_or_end_best_are_named():
+    curves = {str(i): [1.0, 1.0, 1.0 + i] for i in range(48)}
+    curves["47"] = [1.0, 0.5, 99.0]  # ahead for one example, and the worst at the end
+    display = CodelengthDisplay(curves).plot()
+    named = [*map(str, range(11)), "47"]
+    rows = legend_of(display.ax_)
+    assert rows[-1] == "and 36 others"
+    assert sorted(rows[:-1]) == sorted(named)
+    assert rows[0] == "47"  # as they end, from the top
+    styles = {
+        (line.get_color(), line.get_linestyle(), line.get_linewidth())
+        for name, line in display.lines_.items()
+        if name not in named
+    }
+    assert len(styles) == 1
+    assert set(display.lines_) == set(curves)
+
+
+def test_curves_that_tie_lead_nowhere():
+    curves = {"late": [0.5, 0.5, 9.0], "slow": [0.5, 0.5, 8.0], "best": [1.0, 1.0, 1.0]}
+    display = CodelengthDisplay(curves).plot(max_named=2)
+    assert legend_of(display.ax_) == ["slow", "best", "and 1 other"]
+
+
+def test_the_mixture_is_named_before_its_readouts(switcher):
+    losses = switcher.readout_losses_
+    switcher.codelengths_ = losses.max(axis=1)  # it leads nowhere
+    display = CodelengthDisplay.from_estimator(switcher, max_named=1, readouts="all")
+    assert legend_of(display.ax_) == ["Switcher", "and 3 others"]
+    assert len(display.lines_) == 6
+
+
+def test_others_of_an_earlier_display_stand_last_and_take_no_colour():
+    first = CodelengthDisplay({str(i): [1.0, i] for i in range(4)}).plot(max_named=1)
+    second = CodelengthDisplay({"low": [0.0, 0.5]}).plot(first.ax_)
+    assert legend_of(second.ax_) == ["0", "low", "and 3 others"]
+    plain = CodelengthDisplay({"a": [1.0, 0.0], "b": [1.0, 1.0]}).plot()
+    assert second.lines_["low"].get_color() == plain.lines_["b"].get_color()
+
+
+def test_no_name_at_all_is_refused():
+    with pytest.raises(ValueError, match="`max_named` must be at least 1, got 0"):
+        CodelengthDisplay({"a": [1.0]}).plot(max_named=0)
+
+
+def test_a_name_that_begins_with_an_underscore_stands_in_the_legend():
+    display = CodelengthDisplay({"_x": [1.0, 2.0], "b": [1.0, 1.0]}).plot()
+    display.ax_.plot([1, 2], [0, 0], label="mine")
+    assert legend_of(display.plot(display.ax_).ax_) == [" _x", " _x", "b", "b", "mine"]
+
+
+def test_a_long_name_runs_over_several_rows_of_the_legend():
+    name = "mlp 1x512 " + " ".join(f"setting_{i}=0.0001" for i in range(6))
+    display = CodelengthDisplay({name: [1.0, 2.0], "short": [1.0, 1.0]}).plot()
+    long, short = legend_of(display.ax_)
+    assert long.replace("\n", " ") == name
+    assert max(map(len, long.split("\n"))) <= 48
+    assert short == "short"
+    assert list(display.lines_) == [name, "short"]
 
 
 def test_a_code_that_breaks_is_drawn_up_to_there():
@@ -426,6 +487,12 @@ def test_posterior_frame_is_the_drawn_table(switcher):
 def test_bad_posteriors_are_refused(posterior, message):
     with pytest.raises(ValueError, match=message):
         PosteriorDisplay(posterior, ["a", "b"])
+
+
+@pytest.mark.parametrize("steps", [[0], [1, 0], [3, 3]])
+def test_steps_of_a_posterior_must_increase_row_by_row(steps):
+    with pytest.raises(ValueError, match="`steps` must be 2 increasing numbers"):
+        PosteriorDisplay([[0.5, 0.5], [0.9, 0.1]], ["a", "b"], steps)
 
 
 # Critical differences

@@ -14,7 +14,9 @@ from sklearn_mdl import (
     ElementwiseMixture,
     FixedShare,
     LinearReadout,
+    LinearReadoutRegressor,
     MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
     MLPReadout,
     RepresentationScorer,
     forward,
@@ -443,6 +445,24 @@ def test_learning_curves_of_a_ranking_are_means_over_its_orders(scorer):
 def test_bad_learning_curves_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         LearningCurveDisplay(**arguments)
+
+
+def test_densities_of_real_labels_are_sent_to_another_display():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(100, 2))
+    board = [LinearReadoutRegressor(lr=0.1)]
+    switcher = MDLReadoutSwitcherRegressor(board, random_state=0)
+    switcher.fit(X, X[:, 0] / 100)  # in these units densities are above one
+    assert switcher.codelengths_.min() < 0
+    words = "is of classes, .*'MDLReadoutSwitcherRegressor' holds -.*CodelengthDisplay"
+    with pytest.raises(ValueError, match=words):
+        LearningCurveDisplay.from_estimator(switcher)
+    CodelengthDisplay.from_estimator(switcher)
+
+
+def test_a_certain_label_may_be_rounded_below_zero():
+    display = LearningCurveDisplay({"a": [0.5, -1e-12, 0.0]})
+    assert display.frame()["loss"].min() == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("n_samples", [1, 2, 3])

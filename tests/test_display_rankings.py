@@ -384,3 +384,11 @@ def test_in_a_column_of_print_nothing_leaves_the_page(display):
 @pytest.mark.parametrize("display", in_a_column(), ids=lambda d: type(d).__name__)
 def test_on_a_page_of_its_own_nothing_leaves_the_page(display):
     check_page(display.plot())
+
+
+@pytest.mark.parametrize("width", [3.5, 7.0])
+def test_names_of_many_settings_leave_no_page(width):
+    settings = "ema_step_size=1.0 label_smoothing=0.03 lr=0.01 scaling=standard"
+    curves = {f"{name} {settings}": np.ones(9) for name in ("linear", "mlp 1x512")}
+    ax = plt.subplots(figsize=(width, 4.0), layout="constrained")[1]
+    check_page(CodelengthDisplay(curves).plot(ax))

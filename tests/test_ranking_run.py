@@ -30,7 +30,7 @@ from sklearn_mdl import (
     RepresentationScorer,
     load_losses,
 )
-from sklearn_mdl.representation import forecast, identity, running
+from sklearn_mdl.representation import cells, forecast, identity, records, running
 from sklearn_mdl.representation.cells import Task, draw_order, kept_steps, score_cell
 from sklearn_mdl.representation.devices import _CLAIMED, Devices
 from sklearn_mdl.representation.identity import digest_of
@@ -296,6 +296,18 @@ def test_long_posteriors_keep_some_rows_and_their_whole_mean():
     assert_allclose(list(cell.mean_posterior.values()), whole.mean(0))
 
 
+def test_an_infinite_codelength_is_no_cell(written, monkeypatch):
+    class Endless:
+        codelength_ = np.inf
+
+        def fit(self, X, y):
+            return self
+
+    monkeypatch.setattr(cells, "_switcher_of", lambda task, device: Endless())
+    with pytest.raises(ValueError, match="must be finite, got inf nats; add a readout"):
+        score_cell(written[1])
+
+
 # Damage
 
 
@@ -335,6 +347,35 @@ def test_a_damaged_cell_is_told_and_walked_anew(tmp_path, monkeypatch, damage):
         small(results=tmp_path).fit(single())
     assert len(walked) == 1
     assert cells_in(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda whole: whole["identity"].update(seed=7), "it tells of another cell"),
+        (lambda whole: whole["cell"].pop("seed"), "its entries are not those of a"),
+        (lambda whole: whole.update(format=99), "its format is 99, not 1"),
+        (
+            lambda whole: whole["cell"].update(n_samples=3),
+            "its trace is of 40 ",
+        ),
+        (lambda whole: whole["cell"].update(seconds="1 s"), "its seconds is '1 s'"),
+    ],
+)
+def test_a_cell_that_was_changed_and_sealed_again_is_told(tmp_path, change, told):
+    small(results=tmp_path).fit(single())
+    path, before = one_cell(tmp_path), cells_in(tmp_path)
+    path.write_bytes(resealed(path.read_bytes(), change))
+    with pytest.warns(UserWarning, match=f"a whole cell, but {told}"):
+        small(results=tmp_path).fit(single())
+    assert cells_in(tmp_path) == before
+
+
+def test_a_file_much_longer_than_a_cell_is_not_parsed(written, monkeypatch):
+    store, task, cell, text = written
+    monkeypatch.setattr(records, "MOST_BYTES", len(text) - 1)
+    with pytest.raises(ValueError, match=f"longer than {len(text) - 1} bytes"):
+        cell_of(text, store._identity(task), cell.source)
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "another"])

@@ -40,6 +40,7 @@ from sklearn.tree import ExtraTreeClassifier
 from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
     MLPReadout,
     PrequentialSplit,
     RepresentationScorer,
@@ -414,8 +415,38 @@ def test_sparse_features_are_refused_by_their_type():
 
 def test_real_labels_are_sent_to_the_regressor():
     X, y = blobs()
-    with pytest.raises(ValueError, match=r"type: continuous, .*SwitcherRegressor"):
+    words = "{} holds continuous ones; fit an MDLReadoutSwitcherRegressor .*codelength_"
+    with pytest.raises(ValueError, match=words.format("dataset 'blobs'")):
         small().fit({"blobs": (X, y + 0.5)}, {"raw": None})
+    with pytest.raises(ValueError, match=words.format("y")):
+        small()(PCA(1).fit(X), X, y + 0.5)
+
+
+def test_a_regressor_in_place_of_the_switcher_is_told_what_serves_instead():
+    X, y = blobs()
+    scorer = RepresentationScorer(MDLReadoutSwitcherRegressor())
+    words = "got MDLReadoutSwitcherRegressor; fit that on .* compare codelength_"
+    for score in (
+        lambda: scorer.fit({"blobs": (X, y)}, {"raw": None}),
+        lambda: scorer.dry_run({"blobs": (X, y)}, {"raw": None}),
+        lambda: scorer(PCA(1).fit(X), X, y),
+    ):
+        with pytest.raises(TypeError, match=words):
+            score()
+
+
+@pytest.mark.parametrize("n_columns", [1, 2])
+def test_labels_in_columns_are_refused_before_anything_is_walked(
+    n_columns, monkeypatch
+):
+    monkeypatch.delattr("sklearn_mdl.representation.scorer.run_tasks")
+    X, y = blobs()
+    columns = np.repeat(y[:, None], n_columns, axis=1)
+    words = rf"of shape \(n_samples,\), but .* in shape \(60, {n_columns}\); give one"
+    with pytest.raises(ValueError, match=words):
+        small().fit({"blobs": (X, columns)}, {"raw": None})
+    with pytest.raises(ValueError, match=words):
+        small()(PCA(1).fit(X), X, columns)
 
 
 def test_a_score_validates_the_parameters():
@@ -620,6 +651,7 @@ def test_dropping_everything_is_refused():
 def _bad_inputs():
     X, y = blobs()
     holes = np.where(np.eye(60, 4) > 0, np.nan, X)
+    lost, mixed = np.r_[np.nan, y[1:]], np.array([*y[1:], "a"], dtype=object)
     plain, given = {"d": (X, y)}, {"d": ({"a": X}, y)}
     return {
         "list of datasets": ([(X, y)], None, TypeError, "mapping.*got list"),
@@ -654,6 +686,8 @@ def _bad_inputs():
         ),
         "one class": ({"d": (X, y * 0)}, {"e": None}, ValueError, "'d' has 1"),
         "continuous": ({"d": (X, X[:, 0])}, {"e": None}, ValueError, "continuous"),
+        "no label": ({"d": (X, lost)}, {"e": None}, ValueError, "'d' holds nan"),
+        "a word": ({"d": (X, mixed)}, {"e": None}, ValueError, "'d' holds others"),
         "no features": ({"d": ({}, y)}, None, ValueError, "encoder"),
     }
 

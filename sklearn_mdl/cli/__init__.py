@@ -10,16 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from sklearn_mdl.cli.boards import add_readouts, board_of
+from sklearn_mdl.cli.files import FEATURES_HELP, LABELS_HELP, load_rows
 from sklearn_mdl.cli.messages import decode, encode
-from sklearn_mdl.cli.second_stage import NO_FIGURES, parse_prior, switch
+from sklearn_mdl.cli.rankings import demo, rank
+from sklearn_mdl.cli.second_stage import parse_prior, switch
 from sklearn_mdl.cli.shift import add_shift_arguments, shift
 from sklearn_mdl.codelength import frequency_codelength, uniform_codelength
-from sklearn_mdl.datasets import load_feature_directory, load_features, load_labels
-from sklearn_mdl.demo import run_demo
-from sklearn_mdl.representation import RepresentationScorer
-from sklearn_mdl.representation.encoding import check_features
-from sklearn_mdl.representation.table import ranking_text
-from sklearn_mdl.results import can_draw, write_results
 from sklearn_mdl.stored_losses import check_losses_path
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
@@ -42,13 +38,18 @@ EXAMPLES = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status, 2 for bad input."""
+    """Run the command line; returns the status: 2 for bad input, 130 for Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
     except (ValueError, TypeError, OSError, ImportError) as error:
         print(f"sklearn-mdl {options.command}: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        more = "; called again, it walks what is missing"
+        kept = more if options.command == "rank" else ""
+        print(f"\nsklearn-mdl {options.command}: interrupted{kept}", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -90,7 +91,7 @@ def _add_demo(commands) -> None:
         "Rank encoders on scikit-learn's digits, wine and breast cancer.",
         "sklearn-mdl demo --out demo-results",
     )
-    parser.add_argument("--out", type=Path, default=Path("demo-results"), metavar="DIR")
+    _add_results(parser, default=Path("demo-results"))
     _add_orders(parser, default=3)
 
 
@@ -108,7 +109,7 @@ def _add_rank(commands) -> None:
         metavar="FEATURES_DIR",
         help="directory of DATASET/ENCODER.npy with DATASET/labels.npy",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    _add_results(parser)
     parser.add_argument(
         "--missing",
         choices=("raise", "drop"),
@@ -128,9 +129,26 @@ def _add_rank(commands) -> None:
         help="list cells, memory and an estimate of the time, and walk nothing",
     )
     add_readouts(parser)
-    parser.add_argument("--alpha", type=float, default=0.1, help="level (default: 0.1)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--alpha",
+        type=float,
+        default=0.1,
+        help="level of tests; intervals have 1 - alpha (default: 0.1)",
+    )
+    _add_seed(parser)
     _add_orders(parser, default=1)
+
+
+def _add_results(parser: argparse.ArgumentParser, default: Path | None = None) -> None:
+    place = "" if default is None else f" (default: {default})"
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=default,
+        required=default is None,
+        metavar="DIR",
+        help=f"folder for tables, figures and a page{place}",
+    )
 
 
 def _add_orders(parser: argparse.ArgumentParser, default: int) -> None:
@@ -150,6 +168,21 @@ def _add_orders(parser: argparse.ArgumentParser, default: int) -> None:
     )
 
 
+def _add_features(parser: argparse.ArgumentParser, more: str = "") -> None:
+    parser.add_argument(
+        "features", type=Path, metavar="FEATURES", help=FEATURES_HELP + more
+    )
+
+
+def _add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="of orders, initial weights and replay (default: 0)",
+    )
+
+
 def _add_score(commands) -> None:
     parser = _add_command(
         commands,
@@ -158,8 +191,8 @@ def _add_score(commands) -> None:
         "Codelength of labels given features.",
         "sklearn-mdl score features.npy labels.npy --switching bayes",
     )
-    parser.add_argument("features", type=Path, metavar="FEATURES")
-    parser.add_argument("labels", type=Path, metavar="LABELS")
+    _add_features(parser)
+    parser.add_argument("labels", type=Path, metavar="LABELS", help=LABELS_HELP)
     _add_walk(parser)
     parser.add_argument(
         "--losses",
@@ -167,7 +200,13 @@ def _add_score(commands) -> None:
         metavar="PATH",
         help="save the losses as .npy or .safetensors, to be mixed by switch",
     )
-    parser.add_argument("--n-jobs", type=int, default=1, metavar="N")
+    parser.add_argument(
+        "--n-jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="readouts walked side by side (default: 1)",
+    )
 
 
 def _add_walk(parser: argparse.ArgumentParser) -> None:
@@ -183,7 +222,7 @@ def _add_walk(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="walk the rows as they stand, unshuffled",
     )
-    parser.add_argument("--seed", type=int, default=0)
+    _add_seed(parser)
 
 
 def _add_encode(commands) -> None:
@@ -194,15 +233,22 @@ def _add_encode(commands) -> None:
         "Compress labels for someone who has the features.",
         "sklearn-mdl encode features.npy labels.npy --out labels.mdl",
     )
-    parser.add_argument("features", type=Path, metavar="FEATURES")
+    _add_features(parser)
     parser.add_argument(
         "labels",
         type=Path,
         metavar="LABELS",
         nargs="?",
-        help="default: FEATURES, if it holds them as well",
+        help=f"{LABELS_HELP} (default: FEATURES, if it holds them as well)",
     )
-    parser.add_argument("--out", "-o", type=Path, required=True, metavar="MESSAGE")
+    parser.add_argument(
+        "--out",
+        "-o",
+        type=Path,
+        required=True,
+        metavar="MESSAGE",
+        help="where to write the message",
+    )
     _add_walk(parser)
 
 
@@ -214,13 +260,10 @@ def _add_decode(commands) -> None:
         "Decompress labels, given the features and the settings of encode.",
         "sklearn-mdl decode features.npy labels.mdl --out decoded.npy",
     )
+    _add_features(parser, "; labels that it may hold are not read")
     parser.add_argument(
-        "features",
-        type=Path,
-        metavar="FEATURES",
-        help="labels that it may hold are not read",
+        "message", type=Path, metavar="MESSAGE", help="what encode has written"
     )
-    parser.add_argument("message", type=Path, metavar="MESSAGE")
     parser.add_argument(
         "--out",
         "-o",
@@ -279,67 +322,12 @@ def _add_shift(commands) -> None:
     add_shift_arguments(parser)
 
 
-def demo(options: argparse.Namespace) -> None:
-    """Run the demo and write its results."""
-    options.out.mkdir(parents=True, exist_ok=True)  # fails before the walk, not after
-    _report(run_demo(n_orders=options.n_orders, n_jobs=options.n_jobs), options.out)
-
-
-def rank(options: argparse.Namespace) -> None:
-    """Rank a directory of features and write the results."""
-    scorer = RepresentationScorer(
-        MDLReadoutSwitcher(board_of(options)),
-        n_orders=options.n_orders,
-        alpha=options.alpha,
-        groups=_groups(options.group),
-        missing=options.missing,
-        results=options.out,
-        n_jobs=options.n_jobs,
-        random_state=options.seed,
-        verbose=1,
-    )
-    datasets = load_feature_directory(options.features)
-    if options.dry_run:
-        print(scorer.dry_run(datasets))
-        return
-    options.out.mkdir(parents=True, exist_ok=True)  # fails before the walk, not after
-    _report(scorer.fit(datasets), options.out)
-    print(f"kept in {options.out / 'cells'}, so that another run walks what is missing")
-
-
-def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:
-    """Read groups of datasets, as in natural=cifar100,svhn."""
-    groups: dict[str, list[str]] = {}
-    for text in texts:
-        name, equals, members = text.partition("=")
-        if not (name and equals and members) or name in groups:
-            raise ValueError(
-                f"A group must be given once, as NAME=DATASET,..., got {text!r}; write "
-                "for example natural=cifar100,svhn"
-            )
-        groups[name] = members.split(",")
-    return groups or None
-
-
-def _report(scorer: RepresentationScorer, out: Path) -> None:
-    print(scorer.summary())
-    for name, ranking in scorer.groups_.items():
-        print(f"\n{ranking_text(ranking, f'Average ranks on {name}')}")
-    seconds = sum(cell.seconds for cell in scorer.cells_)
-    print(f"\n{len(scorer.cells_)} cells, {seconds / len(scorer.cells_):.1f} s each")
-    for path in write_results(scorer, out):
-        print(f"wrote {path}")
-    if not can_draw():
-        print(NO_FIGURES)
-
-
 def score(options: argparse.Namespace) -> None:
     """Print the codelength of one set of labels given one set of features."""
     if options.losses is not None:
         check_losses_path(options.losses)  # fails before the walk, not after
     prior = parse_prior(options.switching)
-    X, y = load_features(options.features), np.asarray(load_labels(options.labels))
-    check_features(X, y, str(options.features))
+    X, y = load_rows(options.features, options.labels)
     switcher = MDLReadoutSwitcher(
         board_of(options),
         switching=prior,

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from sklearn_mdl.cli.boards import board_of
+from sklearn_mdl.cli.files import check_output, load_rows
 from sklearn_mdl.cli.second_stage import parse_prior
 from sklearn_mdl.codelength import uniform_codelength
 from sklearn_mdl.coding import LabelMessage, decode_labels
 from sklearn_mdl.coding import encode as encode_with_codelength
-from sklearn_mdl.datasets import load_features, load_labels
-from sklearn_mdl.representation.encoding import check_features
+from sklearn_mdl.datasets import load_features
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 SUFFIXES = (".npy", ".txt")
@@ -23,11 +23,9 @@ SUFFIXES = (".npy", ".txt")
 
 def encode(options: argparse.Namespace) -> None:
     """Write labels as a message, and print its size beside the codelength."""
-    _check_folder(options.out)
+    check_output(options.out)
     switcher = _switcher(options)
-    X = load_features(options.features)
-    y = np.asarray(load_labels(options.labels or options.features))
-    check_features(X, y, str(options.features))
+    X, y = load_rows(options.features, options.labels or options.features)
     message, fitted = encode_with_codelength(switcher, X, y)
     options.out.write_bytes(message.to_bytes())
     for line in _lines(message, fitted.codelength_):
@@ -37,14 +35,14 @@ def encode(options: argparse.Namespace) -> None:
 
 def decode(options: argparse.Namespace) -> None:
     """Write the labels of a message."""
-    _check_folder(options.out)
+    check_output(options.out)
     if options.out.suffix not in SUFFIXES:
         raise ValueError(
             f"Labels must be written to a file that ends in {' or '.join(SUFFIXES)}, "
             f"got {str(options.out)!r}; choose one of these"
         )
     switcher = _switcher(options)
-    message = options.message.read_bytes()
+    message = _message_in(options.message)
     if options.out.suffix == ".txt":
         _check_lines(LabelMessage.from_bytes(message).header["labels"]["classes"])
     y = decode_labels(switcher, load_features(options.features), message)
@@ -66,13 +64,13 @@ def _switcher(options: argparse.Namespace) -> MDLReadoutSwitcher:
     )
 
 
-def _check_folder(path: Path) -> None:
-    """Fail before the walk, not after."""
-    if not path.parent.is_dir() or path.is_dir():
+def _message_in(path: Path) -> bytes:
+    if not path.is_file():
         raise FileNotFoundError(
-            f"Output must be a file in a folder that is there, got {str(path)!r}; make "
-            "the folder first"
+            f"A message must be in a file that is there, got {str(path)!r}; check the "
+            "path"
         )
+    return path.read_bytes()
 
 
 def _check_lines(classes: list[Any]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sklearn_mdl.cli.files import make_folder
 from sklearn_mdl.codelength import uniform_codelength
 from sklearn_mdl.display import PosteriorDisplay
 from sklearn_mdl.representation.naming import file_stems
@@ -35,7 +36,7 @@ def switch(options: argparse.Namespace) -> None:
         prior.check_length(stored.n_samples)  # all fail before the first one is mixed
     weights = _weights(stored, options.weights)
     if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
+        make_folder(options.out)
     width = max(len("best readout"), *map(len, priors))
     for line in _lines_before(stored, width):
         print(line)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_mdl.datasets import load_features, load_labels
+from sklearn_mdl.cli.files import FEATURES_HELP, LABELS_HELP, load_rows
 from sklearn_mdl.shift import train_test_shift
 
 Part = tuple[np.ndarray, np.ndarray]
@@ -17,9 +17,9 @@ Part = tuple[np.ndarray, np.ndarray]
 def add_shift_arguments(parser: argparse.ArgumentParser) -> None:
     """Say which files and settings ``shift`` takes."""
     for part in ("train", "test"):
-        for what in ("features", "labels"):
+        for what, text in (("features", FEATURES_HELP), ("labels", LABELS_HELP)):
             name = f"{part}_{what}"
-            parser.add_argument(name, type=Path, metavar=name.upper())
+            parser.add_argument(name, type=Path, metavar=name.upper(), help=text)
     parser.add_argument(
         "--n-reshuffles",
         type=int,
@@ -27,14 +27,18 @@ def add_shift_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="reshuffled splits to compare with (default: 19)",
     )
-    parser.add_argument("--level", type=float, default=0.05, help="(default: 0.05)")
+    parser.add_argument(
+        "--level", type=float, default=0.05, help="of the test (default: 0.05)"
+    )
     parser.add_argument(
         "--max-samples",
         type=int,
         metavar="N",
         help="use so many rows of both parts together, drawn at random",
     )
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of reshuffles and draws (default: 0)"
+    )
     parser.add_argument(
         "--n-jobs",
         type=int,
@@ -47,8 +51,8 @@ def add_shift_arguments(parser: argparse.ArgumentParser) -> None:
 def shift(options: argparse.Namespace) -> None:
     """Print accuracies on the own split, and on reshuffled ones."""
     parts = [
-        _part(options.train_features, options.train_labels),
-        _part(options.test_features, options.test_labels),
+        load_rows(options.train_features, options.train_labels),
+        load_rows(options.test_features, options.test_labels),
     ]
     if options.max_samples is not None:
         parts = _drawn(parts, options.max_samples, options.seed)
@@ -62,10 +66,6 @@ def shift(options: argparse.Namespace) -> None:
         n_jobs=options.n_jobs,
     )
     print(found.summary())
-
-
-def _part(features: Path, labels: Path) -> Part:
-    return load_features(features), np.asarray(load_labels(labels))
 
 
 def _drawn(parts: list[Part], max_samples: int, seed: int) -> list[Part]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -17,6 +18,9 @@ COLOURS = (
 )
 LINE_STYLES = ("-", "--", ":", "-.")
 LEGEND_ROWS = 24
+LEGEND_WIDTH = 48  # characters; longer names run over several rows
+NARROW_LEGEND_WIDTH = 40
+OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # lines without a name
 NARROW = 3.6  # inches; such axes have their legend below, where it takes no width
 
 
@@ -87,6 +91,14 @@ def line_style(index: int) -> dict[str, Any]:
     }
 
 
+def named_lines(place: NDArray[Any], last: NDArray[Any], max_named: int) -> list[int]:
+    """Return the lines that a legend names: by their place, and then by their end."""
+    if max_named < 1:
+        raise ValueError(f"`max_named` must be at least 1, got {max_named}: raise it.")
+    named: list[int] = np.lexsort((last, place))[:max_named].tolist()
+    return named
+
+
 def plot_extra(module: str) -> Any:
     """Import a module that only drawing needs."""
     try:
@@ -107,8 +119,9 @@ def axes_beside_legend(ax: Any, labels: Sequence[str]) -> Any:
     """Return the axes given, or new ones with room for a legend on their right."""
     if ax is not None:
         return ax
-    height = 0.6 + 0.18 * min(len(labels), LEGEND_ROWS)
-    return new_axes(6.2 + 0.075 * max(map(len, labels)), max(3.6, height))
+    rows = "\n".join(_wrapped(name, LEGEND_WIDTH) for name in labels).split("\n")
+    height = 0.6 + 0.18 * min(len(rows), LEGEND_ROWS)
+    return new_axes(6.2 + 0.075 * max(map(len, rows)), max(3.6, height))
 
 
 def put_legend(
@@ -121,13 +134,17 @@ def put_legend(
 ) -> None:
     """Put a legend to the right of the axes or below; None is below narrow axes."""
     width, _ = inches_of(ax)
-    if width < NARROW if below is None else below:
-        columns = max(1, int(1.3 * width / (0.45 + 0.06 * max(map(len, labels)))))
+    below = width < NARROW if below is None else below
+    longest = NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH
+    labels = [_wrapped(label, longest) for label in labels]
+    rows = "\n".join(labels).split("\n")
+    if below:
+        columns = max(1, int(1.3 * width / (0.45 + 0.06 * max(map(len, rows)))))
         place = {"loc": "upper right", "bbox_transform": _below(ax)}
         place |= {"bbox_to_anchor": (1.0, 0.0)}
         place |= {"handlelength": 1.6, "columnspacing": 1.0}
     else:
-        columns = 1 + (len(labels) - 1) // LEGEND_ROWS
+        columns = 1 + (len(rows) - 1) // LEGEND_ROWS
         place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
     # Names are the user's: matplotlib would drop a leading "_", and read "$" as maths.
     labels = [f" {label}" if label.startswith("_") else label for label in labels]
@@ -135,6 +152,12 @@ def put_legend(
     legend = ax.legend(handles, labels, title=title, alignment="left", **place)
     for text in [legend.get_title(), *legend.get_texts()]:
         text.set(parse_math=False, fontsize="small")
+
+
+def _wrapped(label: str, longest: int) -> str:
+    """Break a long name into rows, at spaces alone."""
+    rows = textwrap.wrap(label, longest, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(rows)
 
 
 def _below(ax: Any) -> Any:

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_mdl.codelength import regret, uniform_codelength
+from sklearn_mdl.codelength import regret
 from sklearn_mdl.display import canvas
 from sklearn_mdl.display.cells import codelengths_of, dataset_of
+from sklearn_mdl.display.references import (
+    Reference,
+    featureless_code,
+    reference_code,
+    uniform_code,
+)
 from sklearn_mdl.display.strategies import Strategies, best_blocks, mix
 
 # Of main lines and, in their back, of thin ones.
@@ -18,8 +24,8 @@ _WEIGHTS = (
     {"linewidth": 2.0, "zorder": 2.5},
     {"linewidth": 1.0, "zorder": 2.0},
 )
+_NAMED, _OTHERS = "named", "others"  # what lines that stand in a legend are told by
 _LONG_NAMES = {"best": "best readout", "gaussian": "Gaussian"}
-Reference = str | ArrayLike | Mapping[str, ArrayLike] | None
 
 
 class CodelengthDisplay:
@@ -110,11 +116,11 @@ class CodelengthDisplay:
         """
         codelengths = canvas.fitted(estimator, "codelengths_")
         losses = np.asarray(estimator.readout_losses_, dtype=np.float64)
-        codes = _featureless_code(estimator, len(losses))
+        codes = featureless_code(estimator, len(losses))
         if isinstance(reference, str) and reference == "auto":
             (reference,) = codes
         codes["best"] = losses[:, losses.sum(axis=0).argmin()]
-        code, code_name = _reference(reference, codes)
+        code, code_name = reference_code(reference, codes)
         if isinstance(reference, str):
             code_name = _LONG_NAMES.get(reference, reference)
         name = name or type(estimator).__name__
@@ -148,8 +154,8 @@ class CodelengthDisplay:
             Passed to `plot`.
         """
         n_samples = max((np.size(curve) for curve in curves.values()), default=0)
-        codes = {**_uniform_code(n_samples, n_classes), **curves}
-        code, code_name = _reference(reference, codes)
+        codes = {**uniform_code(n_samples, n_classes), **curves}
+        code, code_name = reference_code(reference, codes)
         display = cls(curves, reference=code, reference_name=code_name)
         return display.plot(ax, **plot_options)
 
@@ -225,7 +231,7 @@ class CodelengthDisplay:
         }
         if isinstance(reference, str) and reference == "best blocks":
             codes[reference] = best_blocks(array, 3).losses
-        code, code_name = _reference(reference, {**codes, **curves})
+        code, code_name = reference_code(reference, {**codes, **curves})
         display = cls(curves, reference=code, reference_name=code_name)
         return display.plot(ax, **plot_options)
 
@@ -236,6 +242,7 @@ class CodelengthDisplay:
         log_x: bool = False,
         symlog_y: bool = False,
         max_points: int = 2000,
+        max_named: int = 12,
     ) -> CodelengthDisplay:
         """Draw the curves; the legend lists them in their order at the last example.
 
@@ -250,30 +257,69 @@ class CodelengthDisplay:
             that one bad curve does not press the others flat.
         max_points : int, default=2000
             Longer curves are thinned to at most so many points, the last one kept.
+        max_named : int, default=12
+            Of more legend entries only so many are named and have a colour: what is
+            not thin, what is below all others at any example, and what ends lowest.
+            The others are drawn grey, and the legend counts them.
 
         Returns
         -------
         display : CodelengthDisplay
             The display itself.
         """
+        values = self._values()
+        n_samples = len(next(iter(values.values())))
+        rows = canvas.thinned(n_samples, max_points, log_x)
+        drawn = {name: nats[rows] for name, nats in values.items()}
         entries = {name: self.thin.get(name, name) for name in self.curves}
-        labels = list(dict.fromkeys(entries.values()))
-        self.ax_ = ax = canvas.axes_beside_legend(ax, labels)
+        named = self._named(drawn, entries, max_named)
+        n_others = len(set(entries.values())) - len(named)
+        others = f"and {n_others} other{'s' * (n_others > 1)}"
+        self.ax_ = ax = canvas.axes_beside_legend(
+            ax, [*named, others] if n_others else named
+        )
         self.figure_ = ax.figure
-        n_taken = len(_labelled_lines(ax))  # an earlier display keeps its colours
+        # An earlier display keeps its colours.
+        n_taken = sum(line.get_gid() != _OTHERS for line in _labelled_lines(ax))
         self.lines_: dict[str, Any] = {}
-        for name, values in self._values().items():
-            rows, entry = canvas.thinned(len(values), max_points, log_x), entries[name]
-            # The first line of an entry speaks for all of them in the legend.
-            label = None if entry in map(entries.get, self.lines_) else entry
-            style = canvas.line_style(n_taken + labels.index(entry))
-            style |= _WEIGHTS[name in self.thin]
-            (line,) = ax.plot(rows + 1, values[rows], label=label, **style)
-            self.lines_[name] = line
+        labelled: set[str] = set()  # the first line of an entry speaks for all of them
+        for name, nats in drawn.items():
+            entry, kind, style = others, _OTHERS, canvas.OTHERS
+            if entries[name] in named:
+                entry, kind = entries[name], _NAMED
+                style = canvas.line_style(n_taken + named.index(entry))
+                style |= _WEIGHTS[name in self.thin]
+            (self.lines_[name],) = ax.plot(rows + 1, nats, **style)
+            if entry not in labelled:
+                self.lines_[name].set(label=entry, gid=kind)
+            labelled.add(entry)
         self._label_axes(log_x, symlog_y)
-        lines = sorted(_labelled_lines(ax), key=lambda line: -line.get_ydata()[-1])
+        lines = sorted(_labelled_lines(ax), key=_place_in_legend)
         canvas.put_legend(ax, lines, [line.get_label() for line in lines])
         return self
+
+    def _named(
+        self,
+        drawn: Mapping[str, NDArray[np.float64]],
+        entries: Mapping[str, str],
+        max_named: int,
+    ) -> list[str]:
+        """Return the legend entries that are named, in their order."""
+        labels = list(dict.fromkeys(entries.values()))
+        is_thin = np.array([label in self.thin.values() for label in labels])
+        lowest = np.stack(
+            [
+                np.min([y for name, y in drawn.items() if entries[name] == label], 0)
+                for label in labels
+            ]
+        )
+        rivals = is_thin if is_thin.any() else ~is_thin
+        race = np.where(rivals[:, None], lowest, np.inf)
+        first = np.isclose(race, race.min(axis=0))
+        leads = (first & (first.sum(axis=0) == 1)).any(axis=1)  # early on, all tie
+        place = np.where(rivals, np.where(leads, 1, 2), 0)
+        chosen = canvas.named_lines(place, lowest[:, -1], max_named)
+        return [labels[i] for i in sorted(chosen)]
 
     def _values(self) -> dict[str, NDArray[np.float64]]:
         """Return what is drawn under each name, in nats."""
@@ -323,44 +369,15 @@ def _readout_curves(
     return curves, entries
 
 
-def _featureless_code(estimator: Any, n_samples: int) -> dict[str, ArrayLike]:
-    """Return the code without features that goes with the labels of a switcher."""
-    if hasattr(estimator, "classes_"):
-        return _uniform_code(n_samples, len(estimator.classes_))
-    return {"gaussian": estimator.reference_codelengths_}
-
-
-def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]:
-    """Return the uniform code, in nats per example, if the classes are counted."""
-    if n_classes is None:
-        return {}
-    return {"uniform": np.full(n_samples, uniform_codelength(1, n_classes))}
-
-
-def _reference(
-    reference: Reference, codes: Mapping[str, ArrayLike]
-) -> tuple[ArrayLike | None, str | None]:
-    """Return the code to compare with, in nats per example, and its name."""
-    if isinstance(reference, Mapping):
-        if len(reference) != 1:
-            raise ValueError(
-                "`reference` must map one name to one code, got "
-                f"{list(reference)}: compare with one of them."
-            )
-        ((name, code),) = reference.items()
-        return code, str(name)
-    if not isinstance(reference, str):
-        return reference, None
-    if reference not in codes:
-        counted = {"uniform", "gaussian"} & set(codes)
-        hint = "" if counted else " ('uniform' needs `n_classes`)"
-        raise ValueError(
-            f"`reference` must be an array or one of {list(codes)}, got {reference!r}: "
-            f"name one of these{hint}."
-        )
-    return codes[reference], reference
-
-
 def _labelled_lines(ax: Any) -> list[Any]:
-    """Return the lines that a legend names."""
-    return [line for line in ax.get_lines() if not line.get_label().startswith("_")]
+    """Return the lines that stand in a legend, ours and those of others."""
+    return [
+        line
+        for line in ax.get_lines()
+        if line.get_gid() in (_NAMED, _OTHERS) or not line.get_label().startswith("_")
+    ]
+
+
+def _place_in_legend(line: Any) -> tuple[bool, float]:
+    """Return a key that sorts lines from the top, those without a name last."""
+    return line.get_gid() == _OTHERS, -line.get_ydata()[-1]

@@ -76,8 +76,8 @@ class CriticalDifferenceDisplay:
 
         Parameters
         ----------
-        scorer : RepresentationScorer
-            A fitted one.
+        scorer : RepresentationScorer or Ranking
+            Of two encoders or more.
         ax : matplotlib Axes, optional
             Passed to `plot`.
         """

@@ -22,6 +22,9 @@ from sklearn_mdl.display.cells import codelengths_of, dataset_of
 class LearningCurveDisplay:
     """Mean next-step loss against labels learned, over intervals that grow.
 
+    It is of classes: densities of real labels may cost less than nothing, and have no
+    loss that is good enough. Their codelengths are drawn by :class:`CodelengthDisplay`.
+
     With `epsilon`, a loss that is good enough, two numbers are read off each curve: the
     sample complexity, a dot where the curve is there for good, and the surplus
     description length, the nats paid above `epsilon` on the way (Whitney et al., 2020).
@@ -65,6 +68,8 @@ class LearningCurveDisplay:
         }
         if not self.curves:
             raise ValueError("`curves` must hold a curve, got none: give one or more.")
+        for name, curve in self.curves.items():
+            _refuse_densities(name, curve)
         self.epsilon, self.n_intervals = epsilon, n_intervals
         self._means: dict[str, LossDataCurve] = {
             name: loss_data_curve(curve, n_intervals=n_intervals)
@@ -238,6 +243,17 @@ class LearningCurveDisplay:
             for start, stop, loss in zip(*curve, strict=True)
         ]
         return pandas.DataFrame(rows, columns=["curve", "start", "stop", "loss"])
+
+
+def _refuse_densities(name: str, curve: NDArray[np.float64]) -> None:
+    """Refuse codelengths below zero; rounding may leave a certain label there."""
+    least = np.min(curve, initial=0.0)
+    if least < -1e-9:
+        raise ValueError(
+            "A learning curve is of classes, whose labels cost 0 nats or more, but "
+            f"curve {name!r} holds {least:g}; draw densities of real labels by "
+            "CodelengthDisplay."
+        )
 
 
 def _steps(

@@ -12,8 +12,6 @@ from sklearn_mdl.display import canvas
 from sklearn_mdl.display.cells import codelengths_of
 from sklearn_mdl.ranking import average_ranks
 
-_OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}
-
 
 class RankBySizeDisplay:
     """Average rank of each encoder if the datasets had ended after so many labels.
@@ -159,7 +157,7 @@ class RankBySizeDisplay:
         styles = {i: canvas.line_style(k) for k, i in enumerate(sorted(named))}
         for i, name in enumerate(self.names):
             (self.lines_[name],) = ax.plot(self.sizes, self.ranks[:, i])
-            self.lines_[name].set(**styles.get(i, _OTHERS))
+            self.lines_[name].set(**styles.get(i, canvas.OTHERS))
             if i in styles:
                 marker = "o" if len(self.sizes) <= 10 else ""
                 self.lines_[name].set(linewidth=1.8, marker=marker, markersize=4.0)
@@ -179,14 +177,9 @@ class RankBySizeDisplay:
 
     def _named(self, max_named: int) -> list[int]:
         """Return the encoders that the legend names, as they end."""
-        if max_named < 1:
-            raise ValueError(
-                f"`max_named` must be at least 1, got {max_named}: raise it."
-            )
         best, last = self.ranks.min(axis=0), self.ranks[-1]
-        chosen = np.lexsort((last, best))[:max_named]
-        named: list[int] = chosen[np.argsort(last[chosen], kind="stable")].tolist()
-        return named
+        chosen = canvas.named_lines(best, last, max_named)
+        return sorted(chosen, key=last.__getitem__)
 
     def _mark_ends(self) -> None:
         """Mark where the number of datasets falls."""

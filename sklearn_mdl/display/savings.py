@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.display import canvas
+from sklearn_mdl.display.cells import best_first
 
 _CODES = {"uniform": "the uniform code", "frequency": "label frequencies"}
 
@@ -80,7 +81,7 @@ class SavingsDisplay:
         ax, **options : optional
             Passed to `plot`.
         """
-        order = np.argsort(canvas.fitted(scorer, "average_ranks_"), kind="stable")
+        order = best_first(scorer)
         saved = scorer.saved_per_example(reference).T[order]
         display = cls(
             saved,

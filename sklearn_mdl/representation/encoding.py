@@ -128,7 +128,7 @@ def _gather_one(
             f"dataset {name!r} holds {came}, so pass {wanted}"
         )
     labels = np.asarray(labels)
-    check_class_labels(labels)
+    check_labels(labels, f"dataset {name!r}")
     if len(np.unique(labels)) < 2:
         raise ValueError(
             f"Every dataset needs labels of at least two classes, but {name!r} has "
@@ -171,6 +171,35 @@ def _encoded(
 
 def _title(dataset: str, encoder: str) -> str:
     return f"encoder {encoder!r} on dataset {dataset!r}"
+
+
+def check_labels(labels: np.ndarray, name: str) -> None:
+    """Raise ValueError unless labels are classes, one for each row."""
+    if labels.ndim != 1:
+        raise ValueError(
+            f"Labels must be of shape (n_samples,), but {name} holds them in shape "
+            f"{labels.shape}; give one label a row"
+        )
+    is_real = labels.dtype.kind == "f"
+    if is_real and not np.isfinite(labels).all():
+        row = int(np.argmin(np.isfinite(labels)))
+        raise ValueError(
+            f"Labels must be classes, but {name} holds {labels[row]} in row {row}; "
+            "leave out such rows"
+        )
+    try:
+        check_class_labels(labels)
+    except ValueError as error:
+        if is_real:
+            raise ValueError(
+                f"Labels must be classes here, but {name} holds continuous ones; fit "
+                "an MDLReadoutSwitcherRegressor on the features of each encoder and "
+                "compare codelength_, or cut the labels into classes"
+            ) from error
+        raise ValueError(
+            f"Labels must be classes, but {name} holds others ({error}); store numbers "
+            "alone or text alone"
+        ) from error
 
 
 def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:

@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl._sklearn import Interval, StrOptions, fit_context
 from sklearn_mdl.conditions import first_difference
 from sklearn_mdl.guards import refuse_labelled
+from sklearn_mdl.regression import MDLReadoutSwitcherRegressor
 from sklearn_mdl.representation.cells import Cell, Task
-from sklearn_mdl.representation.encoding import check_features, gather
+from sklearn_mdl.representation.encoding import check_features, check_labels, gather
 from sklearn_mdl.representation.failures import Failure, told
 from sklearn_mdl.representation.features import FeatureStore
 from sklearn_mdl.representation.forecast import Forecast, forecast
@@ -152,10 +153,12 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         ------
         ValueError
             If an encoder requires labels, is missing for a dataset, if lengths differ,
-            if a dataset has one class only, or if a cell failed and ``missing`` is
-            "raise"; all others have then run, and are kept in ``results``.
+            if labels are no classes, or of one class only, or if a cell failed and
+            ``missing`` is "raise"; all others have then run, and are kept in
+            ``results``.
         TypeError
-            If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form.
+            If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form,
+            or if ``switcher`` is a regressor.
         """
         tasks, store = self._listed(datasets, encoders)
         failed = [task for task in tasks if isinstance(task, Failure)]
@@ -228,6 +231,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         name = type(transformer).__name__
         refuse_labelled(transformer, name)
         features, y = np.asarray(transformer.transform(X)), np.asarray(y)
+        check_labels(y, "y")
         check_features(features, y, name)
         data, seed = fingerprints(features, y), int(self.random_state)
         tasks = [
@@ -241,6 +245,15 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         return -float(
             np.mean([cell.per_example for cell in outcomes if isinstance(cell, Cell)])
         )
+
+    def _validate_params(self) -> None:
+        if isinstance(self.switcher, MDLReadoutSwitcherRegressor):
+            raise TypeError(
+                "switcher must be an MDLReadoutSwitcher, since labels must be classes "
+                "here, got MDLReadoutSwitcherRegressor; fit that on the features of "
+                "each encoder and compare codelength_"
+            )
+        super()._validate_params()
 
     @property
     def _walker(self) -> MDLReadoutSwitcher:

@@ -1,9 +1,9 @@
 """Codelengths of the default switcher: on digits, and on real deep features.
 
     python benchmarks/bench_codelength.py digits
-    python benchmarks/bench_codelength.py features ../shared/data/features --n-jobs 2
+    python benchmarks/bench_codelength.py features FEATURES_DIR --n-jobs 2
     python benchmarks/bench_codelength.py choices
-    python benchmarks/bench_codelength.py mixed ../shared/data/features ucmerced mnist
+    python benchmarks/bench_codelength.py mixed FEATURES_DIR ucmerced mnist
 
 The first prints the codelength and wall time of a default fit on digits in ten orders,
 ``default_rng(s).permutation(N)`` for s = 100, ..., 109, beside switching priors that

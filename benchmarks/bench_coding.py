@@ -1,7 +1,7 @@
 """Labels as messages: promised bits, bits sent, and whether they come back.
 
     python benchmarks/bench_coding.py
-    python benchmarks/bench_coding.py ../shared/data/features resnet56_sup-cifar10
+    python benchmarks/bench_coding.py FEATURES_DIR resnet56_sup-cifar10
 
 For digits, wine, breast cancer and iris it encodes the labels with the default board,
 decodes them, and prints the codelength beside the size of payload and header. With a

@@ -1,7 +1,7 @@
 """Switching priors: what they cost in nats, in seconds and in memory.
 
     python benchmarks/bench_switching.py priors losses
-    python benchmarks/bench_switching.py features losses ../shared/data/features
+    python benchmarks/bench_switching.py features losses FEATURES_DIR
     python benchmarks/bench_switching.py speed
     python benchmarks/bench_switching.py disk scratch
 

@@ -10,7 +10,7 @@ Figures are slow (up to three minutes a cell) and exact, so they are kept in
 ``blockwise_logistic.json`` beside this file; a cell whose data changed is computed
 again.
 
-    python benchmarks/blockwise_logistic.py ../shared/data/features
+    python benchmarks/blockwise_logistic.py FEATURES_DIR
 """
 
 import argparse

@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 1e9,  # the build's machine is of no interest
     "remove_config_comments": True,
+    "default_thumb_file": str(HERE / "images" / "printed.png"),  # no figure, but print
     "capture_repr": (),  # what is printed is shown, the objects of last lines are not
     "reset_modules": ("matplotlib", "reference_pages.name_file"),
 }

@@ -5,7 +5,7 @@ Switching strategies compared
 The readouts walk once and leave their losses; every switching prior then reads the same
 losses in milliseconds. The paper compares strategies on ImageNet and finds the switch
 distribution close to fixed share, the Bayesian and the elementwise mixture far worse.
-Here the question is asked of digits, or of the losses of a walk of your own:
+Here the question is asked of digits, or of the losses of a walk of your own::
 
     sklearn-mdl score features.npy labels.npy --losses losses.npy
     python examples/plot_switching_strategies.py losses.npy

@@ -27,6 +27,7 @@ PAGES = "generated"
 SHAPE = re.compile(r"(?<!`)\([\w ,]+\)")
 NAME_ = re.compile(r"(\w)_(?!\w)")
 ITEM = re.compile(r"^\* `(?P<name>\w+)`:", re.MULTILINE)
+EXAMPLE = re.compile(r"\]\(\.\./examples/(?P<name>\w+)\.py\)")
 
 
 def write_pages(app: Sphinx) -> None:
@@ -57,6 +58,11 @@ def link_names(app: Sphinx, docname: str, source: list[str]) -> None:
     pages = [f"{name} <{PAGES}/sklearn_mdl.{name}>" for name in names(app)]
     toctree = ["", "```{toctree}", ":hidden:", ":maxdepth: 1", "", *pages, "```", ""]
     source[0] = linked + "\n".join(toctree)
+
+
+def link_examples(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Lead to the page of an example in the gallery, where a page links to its file."""
+    source[0] = EXAMPLE.sub(r"](auto_examples/\g<name>.rst)", source[0])
 
 
 def is_not_ours(
@@ -105,6 +111,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", forget_gallery, priority=100)
     app.connect("builder-inited", write_pages, priority=200)
     app.connect("source-read", link_names)
+    app.connect("source-read", link_examples)
     app.connect("missing-reference", find_name)
     app.connect("autodoc-skip-member", is_not_ours)
     app.connect("autodoc-process-docstring", keep_underscores, priority=900)

@@ -43,7 +43,7 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
     Moments and gradients of rare features fade to such numbers, with which a processor
     is many times slower; no prediction is moved by them.
     """
-    smallest = torch.tensor(1e-40)
+    smallest = torch.tensor(1e-40, dtype=torch.float32)
     flushes = not bool((smallest * 1.0).any())  # what the thread did before
     torch.set_flush_denormal(flush)
     try:

@@ -24,9 +24,10 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
     """
     step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
     for start in range(0, len(X), step):
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
             rows = X[start : start + step].astype(np.float32, copy=False)
-        if np.isfinite(rows.sum(dtype=np.float64)):
+            total = rows.sum(dtype=np.float64)
+        if np.isfinite(total):
             continue  # no number is out of range, or the sum would be, too
         row, column = np.argwhere(~np.isfinite(rows))[0]
         what = "NaN" if np.isnan(rows[row, column]) else "infinity or a value too large"

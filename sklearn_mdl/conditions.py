@@ -14,6 +14,7 @@ import torch
 
 LIBRARIES = ("sklearn_mdl", "torch", "numpy", "scipy", "scikit-learn", "skorch")
 HASH_BYTES = 2**24
+SHOWN = 200  # characters of a value in a message
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:
@@ -24,7 +25,7 @@ def environment_of(device: torch.device) -> dict[str, Any]:
     environment : dict
         Versions of the libraries, machine, instructions, device, dtype and threads.
     """
-    simd = np.show_config(mode="dicts")["SIMD Extensions"]
+    simd = np.show_config(mode="dicts").get("SIMD Extensions", {})
     return {
         "versions": {name: version_of(name) for name in LIBRARIES},
         "python": "{}.{}".format(*sys.version_info),
@@ -85,6 +86,12 @@ def first_difference(was: Any, now: Any, name: str = "") -> tuple[str, Any, Any]
     else:
         return None if _same(was, now) else (name, was, now)
     return next(filter(None, (first_difference(*items) for items in inner)), None)
+
+
+def cut_short(value: Any) -> str:
+    """Write a value out for a message, the beginning of it if it is a long one."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 class _NotGiven:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import BinaryIO
 
 import numpy as np
@@ -36,8 +37,8 @@ class GrowingArray:
 
     def reserve(self, n_rows: int) -> None:
         """Make room for so many more rows, which then need not be moved again."""
-        if self.path is None and self.n_rows + n_rows > len(self._buffer):
-            self._move_to(self.n_rows + n_rows)
+        if self.path is None:
+            self._make_room(self.n_rows + n_rows)
 
     def append(self, rows: np.ndarray) -> None:
         """Add rows, shape (n,) or (n, width)."""
@@ -49,11 +50,14 @@ class GrowingArray:
 
     def _append_in_memory(self, rows: np.ndarray) -> None:
         stop = self.n_rows + len(rows)
-        if stop > len(self._buffer):  # double the room: appending stays linear
-            self._move_to(max(stop, 2 * len(self._buffer)))
+        self._make_room(stop)
         self._buffer[self.n_rows : stop] = rows
 
-    def _move_to(self, n_places: int) -> None:
+    def _make_room(self, n_places: int) -> None:
+        if n_places <= len(self._buffer):
+            return
+        # Twice as much at least: so rows are moved a few times each, all in all.
+        n_places = max(n_places, 2 * len(self._buffer))
         room = np.empty((n_places, *self._tail), self.dtype)
         room[: self.n_rows] = self._buffer[: self.n_rows]
         self._buffer = room
@@ -107,7 +111,8 @@ class GrowingArray:
         path = self.path
         if path is None or not path.is_file():
             return None
-        with path.open("rb") as file, suppress(ValueError):
+        # Of damaged headers numpy lets the last one through.
+        with path.open("rb") as file, suppress(ValueError, TokenError):
             np.lib.format.read_magic(file)
             shape, _, dtype = np.lib.format.read_array_header_1_0(file)
             n_whole = (path.stat().st_size - file.tell()) // self._row_bytes
@@ -134,8 +139,8 @@ class GrowingArray:
         return self.dtype.itemsize * (1 if self.width is None else self.width)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the map, which would be copied; it is opened again."""
-        return {**self.__dict__, "_map": None}
+        """Leave out the map, which would be copied, and room that holds no rows."""
+        return {**self.__dict__, "_map": None, "_buffer": self._buffer[: self.n_rows]}
 
     @property
     def rows(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import torch
@@ -42,9 +43,9 @@ def lead(
         After the segment that was under way. The course then ends there, and can go on
         over other rows. A second Ctrl-C does not wait, and leaves a course that cannot.
     """
-    steps = course.walk_on(labels, begin)
     n_done = course.n_scored - begin
     with (
+        closing(course.walk_on(labels, begin)) as steps,
         tqdm(total=len(labels), initial=n_done, unit="row", **bar) as shown,
         held_back() as asked,
     ):
@@ -57,7 +58,6 @@ def lead(
             stop = wish or asked()
             if checkpoint is not None and not stop:
                 checkpoint.save_if_due(course)
-        steps.close()
         course.leave()
     if checkpoint is not None:
         checkpoint.save(course)

@@ -12,7 +12,13 @@ from sklearn.model_selection import ParameterSampler
 from sklearn.utils import check_random_state
 
 from sklearn_mdl.finetune import FineTunedReadout, ScratchReadout
-from sklearn_mdl.readouts import as_values, grid_of, linear_or_mlp
+from sklearn_mdl.readouts import (
+    MLPReadout,
+    as_values,
+    check_settings,
+    grid_of,
+    linear_or_mlp,
+)
 
 
 @dataclass(frozen=True)
@@ -253,13 +259,15 @@ def readout_grid(
         table = preset_settings(preset)
         settings = _with_defaults(preset, table, settings)
         n_samples = table.n_samples if n_samples is None else n_samples
-    make: Callable[..., Any] = linear_or_mlp
+    kind: type[Any] = MLPReadout
     if "encoder" in settings:
-        make = FineTunedReadout
+        kind = FineTunedReadout
     elif "model" in settings:
-        make = ScratchReadout
+        kind = ScratchReadout
     else:
         settings = {"hidden_layer_sizes": [()], **settings}
+    check_settings(kind, settings)
+    make: Callable[..., Any] = linear_or_mlp if kind is MLPReadout else kind
     columns = {name: as_values(name, values) for name, values in settings.items()}
     if n_samples is None:
         return [make(**chosen) for chosen in grid_of(columns)]

@@ -16,9 +16,7 @@ COPIED_AT_ONCE = 64 * 2**20  # bytes of rows that are gathered in one go
 
 def is_mapped(X: Any) -> bool:
     """Whether an array looks at a file instead of memory of its own."""
-    while isinstance(X, np.ndarray):
-        if isinstance(X, np.memmap):
-            return True
+    while isinstance(X, np.ndarray):  # not by its class, which copies of a map keep
         X = X.base
     return isinstance(X, mmap.mmap)
 

@@ -80,9 +80,10 @@ def reshuffle(
     Parameters
     ----------
     train, test : tuple of sequences
-        ``(X, y)``, or any other number of sequences that go row by row: arrays, sparse
-        matrices, data frames, lists, or objects with ``+`` and ``take(rows)`` such as
-        the images of :func:`~sklearn_mdl.load_vtab`, which are not opened.
+        ``(X, y)``, or any other number of sequences that go row by row: arrays,
+        tensors, sparse matrices, data frames, lists, or objects with ``+`` and
+        ``take(rows)`` such as the images of :func:`~sklearn_mdl.load_vtab`, which are
+        not opened.
     random_state : int, RandomState instance or None, default=None
         Seeds the permutation.
 
@@ -145,6 +146,12 @@ def _take(one: Any, other: Any, rows: np.ndarray) -> Any:
         return sparse.vstack([one, other], format="csr")[rows]
     if isinstance(one, np.ndarray):
         return _take_array(one, np.asarray(other), rows)
+    if hasattr(one, "new_empty"):  # a tensor: torch is not imported here
+        return _take_tensor(one, other, rows)
+    if type(one).__module__.startswith("polars"):
+        import polars as pl
+
+        return pl.concat([one, other])[rows]
     if hasattr(one, "take"):
         return (one + other).take(rows)
     n = len(one)
@@ -152,14 +159,25 @@ def _take(one: Any, other: Any, rows: np.ndarray) -> Any:
 
 
 def _take_array(one: np.ndarray, other: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    _check_shapes(one, other)
+    taken = np.empty((len(rows), *one.shape[1:]), np.result_type(one, other))
+    first = rows < len(one)
+    taken[first] = one[rows[first]]
+    taken[~first] = other[rows[~first] - len(one)]
+    return taken
+
+
+def _take_tensor(one: Any, other: Any, rows: np.ndarray) -> Any:
+    _check_shapes(one, other)
+    pool = one.new_empty((len(one) + len(other), *one.shape[1:]))
+    pool[: len(one)], pool[len(one) :] = one, other
+    return pool[rows]
+
+
+def _check_shapes(one: Any, other: Any) -> None:
     if one.shape[1:] != other.shape[1:]:
         raise ValueError(
             "Both parts must hold rows of one shape, got "
             f"{one.shape[1:]} in the train part and {other.shape[1:]} in the test part;"
             " compute both with the same encoder"
         )
-    taken = np.empty((len(rows), *one.shape[1:]), np.result_type(one, other))
-    first = rows < len(one)
-    taken[first] = one[rows[first]]
-    taken[~first] = other[rows[~first] - len(one)]
-    return taken

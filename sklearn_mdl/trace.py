@@ -42,7 +42,7 @@ class PrequentialTrace:
 
     def __init__(
         self,
-        n_readouts: int | None,
+        n_readouts: int,
         store: str | PathLike[str] = "memory",
         n_kept: int = 3,
     ) -> None:
@@ -55,6 +55,7 @@ class PrequentialTrace:
         self._codelengths = GrowingArray(None)
         self._digests = GrowingArray(n_kept)
         self._n_readouts = n_readouts
+        self._n_kept = n_kept
         self._n_before = 0
 
     def __len__(self) -> int:
@@ -63,7 +64,7 @@ class PrequentialTrace:
 
     def branch(self) -> PrequentialTrace:
         """Return a trace in memory for what follows; it counts these examples too."""
-        other = PrequentialTrace(self._n_readouts, n_kept=self._digests.width or 0)
+        other = PrequentialTrace(self._n_readouts, n_kept=self._n_kept)
         other._n_before = len(self)
         return other
 
@@ -91,11 +92,12 @@ class PrequentialTrace:
             If losses and posterior would need more bytes than are ``available``; None
             is unknown.
         """
-        needed = 2 * 8 * (len(self) + n_rows) * (self._losses.width or 1)
+        n_own = self._losses.n_rows + n_rows
+        needed = 2 * 8 * n_own * self._n_readouts
         if self._folder is None and available is not None and needed > available:
             raise MemoryError(
-                f"Losses and posterior of {len(self) + n_rows} examples and "
-                f"{self._losses.width} readouts need {needed / 1e9:.3g} GB, but there "
+                f"Losses and posterior of {n_own} examples and "
+                f"{self._n_readouts} readouts need {needed / 1e9:.3g} GB, but there "
                 f"are {available / 1e9:.3g} GB of memory; pass store=path to keep them "
                 "on disk"
             )

@@ -7,13 +7,16 @@ import subprocess
 import sys
 import textwrap
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, archives
 from sklearn_mdl.persistence import checkpoint as checkpoint_module
+from sklearn_mdl.persistence.resuming import progress_of, resume
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.prequential import course as course_module
 from sklearn_mdl.readouts import plan
@@ -251,6 +254,23 @@ def test_another_walk_is_refused_and_the_checkpoint_stays(tmp_path, name):
     assert_same_walk(board(checkpoint=tmp_path).fit(*data()), whole)
 
 
+def test_numbers_that_come_back_as_texts_are_another_walk(tmp_path):
+    # As texts "10" is before "5": the same labels would have other numbers.
+    X, y = data(40)
+    board(checkpoint=tmp_path).fit(X, y + 5)
+    with pytest.raises(ValueError, match=r"y was .* name another folder"):
+        board(checkpoint=tmp_path).fit(X, (y + 5).astype(str))
+
+
+def test_another_board_is_not_written_out_whole(tmp_path):
+    readouts = [LinearReadout() for _ in range(8)]
+    board(checkpoint=tmp_path).set_params(readouts=readouts).fit(*data(40))
+    other = board(checkpoint=tmp_path).set_params(readouts=readouts[1:])
+    with pytest.raises(ValueError, match=r"settings\.readouts was") as caught:
+        other.fit(*data(40))
+    assert len(str(caught.value)) < 700
+
+
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
 def test_a_checkpoint_needs_a_seed_that_can_be_written_down(tmp_path, random_state):
     switcher = board(checkpoint=tmp_path, random_state=random_state)
@@ -261,8 +281,10 @@ def test_a_checkpoint_needs_a_seed_that_can_be_written_down(tmp_path, random_sta
 def test_a_walk_that_goes_on_elsewhere_says_so(tmp_path, monkeypatch):
     board(checkpoint=tmp_path).fit(*data())
     monkeypatch.setattr("sklearn_mdl.conditions.version_of", lambda name: "0.0")
-    with pytest.warns(UserWarning, match="versions.* and goes on where it is '0.0'"):
+    words = "versions.* and goes on where it is '0.0'"
+    with pytest.warns(UserWarning, match=words) as record:
         board(checkpoint=tmp_path).fit(*data())
+    assert {warning.filename for warning in record} == {__file__}
 
 
 @pytest.mark.parametrize("at", [3, 100, 5000, -3])
@@ -279,10 +301,37 @@ def test_a_damaged_checkpoint_is_never_taken_for_a_whole_one(tmp_path, at):
         board(checkpoint=tmp_path).fit(*data())
 
 
+def test_a_course_of_fewer_rows_does_not_go_on():
+    longer, shorter = board().fit(*data(80)), board().fit(*data(48))
+    with pytest.raises(ValueError, match="the 80 rows that were walked, got 48"):
+        resume(shorter._course, progress_of(longer._course))
+
+
+def test_stacks_take_over_nothing_from_other_readouts():
+    (stack, *_) = board().fit(*data(48))._course.learners
+    learned = stack.learned()
+    column = min(learned)
+    name = next(iter(learned[column]))
+    del learned[column][name]
+    with pytest.raises(ValueError, match=f"Readout {column} needs {name} of shape"):
+        stack.relearn(learned)
+
+
+def test_a_readout_that_hands_over_nothing_is_named(monkeypatch):
+    fitted = board().fit(*data(48))
+    mute = [SimpleNamespace(columns=one.columns) for one in fitted._course.learners]
+    monkeypatch.setattr(fitted._course, "learners", mute)
+    with pytest.raises(TypeError, match="but SimpleNamespace is not; pickle the est"):
+        progress_of(fitted._course)
+
+
 def test_a_trace_that_is_gone_or_cut_is_not_guessed_at(tmp_path):
     board(checkpoint=tmp_path).fit(*data())
     with (tmp_path / "losses.npy").open("r+b") as file:
         file.truncate(2000)
+    with pytest.raises(ValueError, match="must still hold the 200 rows"):
+        board(checkpoint=tmp_path).fit(*data())
+    (tmp_path / "losses.npy").write_bytes(b"\x93NUMPY\x01\x00\x02\x00{(")
     with pytest.raises(ValueError, match="must still hold the 200 rows"):
         board(checkpoint=tmp_path).fit(*data())
     (tmp_path / "losses.npy").unlink()
@@ -306,6 +355,22 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
     assert_same_walk(board(checkpoint=tmp_path).fit(*data()), board().fit(*data()))
+
+
+def test_an_error_between_segments_gives_the_threads_back(tmp_path, monkeypatch):
+    def fail(*args):
+        raise OSError("no room")
+
+    monkeypatch.setattr(checkpoint_module.Checkpoint, "save_if_due", fail)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(OSError, match="no room") as caught:
+            board(checkpoint=tmp_path).fit(*data())
+        assert caught.tb is not None  # its frames hold the walk
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("call", range(3))

@@ -207,8 +207,8 @@ def test_a_damaged_set_is_never_taken_for_a_whole_one(tmp_path):
     np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)
 
 
-# A child tells through a pipe of every image that it prepares, so that the moment of the
-# kill hangs on its progress and not on how busy the machine is.
+# A child tells through a pipe of every image that it prepares, so that the moment of
+# the kill hangs on its progress and not on how busy the machine is.
 FORKS = """
 import os, signal, sys
 import numpy as np

@@ -1,12 +1,15 @@
 """What is broken off says so, and files of one stream are not another's."""
 
 import copy
+import signal
+import threading
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, readout_grid
+from sklearn_mdl.interrupts import held_back
 
 X, y = load_digits(return_X_y=True)
 X, y = X[::5], y[::5]
@@ -34,6 +37,12 @@ def interrupted(monkeypatch):
 def test_an_interrupted_stream_refuses_to_go_on(interrupted):
     with pytest.raises(RuntimeError, match="interrupted"):
         interrupted.partial_fit(X[40:80], y[40:80])
+
+
+def test_an_interrupted_stream_is_not_saved(interrupted, tmp_path):
+    with pytest.raises(ValueError, match="must be whole to be saved"):
+        interrupted.save(tmp_path / "stream.safetensors")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_stream_can_be_fitted_anew_after_an_interruption(interrupted):
@@ -79,3 +88,51 @@ def test_no_widths_are_refused():
 def test_unknown_devices_are_named():
     with pytest.raises(ValueError, match="nope"):
         MDLReadoutSwitcher(BOARD, device="nope").fit(X, y)
+
+
+# Ctrl-C
+
+
+@pytest.fixture(params=["as in a terminal", "handled", "ignored"])
+def handler(request):
+    """What a program has set before, and what it heard."""
+    heard = []
+    handlers = {
+        "as in a terminal": signal.default_int_handler,
+        "handled": lambda number, frame: heard.append(number),
+        "ignored": signal.SIG_IGN,
+    }
+    before = signal.signal(signal.SIGINT, handlers[request.param])
+    yield request.param, handlers[request.param], heard
+    signal.signal(signal.SIGINT, before)
+
+
+def test_only_a_first_ctrl_c_that_would_break_off_is_held_back(handler):
+    kind, set_before, heard = handler
+    with held_back() as asked:
+        assert asked() is False
+        signal.raise_signal(signal.SIGINT)
+        assert asked() is (kind == "as in a terminal")
+        if kind == "as in a terminal":
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is set_before
+    assert heard == ([signal.SIGINT] if kind == "handled" else [])
+
+
+def test_what_was_set_is_set_again_after_an_error(handler):
+    with pytest.raises(OSError, match="full"), held_back():
+        raise OSError("full")
+    assert signal.getsignal(signal.SIGINT) is handler[1]
+
+
+def test_nothing_is_held_back_in_another_thread(handler):
+    def hold():
+        with held_back() as asked:
+            found.append((asked(), signal.getsignal(signal.SIGINT)))
+
+    found = []
+    thread = threading.Thread(target=hold)
+    thread.start()
+    thread.join()
+    assert found == [(False, handler[1])]

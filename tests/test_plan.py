@@ -115,13 +115,16 @@ def test_memory_that_the_system_does_not_tell_is_not_checked(monkeypatch):
     assert widths(stacks()) == [3, 3, 3]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("before", [True, False])
-def test_the_thread_gets_its_denormals_back(before):
+def test_the_thread_gets_its_denormals_back(before, dtype):
     number = torch.tensor(1e-40)
     torch.set_flush_denormal(before)
+    torch.set_default_dtype(dtype)
     try:
         with flushed_denormals():
             assert not (number * 1.0).any()
         assert bool((number * 1.0).any()) is not before
     finally:
         torch.set_flush_denormal(False)
+        torch.set_default_dtype(torch.float32)

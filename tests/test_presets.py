@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import kstest, loguniform
+from scipy.stats import kstest, loguniform, randint
 from sklearn.base import clone
 
 from sklearn_mdl import (
@@ -17,6 +17,7 @@ from sklearn_mdl import (
     TimmEncoder,
     preset_settings,
     readout_grid,
+    regressor_grid,
 )
 from sklearn_mdl.presets import LogUniform
 
@@ -189,6 +190,9 @@ def test_grids_without_a_preset_can_be_of_networks_too():
     ]
     drawn = readout_grid(lr=loguniform(1e-3, 1e-2), n_samples=5, random_state=0)
     assert all(1e-3 <= readout.lr <= 1e-2 for readout in drawn)
+    widths = randint(5, 64)
+    drawn = readout_grid(hidden_layer_sizes=widths, n_samples=5, random_state=0)
+    assert all(5 <= readout.hidden_layer_sizes < 64 for readout in drawn)
 
 
 def test_changing_what_a_preset_returns_changes_no_preset():
@@ -225,3 +229,22 @@ def test_switchers_take_batch_size_and_prior_with_a_preset():
 def test_grids_refuse_in_a_sentence(arguments, settings, words):
     with pytest.raises(ValueError, match=words):
         readout_grid(*arguments, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"lrr": [1]}, "parameters of MLPReadout, .*, lr, .*got 'lrr'; .* is 'lr'"),
+        ({"model": "a", "momentun": 0}, "of ScratchReadout, .*; .* is 'momentum'"),
+        ({"encoder": ENCODER, "scaling": None}, "of FineTunedReadout, .*got 'scaling'"),
+    ],
+    ids=["nets", "networks", "encoders"],
+)
+def test_settings_that_readouts_lack_are_refused_with_the_nearest(settings, words):
+    with pytest.raises(TypeError, match=words):
+        readout_grid(**settings)
+
+
+def test_grids_of_regressors_refuse_them_too():
+    with pytest.raises(TypeError, match=r"of MLPReadoutRegressor, .* is 'likelihood'"):
+        regressor_grid(likelyhood="gaussian")

@@ -408,8 +408,10 @@ def test_divergent_readout_predicts_uniformly_from_then_on(lr):
     switcher = walked([LinearReadout(**FAST), wild])
     assert switcher.diverged_readouts_ == [switcher.readout_names_[1]]
     np.testing.assert_array_equal(switcher.readout_losses_[64:, 1], math.log(10))
-    with pytest.warns(UserWarning, match="all readouts have diverged"):
-        alone = walked([wild])
+    alone = MDLReadoutSwitcher([wild], random_state=0)
+    with pytest.warns(UserWarning, match="all readouts have diverged") as record:
+        alone.fit(*digits())
+    assert {warning.filename for warning in record} == {__file__}
     np.testing.assert_allclose(alone.predict_proba(digits()[0]), 0.1, rtol=1e-12)
 
 
@@ -589,6 +591,19 @@ def test_names_tell_readouts_apart_by_what_differs():
 def test_names_are_unique(board):
     names = readout_names(board)
     assert len(set(names)) == len(names) == len(board)
+
+
+def test_every_setting_is_read_a_few_times_however_many_readouts_are_named():
+    class Counted(float):
+        n_read = 0
+
+        def __str__(self):
+            Counted.n_read += 1
+            return super().__repr__()
+
+    board = [LinearReadout(lr=Counted(rate)) for rate in range(200)]
+    assert readout_names(board)[-1] == "linear lr=199.0"
+    assert Counted.n_read <= 2 * len(board)
 
 
 # Widths, and the default board

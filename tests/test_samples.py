@@ -154,7 +154,8 @@ def test_a_branch_begins_alike_and_goes_on_by_itself(tmp_path, on_disk):
 def test_what_looks_at_a_file_is_told_from_what_does_not(tmp_path):
     X = mapped(numbered_rows(6), tmp_path / "X.npy")
     assert all(is_mapped(view) for view in (X, X[2:], X.T, np.asarray(X)[1:, :2]))
-    assert not any(is_mapped(copy) for copy in (X + 0, X[[1, 2]], np.array(X)))
+    copies = (X + 0, X[[1, 2]], np.array(X), X.copy(), X.astype("f8"), np.empty_like(X))
+    assert not any(is_mapped(copy) for copy in copies)  # memmaps by class, some of them
     assert not any(is_mapped(other) for other in (None, "X", [[1.0]]))
 
 
@@ -257,6 +258,13 @@ def test_a_number_that_is_not_finite_is_refused_with_its_place(
         switcher.predict(X_given)
 
 
+def test_infinities_that_undo_each_other_are_refused_without_more_words():
+    X, y = rows_and_labels()
+    X[3, 2], X[70, 4] = np.inf, -np.inf
+    with pytest.raises(ValueError, match=r"infinity or .* in row 3, column 2"):
+        board().fit(X, y)  # where warnings are errors
+
+
 def test_a_bad_number_is_named_by_its_feature():
     pd = pytest.importorskip("pandas")
     X, y = rows_and_labels()
@@ -277,11 +285,17 @@ def test_a_trace_that_does_not_fit_in_memory_is_refused_with_what_to_do(
     with pytest.raises(MemoryError, match="150 examples and 3 readouts"):
         switcher.fit(X, y)
     assert switcher.n_samples_seen_ == 100
+    first = board()
+    with pytest.raises(MemoryError, match="150 examples and 3 readouts"):
+        first.partial_fit(X, y, classes=range(3))
+    assert vars(first).keys() == first.get_params(deep=False).keys()
     monkeypatch.undo()
     monkeypatch.setattr(course_module, "memory_of", lambda device: None)
     assert_same_walk(switcher.partial_fit(X[100:], y[100:]), board().fit(X, y))
     monkeypatch.setattr(course_module, "memory_of", lambda device: 5000)
-    assert_same_walk(board(store=tmp_path).fit(X, y), switcher)
+    on_disk = board(store=tmp_path).fit(X, y)
+    assert_same_walk(on_disk, switcher)
+    assert len(on_disk.heldout_codelengths(X[:50], y[:50])) == 50
 
 
 WATCHED = """

@@ -4,7 +4,9 @@ import itertools
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -73,9 +75,18 @@ def parts(kind=np.asarray):
     return (kind(X[:6]), y[:6]), (kind(X[6:]), y[6:])
 
 
-@pytest.mark.parametrize(
-    "kind", [np.asarray, list, sparse.csr_matrix, pd.DataFrame, LazyImages]
-)
+KINDS = [
+    np.asarray,
+    list,
+    torch.as_tensor,
+    sparse.csr_matrix,
+    pd.DataFrame,
+    pl.DataFrame,
+    LazyImages,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_pooled_shuffled_and_cut_at_the_same_place(kind):
     train, test = parts(kind)
     (X, y), (X_test, y_test) = reshuffle(train, test, random_state=0)
@@ -90,6 +101,14 @@ def test_rows_are_pooled_shuffled_and_cut_at_the_same_place(kind):
         if sparse.issparse(found):
             found = found.toarray()
         np.testing.assert_array_equal(np.asarray(found)[:, 0], labels * 7)
+
+
+@pytest.mark.parametrize("kind", [torch.as_tensor, pd.Series, pl.Series])
+def test_labels_go_with_their_rows_whatever_holds_them(kind):
+    train, test = (kind(range(6)), list(range(6))), (kind(range(6, 8)), [6, 7])
+    for found, rows in reshuffle(train, test, random_state=0):
+        assert isinstance(found, type(train[0]))
+        assert np.asarray(found).tolist() == rows
 
 
 def test_every_row_is_as_likely_to_be_tested():
@@ -120,6 +139,7 @@ def test_labels_of_longer_names_are_not_cut():
         (([1, 2], [1]), ([1], [1]), r"of the train part have lengths \[2, 1\]"),
         (([1], [1]), ([1], [1, 2]), r"of the test part have lengths \[1, 2\]"),
         ((np.ones((2, 3)),), (np.ones((2, 4)),), r"got \(3,\) in the train part"),
+        ((torch.ones(2, 3),), (torch.ones(2, 1),), "Both parts must hold rows of one"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(train, test, match):

@@ -21,6 +21,7 @@ from sklearn_mdl.coding.coder import LabelDecoderStream, LabelEncoderStream
 from sklearn_mdl.coding.message import LabelMessage
 from sklearn_mdl.coding.settings import settings_of
 from sklearn_mdl.conditions import (
+    cut_short,
     environment_of,
     fingerprint,
     first_difference,
@@ -258,14 +259,9 @@ def _check_conditions(said: dict[str, Any], here: dict[str, Any]) -> None:
             name, there, mine = found
             raise ValueError(
                 f"A message must be decoded with what it was encoded with, got {name} "
-                f"that is {_cut(mine)} here and {_cut(there)} in the message; make "
-                "them the same"
+                f"that is {cut_short(mine)} here and {cut_short(there)} in the message;"
+                " make them the same"
             )
-
-
-def _cut(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 # Side information
@@ -295,7 +291,7 @@ def _classes(about: dict[str, Any]) -> np.ndarray:
             pass
     raise ValueError(
         "A message must hold its classes, different and in order, in labels.classes, "
-        f"got {_cut(listed)} of dtype {dtype!r}; encode the labels again"
+        f"got {cut_short(listed)} of dtype {dtype!r}; encode the labels again"
     )
 
 

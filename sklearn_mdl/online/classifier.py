@@ -15,7 +15,7 @@ from sklearn_mdl._sklearn import check_partial_fit_first_call, fit_context
 from sklearn_mdl.checks import GROUPED, check_class_labels, is_grouped
 from sklearn_mdl.conditions import fingerprint
 from sklearn_mdl.guards import refuse_weights
-from sklearn_mdl.online.estimator import OnlineEstimator, first_block
+from sklearn_mdl.online.estimator import OnlineEstimator, pairs_of
 from sklearn_mdl.prequential import Course
 from sklearn_mdl.readings import ClassReadings
 
@@ -144,10 +144,10 @@ class OnlineClassifier(ClassReadings, ClassifierMixin, OnlineEstimator):
             If there is no block, and as in :meth:`partial_fit`. The blocks before one
             that is refused stay walked.
         TypeError
-            If the first block is no pair.
+            If a block is no pair.
         """
-        blocks = iter(blocks)
-        X, y = first_block(blocks)
+        blocks = pairs_of(blocks)
+        X, y = next(blocks)
         with self._all_or_nothing():
             self._forget()
             self.partial_fit(X, y, classes=classes)
@@ -233,4 +233,5 @@ class OnlineClassifier(ClassReadings, ClassifierMixin, OnlineEstimator):
         return decoded
 
     def _fingerprint_of(self, labels: np.ndarray) -> str:
-        return fingerprint(self.classes_[labels].astype(str), "U")
+        named = np.concatenate([self.classes_, self.classes_[labels]])
+        return fingerprint(named.astype(str), "U")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
 from pathlib import Path
@@ -137,7 +137,7 @@ class OnlineEstimator(CallbackSupportMixin, StreamReadings, FileMixin, BaseEstim
             if hasattr(self, "order_"):
                 self.order_ = self.order_[: course.n_scored]
         if course.diverged.all():
-            warnings.warn(self._all_diverged, UserWarning, stacklevel=5)
+            warnings.warn(self._all_diverged, UserWarning, stacklevel=4)
 
     @with_callbacks
     def _lead(
@@ -177,25 +177,26 @@ class OnlineEstimator(CallbackSupportMixin, StreamReadings, FileMixin, BaseEstim
         return Checkpoint(Path(self.checkpoint), about)
 
 
-def first_block(blocks: Iterator[Any]) -> Any:
-    """Return the first block of a stream.
+def pairs_of(blocks: Iterable[Any]) -> Iterator[Any]:
+    """Yield the blocks of a stream, each of them looked at.
 
     Raises
     ------
     ValueError
         If there is none.
     TypeError
-        If it is no pair.
+        If one is no pair.
     """
-    first = next(blocks, None)
-    if first is None:
+    number = -1
+    for number, block in enumerate(blocks):
+        if not isinstance(block, (tuple, list)) or len(block) != 2:
+            raise TypeError(
+                "blocks must yield pairs (X, y), of features and their labels, but "
+                f"block {number} is {type(block).__name__}; yield both together"
+            )
+        yield block
+    if number < 0:
         raise ValueError(
             "blocks must yield at least one pair (X, y), got none; a generator "
             "that was read before yields nothing more"
         )
-    if not isinstance(first, (tuple, list)) or len(first) != 2:
-        raise TypeError(
-            "blocks must yield pairs (X, y), of features and their labels, but the "
-            f"first block is {type(first).__name__}; yield both together"
-        )
-    return first

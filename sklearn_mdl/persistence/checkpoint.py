@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sklearn_mdl.archives import read_archive, write_archive
-from sklearn_mdl.conditions import first_difference
+from sklearn_mdl.conditions import cut_short, first_difference
 from sklearn_mdl.persistence.resuming import progress_of, resume
 from sklearn_mdl.prequential import Course
 
@@ -66,9 +66,9 @@ class Checkpoint:
         if difference := first_difference(was, now):
             name, then, here = difference
             raise ValueError(
-                f"A checkpoint goes on only as it began, but {name} was {then!r} in "
-                f"{self.path}, and is {here!r}; name another folder, or delete this "
-                "one to begin anew"
+                f"A checkpoint goes on only as it began, but {name} was "
+                f"{cut_short(then)} in {self.path}, and is {cut_short(here)}; name "
+                "another folder, or delete this one to begin anew"
             )
         elsewhere = first_difference(about.get(ENVIRONMENT), self.about[ENVIRONMENT])
         if elsewhere is not None:
@@ -77,7 +77,7 @@ class Checkpoint:
                 f"the walk began where {name} was {then!r}, and goes on where it is "
                 f"{here!r}, so that the last digits may differ",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=6,  # who called fit
             )
 
     def save_if_due(self, course: Course) -> None:

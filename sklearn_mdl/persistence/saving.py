@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -78,7 +78,8 @@ class FileMixin:
         FileNotFoundError
             If there is no such file.
         ValueError
-            If the file is damaged, of another program, version or class.
+            If the file is damaged, of another program, version or class, or if it holds
+            a single readout, which takes no ``store``.
         """
         found: Self = load_estimator(cls, archive_path(path), store)
         return found
@@ -94,7 +95,7 @@ def save_estimator(estimator: Any, path: Path) -> None:
         )
     names = getattr(estimator, "feature_names_in_", None)
     settings = as_json(estimator, type(estimator).__name__)
-    _check_classes(settings)
+    _check_classes(settings, _known_classes())
     about = {
         "format": FORMAT,
         "estimator": settings,
@@ -114,18 +115,22 @@ def save_estimator(estimator: Any, path: Path) -> None:
     write_archive(path, arrays, about)
 
 
-def _check_classes(settings: Any) -> None:
+def _check_classes(settings: Any, known: Container[str]) -> None:
     """Refuse settings that name estimators which no file may make."""
-    known = {kind.__name__ for kind in _subclasses(BaseEstimator) if _is_ours(kind)}
-    parts = list(settings.values()) if isinstance(settings, dict) else settings
-    if isinstance(settings, dict) and settings.get("class", "") not in {"", *known}:
-        raise TypeError(
-            "A file may hold settings of this package's estimators alone, got "
-            f"{settings['class']}; pickle can keep it"
-        )
-    if isinstance(parts, list):
-        for part in parts:
-            _check_classes(part)
+    match settings:
+        case {"class": str(name), "params": dict()} if name not in known:
+            raise TypeError(
+                "A file may hold settings of this package's estimators alone, got "
+                f"{name}; pickle can keep it"
+            )
+        case dict():
+            parts = list(settings.values())
+        case list():
+            parts = settings
+        case _:
+            return
+    for part in parts:
+        _check_classes(part, known)
 
 
 class _Rows:
@@ -151,9 +156,8 @@ def load_estimator(kind: type[Any], path: Path, store: Any) -> Any:
     """Read an estimator of a class; see :meth:`FileMixin.load`."""
     arrays, about = read_archive(path)
     _check_fields(about, path)
-    known = {c.__name__: c for c in _subclasses(BaseEstimator) if _is_ours(c)}
     try:
-        estimator: Any = from_json(about["estimator"], known)
+        estimator: Any = from_json(about["estimator"], _known_classes())
         classes = from_json(about["classes"], {})
         names = from_json(about.get("feature_names"), {})
     except TypeError as error:  # a parameter that this version does not know
@@ -168,6 +172,11 @@ def load_estimator(kind: type[Any], path: Path, store: Any) -> Any:
         )
     if "store" in estimator.get_params(deep=False):
         estimator.set_params(store=store, checkpoint=None)
+    elif store != "memory":
+        raise ValueError(
+            f"A {type(estimator).__name__} keeps its trace in memory alone, got "
+            f"store={str(store)!r}; leave it out, or walk with a switcher"
+        )
     estimator.n_features_in_ = about["n_features"]
     if names is not None:
         estimator.feature_names_in_ = names
@@ -196,16 +205,21 @@ def _check_fields(about: Any, path: Path) -> None:
         )
 
 
+def _known_classes() -> dict[str, type[Any]]:
+    """Estimators that a file may name: ours, and none of which nothing is known."""
+    package = __name__.partition(".")[0]
+    return {
+        kind.__name__: kind
+        for kind in _subclasses(BaseEstimator)
+        if kind.__module__.partition(".")[0] == package
+    }
+
+
 def _subclasses(kind: type[Any]) -> Iterator[type[Any]]:
     child: type[Any]
     for child in kind.__subclasses__():
         yield child
         yield from _subclasses(child)
-
-
-def _is_ours(kind: type) -> bool:
-    """Whether a file may name a class: it may name none of which nothing is known."""
-    return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def archive_path(path: str | PathLike[str]) -> Path:

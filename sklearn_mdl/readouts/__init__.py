@@ -5,10 +5,11 @@ from sklearn_mdl.readouts.estimators import LinearReadout, MLPReadout
 from sklearn_mdl.readouts.gather import stack_readouts, stack_regressors
 from sklearn_mdl.readouts.grid import (
     as_values,
+    check_settings,
     default_readouts,
     grid_of,
     linear_or_mlp,
-    readout_grid,
+    net_grid,
     readout_names,
 )
 from sklearn_mdl.readouts.regressor_grid import default_regressors, regressor_grid
@@ -26,11 +27,12 @@ __all__ = [
     "MLPReadoutRegressor",
     "ReadoutStack",
     "as_values",
+    "check_settings",
     "default_readouts",
     "default_regressors",
     "grid_of",
     "linear_or_mlp",
-    "readout_grid",
+    "net_grid",
     "readout_names",
     "regressor_grid",
     "stack_readouts",

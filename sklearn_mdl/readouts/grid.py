@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from difflib import get_close_matches
 from itertools import product
 from numbers import Integral
 from typing import Any
@@ -13,8 +15,10 @@ import numpy as np
 from sklearn_mdl.readouts.estimators import LinearReadout, MLPReadout
 from sklearn_mdl.stacked import count_parameters
 
+SHAPES = ("hidden_layer_sizes", "image_shape")  # settings of which one value is several
 
-def readout_grid(**settings: Any) -> list[Any]:
+
+def net_grid(**settings: Any) -> list[Any]:
     """Build every combination of settings as linear readouts and MLPs.
 
     :func:`sklearn_mdl.readout_grid` does so for all kinds of readouts.
@@ -54,6 +58,24 @@ def grid_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def check_settings(kind: type, names: Iterable[str]) -> None:
+    """Refuse names of settings that a kind of readout does not have.
+
+    Raises
+    ------
+    TypeError
+        With all that it has, and the one that comes nearest.
+    """
+    known = list(inspect.signature(kind).parameters)
+    for name in names:
+        if name not in known:
+            (near,) = get_close_matches(name, known, n=1, cutoff=0.0)
+            raise TypeError(
+                f"Settings must be parameters of {kind.__name__}, which are "
+                f"{', '.join(known)}, got {name!r}; the nearest of them is {near!r}"
+            )
+
+
 def as_values(name: str, values: Any) -> Any:
     """Return the values of a setting as a list; a distribution stays as it is.
 
@@ -62,15 +84,12 @@ def as_values(name: str, values: Any) -> Any:
     ValueError
         If the list is empty.
     """
-    if name == "hidden_layer_sizes":
-        if isinstance(values, Integral):
-            return [(values,)]
-        if _is_one_shape(values):
-            return [values]
-    if name == "image_shape" and values is not None and _is_one_shape(values):
-        return [values]
     if hasattr(values, "rvs"):
         return values
+    if name == "hidden_layer_sizes" and isinstance(values, Integral):
+        return [(values,)]
+    if name in SHAPES and isinstance(values, Sized) and _is_one_shape(values):
+        return [values]
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         return [values]
     found = list(values)
@@ -82,7 +101,7 @@ def as_values(name: str, values: Any) -> Any:
 
 
 def _is_one_shape(sizes: Any) -> bool:
-    """Whether these are the widths of one readout: () is, an empty list is not."""
+    """Whether these are the sizes of one readout: () is, an empty list is not."""
     if len(sizes) == 0:
         return isinstance(sizes, tuple)
     return all(isinstance(size, Integral) for size in sizes)
@@ -142,9 +161,7 @@ def default_readouts(n_features: int, n_classes: int) -> list[Any]:
     board = [
         readout
         for settings in _DEFAULT
-        for readout in readout_grid(
-            **settings, ema_step_size=[1.0, 0.03], scaling=scaling
-        )
+        for readout in net_grid(**settings, ema_step_size=[1.0, 0.03], scaling=scaling)
     ]
     n_trained = sum(
         count_parameters((n_features, *readout.hidden_layer_sizes, n_classes))
@@ -166,14 +183,16 @@ def readout_names(readouts: Sequence[Any]) -> list[str]:
     groups: defaultdict[frozenset[str], list[dict[str, Any]]] = defaultdict(list)
     for setting in settings:
         groups[frozenset(setting)].append(setting)
+    varying = {
+        kind: {name for name in kind if len({str(one[name]) for one in alike}) > 1}
+        for kind, alike in groups.items()
+    }
     names = []
     seen: Counter[str] = Counter()
     for readout, setting in zip(readouts, settings, strict=True):
-        alike = groups[frozenset(setting)]
-        varying = [
-            name for name in setting if len({str(other[name]) for other in alike}) > 1
-        ]
-        words = [readout.architecture, *(f"{name}={setting[name]}" for name in varying)]
+        shown = varying[frozenset(setting)]
+        words = [readout.architecture]
+        words += [f"{name}={value}" for name, value in setting.items() if name in shown]
         name = " ".join(words)
         seen[name] += 1
         names.append(f"{name} #{seen[name]}" if seen[name] > 1 else name)

@@ -12,6 +12,7 @@ from sklearn_mdl.readouts.grid import (
     STREAMS,
     UPDATES_PER_EXAMPLE,
     as_values,
+    check_settings,
     grid_of,
 )
 from sklearn_mdl.readouts.regressors import LinearReadoutRegressor, MLPReadoutRegressor
@@ -63,6 +64,7 @@ def regressor_grid(**settings: Any) -> list[Any]:
     >>> [(readout.likelihood, readout.lr) for readout in board]
     [('gaussian', 0.003), ('student-t', 0.003)]
     """
+    check_settings(MLPReadoutRegressor, settings)
     settings = {"hidden_layer_sizes": [()], **settings}
     columns = {name: as_values(name, values) for name, values in settings.items()}
     return [_regressor(**chosen) for chosen in grid_of(columns)]

@@ -10,9 +10,9 @@ from tokenize import TokenError
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
-from sklearn_mdl.archives import replaced
+from sklearn_mdl.archives import KEY, head_of, mapped, read_head, replaced
 from sklearn_mdl.stored_losses.contents import (
     FORMAT,
     StoredLosses,
@@ -21,11 +21,10 @@ from sklearn_mdl.stored_losses.contents import (
 )
 
 TENSOR = "losses"
-METADATA_KEY = "sklearn_mdl"
 
 # Types that losses are written in, and those that a tensor may come in.
 _TYPES = {"float64": ("<f8", "F64"), "float32": ("<f4", "F32")}
-_TENSOR_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+_TENSOR_TYPES = ("F64", "F32", "F16")
 
 
 def save_losses(
@@ -206,16 +205,11 @@ def _save_npy(path: Path, stored: StoredLosses, dtype: str) -> list[Path]:
 
 
 def _save_safetensors(path: Path, stored: StoredLosses, dtype: str) -> list[Path]:
-    # Eight bytes with the length of the header, the header, the numbers: documented,
-    # and written here since the library's own writer wants the array in memory.
     code, name = _TYPES[dtype]
     shape = list(stored.losses.shape)
     end = int(np.prod(shape, dtype=np.int64)) * np.dtype(code).itemsize
     entry = {"dtype": name, "shape": shape, "data_offsets": [0, end]}
-    metadata = {METADATA_KEY: description(stored, dtype)}
-    header = json.dumps({"__metadata__": metadata, TENSOR: entry}).encode()
-    header += b" " * (-len(header) % 8)  # numbers then begin at a multiple of 8
-    head = len(header).to_bytes(8, "little") + header
+    head = head_of({KEY: description(stored, dtype)}, {TENSOR: entry})
     with replaced(path) as new_losses:
         _write(new_losses, head, _rows(stored, code))
     return [path]
@@ -253,23 +247,13 @@ def _text(sidecar: Path) -> str | None:
 
 
 def _read_safetensors(path: Path) -> tuple[np.ndarray, str | None]:
-    with safe_open(path, framework="numpy") as archive:  # checks header and offsets
-        metadata, names = archive.metadata() or {}, archive.keys()
-    if TENSOR not in names:
-        raise ValueError(f"the tensors {sorted(names)} and none called {TENSOR!r}")
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        entry = json.loads(file.read(length))[TENSOR]
-    if entry["dtype"] not in _TENSOR_TYPES:
-        raise ValueError(
-            f"numbers of type {entry['dtype']}, none of {', '.join(_TENSOR_TYPES)}"
-        )
-    code, shape = _TENSOR_TYPES[entry["dtype"]], tuple(entry["shape"])
-    if 0 in shape:  # nothing to map
-        return np.empty(shape, dtype=code), metadata.get(METADATA_KEY)
-    start = 8 + length + entry["data_offsets"][0]
-    losses = np.memmap(path, dtype=code, mode="r", offset=start, shape=shape)
-    return losses, metadata.get(METADATA_KEY)
+    metadata, entries, start = read_head(path)
+    if TENSOR not in entries:
+        raise ValueError(f"the tensors {sorted(entries)} and none called {TENSOR!r}")
+    found = entries[TENSOR]["dtype"]
+    if found not in _TENSOR_TYPES:
+        raise ValueError(f"numbers of type {found}, none of {', '.join(_TENSOR_TYPES)}")
+    return mapped(path, entries[TENSOR], start), metadata.get(KEY)
 
 
 _READERS: dict[str, Callable[[Path], tuple[np.ndarray, str | None]]] = {

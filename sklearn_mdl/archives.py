@@ -68,15 +68,20 @@ def write_archive(
     text = json.dumps(content)
     text_digest = hashlib.sha256(text.encode()).hexdigest()
     metadata = {KEY: text, f"{KEY}.sha256": text_digest}
-    header = json.dumps({"__metadata__": metadata, **entries}).encode()
-    header += b" " * (-len(header) % 8)  # numbers then begin at a multiple of 8
     with replaced(path) as aside, aside.open("xb") as file:
-        file.write(len(header).to_bytes(8, "little") + header)
+        file.write(head_of(metadata, entries))
         for array in arrays.values():
             for block in _blocks(array):
                 file.write(block)
         file.flush()
         os.fsync(file.fileno())
+
+
+def head_of(metadata: Mapping[str, str], entries: Mapping[str, Any]) -> bytes:
+    """Return what a file of safetensors holds before its numbers."""
+    header = json.dumps({"__metadata__": metadata, **entries}).encode()
+    header += b" " * (-len(header) % 8)  # numbers then begin at a multiple of 8
+    return len(header).to_bytes(8, "little") + header
 
 
 def _code(array: np.ndarray) -> str:
@@ -125,25 +130,25 @@ def read_archive(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             f"A file that was saved is needed, but {path} is none; check the path"
         )
     try:
-        metadata, entries, start = _header(path)
+        metadata, entries, start = read_head(path)
+        _check_types(entries)
     except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise ValueError(
             f"{path} must be a file that sklearn_mdl saved, but it cannot be read "
             f"({error}); save it again"
         ) from error
-    text = metadata.get(KEY)
-    if text is None:
+    text, promised = metadata.get(KEY), metadata.get(f"{KEY}.sha256")
+    if text is None or promised is None:
         raise ValueError(
             f"{path} must be a file that sklearn_mdl saved, but it holds tensors of "
-            "another program; name another file"
+            "another kind, such as weights or losses; name another file"
         )
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    if digest != metadata.get(f"{KEY}.sha256"):
+    if hashlib.sha256(text.encode()).hexdigest() != promised:
         raise _damaged(path)
     content = json.loads(text)
     if content["tensors"] != entries:
         raise _damaged(path)
-    arrays = {name: _mapped(path, entry, start) for name, entry in entries.items()}
+    arrays = {name: mapped(path, entry, start) for name, entry in entries.items()}
     numbers = hashlib.sha256()
     for array in arrays.values():
         for block in _blocks(array):
@@ -160,7 +165,13 @@ def _damaged(path: Path) -> ValueError:
     )
 
 
-def _header(path: Path) -> tuple[dict[str, str], dict[str, Any], int]:
+def _check_types(entries: Mapping[str, Any]) -> None:
+    unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)
+    if unknown:
+        raise ValueError(f"numbers of type {', '.join(sorted(unknown))}")
+
+
+def read_head(path: Path) -> tuple[dict[str, str], dict[str, Any], int]:
     """Metadata, entries in the order of their bytes, and where the bytes begin."""
     with safe_open(path, framework="numpy") as archive:  # checks header and offsets
         metadata = archive.metadata() or {}
@@ -168,14 +179,12 @@ def _header(path: Path) -> tuple[dict[str, str], dict[str, Any], int]:
         length = int.from_bytes(file.read(8), "little")
         entries = json.loads(file.read(length))
     entries.pop("__metadata__", None)
-    unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)
-    if unknown:
-        raise ValueError(f"numbers of type {', '.join(sorted(unknown))}")
     ordered = sorted(entries.items(), key=lambda item: item[1]["data_offsets"])
     return metadata, dict(ordered), 8 + length
 
 
-def _mapped(path: Path, entry: dict[str, Any], start: int) -> np.ndarray:
+def mapped(path: Path, entry: Mapping[str, Any], start: int) -> np.ndarray:
+    """Map the numbers of an entry, read-only, of a file whose bytes begin there."""
     code, shape = _CODES[entry["dtype"]], tuple(entry["shape"])
     if 0 in shape:  # nothing to map
         return np.empty(shape, dtype=code)

@@ -104,7 +104,7 @@ def from_json(text: Any, classes: Mapping[str, type]) -> Any:
             return float(number)
         case {"tuple": list(items)}:
             return tuple(from_json(item, classes) for item in items)
-        case {"array": list(items), "dtype": str(dtype)}:
+        case {"array": items, "dtype": str(dtype)}:
             return np.array(from_json(items, classes), dtype=dtype)
         case {"dict": dict(items)}:
             return {key: from_json(item, classes) for key, item in items.items()}

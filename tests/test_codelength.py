@@ -128,6 +128,14 @@ class TestRegret:
     def test_no_labels_leave_an_empty_curve(self):
         assert regret([], []).shape == (0,)
 
+    def test_costs_of_any_kind_of_number_are_compared_as_floats(self):
+        for kind in (np.uint8, object):
+            cheap, dear = np.array([0, 1], dtype=kind), np.array([1, 3], dtype=kind)
+            for one, other in ((cheap, dear), (cheap / 1.0, dear), (cheap, dear / 1.0)):
+                curve = regret(one, other)
+                assert curve.dtype == np.float64
+                assert curve.tolist() == [-1, -3]
+
     @pytest.mark.parametrize(
         ("costs", "reference", "message"),
         [
@@ -192,12 +200,19 @@ class TestLossDataCurve:
         found, expected = loss_data_curve(orders), loss_data_curve(orders.mean(axis=0))
         np.testing.assert_allclose(found.losses, expected.losses)
 
+    @pytest.mark.parametrize("kind", [np.uint8, np.float32, object])
+    def test_costs_may_be_numbers_of_any_kind(self, kind):
+        costs = [200, 150, 100, 250, 30]
+        found = loss_data_curve(np.array(costs, dtype=kind), n_intervals=2)
+        assert found.losses.dtype == np.float64
+        assert found.losses.tolist() == [200, (150 + 100 + 250 + 30) / 4]
+
     @pytest.mark.parametrize(
         ("costs", "message"),
         [
             ([], r"shape .* got \(0,\)"),
             (0.5, r"shape .* got \(\)"),
-            ([0.5, -0.1], "at least 0 and not NaN, got -0.1"),
+            ([0.5, -0.1], "`codelengths` must be at least 0 and not NaN, got -0.1"),
             ([0.5, np.nan], "at least 0 and not NaN"),
         ],
     )
@@ -232,6 +247,14 @@ class TestSurplusDescriptionLength:
         assert found.value == pytest.approx(costs.sum() - 300 * 0.5)
         assert found.is_bound
 
+    @pytest.mark.parametrize(
+        ("costs", "is_bound"),
+        [([1.0, 0.1], False), ([1.0, 0.11], True), ([0.1, 1.0], True)],
+    )
+    def test_a_walk_must_end_well_below_epsilon_to_tell_all(self, costs, is_bound):
+        found = surplus_description_length(costs, 0.2, **every_label(2))
+        assert found.is_bound is is_bound
+
     def test_averages_hardly_change_it(self):
         exact = np.maximum(0.0, FALLING - 0.2).sum()
         found = surplus_description_length(FALLING, 0.2)
@@ -256,6 +279,11 @@ class TestSurplusDescriptionLength:
         found = surplus_description_length([1.0, 0.5, 0.1], 0.2, sizes=[1, 10, 100])
         assert found.value == pytest.approx(9 * 0.8 + 90 * 0.3)
         assert not found.is_bound
+
+    def test_a_curve_may_be_measured_before_the_first_label(self):
+        # 10 labels at 1.0 - 0.2.
+        found = surplus_description_length([1.0, 0.1], 0.2, sizes=[0, 10])
+        assert found == (pytest.approx(8.0), False)
 
     @pytest.mark.parametrize(
         ("losses", "sizes"), [([1.0, 0.11], [1, 10]), ([1.0, 0.1], [2, 10])]
@@ -291,6 +319,18 @@ class TestSampleComplexity:
         assert found == (100, False)
 
     @pytest.mark.parametrize("read", [sample_complexity, surplus_description_length])
+    def test_a_walk_is_averaged_over_twenty_intervals_unless_told_otherwise(self, read):
+        found = {n: read(FALLING, 0.2, n_intervals=n) for n in (19, 20, 21)}
+        assert read(FALLING, 0.2) == found[20]
+        assert len(set(found.values())) == 3
+
+    @pytest.mark.parametrize("read", [sample_complexity, surplus_description_length])
+    def test_losses_and_sizes_may_be_numbers_of_any_kind(self, read):
+        expected = read([2.0, 1.0, 0.0], 0.5, sizes=[1, 10, 100])
+        losses = np.array([2, 1, 0], dtype=object)
+        assert read(losses, 0.5, sizes=np.array([1, 10, 100], np.uint8)) == expected
+
+    @pytest.mark.parametrize("read", [sample_complexity, surplus_description_length])
     @pytest.mark.parametrize("epsilon", [-0.1, np.inf, np.nan])
     def test_what_is_no_loss_is_refused(self, read, epsilon):
         with pytest.raises(ValueError, match="`epsilon` must be a finite loss"):
@@ -302,6 +342,9 @@ class TestSampleComplexity:
         [
             ([0.5], [1], "two or more increasing integers"),
             ([0.5, 0.4], [2, 1], "two or more increasing integers"),
+            ([0.5, 0.4], np.array([2, 1], np.uint8), "two or more increasing"),
+            ([0.5, 0.4], [2, 2], "two or more increasing integers"),
+            ([0.5, 0.4, 0.3], [1, 3, 2], "two or more increasing integers"),
             ([0.5, 0.4], [1.0, 2.0], "two or more increasing integers"),
             ([0.5, 0.4], [-1, 2], "two or more increasing integers"),
             ([0.5], [1, 2], r"one loss for each of 2 sizes, got shape \(1,\)"),

@@ -71,7 +71,7 @@ class TestAverageRanks:
     @pytest.mark.parametrize(
         ("scores", "message"),
         [
-            ([0.1, 0.2], r"got \(2,\)"),
+            ([0.1, 0.2], r"^`scores` must have shape .* got \(2,\)"),
             (np.ones((3, 2, 4)), r"got \(3, 2, 4\); .* average over orders first"),
             (np.empty((0, 3)), r"not be empty, got \(0, 3\)"),
             ([[0.1, math.nan]], "got nan in row 0, column 1"),
@@ -118,11 +118,11 @@ class TestCriticalDifference:
         [
             (
                 (1, 19),
-                "`n_encoders` must be an integer of at least 2, got n_encoders=1",
+                "`n_encoders` must be an integer of at least 2, got n_encoders=1; coun",
             ),
             ((6.0, 19), "`n_encoders`"),
-            ((6, 0), "`n_datasets` must be an integer of at least 1, got n_datasets=0"),
-            ((6, 19, 0), "got alpha=0"),
+            ((6, 0), "integer of at least 1, got n_datasets=0; count the columns or"),
+            ((6, 19, 0), "got alpha=0; give the probability of a false alarm"),
             ((6, 19, 1.0), "got alpha=1.0"),
             ((6, 19, math.nan), "got alpha=nan"),
         ],
@@ -161,6 +161,15 @@ class TestNemenyiPValues:
         assert nemenyi_p_values(0.0, 4, 10) == 1
         assert 0 <= nemenyi_p_values(99.0, 100, 50) < 1e-9
 
+    @pytest.mark.parametrize("n_encoders", [2, 3, 12, 100])
+    def test_they_are_probabilities_and_fall_with_the_difference(self, n_encoders):
+        differences = np.r_[0, np.geomspace(1e-9, 1e3, 100)]
+        p_values = nemenyi_p_values(differences, n_encoders, 19)
+        assert ((p_values >= 0) & (p_values <= 1)).all()
+        assert (np.diff(p_values) <= 1e-9).all()
+        kinds = nemenyi_p_values(differences.astype(object), n_encoders, 19)
+        np.testing.assert_array_equal(kinds, p_values)
+
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
@@ -190,6 +199,11 @@ class TestRankGroups:
 
     def test_groups_and_their_members_come_best_first(self):
         assert rank_groups([2.9, 5.0, 2.0, 3.6, 1.5], 1.3) == [(4, 2), (2, 0), (0, 3)]
+
+    def test_tied_encoders_come_in_the_order_of_their_columns(self):
+        ranks = np.array([2, 1] * 100, dtype=object)
+        first, last = range(1, 200, 2), range(0, 200, 2)
+        assert rank_groups(ranks, 0.5) == [tuple(first), tuple(last)]
 
     def test_a_difference_that_is_critical_tells_apart(self):
         assert rank_groups([1.0, 2.5], 1.5) == []

@@ -81,6 +81,13 @@ class TestAgainstOtherWays:
         expected = (1 - 0.5**0.5) ** 0.5
         assert result.p_first[0] == pytest.approx(expected, abs=CLOSE)
 
+    def test_a_bound_itself_counts_half_to_either_side(self):
+        # log 4 is just twice log(1 + rope). With weight v ~ Beta(1, 1/2) the second has
+        # v^2 + v (1 - v), equivalence (1 - v)^2 + v (1 - v): it wins if v > 1/2.
+        result = bayesian_signed_rank([[4.0, 1.0]], rope=1.0)
+        assert result.p_second[0] == pytest.approx(0.5**0.5, abs=CLOSE)
+        assert result.p_equivalent[0] == pytest.approx(1 - 0.5**0.5, abs=CLOSE)
+
 
 class TestLimits:
     def test_codes_within_the_rope_are_equivalent(self):
@@ -158,6 +165,12 @@ class TestLaws:
         cut = bayesian_signed_rank(scores, n_draws=500)
         np.testing.assert_allclose(probabilities(cut), probabilities(whole), atol=1e-12)
 
+    def test_fifty_thousand_draws_of_seed_zero_unless_told_otherwise(self):
+        default = bayesian_signed_rank([[1.0, 2.0]])
+        told = bayesian_signed_rank([[1.0, 2.0]], n_draws=50_000, random_state=0)
+        assert default.n_draws == 50_000
+        np.testing.assert_array_equal(probabilities(default), probabilities(told))
+
     def test_seed_decides_the_draws(self):
         scores = scores_of(OBJECTIVES)
         first, again, other = (
@@ -176,6 +189,7 @@ class TestLaws:
             ({"prior_strength": 0}, "`prior_strength` must be .* got prior_strength=0"),
             ({"prior_strength": math.inf}, "got prior_strength=inf"),
             ({"n_draws": 0}, "`n_draws` must be an integer of at least 1"),
+            ({"n_draws": 0}, "got n_draws=0; give the number of draws, such as 5"),
             ({"n_draws": 1e4}, "got n_draws=10000.0"),
         ],
     )

@@ -52,11 +52,12 @@ class TestAgainstAllResamples:
         intervals = rank_intervals(scores, level=0.9, n_resamples=4000)
         ranks = rankdata(scores, axis=1)
         half = norm.ppf(0.95) * ranks.std(axis=0) / math.sqrt(2000)
+        # The standard error of a bound is 0.02 of this.
         np.testing.assert_allclose(
-            intervals.upper - intervals.average_ranks, half, rtol=0.15
+            intervals.upper - intervals.average_ranks, half, rtol=0.08
         )
         np.testing.assert_allclose(
-            intervals.average_ranks - intervals.lower, half, rtol=0.15
+            intervals.average_ranks - intervals.lower, half, rtol=0.08
         )
 
 
@@ -109,6 +110,12 @@ class TestLaws:
         assert intervals.p_best[0] == intervals.p_best[1] > 0.4
         assert intervals.upper[0] == intervals.upper[1]
 
+    def test_a_single_resample_has_no_width(self):
+        intervals = rank_intervals(SCORES, n_resamples=1)
+        np.testing.assert_array_equal(intervals.lower, intervals.upper)
+        resampled = all_resamples(SCORES)
+        assert np.abs(resampled - intervals.lower).max(axis=1).min() < 1e-12
+
     def test_seed_decides_the_resamples(self):
         scores = scores_of(OBJECTIVES)
         first, again = rank_intervals(scores), rank_intervals(scores, random_state=0)
@@ -124,13 +131,14 @@ class TestLaws:
     @pytest.mark.parametrize(
         ("scores", "settings", "message"),
         [
+            ([[0.1, 0.2]], {}, "^Resampling of datasets needs at least 2 datasets and"),
             ([[0.1, 0.2]], {}, "at least 2 datasets and 2 encoders, got 1 and 2"),
             ([[0.1], [0.2]], {}, "at least 2 datasets and 2 encoders, got 2 and 1"),
             ([[0.1, math.nan], [1, 2]], {}, "got nan in row 0, column 1"),
             (np.ones((3, 2, 4)), {}, r"got \(3, 2, 4\); .* average over orders first"),
             (SCORES, {"level": 90}, "`level` must be .* got level=90"),
-            (SCORES, {"level": 1.0}, "got level=1.0"),
-            (SCORES, {"n_resamples": 0}, "`n_resamples` .* got n_resamples=0"),
+            (SCORES, {"level": 1.0}, "got level=1.0; give the level of the intervals"),
+            (SCORES, {"n_resamples": 0}, "n_resamples=0; 1000 serve most tables"),
             (SCORES, {"n_resamples": 1e3}, "got n_resamples=1000.0"),
         ],
     )

@@ -181,6 +181,7 @@ class TestLaws:
     @pytest.mark.parametrize(
         ("scores", "message"),
         [
+            ([[0.1, 0.2]], "^Friedman's test needs at least 2 datasets and 2 encoders"),
             ([[0.1, 0.2]], "at least 2 datasets and 2 encoders, got 1 and 2"),
             ([[0.1], [0.2]], "at least 2 datasets and 2 encoders, got 2 and 1"),
             ([[0.1, math.nan], [1, 2]], "got nan in row 0, column 1"),

@@ -66,6 +66,16 @@ class TestChoiceOfPairs:
         assert pairs.tolist() == [[1, 3], [1, 4], [3, 4]]
 
     @pytest.mark.parametrize("compare", PAIRWISE)
+    def test_top_k_of_as_many_encoders_as_there_are_takes_all_pairs(self, compare):
+        scores = scores_of(OBJECTIVES)
+        assert compare(scores, top_k=6).pairs.tolist() == compare(scores).pairs.tolist()
+
+    @pytest.mark.parametrize("compare", PAIRWISE)
+    def test_of_tied_encoders_top_k_takes_the_first_columns(self, compare):
+        scores = np.tile(np.r_[np.full(50, 3.0), np.full(150, 2.0)], (2, 1))
+        assert compare(scores, top_k=2).pairs.tolist() == [[50, 51]]
+
+    @pytest.mark.parametrize("compare", PAIRWISE)
     def test_large_pools_need_a_choice(self, compare):
         scores = np.random.default_rng(0).uniform(1, 2, size=(5, 41))
         with pytest.raises(ValueError, match="at most 40 encoders, got 41; name the"):
@@ -85,7 +95,7 @@ class TestChoiceOfPairs:
             ({"pairs": [[-1, 2]]}, "columns from 0 to 5, got -1 to 2"),
             ({"pairs": [[2, 2]]}, "distinct pairs of two encoders"),
             ({"pairs": [[0, 1], [1, 0]]}, "distinct pairs of two encoders"),
-            ({"top_k": 1}, "`top_k` must be an integer of at least 2, got top_k=1"),
+            ({"top_k": 1}, "integer of at least 2, got top_k=1; a pair takes two enc"),
             ({"top_k": 7}, "at most the number of encoders, 6, got top_k=7"),
             ({"top_k": 2, "pairs": [[0, 1]]}, "got both, with top_k=2"),
         ],
@@ -139,6 +149,16 @@ class TestWinTable:
         assert win_table(table, rope=0.01).ties[0, 1] == 1
         assert win_table(table).wins.tolist() == [[0, 2], [1, 0]]
 
+    @pytest.mark.parametrize("rope", [0, 0.05, 5.0])
+    def test_units_of_the_datasets_change_nothing(self, rope):
+        scores = scores_of(OBJECTIVES)
+        units = 2.0 ** np.arange(-9, 10)[:, None]
+        found, expected = (
+            win_table(s, rope=rope).wins for s in (scores * units, scores)
+        )
+        assert found.dtype.kind == "i"
+        np.testing.assert_array_equal(found, expected)
+
     def test_without_a_rope_the_last_bit_decides(self):
         assert win_table([[1e5, np.nextafter(1e5, 2e5)]]).wins[0, 1] == 1
 
@@ -169,6 +189,15 @@ class TestHolm:
         assert (adjusted >= p_values).all()
         assert (adjusted <= 1).all()
 
+    def test_probabilities_of_any_kind_of_number_are_adjusted(self):
+        assert holm_adjusted([0, 1]).tolist() == [0, 1]
+        assert holm_adjusted(np.array([0, 1], dtype=object)).dtype == np.float64
+
+    @pytest.mark.parametrize("p_value", [0.0, 0.01, 0.5, 1.0])
+    def test_equal_ones_stay_equal(self, p_value):
+        adjusted = holm_adjusted([p_value] * 40 + [1.0])
+        np.testing.assert_array_equal(adjusted[:40], min(1.0, 41 * p_value))
+
     def test_one_test_needs_no_correction(self):
         assert holm_adjusted([0.03]).tolist() == [0.03]
 
@@ -186,7 +215,7 @@ class TestWilcoxonPValues:
         expected = by_enumeration(log_ratios)
         assert result.p_values[0] == pytest.approx(expected, rel=1e-12)
 
-    @pytest.mark.parametrize("n_datasets", [1, 2, 5, 12, 50])
+    @pytest.mark.parametrize("n_datasets", [1, 2, 5, 12, 50, 100])
     def test_they_are_the_exact_ones_of_scipy_without_ties(self, n_datasets):
         log_ratios = np.random.default_rng(n_datasets).normal(0.3, 1, size=n_datasets)
         result = pairwise_wilcoxon(table_of(log_ratios))
@@ -203,6 +232,13 @@ class TestWilcoxonPValues:
         expected = wilcoxon(log_ratios, zero_method="pratt", method="approx")
         assert result.p_values[0] == pytest.approx(expected.pvalue, rel=1e-9)
         assert result.rank_sums[0].min() == expected.statistic
+
+    def test_pairs_on_many_datasets_are_each_tested_alone(self):
+        logs = np.random.default_rng(0).normal(size=(150, 3)) * [1.0, 2.0, 1.0]
+        logs[:, 2] = logs[:, 0]
+        result = pairwise_wilcoxon(np.exp(logs))
+        expected = wilcoxon(logs[:, 0] - logs[:, 1], method="approx").pvalue
+        np.testing.assert_allclose(result.p_values, [expected, 1, expected], rtol=1e-9)
 
     def test_the_two_ways_meet(self):
         log_ratios = np.random.default_rng(2).normal(0.15, 1, size=101).round(2)

@@ -116,6 +116,11 @@ def test_replay_is_uniform_unless_told_otherwise():
     np.testing.assert_array_equal(default, uniform)
 
 
+def test_streams_are_those_of_seed_zero_unless_told_otherwise():
+    default, zero = (positions_after(30, n_streams=99, **s) for s in ({}, {"seed": 0}))
+    np.testing.assert_array_equal(default, zero)
+
+
 def test_streams_stand_before_the_first_minibatch_until_there_is_one():
     assert ReplayStreams(3).positions.tolist() == [-1, -1, -1]
 

@@ -1,8 +1,11 @@
 """Laws of files: what was saved goes on as if nothing had happened, or is refused."""
 
 import json
+import os
 import pickle
+import re
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,9 +21,11 @@ from sklearn_mdl import (
     MDLReadoutSwitcher,
     MLPReadout,
     RunLength,
+    archives,
+    load_losses,
 )
 from sklearn_mdl.archives import read_archive, write_archive
-from sklearn_mdl.settings import as_json, from_json
+from sklearn_mdl.settings import as_json, from_json, settings_of
 
 X, Y = load_digits(return_X_y=True)
 PRIORS = [
@@ -122,6 +127,8 @@ def test_a_single_readout_can_be_saved(tmp_path):
     for each in (found, whole):
         each.partial_fit(X[60:99], Y[60:99])
     np.testing.assert_array_equal(found.codelengths_, whole.codelengths_)
+    with pytest.raises(ValueError, match="A MLPReadout keeps its trace in memory"):
+        MLPReadout.load(tmp_path / "a.safetensors", store=tmp_path / "b")
 
 
 def test_a_trace_on_disk_is_saved_and_may_go_on_elsewhere(tmp_path):
@@ -266,6 +273,94 @@ def test_arrays_come_back_bit_by_bit_and_cannot_be_changed(tmp_path):
     assert not found["a"].flags.writeable
 
 
+def test_numbers_of_every_kind_come_back(tmp_path):
+    arrays = {
+        f"{kind} {shape}": np.arange(np.prod(shape)).reshape(shape).astype(kind)
+        for kind in ("<f8", "<f4", "<f2", "<i8", "<i4", "|u1", "|b1", ">f8", ">i4")
+        for shape in ((), (1,), (5,), (0,), (3, 0), (2, 3), (2, 1, 3))
+    }
+    write_archive(tmp_path / "a", arrays, {})
+    found, _ = read_archive(tmp_path / "a")
+    theirs = safetensors.numpy.load_file(tmp_path / "a")
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype.newbyteorder("<")
+        assert found[name].shape == theirs[name].shape == array.shape
+        np.testing.assert_array_equal(found[name], array)
+        np.testing.assert_array_equal(theirs[name], array)
+
+
+def test_a_single_number_may_be_all_there_is(tmp_path):
+    write_archive(tmp_path / "a", {"x": np.array(2.5)}, {})
+    found, _ = read_archive(tmp_path / "a")
+    assert found["x"].shape == ()
+    assert found["x"] == 2.5
+
+
+def test_a_file_does_not_depend_on_how_it_is_cut_into_blocks(tmp_path, monkeypatch):
+    for size in (1, 16, 40, 41, 2**24):
+        monkeypatch.setattr(archives, "BLOCK", size)
+        write_archive(tmp_path / f"{size}", arrays_of(), {"x": 1})
+        read_archive(tmp_path / f"{size}")
+    contents = {path.read_bytes() for path in tmp_path.iterdir()}
+    assert len(contents) == 1
+
+
+def test_numbers_begin_where_they_can_be_mapped_and_follow_each_other(tmp_path):
+    for n in range(9):
+        write_archive(tmp_path / "a", arrays_of(), {"x": "x" * n})
+        content = (tmp_path / "a").read_bytes()
+        length = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8 : 8 + length])
+        assert length % 8 == 0
+        at = 0
+        for name, array in arrays_of().items():
+            assert header[name]["data_offsets"] == [at, at + array.nbytes]
+            at += array.nbytes
+        assert len(content) == 8 + length + at
+
+
+def test_a_file_takes_its_place_once_it_is_on_the_disk(tmp_path, monkeypatch):
+    path, done = tmp_path / "a", []
+    write_archive(path, arrays_of(), {"x": 1})
+    before, size = path.read_bytes(), path.stat().st_size
+
+    def fsync(at):
+        done.append(os.fstat(at).st_size)
+        (aside,) = set(tmp_path.iterdir()) - {path}
+        assert aside.name.startswith(".a.")  # no reader takes it for a file of its own
+        assert path.read_bytes() == before
+
+    monkeypatch.setattr("os.fsync", fsync)
+    write_archive(path, arrays_of(1), {"x": 1})
+    assert done == [size]
+    assert path.read_bytes() != before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_of_numbers_that_are_not_ours_is_refused_by_their_types(tmp_path):
+    tensors = {"w": np.ones(3, np.int16), "v": np.ones(3, np.uint32), "u": np.ones(3)}
+    safetensors.numpy.save_file(tensors, tmp_path / "a", {"sklearn_mdl": "{}"})
+    with pytest.raises(ValueError, match=r"\(numbers of type I16, U32\); save it"):
+        read_archive(tmp_path / "a")
+
+
+def test_a_description_that_is_replaced_with_its_checksum_is_no_whole_file(tmp_path):
+    # Each of the three checksums guards what the others do not.
+    write_archive(tmp_path / "a", arrays_of(), {"x": 1})
+    with safetensors.safe_open(tmp_path / "a", framework="numpy") as archive:
+        metadata = archive.metadata()
+    tensors = safetensors.numpy.load_file(tmp_path / "a")
+    for change in ({"a": tensors["a"] + 1}, {"c": np.ones(1)}, {"b": tensors["b"][:3]}):
+        safetensors.numpy.save_file({**tensors, **change}, tmp_path / "b", metadata)
+        with pytest.raises(ValueError, match="its checksum is another one"):
+            read_archive(tmp_path / "b")
+    for key in metadata:
+        with_space = {**metadata, key: metadata[key] + " "}
+        safetensors.numpy.save_file(tensors, tmp_path / "b", with_space)
+        with pytest.raises(ValueError, match="its checksum is another one"):
+            read_archive(tmp_path / "b")
+
+
 @cache
 def small_archive(folder):
     path = folder / "a"
@@ -343,10 +438,27 @@ def test_a_hundred_thousand_files_are_refused(folder, data):
     fuzz(folder, data)
 
 
+@pytest.mark.parametrize("key", ["sklearn_mdl", "sklearn_mdl.sha256"])
+def test_a_file_with_one_of_the_two_descriptions_is_none_of_ours(tmp_path, key):
+    safetensors.numpy.save_file({"w": np.ones(3)}, tmp_path / "a", {key: "{}"})
+    with pytest.raises(ValueError, match="tensors of another kind"):
+        read_archive(tmp_path / "a")
+
+
 def test_a_safetensors_file_of_others_is_refused(tmp_path):
     safetensors.numpy.save_file({"w": np.ones(3)}, tmp_path / "a")
-    with pytest.raises(ValueError, match="tensors of another program"):
+    with pytest.raises(ValueError, match="tensors of another kind"):
         read_archive(tmp_path / "a")
+
+
+def test_losses_are_no_estimator_nor_is_an_estimator_losses(tmp_path):
+    walked = board().fit(X[:40], Y[:40])
+    walked.save_losses(tmp_path / "losses.safetensors")
+    with pytest.raises(ValueError, match="of another kind, such as weights or losses"):
+        MDLReadoutSwitcher.load(tmp_path / "losses.safetensors")
+    walked.save(tmp_path / "walked.safetensors")
+    with pytest.raises(ValueError, match="a description of something else"):
+        load_losses(tmp_path / "walked.safetensors")
 
 
 # Settings
@@ -379,6 +491,89 @@ def test_settings_survive_json(value):
 @pytest.mark.parametrize("value", [np.float32(0.5), np.int64(3), np.bool_(True)])
 def test_numbers_of_numpy_become_plain(value):
     assert from_json(as_json(value, "x"), {}) == value
+
+
+@pytest.mark.parametrize("kind", ["?", "<i2", "|u1", "<f4", ">f8", "<U3", "O"])
+@pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 1)])
+def test_arrays_survive_json(kind, shape):
+    value = np.ones(shape, dtype=kind)
+    text = json.dumps(as_json(value, "x"), allow_nan=False)
+    found = from_json(json.loads(text), CLASSES)
+    assert found.dtype == value.dtype
+    np.testing.assert_array_equal(found, value, strict=True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.nan,
+        np.inf,
+        -np.inf,
+        [1, (2.5, (True, None))],
+        {"a": (1,), "b": {"tuple": [np.nan]}},
+        [MLPReadout((7, 5)), LinearReadout(lr=FixedShare(m=3))],
+    ],
+    ids=repr,
+)
+def test_settings_of_each_kind_survive_json(value):
+    text = json.dumps(as_json(value, "x"), allow_nan=False)
+    assert same(from_json(json.loads(text), CLASSES), value)
+
+
+def test_paths_become_text():
+    assert as_json(Path("a") / "b", "x") == str(Path("a") / "b")
+
+
+def test_settings_are_named_in_order_and_some_left_out():
+    estimator = board(switching=FixedShare(m=3), random_state=3)
+    names = sorted(estimator.get_params(deep=False))
+    assert list(settings_of(estimator, ())) == names
+    left_out = {"readouts", "store"}
+    found = settings_of(estimator, left_out)
+    assert set(found) == set(names) - left_out
+    assert found["random_state"] == 3
+
+
+BAD = {
+    "x[1]": [0, object()],
+    "x[0]": (object(),),
+    "x['k']": {"k": object()},
+    "x.lr": LinearReadout(lr=object()),
+    "x[0].lr[1]": [LinearReadout(lr=(0, object()))],
+    "x[2]": np.array([0, 1, object()]),
+    "x": np.array([1j]),
+}
+
+
+@pytest.mark.parametrize("place", BAD)
+def test_the_place_of_what_cannot_be_written_down_is_named(place):
+    with pytest.raises(TypeError, match=rf"^of\.{re.escape(place)} must be made of"):
+        as_json(BAD[place], "of.x")
+    named = LinearReadout(lr=BAD[place])
+    place = place.replace("x", "lr", 1)
+    for prefix in ("", "of."):
+        message = rf"^{re.escape(prefix + place)} must be made of"
+        with pytest.raises(TypeError, match=message):
+            settings_of(named, (), *([prefix] if prefix else []))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        {},
+        {"float": "1.0"},
+        {"float": 1.0},
+        {"tuple": "ab"},
+        {"array": [1]},
+        {"array": {}, "dtype": "<f8"},
+        {"dict": [1]},
+        {"class": "LinearReadout"},
+        {"class": "MDLReadoutSwitcher", "params": {}},
+    ],
+)
+def test_json_of_others_is_refused(text):
+    with pytest.raises(ValueError, match="Parameters must be made of FixedShare, Lea"):
+        from_json([text], CLASSES)
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, {1, 2}, print, 1j])

@@ -215,7 +215,7 @@ def _measured(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
     """Return losses measured after so many labels, and these numbers, checked."""
     measured, at = np.asarray(losses, dtype=np.float64), np.asarray(sizes)
     whole = at.dtype.kind in "iu" and at.ndim == 1 and at.size > 1
-    if not whole or at.min() < 0 or (np.diff(at) <= 0).any():
+    if not whole or at.min() < 0 or (at[1:] <= at[:-1]).any():
         raise ValueError(
             "`sizes` must be two or more increasing integers of at least 0, got "
             f"{sizes!r}; give the number of labels learned before each loss."
@@ -226,7 +226,7 @@ def _measured(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
             f"{measured.shape}; measure the loss once at each size."
         )
     _check_losses("losses", measured)
-    return measured, at.astype(np.int64)
+    return measured, at
 
 
 def _check_losses(name: str, losses: Floats) -> None:

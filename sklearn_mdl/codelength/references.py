@@ -58,7 +58,7 @@ def uniform_codelength(n_samples: int, n_classes: int) -> float:
 def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     """Cost of labels under the adaptive code of Krichevsky and Trofimov, in nats.
 
-    Label ``t`` is predicted from how often each class came before it,
+    Label ``t`` is predicted from how often each class came before it::
 
         p(y_t = c | y_{<t}) = (n_c + 1/2) / (t - 1 + C/2) ,
 

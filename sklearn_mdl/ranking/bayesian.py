@@ -69,7 +69,7 @@ def bayesian_signed_rank(
     can. Its data are the log ratios ``z_1, ..., z_n`` of a pair's codelengths, one per
     dataset, with a pseudo-observation ``z_0 = 0`` from the prior. Their distribution
     over datasets is a Dirichlet process: weights ``w`` from a Dirichlet distribution
-    with parameters ``(s, 1, ..., 1)``. Each draw of the weights gives the three regions
+    with parameters ``(s, 1, ..., 1)``. Each draw of weights gives the three regions::
 
         first      sum of w_i w_j over i, j with z_i + z_j < -2 log(1 + rope)
         second     sum of w_i w_j over i, j with z_i + z_j > +2 log(1 + rope)

@@ -18,7 +18,7 @@ def nemenyi_critical_difference(
 ) -> float:
     """Least difference of average ranks that the Nemenyi test calls significant.
 
-    With ``r`` encoders and ``N`` datasets it is
+    With ``r`` encoders and ``N`` datasets it is::
 
         CD = q sqrt(r (r + 1) / (6 N)) ,
 
@@ -104,9 +104,8 @@ def nemenyi_p_values(
             f"`differences` must be finite, got {differences!r}; subtract average "
             "ranks of a table without gaps."
         )
-    p_values: NDArray[np.float64] = np.clip(
-        studentized_range.sf(sizes / scale, n_encoders, np.inf), 0.0, 1.0
-    )
+    p_values: NDArray[np.float64]
+    p_values = studentized_range.sf(sizes / scale, n_encoders, np.inf)
     return p_values
 
 

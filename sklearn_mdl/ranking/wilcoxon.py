@@ -169,7 +169,7 @@ def holm_adjusted(p_values: ArrayLike) -> Floats:
             "`p_values` must be probabilities of shape (n_tests,), got "
             f"{given.tolist()!r}; give one p-value per test."
         )
-    order = np.argsort(given, kind="stable")
+    order = np.argsort(given)
     steps = np.arange(len(given), 0, -1) * given[order]
     adjusted = np.empty_like(given)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
@@ -179,9 +179,9 @@ def holm_adjusted(p_values: ArrayLike) -> Floats:
 def _ranks_of_sizes(ratios: Floats) -> Floats:
     """Rank absolute log ratios in each row, ties averaged; those of zeros become 0."""
     sizes = np.abs(ratios)
-    order = np.argsort(sizes, axis=1, kind="stable")
+    order = np.argsort(sizes, axis=1)
     steps = np.diff(np.take_along_axis(sizes, order, axis=1), axis=1, prepend=0.0)
-    levels = np.empty(sizes.shape, dtype=np.intp)
+    levels = np.empty_like(order)
     np.put_along_axis(levels, order, np.cumsum(steps > _ROUNDING, axis=1), axis=1)
     ranks: Floats = np.where(levels == 0, 0.0, rankdata(levels, axis=1))
     return ranks
@@ -214,6 +214,6 @@ def _approximate(ranks: Floats, rank_sums: Floats) -> Floats:
     """Two-sided p-values from a normal distribution of the same variance."""
     deviation = np.sqrt((ranks**2).sum(axis=1))
     gap = np.abs(rank_sums[:, 0] - rank_sums[:, 1])
-    z = np.divide(gap, deviation, out=np.zeros_like(gap), where=deviation > 0)
-    p_values: Floats = 2 * norm.sf(z)
+    # No rank that counts is below 1; where none counts, the gap is 0 as well.
+    p_values: Floats = 2 * norm.sf(gap / np.maximum(deviation, 1.0))
     return p_values

@@ -9,6 +9,7 @@ probability of the true label.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -236,7 +237,7 @@ def expected_calibration_error(
     ------
     ValueError
         If the shapes are not one and the same (N,) with N of at least 1, if a
-        confidence is no probability, or if there is no bin.
+        confidence is no probability, or if `n_bins` is no number of bins.
 
     References
     ----------
@@ -262,8 +263,10 @@ def expected_calibration_error(
             "`confidence` must hold probabilities between 0 and 1, got "
             f"{sure.min():g} to {sure.max():g}; give that of the predicted class"
         )
-    if n_bins < 1:
-        raise ValueError(f"`n_bins` must be at least 1, got {n_bins}; 15 is usual")
+    if not isinstance(n_bins, Integral) or n_bins < 1:
+        raise ValueError(
+            f"`n_bins` must be an integer of at least 1, got {n_bins!r}; 15 is usual"
+        )
     bins = np.clip(np.ceil(sure * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
     gaps = np.bincount(bins, weights=hits - sure, minlength=n_bins)
     return float(np.abs(gaps).sum() / len(sure))

@@ -347,6 +347,9 @@ def test_a_report_sets_them_beside_the_ranking(full, tmp_path, monkeypatch):
     assert len(table) == full.values.size
     mdl = table[(table["protocol"] == "mdl") & (table["encoder"] == "raw")]
     assert float(mdl["value"].item()) == full.frame().loc["raw", "mdl"]
+    broken = compare_protocols({"raw": X}, None, y, protocols={"axes": PCA()})
+    page = write_results(scorer, tmp_path / "broken", broken)[-1].read_text("utf-8")
+    assert "Not computed: raw, axes: " in page
     several = by_hand(TABLE)
     page = write_results(scorer, tmp_path / "both", several)[-1].read_text("utf-8")
     assert "data 2" in page

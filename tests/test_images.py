@@ -461,6 +461,19 @@ def test_weights_have_one_fingerprint_and_others_have_another():
     assert weights_fingerprint(nn.Sequential(network())) != one
 
 
+def test_state_that_is_no_tensor_counts_as_well():
+    class Counting(nn.Identity):
+        n_calls = 0
+
+        def get_extra_state(self):
+            return self.n_calls
+
+    one, other = Counting(), Counting()
+    assert weights_fingerprint(one) == weights_fingerprint(other)
+    other.n_calls = 1
+    assert weights_fingerprint(one) != weights_fingerprint(other)
+
+
 def test_images_have_one_fingerprint_and_others_have_another(paths, parts):
     one = images_fingerprint(paths)
     assert one == images_fingerprint([str(path) for path in paths])

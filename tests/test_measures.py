@@ -168,7 +168,8 @@ def test_calibrated_predictions_have_a_small_error():
         ([1.5], [1], 15, "between 0 and 1, got 1.5 to 1.5"),
         ([-0.5], [1], 15, "between 0 and 1"),
         ([np.nan], [1], 15, "between 0 and 1"),
-        ([0.5], [1], 0, "`n_bins` must be at least 1, got 0"),
+        ([0.5], [1], 0, "`n_bins` must be an integer of at least 1, got 0"),
+        ([0.5], [1], 2.5, "`n_bins` must be an integer of at least 1, got 2.5"),
     ],
 )
 def test_bad_input_gets_one_sentence(sure, hits, n_bins, message):
@@ -313,7 +314,7 @@ def test_random_labels_are_not_predicted():
 
 
 def test_the_number_of_bins_is_checked():
-    with pytest.raises(ValueError, match="`n_bins` must be at least 1"):
+    with pytest.raises(ValueError, match="`n_bins` must be an integer"):
         fitted().measures(n_bins=0)
     assert (
         fitted().measures(n_bins=1).expected_calibration_error

@@ -263,7 +263,9 @@ def test_a_classifier_without_probabilities_is_refused():
         BlockwiseCode(LinearSVC()).fit(*noise())
 
 
-@pytest.mark.parametrize("schedule", [[1, 50], [50, 10, 100], [0, 100], []])
+@pytest.mark.parametrize(
+    "schedule", [[1, 50], [50, 10, 100], [0, 100], [], ["a", 100], [[1], 100]]
+)
 def test_percentages_must_increase_to_all(schedule):
     code = BlockwiseCode(schedule=schedule)
     with pytest.raises(ValueError, match="percentages that increase"):

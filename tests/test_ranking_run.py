@@ -33,6 +33,7 @@ from sklearn_mdl import (
 from sklearn_mdl.representation import cells, forecast, identity, records, running
 from sklearn_mdl.representation.cells import Task, draw_order, kept_steps, score_cell
 from sklearn_mdl.representation.devices import _CLAIMED, Devices
+from sklearn_mdl.representation.failures import Failure
 from sklearn_mdl.representation.identity import digest_of
 from sklearn_mdl.representation.progress import Progress
 from sklearn_mdl.representation.records import cell_of, text_of
@@ -360,13 +361,14 @@ def test_a_damaged_cell_is_told_and_walked_anew(tmp_path, monkeypatch, damage):
             "its trace is of 40 ",
         ),
         (lambda whole: whole["cell"].update(seconds="1 s"), "its seconds is '1 s'"),
+        (lambda whole: whole["cell"]["readouts"].update(a=[]), r"'a' has \[\] nats"),
     ],
 )
 def test_a_cell_that_was_changed_and_sealed_again_is_told(tmp_path, change, told):
     small(results=tmp_path).fit(single())
     path, before = one_cell(tmp_path), cells_in(tmp_path)
     path.write_bytes(resealed(path.read_bytes(), change))
-    with pytest.warns(UserWarning, match=f"a whole cell, but {told}"):
+    with pytest.warns(UserWarning, match=f"a whole cell, but .*{told}"):
         small(results=tmp_path).fit(single())
     assert cells_in(tmp_path) == before
 
@@ -563,6 +565,16 @@ def test_a_failed_cell_drops_its_dataset_if_told_so(monkeypatch):
     assert "Traceback" in failure.details
     alone = small(n_orders=2).fit({k: study(3)[k] for k in ("data 1", "data 2")})
     assert_array_equal(scorer.order_codelengths_, alone.order_codelengths_)
+
+
+def test_a_long_message_of_a_failure_is_cut_in_the_line_and_whole_in_the_details():
+    try:
+        raise ValueError("x" * 1000)
+    except ValueError as error:
+        failure = Failure.of(error, "data", "encoder")
+    assert failure.error.endswith("xxx ...")
+    assert len(str(failure)) < 400
+    assert "x" * 1000 in failure.details
 
 
 def test_nothing_left_is_no_ranking(monkeypatch):
@@ -1057,3 +1069,24 @@ def test_a_ranking_killed_at_random_points_ends_in_the_same_bytes(tmp_path):
     assert len(expected) == 3 * 2 * 8 * 2 + 3 + 9
     for i in range(n_runs):
         assert cells_in(tmp_path / f"resumed-{i}") == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (59.9, "59.9 s"), (90, "1.5 min"), (9000, "2.5 h")],
+)
+def test_durations_are_told_in_a_unit_that_suits_them(seconds, text):
+    assert forecast._duration(seconds) == text
+
+
+def test_features_under_the_name_of_others_are_made_anew(tmp_path):
+    study, encoders = raw_study(1), {"pca": PCA(1), "none": PCA(2)}
+    small(results=tmp_path).fit(study, encoders)
+    before = cells_in(tmp_path)
+    one, other = (tmp_path / "features").iterdir()
+    one.write_bytes(other.read_bytes())
+    for cell in (tmp_path / "cells").iterdir():
+        cell.unlink()
+    with pytest.warns(UserWarning, match="holds others"):
+        small(results=tmp_path).fit(study, encoders)
+    assert cells_in(tmp_path) == before

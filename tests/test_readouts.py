@@ -10,6 +10,7 @@ import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.utils import check_random_state
+from skorch import NeuralNet
 
 from sklearn_mdl import (
     LinearReadout,
@@ -675,3 +676,12 @@ def test_default_board_depends_on_width_and_classes_alone():
         )
     ]
     assert boards[0] == boards[1] == boards[2]
+
+
+def test_the_net_of_a_readout_is_skorchs_with_what_was_trained():
+    X, y = load_digits(return_X_y=True)
+    net = MLPReadout((7,), random_state=0).fit(X[:64], y[:64]).net_
+    assert isinstance(net, NeuralNet)
+    n_numbers = sum(weights.numel() for weights in net.module_.parameters())
+    assert n_numbers == 64 * 7 + 7 + 7 * 10 + 10
+    assert all(net.optimizer_.state[p] for p in net.module_.parameters())

@@ -122,6 +122,19 @@ def test_store_that_grew_after_reading_keeps_what_was_read():
     np.testing.assert_array_equal(store.rows(6, 10)[2:], whole[:2] + 100)
 
 
+@pytest.mark.parametrize("left", [0, 1, 3, 4, 6, 9, 10])
+def test_cutting_leaves_the_first_rows_whatever_they_lie_in(tmp_path, left):
+    kinds = [(True, False), (True, True), (False, True)]
+    whole, rows = filled_store([4, 3, 3], tmp_path, kinds)
+    branch = whole.branch()
+    for store in (branch, whole):
+        store.cut(left)
+        assert len(store) == left
+        np.testing.assert_array_equal(store.rows(0, left), rows[:left])
+    whole.append(rows[left:])
+    np.testing.assert_array_equal(whole.rows(0, 10), rows)
+
+
 def test_a_pickled_store_goes_on(tmp_path):
     store, whole = filled_store(
         [3, 4, 2], tmp_path, [(False, True), (True, False), (False, False)]

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_mdl import TimmEncoder
 from sklearn_mdl.images import LazyImages
+from sklearn_mdl.images.timm_models import check_name, source_of
 
 timm = pytest.importorskip("timm")
 Image = pytest.importorskip("PIL.Image")
@@ -225,6 +226,12 @@ def test_a_file_that_lacks_a_weight_is_refused(checkpoint, tmp_path):
         TimmEncoder("test_vit", checkpoint_path=tmp_path / "none").fit(IMAGES)
 
 
+def test_arrays_of_numpy_that_are_no_weights_of_the_model_are_refused(tmp_path):
+    np.savez(tmp_path / "weights.npz", a=np.ones(3))
+    with pytest.raises(ValueError, match="must hold all weights of the model, but"):
+        TimmEncoder("test_vit", checkpoint_path=tmp_path / "weights.npz").fit(IMAGES)
+
+
 def test_a_file_that_would_run_code_is_refused(tmp_path):
     class Code:
         def __reduce__(self):
@@ -265,6 +272,12 @@ def test_weights_that_cannot_be_fetched_are_named(monkeypatch):
         r"checkpoint_path, or pass pretrained=False$",
     ):
         TimmEncoder("resnet18.a1_in1k").fit(IMAGES)
+
+
+def test_a_model_of_a_hub_is_left_to_the_hub():
+    name = "hf-hub:somebody/model"
+    check_name(timm, name)
+    assert source_of(timm, name) == f"model.safetensors from {name}"
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,10 @@ class BlockwiseCode(BaseEstimator):
                 ends.append(min(2 * ends[-1], n_rows))
             return ends
         shares = FRACTIONS if isinstance(self.schedule, str) else self.schedule
-        found = np.asarray(shares, dtype=np.float64)
+        try:
+            found = np.asarray(shares, dtype=np.float64)
+        except (TypeError, ValueError):  # texts, or lists of unequal length
+            found = np.empty(0)
         increases = found.ndim == 1 and np.all(np.diff(found, prepend=0.0) > 0)
         if not increases or not found.size or found[-1] != 100:
             raise ValueError(

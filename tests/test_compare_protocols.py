@@ -14,6 +14,7 @@ from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import FunctionTransformer
 
 import sklearn_mdl.results.figures
 from sklearn_mdl import (
@@ -460,6 +461,30 @@ def test_a_frame_without_pandas_says_how_to_get_it(full, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"A frame needs pandas.*sklearn_mdl\[plot\]"):
         full.frame()
+
+
+def test_a_random_encoder_needs_numbers(data):
+    _, y = data
+    words = [["word", "longer word"][label] for label in y]
+    lengths = FunctionTransformer(lambda X: np.array([[float(len(x))] for x in X]))
+    found = compare_protocols(
+        {"length": lengths},
+        words,
+        y,
+        protocols={"bayes": GaussianNB()},
+        references=["random"],
+    )
+    assert found.frame().loc["length", "bayes"] == 1
+    (reason,) = found.reasons.values()
+    assert reason == "a random encoder needs X as finite numbers"
+
+
+def test_without_any_features_there_are_no_references(data):
+    X, y = data
+    found = compare_protocols(
+        {"broken": Broken()}, X, y, protocols=["knn"], references=["shuffled"]
+    )
+    assert "no encoder has features" in found.reasons.values()
 
 
 def test_a_switcher_with_a_store_serves_all_encoders(tmp_path, data):

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import io
 import tokenize
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -444,6 +445,16 @@ def test_law_spares_what_is_sound(law, tmp_path):
 def test_law_finds_names_without_a_module(tmp_path):
     missing = names_without_a_module(build(tmp_path, {"switching.py": ""}))
     assert missing == sorted(LEVEL.keys() - {"switching"})
+
+
+def test_the_four_lowest_storeys_are_typed_strictly():
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text("utf-8"))
+    overrides = project["tool"]["mypy"]["overrides"]
+    (strict,) = (one for one in overrides if one.get("disallow_untyped_defs"))
+    typed = {
+        name.removesuffix(".*").removeprefix(f"{PACKAGE}.") for name in strict["module"]
+    }
+    assert set().union(*STOREYS[:4]) <= typed
 
 
 def test_public_names_have_a_docstring():

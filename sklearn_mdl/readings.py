@@ -10,16 +10,30 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl.measures import PrequentialMeasures, measure
 from sklearn_mdl.prequential import Course
 
 
+class _NotYet:
+    """Stands where a course will be: an instance's own comes before it."""
+
+    def __get__(self, estimator: Any, owner: type) -> Any:
+        """Tell whoever asks an estimator for it that `fit` comes first."""
+        if estimator is None:
+            return self
+        raise NotFittedError(
+            f"This {owner.__name__} has walked over no rows yet, so that nothing can "
+            "be read off it; call fit first"
+        )
+
+
 class StreamReadings:
     """Mixin of estimators that walk: what the trace of their course says."""
 
-    _course: Course
+    _course: Course = _NotYet()  # type: ignore[assignment]
     _checked: Callable[..., Any]
     _encoded: Callable[..., Any]
 

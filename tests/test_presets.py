@@ -235,10 +235,11 @@ def test_grids_refuse_in_a_sentence(arguments, settings, words):
     ("settings", "words"),
     [
         ({"lrr": [1]}, "parameters of MLPReadout, .*, lr, .*got 'lrr'; .* is 'lr'"),
+        ({"learning_rate": 1}, "of MLPReadout, .*got 'learning_rate'; choose one of"),
         ({"model": "a", "momentun": 0}, "of ScratchReadout, .*; .* is 'momentum'"),
         ({"encoder": ENCODER, "scaling": None}, "of FineTunedReadout, .*got 'scaling'"),
     ],
-    ids=["nets", "networks", "encoders"],
+    ids=["nets", "nothing near", "networks", "encoders"],
 )
 def test_settings_that_readouts_lack_are_refused_with_the_nearest(settings, words):
     with pytest.raises(TypeError, match=words):

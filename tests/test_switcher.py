@@ -174,6 +174,17 @@ def test_numbers_do_not_depend_on_the_number_of_jobs(n_jobs):
     assert_same_walk(board_of(n_jobs=n_jobs).fit(*digits()), fitted())
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["codelength_", "codelengths_", "posterior_", "readout_losses_", "n_samples_seen_"],
+)
+def test_what_only_a_walk_leaves_is_missed_by_name_before_it(name):
+    switcher = MDLReadoutSwitcher()
+    assert not hasattr(switcher, name)
+    with pytest.raises(NotFittedError, match=r"MDLReadoutSwitcher has walked over no"):
+        getattr(switcher, name)
+
+
 def test_refit_forgets_everything():
     X, y = digits()
     switcher = board_of().fit(X[:50, :9], y[:50] % 3)

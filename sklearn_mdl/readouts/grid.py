@@ -64,16 +64,20 @@ def check_settings(kind: type, names: Iterable[str]) -> None:
     Raises
     ------
     TypeError
-        With all that it has, and the one that comes nearest.
+        With all that it has, and the one that comes near.
     """
     known = list(inspect.signature(kind).parameters)
     for name in names:
         if name not in known:
-            (near,) = get_close_matches(name, known, n=1, cutoff=0.0)
+            near = get_close_matches(name, known, n=1)
             raise TypeError(
                 f"Settings must be parameters of {kind.__name__}, which are "
-                f"{', '.join(known)}, got {name!r}; the nearest of them is {near!r}"
+                f"{', '.join(known)}, got {name!r}; {_advice(near)}"
             )
+
+
+def _advice(near: Sequence[str]) -> str:
+    return f"the nearest of them is {near[0]!r}" if near else "choose one of them"
 
 
 def as_values(name: str, values: Any) -> Any:

@@ -192,6 +192,13 @@ class RankStatistics:
             None takes ``1 - alpha``.
         top_k : int, default=None
             Compare only the so many encoders of the best average ranks.
+
+        Returns
+        -------
+        differences : PairedDifferences
+            With ``pairs``, and ``mean``, ``std``, ``lower`` and ``upper`` of shape
+            (n_pairs, n_datasets): first minus second encoder, in nats, so that below
+            zero the first has the shorter code.
         """
         self._check_ranked()
         return paired_differences(

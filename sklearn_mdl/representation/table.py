@@ -109,7 +109,7 @@ def ranking_text(ranking: Any, title: str = "Average ranks") -> str:
         lines.append(spread_text(ranking))
     if has_tests(ranking):
         lines.append(friedman_text(ranking))
-    if n_encoders > 1:
+    if has_tests(ranking):
         lines.append(
             f"critical difference {ranking.critical_difference_:.2f} "
             f"(Nemenyi, alpha = {ranking.alpha:g}, {n_encoders} encoders, "

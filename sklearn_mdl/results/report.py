@@ -91,13 +91,15 @@ def _lead(scorer: RepresentationScorer) -> str:
     if len(scorer.encoder_names_) > 1:
         found += paragraph(
             f"The best average rank is that of {best}, "
-            f"{scorer.average_ranks_.min():.2f}. Average ranks closer than "
-            f"{scorer.critical_difference_:.2f} are not told apart (Nemenyi, alpha = "
-            f"{scorer.alpha:g})."
+            f"{scorer.average_ranks_.min():.2f}."
         )
     if has_tests(scorer):
         text = friedman_text(scorer)
-        found += paragraph(text[0].upper() + text[1:] + ".")
+        found += paragraph(
+            f"Average ranks closer than {scorer.critical_difference_:.2f} are not told "
+            f"apart (Nemenyi, alpha = {scorer.alpha:g}); bars join them in the figure. "
+            f"{text[0].upper()}{text[1:]}."
+        )
     return found
 
 

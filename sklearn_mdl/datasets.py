@@ -216,7 +216,7 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
         raise ValueError(
             f"{path} must be a {path.suffix} file with a plain array called "
             f"{' or '.join(map(repr, names))}, or with a single array, got: {error}; "
-            "write it again, text as y.astype(str)."
+            "write it again, labels of text as y.astype(str)."
         ) from error
 
 

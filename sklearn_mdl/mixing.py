@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl.arithmetic import resolve_device
 from sklearn_mdl.online import OnlineEstimator
 from sklearn_mdl.prequential import Course, Learner, Outcome
+from sklearn_mdl.readings import NotYet
 from sklearn_mdl.readouts import readout_names
 from sklearn_mdl.readouts.edges import grid_edges
 from sklearn_mdl.stored_losses import StoredLosses, description, save_losses
@@ -42,7 +43,7 @@ class MixedWalk(OnlineEstimator):
     device: str
     store: Any
     n_jobs: int | None
-    readouts_: list[Any]
+    readouts_: list[Any] = NotYet()  # type: ignore[assignment]
     expert_weights_: np.ndarray | None
     _about: StoredLosses
 

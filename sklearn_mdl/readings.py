@@ -17,8 +17,8 @@ from sklearn_mdl.measures import PrequentialMeasures, measure
 from sklearn_mdl.prequential import Course
 
 
-class _NotYet:
-    """Stands where a course will be: an instance's own comes before it."""
+class NotYet:
+    """Stands where a walk will leave something: an instance's own comes before it."""
 
     def __get__(self, estimator: Any, owner: type) -> Any:
         """Tell whoever asks an estimator for it that `fit` comes first."""
@@ -33,7 +33,7 @@ class _NotYet:
 class StreamReadings:
     """Mixin of estimators that walk: what the trace of their course says."""
 
-    _course: Course = _NotYet()  # type: ignore[assignment]
+    _course: Course = NotYet()  # type: ignore[assignment]
     _checked: Callable[..., Any]
     _encoded: Callable[..., Any]
 

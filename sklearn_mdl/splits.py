@@ -138,16 +138,17 @@ def _check_parts(train: Sequence[Any], test: Sequence[Any]) -> tuple[int, int]:
 
 def _take(one: Any, other: Any, rows: np.ndarray) -> Any:
     """Take rows of two sequences as if they were one, without making it first."""
+    one, other = _detached(one), _detached(other)
     if hasattr(one, "iloc"):
         import pandas as pd
 
         return pd.concat([one, other]).iloc[rows]
     if sparse.issparse(one):
         return sparse.vstack([one, other], format="csr")[rows]
-    if isinstance(one, np.ndarray):
-        return _take_array(one, np.asarray(other), rows)
-    if hasattr(one, "new_empty"):  # a tensor: torch is not imported here
+    if _is_tensor(one) and _is_tensor(other):
         return _take_tensor(one, other, rows)
+    if isinstance(one, np.ndarray) or _is_tensor(one):
+        return _take_array(np.asarray(one), np.asarray(other), rows)
     if type(one).__module__.startswith("polars"):
         import polars as pl
 
@@ -156,6 +157,14 @@ def _take(one: Any, other: Any, rows: np.ndarray) -> Any:
         return (one + other).take(rows)
     n = len(one)
     return [one[i] if i < n else other[i - n] for i in rows.tolist()]
+
+
+def _is_tensor(values: Any) -> bool:
+    return hasattr(values, "new_empty")  # torch is not imported here
+
+
+def _detached(values: Any) -> Any:
+    return values.detach() if _is_tensor(values) else values
 
 
 def _take_array(one: np.ndarray, other: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -169,7 +178,8 @@ def _take_array(one: np.ndarray, other: np.ndarray, rows: np.ndarray) -> np.ndar
 
 def _take_tensor(one: Any, other: Any, rows: np.ndarray) -> Any:
     _check_shapes(one, other)
-    pool = one.new_empty((len(one) + len(other), *one.shape[1:]))
+    both = (one[:0] + other[:0]).dtype  # into which the numbers of either fit
+    pool = one.new_empty((len(one) + len(other), *one.shape[1:]), dtype=both)
     pool[: len(one)], pool[len(one) :] = one, other
     return pool[rows]
 

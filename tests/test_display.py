@@ -282,6 +282,17 @@ def test_two_displays_on_one_axes_share_legend_but_no_style(curves):
     assert first.lines_["low"].get_color() != second.lines_["high"].get_color()
 
 
+def test_marks_of_lines_stay_out_of_files():
+    display = CodelengthDisplay({str(i): [1.0, i] for i in range(20)}).plot()
+    assert all(line.get_gid() is None for line in display.lines_.values())
+
+
+@pytest.mark.parametrize("max_named", [0, 2.5])
+def test_how_many_are_named_is_a_number_of_lines(max_named):
+    with pytest.raises(ValueError, match="`max_named` must be an integer of at le"):
+        CodelengthDisplay({"a": [1.0, 2.0]}).plot(max_named=max_named)
+
+
 def test_thirty_curves_differ_in_colour_or_dashes():
     display = CodelengthDisplay({str(i): [1.0, i] for i in range(30)})
     lines = display.plot(max_named=30).lines_.values()
@@ -329,7 +340,9 @@ def test_others_of_an_earlier_display_stand_last_and_take_no_colour():
 
 
 def test_no_name_at_all_is_refused():
-    with pytest.raises(ValueError, match="`max_named` must be at least 1, got 0"):
+    with pytest.raises(
+        ValueError, match="`max_named` must be an integer of at least 1, got 0"
+    ):
         CodelengthDisplay({"a": [1.0]}).plot(max_named=0)
 
 

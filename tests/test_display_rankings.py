@@ -288,7 +288,9 @@ def test_of_many_encoders_those_are_named_that_are_ever_near_the_top():
 
 def test_a_legend_names_somebody():
     display = RankBySizeDisplay([10], [[1, 2]], ["a", "b"])
-    with pytest.raises(ValueError, match="`max_named` must be at least 1, got 0"):
+    with pytest.raises(
+        ValueError, match="`max_named` must be an integer of at least 1, got 0"
+    ):
         display.plot(max_named=0)
 
 

@@ -581,7 +581,7 @@ def test_fits_on_subsamples_that_raise_are_told_of():
     part = noise(100)
     with pytest.warns(UserWarning, match="Picky.*too many rows") as record:
         curve = subsampled_losses(Picky(), part, part, sizes=[20, 50], n_repeats=2)
-    assert {warning.filename for warning in record} == {__file__}
+    assert [warning.filename for warning in record] == [__file__]  # once for all
     assert np.isfinite(curve.by_repeat).all()
 
 

@@ -449,6 +449,16 @@ def test_labels_in_columns_are_refused_before_anything_is_walked(
         small()(PCA(1).fit(X), X, columns)
 
 
+def test_labels_that_cannot_be_compared_are_refused_in_a_line():
+    X, y = blobs()
+    mixed = y.astype(object)
+    mixed[3] = "three"
+    for labels in (mixed, y + 1j):
+        with pytest.raises(ValueError, match="store numbers alone or text alone") as no:
+            small().fit({"blobs": (X, labels)}, {"raw": None})
+        assert "\n" not in str(no.value)
+
+
 def test_a_score_validates_the_parameters():
     with pytest.raises(ValueError, match="n_orders"):
         small(n_orders=0)(PCA(1).fit(WINE[0]), *WINE)

@@ -14,6 +14,7 @@ from scipy.stats import chisquare
 
 from sklearn_mdl import prequential_order, reshuffle
 from sklearn_mdl.images import LazyImages
+from sklearn_mdl.splits import deal
 
 LABELS = np.repeat([0, 1, 2], [60, 30, 10])
 
@@ -145,3 +146,30 @@ def test_labels_of_longer_names_are_not_cut():
 def test_parts_that_do_not_fit_are_refused(train, test, match):
     with pytest.raises(ValueError, match=match):
         reshuffle(train, test)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([1, 2], [0.5, 0.25]),
+        (np.uint8([7, 8]), np.array([300, 301])),
+        (np.float64([1 + 1e-12, 2]), np.float32([3, 4])),
+    ],
+    ids=["whole and real", "short and long", "double and single"],
+)
+def test_tensors_of_two_types_keep_all_their_numbers(one, other):
+    one, other = np.asarray(one), np.asarray(other)
+    rows = np.array([3, 0, 2, 1])
+    wanted = np.concatenate([one, other])[rows]
+    (found,) = deal((torch.from_numpy(one),), (torch.from_numpy(other),), rows)
+    np.testing.assert_array_equal(found.numpy(), wanted)
+    for mixed in ((torch.from_numpy(one), other), (one, torch.from_numpy(other))):
+        (found,) = deal(mixed[:1], mixed[1:], rows)
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_what_is_taken_of_tensors_asks_for_no_gradient():
+    one, other = torch.ones(2, 1, requires_grad=True), np.zeros((2, 1), np.float32)
+    for parts in ((one, one), (one, other), (other, one)):
+        (found,) = deal(parts[:1], parts[1:], np.arange(4))
+        assert not getattr(found, "requires_grad", False)

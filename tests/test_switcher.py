@@ -176,12 +176,21 @@ def test_numbers_do_not_depend_on_the_number_of_jobs(n_jobs):
 
 @pytest.mark.parametrize(
     "name",
-    ["codelength_", "codelengths_", "posterior_", "readout_losses_", "n_samples_seen_"],
+    [
+        *(
+            "codelength_",
+            "codelengths_",
+            "posterior_",
+            "readout_losses_",
+            "grid_edges_",
+        ),
+        *("n_samples_seen_", "readout_names_", "diverged_readouts_"),
+    ],
 )
 def test_what_only_a_walk_leaves_is_missed_by_name_before_it(name):
     switcher = MDLReadoutSwitcher()
     assert not hasattr(switcher, name)
-    with pytest.raises(NotFittedError, match=r"MDLReadoutSwitcher has walked over no"):
+    with pytest.raises(NotFittedError, match=r"This MDLReadoutSwitcher .* call "):
         getattr(switcher, name)
 
 

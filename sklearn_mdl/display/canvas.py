@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from importlib import import_module
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -93,8 +94,11 @@ def line_style(index: int) -> dict[str, Any]:
 
 def named_lines(place: NDArray[Any], last: NDArray[Any], max_named: int) -> list[int]:
     """Return the lines that a legend names: by their place, and then by their end."""
-    if max_named < 1:
-        raise ValueError(f"`max_named` must be at least 1, got {max_named}: raise it.")
+    if not isinstance(max_named, Integral) or max_named < 1:
+        raise ValueError(
+            f"`max_named` must be an integer of at least 1, got {max_named!r}: 12 is "
+            "usual."
+        )
     named: list[int] = np.lexsort((last, place))[:max_named].tolist()
     return named
 

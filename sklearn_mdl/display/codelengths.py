@@ -280,7 +280,7 @@ class CodelengthDisplay:
         )
         self.figure_ = ax.figure
         # An earlier display keeps its colours.
-        n_taken = sum(line.get_gid() != _OTHERS for line in _labelled_lines(ax))
+        n_taken = sum(_kind(line) != _OTHERS for line in _labelled_lines(ax))
         self.lines_: dict[str, Any] = {}
         labelled: set[str] = set()  # the first line of an entry speaks for all of them
         for name, nats in drawn.items():
@@ -291,7 +291,8 @@ class CodelengthDisplay:
                 style |= _WEIGHTS[name in self.thin]
             (self.lines_[name],) = ax.plot(rows + 1, nats, **style)
             if entry not in labelled:
-                self.lines_[name].set(label=entry, gid=kind)
+                self.lines_[name].set_label(entry)
+                self.lines_[name].sklearn_mdl_entry = kind
             labelled.add(entry)
         self._label_axes(log_x, symlog_y)
         lines = sorted(_labelled_lines(ax), key=_place_in_legend)
@@ -369,15 +370,21 @@ def _readout_curves(
     return curves, entries
 
 
+def _kind(line: Any) -> str | None:
+    """Return what a display of ours has said of a line."""
+    kind: str | None = getattr(line, "sklearn_mdl_entry", None)
+    return kind
+
+
 def _labelled_lines(ax: Any) -> list[Any]:
     """Return the lines that stand in a legend, ours and those of others."""
     return [
         line
         for line in ax.get_lines()
-        if line.get_gid() in (_NAMED, _OTHERS) or not line.get_label().startswith("_")
+        if _kind(line) or not line.get_label().startswith("_")
     ]
 
 
 def _place_in_legend(line: Any) -> tuple[bool, float]:
     """Return a key that sorts lines from the top, those without a name last."""
-    return line.get_gid() == _OTHERS, -line.get_ydata()[-1]
+    return _kind(line) == _OTHERS, -line.get_ydata()[-1]

@@ -114,7 +114,7 @@ def subsampled_losses(
             f"n_repeats must be at least 1, got {n_repeats!r}; 5 steady the curve"
         )
     rng = check_random_state(random_state)
-    found = np.empty((n_repeats, len(at)))
+    found, failed = np.empty((n_repeats, len(at))), None
     for repeat in range(n_repeats):
         order = rng.permutation(len(y))
         refits = Refits(
@@ -128,7 +128,9 @@ def subsampled_losses(
             refits.refit(X[order[:size]], labels[order[:size]])
             log_proba = refits.log_proba(X_test)
             found[repeat, i] = -log_proba[np.arange(len(y_test)), test_labels].mean()
-        refits.warn_of_failure(stacklevel=3)
+        failed = refits if refits.failure else failed
+    if failed is not None:
+        failed.warn_of_failure(stacklevel=3)
     return SubsampledLosses(at, found.mean(0), found)
 
 

@@ -189,16 +189,17 @@ def check_labels(labels: np.ndarray, name: str) -> None:
         )
     try:
         check_class_labels(labels)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # some cannot even be compared
         if is_real:
             raise ValueError(
                 f"Labels must be classes here, but {name} holds continuous ones; fit "
                 "an MDLReadoutSwitcherRegressor on the features of each encoder and "
                 "compare codelength_, or cut the labels into classes"
             ) from error
+        reason = " ".join(str(error).split())
         raise ValueError(
-            f"Labels must be classes, but {name} holds others ({error}); store numbers "
-            "alone or text alone"
+            f"Labels must be classes, but {name} holds others ({reason}); store "
+            "numbers alone or text alone"
         ) from error
 
 

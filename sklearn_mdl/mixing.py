@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl.arithmetic import resolve_device
 from sklearn_mdl.online import OnlineEstimator
 from sklearn_mdl.prequential import Course, Learner, Outcome
-from sklearn_mdl.readings import NotYet
 from sklearn_mdl.readouts import readout_names
 from sklearn_mdl.readouts.edges import grid_edges
 from sklearn_mdl.stored_losses import StoredLosses, description, save_losses
@@ -43,7 +42,7 @@ class MixedWalk(OnlineEstimator):
     device: str
     store: Any
     n_jobs: int | None
-    readouts_: list[Any] = NotYet()  # type: ignore[assignment]
+    readouts_: list[Any]
     expert_weights_: np.ndarray | None
     _about: StoredLosses
 
@@ -88,7 +87,7 @@ class MixedWalk(OnlineEstimator):
         self.expert_weights_ = weights
         self._about = StoredLosses(
             np.empty((0, len(readouts))),
-            self.readout_names_,
+            readout_names(readouts),
             [readout.architecture for readout in readouts],
             weights,
             repr(prior),
@@ -192,16 +191,19 @@ class MixedWalk(OnlineEstimator):
     @property
     def grid_edges_(self) -> dict[str, tuple[float, str]]:
         """Settings at whose edge the best readout lies; see the class."""
+        check_is_fitted(self)
         return grid_edges(self.readouts_, self.readout_codelengths_)
 
     @property
     def readout_names_(self) -> list[str]:
         """Architecture and differing settings of every readout."""
+        check_is_fitted(self)
         return readout_names(self.readouts_)
 
     @property
     def diverged_readouts_(self) -> list[str]:
         """Names of the readouts whose predictions stopped being finite."""
+        check_is_fitted(self)
         return [
             name
             for name, bad in zip(

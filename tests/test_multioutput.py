@@ -508,10 +508,6 @@ def test_what_is_not_fitted_says_so():
             getattr(several(), method)(X)
     with pytest.raises(NotFittedError):
         several().measures()
-    for name in ("codelength_", "classes_", "n_samples_seen_", "estimators_"):
-        assert not hasattr(several(), name)
-        with pytest.raises(NotFittedError, match="MultiOutputSwitcher has walked over"):
-            getattr(several(), name)
 
 
 def test_real_multi_label_data_are_compressed():

@@ -190,7 +190,7 @@ def test_numbers_do_not_depend_on_the_number_of_jobs(n_jobs):
 def test_what_only_a_walk_leaves_is_missed_by_name_before_it(name):
     switcher = MDLReadoutSwitcher()
     assert not hasattr(switcher, name)
-    with pytest.raises(NotFittedError, match=r"This MDLReadoutSwitcher .* call "):
+    with pytest.raises(NotFittedError, match=r"(?i)This MDLReadoutSwitcher .* call "):
         getattr(switcher, name)
 
 

@@ -7,13 +7,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl.measures import PrequentialMeasures
 from sklearn_mdl.online import OnlineClassifier
-from sklearn_mdl.readings import NotYet
 
 
 class OutputReadings:
     """Mixin of an estimator with a walk for each column."""
 
-    estimators_: list[OnlineClassifier] = NotYet()  # type: ignore[assignment]
+    estimators_: list[OnlineClassifier]
 
     def measures(self, *, n_bins: int = 15) -> list[PrequentialMeasures]:
         """Accuracy, Brier score and calibration of the walk of every column.

@@ -1,19 +1,28 @@
 # make demo       a ranking of representations on small data, written to demo-results/
-# make test       linter, formatter, types and tests
+# make test       linters, formatter, types and tests
 # make test-slow  the tests that take minutes
 # make test-oldest  tests on the oldest versions that setup.cfg allows, in .venv-oldest
 # make docs       the site, in docs/_build/html; examples are run, warnings are errors
-# make linkcheck  asks for every link that leaves the site; needs a network
-# make coverage   which lines and branches no test reaches, in htmlcov/ and on the screen
-# make mutants    faults put into storey 0, one after the other: does a test see them?
-# make check-dist builds wheel and sdist, and tries the wheel in an empty environment
-# make clean      removes what the others wrote, except .venv and .venv-oldest
+# make linkcheck  check of all links that leave the site; needs a network
+# make coverage   lines and branches that no test reaches, in htmlcov/ and on the screen
+# make mutants    one fault after the other, put into the numpy packages: do tests fail?
+# make check-dist  wheel and sdist; the wheel is tried in an empty environment
+# make clean      remove what the others wrote, except .venv and .venv-oldest
 #
-# Another interpreter: make PYTHON=python3.12 test
+# Benchmarks are run one at a time: .venv/bin/python -m benchmarks lists them.
+#
+# Another interpreter:  make PYTHON=python3.12 test
+# On Linux pip fetches torch with CUDA, some gigabytes. For the CPU build make .venv, install
+# torch into it as pytorch.org/get-started says, then call make.
+# On Windows, run make in Git Bash.
 
-PYTHON ?= python3
+SHELL := bash
+WINDOWS := $(filter Windows_NT,$(OS))
+PYTHON ?= $(if $(WINDOWS),python,python3)
+SCRIPTS := $(if $(WINDOWS),Scripts,bin)
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(SCRIPTS)
+PIP := $(BIN)/pip$(if $(WINDOWS),.exe)
 PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
 .NOTPARALLEL:
@@ -26,28 +35,29 @@ test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/python -m pytest $(PARALLEL)
 
 test-slow: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --hypothesis-profile=default
 
-# One file at a time: what concerns scikit-learn and its friends, none that takes minutes.
+# One file at a time: what depends on scikit-learn, skorch and torch, and takes no minutes.
 OLDEST := .venv-oldest
 OLDEST_PYTHON ?= python3.11
-OLDEST_TESTS := oldest common switcher readouts experts multioutput scorers searches \
+OLDEST_TESTS := oldest common switcher readouts wrapped_readouts multioutput scorers searches \
     input_kinds protocols_of_others representation cli saving checkpoint coding images \
     timm_encoder vtab display ranking_pairs
 
 test-oldest: $(OLDEST)/.installed
 	@for name in $(OLDEST_TESTS); do \
 	    echo "tests/test_$$name.py"; \
-	    OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -q tests/test_$$name.py || exit 1; \
+	    OMP_NUM_THREADS=1 $(OLDEST)/$(SCRIPTS)/python -m pytest -q tests/test_$$name.py || exit 1; \
 	done
 
 $(OLDEST)/.installed: setup.cfg pyproject.toml constraints-oldest.txt
 	@echo "Installing the oldest versions into $(OLDEST); it takes minutes and 7 GB."
 	@$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
-	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	@$(OLDEST)/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check \
 	    --constraint constraints-oldest.txt --editable ".[test]"
 	@touch $@
 
@@ -60,8 +70,6 @@ linkcheck: $(VENV)/.installed-docs
 coverage: $(VENV)/.installed-coverage
 	$(BIN)/python -m pytest $(PARALLEL) --cov --cov-fail-under=0 --cov-report= $(TESTS)
 	$(BIN)/coverage html --quiet --fail-under=0
-	$(BIN)/coverage json --quiet --fail-under=0 -o htmlcov/coverage.json
-	-$(BIN)/python docs/make_errors.py htmlcov/coverage.json
 	$(BIN)/coverage report
 
 mutants: $(VENV)/.installed-mutants
@@ -73,17 +81,17 @@ check-dist: $(VENV)/.installed-dist
 	rm -rf dist build
 	$(BIN)/python -m build --outdir dist .
 	$(PYTHON) -m venv build/empty
-	build/empty/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	build/empty/bin/python -I tests/try_wheel.py dist
+	build/empty/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	build/empty/$(SCRIPTS)/python -I tests/try_wheel.py dist
 
-# One stamp per extra, so that the targets share a .venv without knowing of each other.
-$(VENV)/.installed-%: setup.cfg pyproject.toml | $(BIN)/pip
+# One stamp for each extra: all targets share a .venv.
+$(VENV)/.installed-%: setup.cfg pyproject.toml | $(PIP)
 	@echo "Installing sklearn_mdl with the extra '$*' into $(VENV); the first time takes minutes."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	@touch $@
 
-# pip is the last thing a new environment receives: with it, the environment is whole.
-$(BIN)/pip:
+# pip is the last thing that a new environment receives: with it, it is complete.
+$(PIP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    found="$$($(PYTHON) --version 2>&1)"; \
 	    echo "sklearn_mdl needs Python 3.11 or newer, but '$(PYTHON)' says '$$found':" \
@@ -93,6 +101,7 @@ $(BIN)/pip:
 
 clean:
 	rm -rf demo-results build dist *.egg-info
-	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov mutants
+	rm -rf .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	rm -rf .coverage htmlcov mutants
 	rm -rf docs/_build docs/generated docs/auto_examples
-	find sklearn_mdl tests -type d -name __pycache__ -prune -exec rm -rf {} +
+	find sklearn_mdl tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +

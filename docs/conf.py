@@ -9,10 +9,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from numpydoc.xref import DEFAULT_LINKS
+from sphinx_gallery.sorting import ExplicitOrder
+
 import sklearn_mdl
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
+
+import inventories  # noqa: E402, both from the folder that is named above
+import reference_pages  # noqa: E402
 
 project = "sklearn_mdl"
 author = "sklearn_mdl developers"
@@ -23,7 +29,11 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "reference_pages",
@@ -33,8 +43,18 @@ templates_path = ["_templates"]
 smartquotes = False  # options and code keep their dashes
 default_role = "py:obj"  # a name in single backticks is a link where it leads somewhere
 
-# Markdown: headings can be linked to, and dollars hold mathematics.
-myst_enable_extensions = ["dollarmath"]
+# Links to the pages of other libraries. Without a network their inventories cannot be
+# downloaded; the build then takes those that are written from the installed versions.
+intersphinx_mapping = inventories.sources(HERE / "_build" / "inventories")
+intersphinx_timeout = 5
+
+# Copied code has no prompts and no output.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_exclude = ".linenos, .gp, .go"
+
+# Markdown: headings can be linked to, dollars hold mathematics, colons hold cards.
+myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 4
 
 # Docstrings: numpydoc states the types, so signatures need not.
@@ -44,11 +64,37 @@ autodoc_class_signature = "mixed"
 autosummary_generate = False  # reference_pages writes them
 numpydoc_show_class_members = False  # the template shows them
 numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = True  # types link to the pages of their libraries
+numpydoc_xref_aliases = {name: f":py:obj:`{name}`" for name in DEFAULT_LINKS}
+numpydoc_xref_aliases |= {
+    name: f":py:obj:`~{reference_pages.path_of(name)}`"
+    for name in reference_pages.listed_names(HERE)
+}
+numpydoc_xref_aliases |= {
+    "array_like": ":term:`numpy:array_like`",
+    "array-like": ":term:`numpy:array_like`",
+    "ndarray": ":class:`numpy.ndarray`",
+    "estimator": ":term:`sklearn:estimator`",
+}
+numpydoc_xref_ignore = "all"  # other words of a type are words
 
 # Every example runs; one that raises, or warns where it should not, ends the build.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
+    "subsection_order": ExplicitOrder(
+        [
+            f"../examples/{section}"
+            for section in (
+                "codelength",
+                "ranking",
+                "selection",
+                "switching",
+                "images",
+                "paper",
+            )
+        ]
+    ),
     "filename_pattern": r"\.py$",
     "backreferences_dir": "generated/backreferences",
     "doc_module": ("sklearn_mdl",),
@@ -57,7 +103,6 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 1e9,  # the build's machine is of no interest
     "remove_config_comments": True,
-    "default_thumb_file": str(HERE / "images" / "printed.png"),  # no figure, but print
     "capture_repr": (),  # what is printed is shown, the objects of last lines are not
     "reset_modules": ("matplotlib", "reference_pages.name_file"),
 }
@@ -73,7 +118,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "sklearn_mdl"},
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 5,
     "show_toc_level": 2,
     "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,

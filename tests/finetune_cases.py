@@ -7,15 +7,9 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from sklearn_mdl import (
-    FineTunedReadout,
-    LinearReadout,
-    NeighborsReadout,
-    ScratchReadout,
-    TimmEncoder,
-    TorchEncoder,
-    image_rows,
-)
+from sklearn_mdl import KNeighborsReadout, LinearReadout
+from sklearn_mdl.encoders import TimmEncoder, TorchEncoder, image_rows
+from sklearn_mdl.readouts import FineTunedReadout, ScratchReadout
 
 
 class Net(nn.Module):
@@ -53,17 +47,17 @@ FAST = {"batch_size": 16, "device": "cpu"}
 LEARNS = {**FAST, "n_replay_streams": 1}
 
 
-def board():
+def pool():
     """One of every kind, in an order in which kinds are mixed."""
     one = encoder()
     return [
         FineTunedReadout(one, **LEARNS, ema_step_size=0.3, augmentation="crop-flip"),
         (one, LinearReadout(lr=0.01, n_replay_streams=2)),
         ScratchReadout(Net, **LEARNS, optimizer="adamw", lr=0.003),
-        NeighborsReadout(5),
+        KNeighborsReadout(5),
         (encoder(seed=1), LinearReadout(scaling="whiten")),
         FineTunedReadout(one, **LEARNS, calibration=False),
-        (one, NeighborsReadout(5)),
+        (one, KNeighborsReadout(5)),
         ScratchReadout(Net, **LEARNS, model_options={"width": 3}, random_state=7),
     ]
 

@@ -3,7 +3,11 @@
 A definition is a function from the prior weights ``w`` of shape (K,) and a number of
 steps ``N`` to the probabilities of all sequences of experts, an array of shape
 ``(K,) * N``. It is written from what the prior means, by enumeration, and knows nothing
-of states, rows and moves.
+of states, rows and transitions.
+
+`CASES` holds every configuration, limits of others included, for the tests against
+enumeration. `KINDS` holds one configuration of every kind of state and transition, for
+the invariants that the enumeration of short streams cannot show.
 """
 
 from __future__ import annotations
@@ -12,19 +16,22 @@ import itertools
 import math
 
 import numpy as np
+import pytest
 from scipy.special import beta, logsumexp
 
-from sklearn_mdl.switching import (
+from sklearn_mdl import (
     BayesMixture,
-    ElementwiseMixture,
     FixedShare,
     LearnedShare,
-    MarkovPrior,
-    Moves,
-    RunLength,
     SwitchDistribution,
-    UniversalShare,
     forward,
+)
+from sklearn_mdl.switching import (
+    ElementwiseMixture,
+    MarkovPrior,
+    RunLength,
+    Transition,
+    UniversalShare,
 )
 
 # Definitions. All but "others" draw experts from the weights and keep them meanwhile:
@@ -72,7 +79,7 @@ def at_unknown_rate(a, b):
 
 
 def after_runs(length, at_least):
-    """Draw after blocks of independent lengths; the last one is longer than is seen."""
+    """Draw after blocks of independent lengths, the last of which may go on."""
 
     def probability(starts, n_steps):
         *runs, last = np.diff([*starts, n_steps]).tolist()
@@ -107,7 +114,7 @@ def after_switches(theta):
 
 
 def shared_with_others(rate):
-    """Multiply K x K matrices, in which nobody is drawn anew for himself."""
+    """Multiply K x K matrices, in which no expert is drawn to follow itself."""
 
     def definition(w, n_steps):
         table, n_experts = w, len(w)
@@ -146,8 +153,10 @@ class Tiring(MarkovPrior):
     def rows(self):
         return np.array([0.7, 0.3])
 
-    def moves(self, t):
-        return Moves(draw=self.hazard(np.arange(t)), enter=self.rows(), ageing=True)
+    def transition(self, t):
+        return Transition(
+            draw=self.hazard(np.arange(t)), enter=self.rows(), ageing=True
+        )
 
     @staticmethod
     def hazard(row):
@@ -164,10 +173,10 @@ class Tiring(MarkovPrior):
 
 
 class RarelyShared(MarkovPrior):
-    """Another: it draws into every third step alone, and lifts nobody in between."""
+    """A prior that draws into every third step only: weights just fall in between."""
 
-    def moves(self, t):
-        return Moves(draw=np.array([self.rate(t)]))
+    def transition(self, t):
+        return Transition(draw=np.array([self.rate(t)]))
 
     @staticmethod
     def rate(t):
@@ -175,15 +184,15 @@ class RarelyShared(MarkovPrior):
 
 
 class Forgetful(MarkovPrior):
-    """A third: it counts draws at four steps, and any later draw starts all over."""
+    """A prior that counts draws at four steps; any later draw resets the count."""
 
     counted = (2, 3, 5, 6)
     rates = np.array([0.3, 1.0, 0.2, 0.5, 0.6])
 
-    def moves(self, t):
+    def transition(self, t):
         n_rows = 1 + sum(step < t for step in self.counted)
         draw = self.rates[:n_rows]
-        return Moves(draw, enter=None) if t in self.counted else Moves(draw)
+        return Transition(draw, enter=None) if t in self.counted else Transition(draw)
 
     @classmethod
     def probability(cls, starts, n_steps):
@@ -194,6 +203,15 @@ class Forgetful(MarkovPrior):
             if drawn:
                 row = row + 1 if t in cls.counted else 0
         return total
+
+
+class SometimesAgeing(MarkovPrior):
+    """A prior whose kept experts change rows at some steps only."""
+
+    def transition(self, t):
+        assert t >= 2, "there is no transition into the first step"
+        n_rows = 1 + (t - 1) // 3
+        return Transition(draw=np.full(n_rows, 0.3), ageing=t % 3 == 0)
 
 
 CASES = [
@@ -226,6 +244,7 @@ CASES = [
     (Tiring(), drawn_at(after_runs(Tiring.exactly, Tiring.at_least))),
     (RarelyShared(), shared(RarelyShared.rate)),
     (Forgetful(), drawn_at(Forgetful.probability)),
+    (SometimesAgeing(), shared(lambda t: 0.3)),
 ]
 # The one prior that fixes the number of experts.
 OWN_WEIGHTS = (
@@ -235,6 +254,26 @@ OWN_WEIGHTS = (
 
 PRIORS = [prior for prior, _ in CASES]
 THREE_EXPERTS = [*CASES, OWN_WEIGHTS]
+KINDS = [
+    BayesMixture(),
+    ElementwiseMixture(),
+    FixedShare(),
+    FixedShare(alpha=0.2, redraw=False),
+    LearnedShare(),
+    SwitchDistribution(),
+    UniversalShare(),
+    RunLength(4),
+    RunLength(None),
+    Tiring(),
+    RarelyShared(),
+    Forgetful(),
+    SometimesAgeing(),
+]
+every_kind = pytest.mark.parametrize("prior", KINDS, ids=repr)
+every_definition = pytest.mark.parametrize(
+    ("prior", "definition"),
+    [pytest.param(prior, found, id=repr(prior)) for prior, found in THREE_EXPERTS],
+)
 WEIGHTS = [None, [0.5, 0.2, 0.3], [0.0, 3.0, 1.0], [0.0, 0.0, 2.0]]
 
 # The losses that the golden numbers are worked out for.
@@ -258,13 +297,13 @@ def normalised(weights, n_experts):
 def dense_transitions(prior, w, n_steps):
     """Initial state and transition matrices into steps 2..n, flattened and dense.
 
-    One-hot states fed through `transition` give the rows of the matrix.
+    One-hot states fed through `advance` give the rows of the matrix.
     """
     initial = prior.initial(w)
     shape, matrices = initial.shape, []
     for t in range(2, n_steps + 1):
         one_hot = np.eye(math.prod(shape)).reshape(-1, *shape)
-        rows = [prior.transition(state, w, t) for state in one_hot]
+        rows = [prior.advance(state, w, t) for state in one_hot]
         shape = rows[0].shape
         matrices.append(np.array([row.ravel() for row in rows]))
     return initial.ravel(), matrices
@@ -279,8 +318,8 @@ def sequences_by_transition(prior, weights, n_steps):
         # Axes: the experts so far, and the row of the state.
         table = initial.reshape(-1, n_experts).T
         for matrix in matrices:
-            moves = matrix.reshape(table.shape[-1], n_experts, -1, n_experts)
-            table = np.einsum("...kr,rkjl->...klj", table, moves)
+            transition = matrix.reshape(table.shape[-1], n_experts, -1, n_experts)
+            table = np.einsum("...kr,rkjl->...klj", table, transition)
         total = total + probability * table.sum(axis=-1)
     return total
 
@@ -297,11 +336,11 @@ def enumerated(sequences, losses):
         posterior.append(np.exp(logsumexp(scores, axis=others) - evidence))
         shape = [1] * n_steps
         shape[t] = n_experts
-        told = scores - row.reshape(shape)
-        if np.isneginf(told).all():  # an impossible label teaches nothing
+        joint = scores - row.reshape(shape)
+        if np.isneginf(joint).all():  # an impossible label teaches nothing
             codelengths.append(math.inf)
             continue
-        scores, before, evidence = told, evidence, logsumexp(told)
+        scores, before, evidence = joint, evidence, logsumexp(joint)
         codelengths.append(before - evidence)
     return np.array(codelengths), np.array(posterior)
 

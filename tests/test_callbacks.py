@@ -8,8 +8,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
-from sklearn_mdl.prequential import Course
-from sklearn_mdl.prequential import course as course_module
+from sklearn_mdl._core.stream import run as run_module
+from sklearn_mdl._core.stream.run import PrequentialRun
 
 pytest.importorskip("sklearn.callback", reason="scikit-learn 1.9 has callbacks")
 
@@ -18,7 +18,7 @@ X, Y = X[:200], Y[:200]
 
 
 class Diary:
-    """A callback that writes down what it is told, and may want to stop."""
+    """A callback that writes down what it is observed, and may want to stop."""
 
     def __init__(self, stop_after=None):
         self.stop_after = stop_after
@@ -40,7 +40,7 @@ class Diary:
 
 @pytest.fixture(autouse=True)
 def short_segments(monkeypatch):
-    monkeypatch.setattr(course_module, "SEGMENT", 64)
+    monkeypatch.setattr(run_module, "SEGMENT", 64)
 
 
 def switcher(**options):
@@ -48,7 +48,7 @@ def switcher(**options):
     return MDLReadoutSwitcher([LinearReadout(lr=0.01)], **options)
 
 
-def test_callbacks_are_told_of_the_fit_and_of_every_segment():
+def test_callbacks_learn_of_the_fit_and_of_every_segment():
     diary = Diary()
     switcher().set_callbacks(diary).fit(X, Y)
     n_segments = 5  # which end at 16, 32, 64, 128, 192 and 200 rows
@@ -70,7 +70,7 @@ def test_callbacks_change_no_number():
     )
 
 
-def test_a_callback_may_end_the_walk_which_can_then_go_on():
+def test_a_callback_may_end_the_run_which_can_then_go_on():
     found = switcher().set_callbacks(Diary(stop_after=4)).fit(X, Y)
     assert found.n_samples_seen_ == 128
     found.partial_fit(X[128:], Y[128:])
@@ -83,7 +83,7 @@ def test_callbacks_are_taken_down_after_a_fit_that_failed(monkeypatch):
     def fail(*args):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(Course, "open_segment", fail)
+    monkeypatch.setattr(PrequentialRun, "open_segment", fail)
     with pytest.raises(RuntimeError, match="broken"):
         found.set_callbacks(diary).fit(X, Y)
     assert diary.events[-1] == "teardown"

@@ -1,4 +1,4 @@
-"""Laws of walks that are broken off: nothing is lost but a segment, no bit is moved."""
+"""Laws of runs that are broken off: nothing is lost but a segment, no bit is moved."""
 
 import os
 import resource
@@ -7,19 +7,23 @@ import subprocess
 import sys
 import textwrap
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, archives
-from sklearn_mdl.persistence import checkpoint as checkpoint_module
-from sklearn_mdl.persistence.resuming import progress_of, resume
-from sklearn_mdl.prequential import Course
-from sklearn_mdl.prequential import course as course_module
-from sklearn_mdl.readouts import plan
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout
+from sklearn_mdl._core.io import safetensors_io as archives
+from sklearn_mdl._core.stream import (
+    checkpoint as checkpoint_module,
+    run as run_module,
+)
+from sklearn_mdl._core.stream.checkpoint import progress_of, resume
+from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl.readouts import _build as plan
+from sklearn_mdl.readouts._stack import NetStack
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 CALIBRATED = {"ema_step_size": 0.1, "n_replay_streams": 3}
@@ -29,7 +33,7 @@ PRIORS = ["learned-share", "fixed-share", "run-length", "bayes", "elementwise"]
 @pytest.fixture(autouse=True)
 def at_every_segment(monkeypatch):
     """Segments of two minibatches, each of them written down."""
-    monkeypatch.setattr(course_module, "SEGMENT", 32)
+    monkeypatch.setattr(run_module, "SEGMENT", 32)
     monkeypatch.setattr(checkpoint_module, "SECONDS", 0.0)
     monkeypatch.setattr(checkpoint_module, "SHARE", np.inf)
 
@@ -46,7 +50,7 @@ def data(n_rows=200):
     return DIGITS[:n_rows], LABELS[:n_rows]
 
 
-def board(**options):
+def pool(**options):
     readouts = [
         LinearReadout(lr=0.01, scaling="standard", **CALIBRATED),
         LinearReadout(lr=0.01, scaling="whiten", ema_step_size=1.0, n_replay_streams=3),
@@ -57,7 +61,7 @@ def board(**options):
     return MDLReadoutSwitcher(readouts, **options)
 
 
-def wide_board(**options):
+def wide_pool(**options):
     """Many readouts of few shapes, that follow trainings of their own and others'."""
     readouts = [
         MLPReadout(hidden, lr=lr, ema_step_size=step, calibration=step != 0.1)
@@ -65,10 +69,10 @@ def wide_board(**options):
         for step in (0.1, 1.0, 0.02)
         for lr in (0.01, 0.02, 0.04)
     ]
-    return board(**options).set_params(readouts=readouts)
+    return pool(**options).set_params(readouts=readouts)
 
 
-def assert_same_walk(found, expected):
+def assert_same_run(found, expected):
     for name in ("readout_losses_", "codelengths_", "posterior_", "order_"):
         one, other = getattr(found, name), getattr(expected, name)
         np.testing.assert_array_equal(one, other, err_msg=name)
@@ -84,8 +88,8 @@ class Killed(BaseException):
 
 
 def killed_after(monkeypatch, n_segments, method="close_segment"):
-    """Let a walk end with the next segment after so many."""
-    whole, done = getattr(Course, method), []
+    """Let a run end with the next segment after so many."""
+    whole, done = getattr(PrequentialRun, method), []
 
     def end(self, *args):
         if len(done) == n_segments:
@@ -93,8 +97,8 @@ def killed_after(monkeypatch, n_segments, method="close_segment"):
         done.append(None)
         return whole(self, *args)
 
-    monkeypatch.setattr(Course, method, end)
-    return lambda: monkeypatch.setattr(Course, method, whole)
+    monkeypatch.setattr(PrequentialRun, method, end)
+    return lambda: monkeypatch.setattr(PrequentialRun, method, whole)
 
 
 # Killed and resumed
@@ -102,23 +106,23 @@ def killed_after(monkeypatch, n_segments, method="close_segment"):
 
 @pytest.mark.parametrize("switching", PRIORS)
 @pytest.mark.parametrize("n_segments", [0, 1, 3, 7])
-def test_a_walk_that_was_killed_goes_on_to_the_same_bits(
+def test_a_run_that_was_killed_goes_on_to_the_same_bits(
     tmp_path, monkeypatch, switching, n_segments
 ):
     options = {"switching": switching, "shuffle": True}
     live_again = killed_after(monkeypatch, n_segments)
     with pytest.raises(Killed):
-        board(checkpoint=tmp_path, **options).fit(*data())
+        pool(checkpoint=tmp_path, **options).fit(*data())
     live_again()
-    resumed = board(checkpoint=tmp_path, **options).fit(*data())
-    assert_same_walk(resumed, board(**options).fit(*data()))
+    resumed = pool(checkpoint=tmp_path, **options).fit(*data())
+    assert_same_run(resumed, pool(**options).fit(*data()))
 
 
 @pytest.mark.parametrize("method", ["open_segment", "close_segment"])
-def test_a_walk_may_be_killed_time_and_again(tmp_path, monkeypatch, method):
+def test_a_run_may_be_killed_time_and_again(tmp_path, monkeypatch, method):
     for _ in range(20):
         live_again = killed_after(monkeypatch, 1, method)
-        switcher = board(checkpoint=str(tmp_path))
+        switcher = pool(checkpoint=str(tmp_path))
         try:
             switcher.fit(*data())
             break
@@ -127,34 +131,32 @@ def test_a_walk_may_be_killed_time_and_again(tmp_path, monkeypatch, method):
     else:
         pytest.fail("no run came to its end")
     live_again()
-    assert_same_walk(switcher, board().fit(*data()))
+    assert_same_run(switcher, pool().fit(*data()))
 
 
-def test_a_walk_resumes_where_the_last_whole_segment_ended(tmp_path, monkeypatch):
+def test_a_run_resumes_where_the_last_whole_segment_ended(tmp_path, monkeypatch):
     live_again = killed_after(monkeypatch, 4)
     with pytest.raises(Killed):
-        board(checkpoint=tmp_path).fit(*data())
+        pool(checkpoint=tmp_path).fit(*data())
     live_again()
     begun = []
-    walk_on = Course.walk_on
+    open_segment = PrequentialRun.open_segment
     monkeypatch.setattr(
-        Course,
-        "walk_on",
-        lambda self, *args: begun.append(self.n_scored) or walk_on(self, *args),
+        PrequentialRun,
+        "open_segment",
+        lambda self: begun.append(self.n_scored) or open_segment(self),
     )
-    board(checkpoint=tmp_path).fit(*data())
-    assert begun == [96]  # segments end at 16, 32, 64 and 96 rows
+    pool(checkpoint=tmp_path).fit(*data())
+    assert begun[0] == 96  # segments end at 16, 32, 64 and 96 rows
 
 
-def test_a_walk_that_came_to_its_end_is_read_and_not_walked_again(
-    tmp_path, monkeypatch
-):
-    whole = board(checkpoint=tmp_path).fit(*data())
-    monkeypatch.setattr(Course, "open_segment", None)
-    read = board(checkpoint=tmp_path).fit(*data())
+def test_a_run_that_ended_is_read_and_not_scored_again(tmp_path, monkeypatch):
+    whole = pool(checkpoint=tmp_path).fit(*data())
+    monkeypatch.setattr(PrequentialRun, "open_segment", None)
+    read = pool(checkpoint=tmp_path).fit(*data())
     monkeypatch.undo()
-    assert_same_walk(read, whole)
-    expected = board().fit(*data())
+    assert_same_run(read, whole)
+    expected = pool().fit(*data())
     for each in (read, expected):
         each.partial_fit(DIGITS[200:220], LABELS[200:220])
     np.testing.assert_array_equal(read.codelengths_, expected.codelengths_)
@@ -164,50 +166,48 @@ def test_the_trace_of_a_checkpoint_may_lie_elsewhere(tmp_path, monkeypatch):
     places = {"checkpoint": tmp_path / "state", "store": tmp_path / "trace"}
     live_again = killed_after(monkeypatch, 5)
     with pytest.raises(Killed):
-        board(**places).fit(*data())
+        pool(**places).fit(*data())
     live_again()
-    assert_same_walk(board(**places).fit(*data()), board().fit(*data()))
+    assert_same_run(pool(**places).fit(*data()), pool().fit(*data()))
     assert sorted(p.name for p in (tmp_path / "state").iterdir()) == [
-        "walk.safetensors"
+        "progress.safetensors"
     ]
 
 
-def test_rows_that_came_after_the_last_checkpoint_are_walked_again(
-    tmp_path, monkeypatch
-):
+def test_rows_after_the_last_checkpoint_are_scored_again(tmp_path, monkeypatch):
     # The trace has grown by two segments more, the last of them torn.
     live_again = killed_after(monkeypatch, 3)
     with pytest.raises(Killed):
-        board(checkpoint=tmp_path).fit(*data())
+        pool(checkpoint=tmp_path).fit(*data())
     live_again()
     for name in ("losses.npy", "posterior.npy"):
         with (tmp_path / name).open("ab") as file:
             file.write(b"torn" * 77)
-    assert_same_walk(board(checkpoint=tmp_path).fit(*data()), board().fit(*data()))
+    assert_same_run(pool(checkpoint=tmp_path).fit(*data()), pool().fit(*data()))
 
 
 def test_a_checkpoint_of_another_process_with_other_jobs_goes_on(tmp_path, monkeypatch):
     live_again = killed_after(monkeypatch, 5)
     with pytest.raises(Killed):
-        board(checkpoint=tmp_path).fit(*data())
+        pool(checkpoint=tmp_path).fit(*data())
     live_again()
-    resumed = board(checkpoint=tmp_path, n_jobs=2, verbose=0).fit(*data())
-    assert_same_walk(resumed, board().fit(*data()))
+    resumed = pool(checkpoint=tmp_path, n_jobs=2, verbose=0).fit(*data())
+    assert_same_run(resumed, pool().fit(*data()))
 
 
 @pytest.mark.parametrize("sizes", [(1, 10**9), (10**9, 1), (3000, 10**9)])
-def test_a_walk_goes_on_in_stacks_that_are_cut_otherwise(tmp_path, monkeypatch, sizes):
+def test_a_run_goes_on_in_stacks_that_are_cut_otherwise(tmp_path, monkeypatch, sizes):
     # As they are where there is another number of jobs, or another device.
     live_again = killed_after(monkeypatch, 5)
     with pytest.raises(Killed):
-        wide_board(checkpoint=tmp_path).fit(*data())
+        wide_pool(checkpoint=tmp_path).fit(*data())
     live_again()
-    whole = wide_board().fit(*data())
+    whole = wide_pool().fit(*data())
     monkeypatch.setattr(plan, "CACHE", sizes[0])
     monkeypatch.setattr(plan, "WORTH_A_JOB", sizes[1])
-    resumed = wide_board(checkpoint=tmp_path, n_jobs=2).fit(*data())
-    assert len(resumed._course.learners) > len(whole._course.learners)
-    assert_same_walk(resumed, whole)
+    resumed = wide_pool(checkpoint=tmp_path, n_jobs=2).fit(*data())
+    assert len(resumed._run.learners) > len(whole._run.learners)
+    assert_same_run(resumed, whole)
     resumed.save(tmp_path / "a.safetensors")
     monkeypatch.undo()
     loaded = MDLReadoutSwitcher.load(tmp_path / "a.safetensors")
@@ -239,33 +239,33 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_another_walk_is_refused_and_the_checkpoint_stays(tmp_path, name):
+def test_another_run_is_refused_and_the_checkpoint_stays(tmp_path, name):
     options, change = OTHERS[name]
-    whole = board(checkpoint=tmp_path).fit(*data())
+    whole = pool(checkpoint=tmp_path).fit(*data())
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    other = board(checkpoint=tmp_path).set_params(**options)
+    other = pool(checkpoint=tmp_path).set_params(**options)
     with pytest.raises(ValueError, match=rf"{name}.* was .* name another folder"):
         other.fit(*change(*data()))
     assert not hasattr(other, "classes_")
     after = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     assert after.keys() == before.keys()
-    for file in ("walk.safetensors", "losses.npy", "losses.json", "posterior.npy"):
+    for file in ("progress.safetensors", "losses.npy", "losses.json", "posterior.npy"):
         assert after[file] == before[file]
-    assert_same_walk(board(checkpoint=tmp_path).fit(*data()), whole)
+    assert_same_run(pool(checkpoint=tmp_path).fit(*data()), whole)
 
 
-def test_numbers_that_come_back_as_texts_are_another_walk(tmp_path):
+def test_numbers_that_come_back_as_texts_are_another_run(tmp_path):
     # As texts "10" is before "5": the same labels would have other numbers.
     X, y = data(40)
-    board(checkpoint=tmp_path).fit(X, y + 5)
+    pool(checkpoint=tmp_path).fit(X, y + 5)
     with pytest.raises(ValueError, match=r"y was .* name another folder"):
-        board(checkpoint=tmp_path).fit(X, (y + 5).astype(str))
+        pool(checkpoint=tmp_path).fit(X, (y + 5).astype(str))
 
 
-def test_another_board_is_not_written_out_whole(tmp_path):
+def test_another_pool_is_not_written_out_whole(tmp_path):
     readouts = [LinearReadout() for _ in range(8)]
-    board(checkpoint=tmp_path).set_params(readouts=readouts).fit(*data(40))
-    other = board(checkpoint=tmp_path).set_params(readouts=readouts[1:])
+    pool(checkpoint=tmp_path).set_params(readouts=readouts).fit(*data(40))
+    other = pool(checkpoint=tmp_path).set_params(readouts=readouts[1:])
     with pytest.raises(ValueError, match=r"settings\.readouts was") as caught:
         other.fit(*data(40))
     assert len(str(caught.value)) < 700
@@ -273,88 +273,89 @@ def test_another_board_is_not_written_out_whole(tmp_path):
 
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
 def test_a_checkpoint_needs_a_seed_that_can_be_written_down(tmp_path, random_state):
-    switcher = board(checkpoint=tmp_path, random_state=random_state)
+    switcher = pool(checkpoint=tmp_path, random_state=random_state)
     with pytest.raises(ValueError, match="checkpoint needs a random_state"):
         switcher.fit(*data())
 
 
-def test_a_walk_that_goes_on_elsewhere_says_so(tmp_path, monkeypatch):
-    board(checkpoint=tmp_path).fit(*data())
-    monkeypatch.setattr("sklearn_mdl.conditions.version_of", lambda name: "0.0")
+def test_a_run_that_goes_on_elsewhere_says_so(tmp_path, monkeypatch):
+    pool(checkpoint=tmp_path).fit(*data())
+    monkeypatch.setattr(
+        "sklearn_mdl._core.io.environment.version_of", lambda name: "0.0"
+    )
     words = "versions.* and goes on where it is '0.0'"
     with pytest.warns(UserWarning, match=words) as record:
-        board(checkpoint=tmp_path).fit(*data())
+        pool(checkpoint=tmp_path).fit(*data())
     assert {warning.filename for warning in record} == {__file__}
 
 
 @pytest.mark.parametrize("at", [3, 100, 5000, -3])
 def test_a_damaged_checkpoint_is_never_taken_for_a_whole_one(tmp_path, at):
-    board(checkpoint=tmp_path).fit(*data())
-    path = tmp_path / "walk.safetensors"
+    pool(checkpoint=tmp_path).fit(*data())
+    path = tmp_path / "progress.safetensors"
     content = bytearray(path.read_bytes())
     content[at] ^= 4
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"walk\.safetensors must be"):
-        board(checkpoint=tmp_path).fit(*data())
+    with pytest.raises(ValueError, match=r"progress\.safetensors must be"):
+        pool(checkpoint=tmp_path).fit(*data())
     path.write_bytes(content[:at])
-    with pytest.raises(ValueError, match=r"walk\.safetensors must be"):
-        board(checkpoint=tmp_path).fit(*data())
+    with pytest.raises(ValueError, match=r"progress\.safetensors must be"):
+        pool(checkpoint=tmp_path).fit(*data())
 
 
-def test_a_course_of_fewer_rows_does_not_go_on():
-    longer, shorter = board().fit(*data(80)), board().fit(*data(48))
-    with pytest.raises(ValueError, match="the 80 rows that were walked, got 48"):
-        resume(shorter._course, progress_of(longer._course))
+def test_a_run_of_fewer_rows_does_not_go_on():
+    longer, shorter = pool().fit(*data(80)), pool().fit(*data(48))
+    with pytest.raises(ValueError, match="the 80 rows that were evaluated, got 48"):
+        resume(shorter._run, progress_of(longer._run))
 
 
 def test_stacks_take_over_nothing_from_other_readouts():
-    (stack, *_) = board().fit(*data(48))._course.learners
-    learned = stack.learned()
+    (stack, *_) = pool().fit(*data(48))._run.learners
+    learned = stack.state_dict()
     column = min(learned)
     name = next(iter(learned[column]))
     del learned[column][name]
     with pytest.raises(ValueError, match=f"Readout {column} needs {name} of shape"):
-        stack.relearn(learned)
+        stack.load_state_dict(learned)
 
 
-def test_a_readout_that_hands_over_nothing_is_named(monkeypatch):
-    fitted = board().fit(*data(48))
-    mute = [SimpleNamespace(columns=one.columns) for one in fitted._course.learners]
-    monkeypatch.setattr(fitted._course, "learners", mute)
-    with pytest.raises(TypeError, match="but SimpleNamespace is not; pickle the est"):
-        progress_of(fitted._course)
+def test_a_readout_that_cannot_write_its_state_is_named(monkeypatch):
+    fitted = pool().fit(*data(48))
+    monkeypatch.setattr(NetStack, "state_dict", Learner.state_dict)
+    with pytest.raises(TypeError, match="but ReadoutStack is not; pickle the est"):
+        progress_of(fitted._run)
 
 
 def test_a_trace_that_is_gone_or_cut_is_not_guessed_at(tmp_path):
-    board(checkpoint=tmp_path).fit(*data())
+    pool(checkpoint=tmp_path).fit(*data())
     with (tmp_path / "losses.npy").open("r+b") as file:
         file.truncate(2000)
     with pytest.raises(ValueError, match="must still hold the 200 rows"):
-        board(checkpoint=tmp_path).fit(*data())
+        pool(checkpoint=tmp_path).fit(*data())
     (tmp_path / "losses.npy").write_bytes(b"\x93NUMPY\x01\x00\x02\x00{(")
     with pytest.raises(ValueError, match="must still hold the 200 rows"):
-        board(checkpoint=tmp_path).fit(*data())
+        pool(checkpoint=tmp_path).fit(*data())
     (tmp_path / "losses.npy").unlink()
     with pytest.raises(ValueError, match="must still hold the 200 rows"):
-        board(checkpoint=tmp_path).fit(*data())
+        pool(checkpoint=tmp_path).fit(*data())
 
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs file limits")
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch):
     live_again = killed_after(monkeypatch, 4)
     with pytest.raises(Killed):
-        board(checkpoint=tmp_path).fit(*data())
+        pool(checkpoint=tmp_path).fit(*data())
     live_again()
-    size = (tmp_path / "walk.safetensors").stat().st_size
+    size = (tmp_path / "progress.safetensors").stat().st_size
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
         with pytest.raises(OSError, match="too large"):
-            board(checkpoint=tmp_path).fit(*data())
+            pool(checkpoint=tmp_path).fit(*data())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
-    assert_same_walk(board(checkpoint=tmp_path).fit(*data()), board().fit(*data()))
+    assert_same_run(pool(checkpoint=tmp_path).fit(*data()), pool().fit(*data()))
 
 
 def test_an_error_between_segments_gives_the_threads_back(tmp_path, monkeypatch):
@@ -366,9 +367,9 @@ def test_an_error_between_segments_gives_the_threads_back(tmp_path, monkeypatch)
     torch.set_num_threads(2)
     try:
         with pytest.raises(OSError, match="no room") as caught:
-            board(checkpoint=tmp_path).fit(*data())
-        assert caught.tb is not None  # its frames hold the walk
-        assert torch.get_num_threads() == 2
+            pool(checkpoint=tmp_path).fit(*data())
+        # Also while the frames of the error still hold the run.
+        assert (torch.get_num_threads(), caught.type) == (2, OSError)
     finally:
         torch.set_num_threads(before)
 
@@ -391,9 +392,9 @@ def test_writing_a_checkpoint_may_be_killed_at_any_place(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(archives, "os", Disk())
     with pytest.raises(Killed):
-        board(checkpoint=tmp_path).fit(*data())
+        pool(checkpoint=tmp_path).fit(*data())
     monkeypatch.setattr(archives, "os", os)
-    assert_same_walk(board(checkpoint=tmp_path).fit(*data()), board().fit(*data()))
+    assert_same_run(pool(checkpoint=tmp_path).fit(*data()), pool().fit(*data()))
 
 
 # Ctrl-C
@@ -401,29 +402,30 @@ def test_writing_a_checkpoint_may_be_killed_at_any_place(tmp_path, monkeypatch, 
 
 def asked_in_segment(monkeypatch, n_segments, n_times=1):
     """Press Ctrl-C inside a segment."""
-    whole, done = Course.open_segment, []
+    whole, done = PrequentialRun.open_segment, []
 
-    def press(self, *args):
-        whole(self, *args)
+    def press(self):
+        stop = whole(self)
         done.append(None)
         if len(done) == n_segments:
             for _ in range(n_times):
                 signal.raise_signal(signal.SIGINT)
+        return stop
 
-    monkeypatch.setattr(Course, "open_segment", press)
+    monkeypatch.setattr(PrequentialRun, "open_segment", press)
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_an_interrupted_walk_ends_with_its_segment_and_can_go_on(monkeypatch, method):
+def test_an_interrupted_run_ends_with_its_segment_and_can_go_on(monkeypatch, method):
     X, y = data()
     asked_in_segment(monkeypatch, 4)
-    switcher = board()
+    switcher = pool()
     options = {"classes": range(10)} if method == "partial_fit" else {}
     with pytest.raises(KeyboardInterrupt):
         getattr(switcher, method)(X, y, **options)
     monkeypatch.undo()
     assert switcher.n_samples_seen_ == 96
-    whole = board().fit(X, y)
+    whole = pool().fit(X, y)
     np.testing.assert_array_equal(switcher.codelengths_, whole.codelengths_[:96])
     assert switcher.predict(X).shape == (200,)
     switcher.partial_fit(X[96:], y[96:])
@@ -434,36 +436,36 @@ def test_an_interrupted_walk_ends_with_its_segment_and_can_go_on(monkeypatch, me
 def test_a_stream_in_files_can_go_on_after_an_interruption(tmp_path, monkeypatch):
     X, y = data()
     asked_in_segment(monkeypatch, 3)
-    switcher = board(store=tmp_path)
+    switcher = pool(store=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         switcher.fit(X, y)
     monkeypatch.undo()
     switcher.partial_fit(X[64:], y[64:])
-    np.testing.assert_array_equal(switcher.codelengths_, board().fit(X, y).codelengths_)
+    np.testing.assert_array_equal(switcher.codelengths_, pool().fit(X, y).codelengths_)
     np.testing.assert_array_equal(np.load(tmp_path / "features.npy"), X)
 
 
 def test_an_interrupted_fit_knows_its_order(monkeypatch):
     asked_in_segment(monkeypatch, 4)
-    switcher = board(shuffle=True)
+    switcher = pool(shuffle=True)
     with pytest.raises(KeyboardInterrupt):
         switcher.fit(*data())
     monkeypatch.undo()
-    whole = board(shuffle=True).fit(*data())
+    whole = pool(shuffle=True).fit(*data())
     np.testing.assert_array_equal(switcher.order_, whole.order_[:96])
 
 
-def test_an_interrupted_walk_with_a_checkpoint_goes_on(tmp_path, monkeypatch):
+def test_an_interrupted_run_with_a_checkpoint_goes_on(tmp_path, monkeypatch):
     asked_in_segment(monkeypatch, 4)
     monkeypatch.setattr(checkpoint_module, "SECONDS", 1e9)  # written on leaving
     with pytest.raises(KeyboardInterrupt):
-        board(checkpoint=tmp_path).fit(*data())
+        pool(checkpoint=tmp_path).fit(*data())
     monkeypatch.undo()
-    assert_same_walk(board(checkpoint=tmp_path).fit(*data()), board().fit(*data()))
+    assert_same_run(pool(checkpoint=tmp_path).fit(*data()), pool().fit(*data()))
 
 
 def test_a_second_ctrl_c_does_not_wait(monkeypatch):
-    before = board().fit(*data(60))
+    before = pool().fit(*data(60))
     kept = before.codelengths_
     asked_in_segment(monkeypatch, 4, n_times=2)
     with pytest.raises(KeyboardInterrupt):
@@ -471,15 +473,15 @@ def test_a_second_ctrl_c_does_not_wait(monkeypatch):
     np.testing.assert_array_equal(before.codelengths_, kept)
 
 
-def test_ctrl_c_is_itself_again_after_a_walk_and_elsewhere_untouched():
+def test_ctrl_c_is_itself_again_after_a_run_and_elsewhere_untouched():
     handler = signal.getsignal(signal.SIGINT)
-    board().fit(*data(40))
+    pool().fit(*data(40))
     assert signal.getsignal(signal.SIGINT) is handler
-    walked = []
-    thread = threading.Thread(target=lambda: walked.append(board().fit(*data(40))))
+    scored = []
+    thread = threading.Thread(target=lambda: scored.append(pool().fit(*data(40))))
     thread.start()
     thread.join()
-    assert len(walked) == 1
+    assert len(scored) == 1
 
 
 # Killed processes
@@ -495,11 +497,11 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
-from sklearn_mdl.persistence import checkpoint
-from sklearn_mdl.prequential import course
+from sklearn_mdl._core.stream import checkpoint
+from sklearn_mdl._core.stream import run as run
 
 checkpoint.SECONDS, checkpoint.SHARE = 0.0, float("inf")
-course.SEGMENT = 32
+run.SEGMENT = 32
 folder, n_kills = sys.argv[1], int(sys.argv[2])
 X, y = load_digits(return_X_y=True)
 rng = np.random.default_rng(os.getpid())
@@ -531,7 +533,7 @@ for kill in range(n_kills):
     pid = child()
     time.sleep(rng.uniform(0, 0.12) * seconds)
     gone, _ = os.waitpid(pid, os.WNOHANG)
-    if gone:  # it came to its end: begin anew
+    if gone:  # it came to its end: begin again
         n_finished += 1
         for file in os.listdir(folder):
             os.unlink(os.path.join(folder, file))

@@ -1,4 +1,4 @@
-"""The door: files in, numbers and files out; bad input ends in one sentence."""
+"""The command line: files in, numbers and files out; bad input ends in one sentence."""
 
 import csv
 import json
@@ -13,31 +13,29 @@ import pytest
 from numpy.testing import assert_allclose
 from safetensors.numpy import save_file
 
-import sklearn_mdl.cli
-import sklearn_mdl.cli.files
-import sklearn_mdl.cli.rankings
-import sklearn_mdl.cli.second_stage
-import sklearn_mdl.results.figures
+import sklearn_mdl.cli._demo_ranking
+import sklearn_mdl.cli._main
+import sklearn_mdl.datasets
+import sklearn_mdl.report._figures
 from sklearn_mdl import (
     FixedShare,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
     RepresentationScorer,
-    StoredLosses,
     encode_labels,
     forward,
     frequency_codelength,
-    load_feature_directory,
-    load_losses,
-    save_losses,
     uniform_codelength,
 )
-from sklearn_mdl.cli import main, parse_prior
+from sklearn_mdl.cli._main import COMMANDS as COMMAND_MODULES, main, make_parser
+from sklearn_mdl.cli._options import parse_prior
+from sklearn_mdl.datasets import load_feature_directory
+from sklearn_mdl.switcher import StoredLosses, load_losses, save_losses
 from sklearn_mdl.switching import group_weights
 
 N_SAMPLES, N_FEATURES = 60, 4
-COMMANDS = ("demo", "rank", "score", "switch", "encode", "decode", "shift")
+COMMANDS = ("demo", "rank", "score", "remix", "encode", "decode", "shift")
 
 
 def dataset(seed, n_classes):
@@ -112,7 +110,7 @@ def test_rank_gives_what_the_scorer_gives(study, capsys):
     assert_allclose(found, scorer.order_codelengths_.ravel(), rtol=1e-5)
 
 
-def test_rank_tells_good_features_from_poor_ones(study, capsys):
+def test_rank_puts_good_features_before_poor_ones(study, capsys):
     status, out = rank(study)
     assert status == 0
     with (out / "ranking.csv").open(newline="", encoding="utf-8") as file:
@@ -132,7 +130,7 @@ def test_rank_names_every_file_it_writes(study, capsys):
 
 
 def test_rank_says_that_figures_need_matplotlib(study, capsys, monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.results.figures, "find_spec", lambda name: None)
+    monkeypatch.setattr(sklearn_mdl.report._figures, "find_spec", lambda name: None)
     status, out = rank(study)
     assert status == 0
     assert 'pip install "sklearn_mdl[plot]"' in capsys.readouterr().out
@@ -146,7 +144,7 @@ def test_rank_shows_its_bar_apart_from_its_results(study, capsys):
     assert "cells: " not in out
 
 
-def test_rank_takes_the_mixed_board(study, capsys):
+def test_rank_takes_the_mixed_readouts(study, capsys):
     status, out = rank(study, "--readouts", "mixed")
     assert status == 0
     scorer = RepresentationScorer(MDLReadoutSwitcher("mixed"))
@@ -158,13 +156,13 @@ def test_rank_takes_the_mixed_board(study, capsys):
     assert "LogisticRegression refitted" in str(cell)
 
 
-def test_cells_of_one_board_never_serve_another(study, capsys):
+def test_cells_of_some_readouts_never_serve_others(study, capsys):
     assert rank(study)[0] == 0
     capsys.readouterr()
     assert rank(study, "--readouts", "mixed", "--dry-run")[0] == 0
-    assert "4 cells to walk" in capsys.readouterr().out
+    assert "4 cells to run" in capsys.readouterr().out
     assert rank(study, "--dry-run")[0] == 0
-    assert "0 cells to walk" in capsys.readouterr().out
+    assert "0 cells to run" in capsys.readouterr().out
 
 
 def test_rank_without_labels_is_refused(study, capsys):
@@ -198,7 +196,7 @@ def test_rank_with_a_missing_encoder_is_refused(study, capsys):
     assert "drop" in line
 
 
-def test_rank_drops_what_is_incomplete_if_told_so(study, capsys):
+def test_rank_drops_incomplete_datasets_on_request(study, capsys):
     (study / "two" / "poor.npz").unlink()
     with pytest.warns(UserWarning, match=r"Dropped .*'two' lacks \['poor'\]"):
         status, out = rank(study, "--missing", "drop")
@@ -227,7 +225,7 @@ def test_rank_names_the_file_whose_numbers_are_not_finite(study, capsys):
     assert "encoder 'good' on dataset 'two'" in complaint(capsys, "rank")
 
 
-def test_rank_walks_what_is_missing_and_nothing_else(study, capsys):
+def test_rank_scores_missing_cells_and_nothing_else(study, capsys):
     _, out = rank(study)
     capsys.readouterr()
     kept = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
@@ -241,16 +239,16 @@ def test_rank_walks_what_is_missing_and_nothing_else(study, capsys):
     assert (out / "ranking.csv").read_bytes() == before
     again = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
     assert again.keys() == kept.keys()
-    walked = {name for name in again if again[name] != kept[name]}
-    assert walked == {lost.name, lost.with_suffix(".safetensors").name}
+    scored = {name for name in again if again[name] != kept[name]}
+    assert scored == {lost.name, lost.with_suffix(".safetensors").name}
 
 
-def test_rank_lists_its_cells_and_walks_nothing_if_told_so(study, capsys):
+def test_dry_run_lists_cells_and_scores_nothing(study, capsys):
     status, out = rank(study, "--dry-run", "--n-orders", "3")
     assert status == 0
     text, err = capsys.readouterr()
     assert not out.exists()
-    assert "12 cells to walk, 1 side by side: about" in text
+    assert "12 cells to run, 1 side by side: about" in text
     lines = [line.split() for line in text.splitlines()]
     assert ["two", "good", "60", "x", "4", "2", "3", "0"] in [li[:8] for li in lines]
     assert err == ""
@@ -281,7 +279,7 @@ def test_rank_refuses_groups_that_are_none(study, capsys, group, message):
     assert message in complaint(capsys, "rank")
 
 
-def test_rank_refuses_a_group_that_comes_twice(study, capsys):
+def test_rank_refuses_a_group_given_twice(study, capsys):
     assert rank(study, "--group", "a=two", "--group", "a=three")[0] == 2
     assert "given once" in complaint(capsys, "rank")
 
@@ -309,7 +307,7 @@ def test_rank_refuses_settings_out_of_range(study, capsys, wrong):
     assert name in complaint(capsys, "rank")
 
 
-def test_rank_refuses_an_unusable_directory_before_it_walks(study, capsys):
+def test_rank_refuses_an_unusable_directory_before_it_scores(study, capsys):
     (study.parent / "out").write_text("a file")
     assert rank(study)[0] == 2
     out, err = capsys.readouterr()
@@ -346,7 +344,7 @@ def test_score_prints_the_codelength_of_the_switcher(files, capsys):
     assert f"compression {uniform / switcher.codelength_:.2f}" in text
 
 
-def test_score_keeps_the_order_if_told_so(files, capsys):
+def test_score_keeps_the_order_on_request(files, capsys):
     X, y = dataset(0, 2)
     switcher = MDLReadoutSwitcher(random_state=0).fit(X, y)
     main(["score", *files, "--keep-order"])
@@ -368,10 +366,10 @@ def test_score_takes_a_prior_by_name(files, capsys, name):
     X, y = dataset(0, 2)
     switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
     nats = number(capsys.readouterr().out, "codelength")
-    assert nats == pytest.approx(switcher.switch(name).codelength, abs=0.0501)
+    assert nats == pytest.approx(switcher.remix(name).codelength, abs=0.0501)
 
 
-def test_score_takes_the_mixed_board(files, tmp_path, capsys):
+def test_score_takes_the_mixed_readouts(files, tmp_path, capsys):
     losses = str(tmp_path / "losses.npy")
     assert main(["score", *files, "--readouts", "mixed", "--losses", losses]) == 0
     expected = MDLReadoutSwitcher("mixed", shuffle=True, random_state=0)
@@ -382,7 +380,7 @@ def test_score_takes_the_mixed_board(files, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", ["score", "rank", "encode", "decode"])
-def test_boards_that_are_none_are_refused_by_name(command, capsys):
+def test_unknown_readouts_are_refused_by_name(command, capsys):
     more = ["--out", "out"] if command != "score" else []
     given = ["a"] if command == "rank" else ["a", "b"]
     with pytest.raises(SystemExit) as exit_:
@@ -447,16 +445,15 @@ def test_score_takes_a_prior_with_parameters(files, capsys):
     X, y = dataset(0, 2)
     switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
     nats = number(capsys.readouterr().out, "codelength")
-    assert nats == pytest.approx(switcher.switch(FixedShare(m=11)).codelength, abs=0.06)
+    assert nats == pytest.approx(switcher.remix(FixedShare(m=11)).codelength, abs=0.06)
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".safetensors"])
-def test_score_saves_the_losses_that_switch_mixes(files, tmp_path, capsys, suffix):
-    path = tmp_path / f"losses{suffix}"
+def test_score_saves_the_losses_that_remix_reads(files, tmp_path, capsys):
+    path = tmp_path / "losses.npy"
     assert main(["score", *files, "--losses", str(path)]) == 0
     scored = capsys.readouterr().out
     assert f"wrote {path}\n" in scored
-    assert main(["switch", str(path), "--out", str(tmp_path)]) == 0
+    assert main(["remix", str(path), "--out", str(tmp_path)]) == 0
     mixed = capsys.readouterr().out
     assert number(mixed, "learned-share") == number(scored, "codelength")
     for title in ("best readout", "uniform code"):
@@ -470,7 +467,7 @@ def test_score_saves_the_losses_that_switch_mixes(files, tmp_path, capsys, suffi
 
 
 @pytest.mark.parametrize("name", ["none/losses.npy", "losses.npz", "features.json"])
-def test_score_refuses_a_file_for_losses_before_it_walks(files, tmp_path, capsys, name):
+def test_score_refuses_a_file_for_losses_before_the_run(files, tmp_path, capsys, name):
     assert main(["score", *files, "--losses", str(tmp_path / name)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -478,9 +475,9 @@ def test_score_refuses_a_file_for_losses_before_it_walks(files, tmp_path, capsys
     assert name in err
 
 
-# switch
+# remix
 
-BOARD = [
+READOUTS = [
     LinearReadout(lr=0.02, n_replay_streams=1),
     MLPReadout((6,), lr=0.02, n_replay_streams=1),
     LinearReadout(lr=0.01, n_replay_streams=1),
@@ -489,9 +486,9 @@ WEIGHTS = [1, 3, 0.5]
 
 
 @pytest.fixture
-def walked(tmp_path):
+def fitted(tmp_path):
     """A switcher, and the file with its losses."""
-    switcher = MDLReadoutSwitcher(BOARD, expert_weights=WEIGHTS, random_state=0)
+    switcher = MDLReadoutSwitcher(READOUTS, expert_weights=WEIGHTS, random_state=0)
     path, _ = switcher.fit(*dataset(0, 2)).save_losses(tmp_path / "losses.npy")
     return switcher, str(path)
 
@@ -502,14 +499,15 @@ def table(path):
     return head, np.array(rows, dtype=float)
 
 
-def test_switch_prints_codelengths_under_every_prior(walked, capsys):
-    switcher, path = walked
+def test_remix_prints_codelengths_under_every_prior(fitted, capsys):
+    switcher, path = fitted
     priors = ["fixed-share", "bayes", "fixed-share:m=11", "elementwise"]
-    assert main(["switch", path, *(a for p in priors for a in ("--prior", p))]) == 0
+    assert main(["remix", path, *(a for p in priors for a in ("--prior", p))]) == 0
     text = capsys.readouterr().out
     lines = text.splitlines()
     assert lines[0] == (
-        "60 examples, 3 readouts, 2 architectures, float64, walked under LearnedShare()"
+        "60 examples, 3 readouts, 2 architectures, float64, "
+        "evaluated under LearnedShare()"
     )
     assert number(text, "uniform code") == pytest.approx(60 * np.log(2), abs=0.051)
     best = int(np.argmin(switcher.readout_codelengths_))
@@ -518,7 +516,7 @@ def test_switch_prints_codelengths_under_every_prior(walked, capsys):
     assert lines[2].endswith(switcher.readout_names_[best])
     assert len(lines) == 3 + len(priors)
     for prior, line in zip(priors, lines[3:], strict=True):
-        trace = switcher.switch(parse_prior(prior))
+        trace = switcher.remix(parse_prior(prior))
         linear = trace.posterior[:, [0, 2]].sum(1).mean()
         most = f"mostly linear ({linear:.0%})"
         if linear < 0.5:
@@ -529,9 +527,9 @@ def test_switch_prints_codelengths_under_every_prior(walked, capsys):
         assert line.endswith(most)
 
 
-def test_switch_takes_learned_share_if_no_prior_is_named(walked, capsys):
-    switcher, path = walked
-    assert main(["switch", path]) == 0
+def test_remix_takes_learned_share_if_no_prior_is_named(fitted, capsys):
+    switcher, path = fitted
+    assert main(["remix", path]) == 0
     text = capsys.readouterr().out
     nats = number(text, "learned-share")
     assert nats == pytest.approx(switcher.codelength_, abs=0.06)
@@ -546,10 +544,10 @@ def test_switch_takes_learned_share_if_no_prior_is_named(walked, capsys):
         ("architecture", [0.25, 0.5, 0.25]),
     ],
 )
-def test_switch_takes_weights(walked, tmp_path, capsys, which, weights):
-    switcher, path = walked
+def test_remix_takes_weights(fitted, tmp_path, capsys, which, weights):
+    switcher, path = fitted
     out = tmp_path / "out" / "deep"
-    command = ["switch", path, "--weights", which, "--prior", "bayes"]
+    command = ["remix", path, "--weights", which, "--prior", "bayes"]
     assert main([*command, "--out", str(out)]) == 0
     expected = forward("bayes", switcher.readout_losses_, weights)
     found = np.load(out / "bayes-codelengths.npy")
@@ -557,11 +555,11 @@ def test_switch_takes_weights(walked, tmp_path, capsys, which, weights):
     np.testing.assert_array_equal(group_weights(["a", "b", "a"]), [0.25, 0.5, 0.25])
 
 
-def test_switch_writes_codelengths_and_posteriors(walked, tmp_path, capsys):
-    switcher, path = walked
+def test_remix_writes_codelengths_and_posteriors(fitted, tmp_path, capsys):
+    switcher, path = fitted
     out = tmp_path / "out"
     priors = ["bayes", "learned-share:ms=(2,3)", "learned-share:ms=[2,3]"]
-    command = ["switch", path, *(a for p in priors for a in ("--prior", p))]
+    command = ["remix", path, *(a for p in priors for a in ("--prior", p))]
     assert main([*command, "--out", str(out)]) == 0
     text = capsys.readouterr().out
     written = [line[6:] for line in text.splitlines() if line.startswith("wrote ")]
@@ -569,31 +567,31 @@ def test_switch_writes_codelengths_and_posteriors(walked, tmp_path, capsys):
     ends = ("codelengths.npy", "posterior.csv", "posterior.png")
     stems = ("bayes", "learned-share_ms__2_3_", "learned-share_ms__2_3__")
     names = [f"{stem}-{end}" for stem in stems for end in ends]
-    assert [line.rpartition("/")[2] for line in written] == names
+    assert [Path(line).name for line in written] == names
     head, rows = table(out / "bayes-posterior.csv")
     assert head == ["examples seen", "linear", "mlp 1x6"]
     np.testing.assert_array_equal(rows[:, 0], np.arange(60))
-    posterior = switcher.switch("bayes").posterior
+    posterior = switcher.remix("bayes").posterior
     assert_allclose(rows[:, 1], posterior[:, [0, 2]].sum(1), rtol=1e-9)
     assert_allclose(rows[:, 2], posterior[:, 1], rtol=1e-9)
     for name in stems[1:]:
         found = np.load(out / f"{name}-codelengths.npy")
-        expected = switcher.switch(parse_prior(priors[1])).codelengths
+        expected = switcher.remix(parse_prior(priors[1])).codelengths
         np.testing.assert_array_equal(found, expected)
 
 
 def long_losses(tmp_path, **about):
     losses = np.random.default_rng(0).exponential(size=(2500, 3)).astype("f4")
     (path, *_) = save_losses(
-        tmp_path / "long.safetensors", StoredLosses(losses, **about), dtype="float32"
+        tmp_path / "long.npy", StoredLosses(losses, **about), dtype="float32"
     )
     return str(path), losses
 
 
-def test_switch_thins_what_it_writes(tmp_path, capsys):
+def test_remix_thins_what_it_writes(tmp_path, capsys):
     kinds = ["a, b", 'the "c"', "a, b"]
     path, losses = long_losses(tmp_path, architectures=kinds)
-    assert main(["switch", path, "--out", str(tmp_path / "out")]) == 0
+    assert main(["remix", path, "--out", str(tmp_path / "out")]) == 0
     text = capsys.readouterr().out
     assert text.startswith("2500 examples, 3 readouts, 2 architectures, float32\n")
     assert "uniform code" not in text
@@ -606,32 +604,30 @@ def test_switch_thins_what_it_writes(tmp_path, capsys):
     assert nats == pytest.approx(trace.codelength, abs=0.0501)
 
 
-def test_switch_mixes_bare_losses(tmp_path, capsys):
+def test_remix_mixes_bare_losses(tmp_path, capsys):
     path, losses = long_losses(tmp_path)
     np.save(tmp_path / "bare.npy", losses)
     for file in (path, str(tmp_path / "bare.npy")):
         out = tmp_path / "out"
-        assert main(["switch", file, "--prior", "bayes", "--out", str(out)]) == 0
+        assert main(["remix", file, "--prior", "bayes", "--out", str(out)]) == 0
         text = capsys.readouterr().out
         assert "3 readouts, unknown architectures, float32" in text
         trace = forward("bayes", losses, max_rows=1000)
         top = int(trace.posterior.mean(0).argmax())
         assert f"mostly readout {top} (" in text
-        assert "no figures: these losses came without the architectures" in text
+        assert "no figures: these losses do not name the architectures" in text
         head, rows = table(out / "bayes-posterior.csv")
         assert head == ["examples seen", *(f"readout {i}" for i in range(3))]
         np.testing.assert_array_equal(rows[:, 0], trace.steps)
         assert_allclose(rows[:, 1:], trace.posterior, rtol=1e-9)
         assert not list(out.glob("*.png"))
-        assert main(["switch", file, "--weights", "architecture"]) == 2
-        assert "needs the architecture of each" in complaint(capsys, "switch")
+        assert main(["remix", file, "--weights", "architecture"]) == 2
+        assert "needs the architecture of each" in complaint(capsys, "remix")
 
 
-def test_switch_says_that_figures_need_matplotlib(
-    walked, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setattr(sklearn_mdl.cli.second_stage, "can_draw", lambda: False)
-    assert main(["switch", walked[1], "--out", str(tmp_path / "out")]) == 0
+def test_remix_says_that_figures_need_matplotlib(fitted, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sklearn_mdl.report, "can_draw", lambda: False)
+    assert main(["remix", fitted[1], "--out", str(tmp_path / "out")]) == 0
     assert 'pip install "sklearn_mdl[plot]"' in capsys.readouterr().out
     assert not list((tmp_path / "out").glob("*.png"))
 
@@ -671,55 +667,55 @@ def test_priors_are_parsed(text, params):
         ("fixed-share:m=2,alpha=0.1", "`m` or `alpha`, not both"),
     ],
 )
-def test_switch_refuses_priors_in_a_sentence(walked, capsys, text, words):
-    assert main(["switch", walked[1], "--prior", "bayes", "--prior", text]) == 2
-    line = complaint(capsys, "switch")
+def test_remix_refuses_priors_in_a_sentence(fitted, capsys, text, words):
+    assert main(["remix", fitted[1], "--prior", "bayes", "--prior", text]) == 2
+    line = complaint(capsys, "remix")
     assert re.search(words, line)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, -np.inf])
-def test_switch_refuses_losses_that_are_none(walked, capsys, wrong):
-    losses = np.load(walked[1])
+def test_remix_refuses_losses_that_are_no_numbers(fitted, capsys, wrong):
+    losses = np.load(fitted[1])
     losses[5, 1] = wrong
-    np.save(walked[1], losses)
-    assert main(["switch", walked[1]]) == 2
-    line = complaint(capsys, "switch")
+    np.save(fitted[1], losses)
+    assert main(["remix", fitted[1]]) == 2
+    line = complaint(capsys, "remix")
     assert f"got {wrong} in 'mlp 1x6" in line
 
 
-def test_switch_takes_labels_that_a_readout_holds_impossible(walked, capsys):
-    losses = np.load(walked[1])
+def test_remix_takes_labels_that_a_readout_holds_impossible(fitted, capsys):
+    losses = np.load(fitted[1])
     losses[5, 1] = np.inf
-    np.save(walked[1], losses)
-    assert main(["switch", walked[1]]) == 0
+    np.save(fitted[1], losses)
+    assert main(["remix", fitted[1]]) == 0
     assert "inf" not in capsys.readouterr().out
 
 
-def test_switch_refuses_a_file_without_examples(tmp_path, capsys):
+def test_remix_refuses_a_file_without_examples(tmp_path, capsys):
     save_losses(tmp_path / "none.npy", np.ones((0, 3)))
-    assert main(["switch", str(tmp_path / "none.npy")]) == 2
-    assert "at least one example, got none" in complaint(capsys, "switch")
+    assert main(["remix", str(tmp_path / "none.npy")]) == 2
+    assert "at least one example, got none" in complaint(capsys, "remix")
 
 
-def test_switch_refuses_files_in_a_sentence(walked, tmp_path, capsys):
-    assert main(["switch", str(tmp_path / "nowhere.npy")]) == 2
-    assert "nowhere.npy" in complaint(capsys, "switch")
-    assert main(["switch", str(tmp_path / "losses.json")]) == 2
-    assert "must end in .npy or .safetensors" in complaint(capsys, "switch")
-    np.save(walked[1], np.ones((3, 4)))
-    assert main(["switch", walked[1]]) == 2
-    assert "its description must be theirs" in complaint(capsys, "switch")
+def test_remix_refuses_files_in_a_sentence(fitted, tmp_path, capsys):
+    assert main(["remix", str(tmp_path / "nowhere.npy")]) == 2
+    assert "nowhere.npy" in complaint(capsys, "remix")
+    assert main(["remix", str(tmp_path / "losses.json")]) == 2
+    assert "must end in .npy, got" in complaint(capsys, "remix")
+    np.save(fitted[1], np.ones((3, 4)))
+    assert main(["remix", fitted[1]]) == 2
+    assert "its description must be theirs" in complaint(capsys, "remix")
 
 
-def test_switch_refuses_a_prior_for_short_streams_before_it_mixes(walked, capsys):
+def test_remix_refuses_a_prior_for_short_streams_before_it_mixes(fitted, capsys):
     priors = ["--prior", "bayes", "--prior", "universal-share:max_steps=59"]
-    assert main(["switch", walked[1], *priors]) == 2
-    assert "max_steps" in complaint(capsys, "switch")
+    assert main(["remix", fitted[1], *priors]) == 2
+    assert "max_steps" in complaint(capsys, "remix")
 
 
-def test_switch_refuses_an_unusable_directory_before_it_mixes(walked, capsys):
-    assert main(["switch", walked[1], "--out", walked[1]]) == 2
-    assert "losses.npy" in complaint(capsys, "switch")
+def test_remix_refuses_an_unusable_directory_before_it_mixes(fitted, capsys):
+    assert main(["remix", fitted[1], "--out", fitted[1]]) == 2
+    assert "losses.npy" in complaint(capsys, "remix")
 
 
 # encode and decode
@@ -766,13 +762,13 @@ def test_decode_writes_the_labels_as_they_were(message, tmp_path, capsys):
     assert np.load(out).tolist() == y.tolist()
 
 
-def test_labels_of_the_mixed_board_come_back_by_that_board_alone(
+def test_labels_coded_by_mixed_readouts_are_decoded_by_these_alone(
     files, tmp_path, capsys
 ):
     path, out = str(tmp_path / "labels.mdl"), str(tmp_path / "decoded.npy")
-    board = ["--readouts", "mixed"]
-    assert main(["encode", *files, "--out", path, *board]) == 0
-    assert main(["decode", files[0], path, "--out", out, *board]) == 0
+    mixed = ["--readouts", "mixed"]
+    assert main(["encode", *files, "--out", path, *mixed]) == 0
+    assert main(["decode", files[0], path, "--out", out, *mixed]) == 0
     np.testing.assert_array_equal(np.load(out), dataset(0, 2)[1])
     capsys.readouterr()
     assert main(["decode", files[0], path, "--out", out]) == 2
@@ -831,23 +827,23 @@ def test_decode_refuses_a_damaged_message_and_files_that_are_none(
     out = ["--out", str(tmp_path / "decoded.npy")]
     whole = Path(path).read_bytes()
     Path(path).write_bytes(whole[:-1])
-    for broken, what in [(path, "whole and unchanged"), (labels, "begin with")]:
+    for broken, what in [(path, "complete and unchanged"), (labels, "begin with")]:
         assert main(["decode", features, broken, *out]) == 2
         assert what in complaint(capsys, "decode")
     for none in (tmp_path / "none", tmp_path):
         assert main(["decode", features, str(none), *out]) == 2
         line = complaint(capsys, "decode")
-        assert f"A message must be in a file that is there, got '{none}'" in line
+        assert f"A message must be an existing file, got '{none}'" in line
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])
-def test_output_that_cannot_be_written_is_refused_before_the_walk(
+def test_output_that_cannot_be_written_is_refused_before_the_run(
     message, tmp_path, capsys, command
 ):
     given = message[:2] if command == "encode" else message[::2]
     for out in (tmp_path / "no" / "x.npy", tmp_path):
         assert main([command, *given, "--out", str(out)]) == 2
-        assert "Output must be a file in a folder that is" in complaint(capsys, command)
+        assert "must be a file in an existing folder" in complaint(capsys, command)
 
 
 def test_decode_says_what_it_can_write(message, tmp_path, capsys):
@@ -894,7 +890,7 @@ def test_demo_writes_and_prints_its_ranking(
     tmp_path, capsys, monkeypatch, more, settings
 ):
     few = Few()
-    monkeypatch.setattr(sklearn_mdl.cli.rankings, "run_demo", few)
+    monkeypatch.setattr(sklearn_mdl.cli._demo_ranking, "run_demo", few)
     monkeypatch.chdir(tmp_path)
     assert main(["demo", *more]) == 0
     assert few.calls == [settings]
@@ -917,18 +913,18 @@ def test_help_of_a_command_has_an_example(command, capsys):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_explains_every_argument(command):
-    commands = next(a for a in sklearn_mdl.cli._parser()._actions if a.choices)
+    commands = next(a for a in make_parser()._actions if a.choices)
     bare = [a.dest for a in commands.choices[command]._actions if not a.help]
     assert bare == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_examples_are_commands_that_parse(command, capsys, monkeypatch):
-    """Those of the commands and those of the door."""
+    """Those of each command, and those of ``sklearn-mdl --help``."""
     ran = []
-    for name in COMMANDS:
-        monkeypatch.setattr(sklearn_mdl.cli, name, ran.append)
-    texts = [sklearn_mdl.cli.EXAMPLES]
+    for module in COMMAND_MODULES:
+        monkeypatch.setattr(module, "run", ran.append)
+    texts = [sklearn_mdl.cli._main.EXAMPLES]
     with pytest.raises(SystemExit):
         main([command, "--help"])
     texts.append(capsys.readouterr().out.partition("example:\n")[2])
@@ -954,11 +950,11 @@ def test_help_names_all_commands(capsys):
     "arguments",
     [
         [],
-        ["walk"],
+        ["run"],
         ["rank", "features"],
         ["score", "x.npy"],
         ["demo", "--fast"],
-        ["switch"],
+        ["remix"],
     ],
     ids=" ".join,
 )
@@ -973,20 +969,21 @@ def test_a_missing_extra_is_one_sentence(files, capsys, monkeypatch):
     def miss(path):
         raise ImportError("this needs what is not installed; install it")
 
-    monkeypatch.setattr(sklearn_mdl.cli.files, "load_features", miss)
+    monkeypatch.setattr(sklearn_mdl.datasets, "load_features", miss)
     assert main(["score", *files]) == 2
     assert complaint(capsys, "score").endswith("install it")
 
 
 @pytest.mark.parametrize(
     ("command", "more"),
-    [("rank", "; called again, it walks what is missing"), ("demo", "")],
+    [("rank", "; run it again to score the missing cells"), ("demo", "")],
 )
 def test_ctrl_c_leaves_one_line(command, more, tmp_path, capsys, monkeypatch):
     def interrupt(options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sklearn_mdl.cli, command, interrupt)
+    modules = {module.__name__.rpartition("_")[2]: module for module in COMMAND_MODULES}
+    monkeypatch.setattr(modules[command], "run", interrupt)
     given = [str(tmp_path)] if command == "rank" else []
     assert main([command, *given, "--out", str(tmp_path)]) == 130
     assert complaint(capsys, command) == f"sklearn-mdl {command}: interrupted{more}"
@@ -996,12 +993,12 @@ def test_a_fault_of_ours_is_not_hidden(files, monkeypatch):
     def fail(path):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(sklearn_mdl.cli.files, "load_features", fail)
+    monkeypatch.setattr(sklearn_mdl.datasets, "load_features", fail)
     with pytest.raises(ZeroDivisionError):
         main(["score", *files])
 
 
-def test_the_installed_script_is_this_door():
+def test_the_installed_script_is_this_command_line():
     (script,) = entry_points(group="console_scripts", name="sklearn-mdl")
     assert script.load() is main
 

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from sklearn_mdl.codelength import (
-    frequency_codelength,
+from sklearn_mdl import frequency_codelength, regret, uniform_codelength
+from sklearn_mdl.metrics import (
     frequency_codelengths,
     loss_data_curve,
-    regret,
     sample_complexity,
     surplus_description_length,
-    uniform_codelength,
 )
 
 
@@ -130,8 +128,8 @@ class TestRegret:
 
     def test_costs_of_any_kind_of_number_are_compared_as_floats(self):
         for kind in (np.uint8, object):
-            cheap, dear = np.array([0, 1], dtype=kind), np.array([1, 3], dtype=kind)
-            for one, other in ((cheap, dear), (cheap / 1.0, dear), (cheap, dear / 1.0)):
+            low, high = np.array([0, 1], dtype=kind), np.array([1, 3], dtype=kind)
+            for one, other in ((low, high), (low / 1.0, high), (low, high / 1.0)):
                 curve = regret(one, other)
                 assert curve.dtype == np.float64
                 assert curve.tolist() == [-1, -3]
@@ -180,15 +178,15 @@ def every_label(n):
 
 class TestLossDataCurve:
     @pytest.mark.parametrize("n_samples", [1, 2, 3, 10, 1797])
-    @pytest.mark.parametrize("n_intervals", [2, 20])
-    def test_intervals_hold_every_label_once(self, n_samples, n_intervals):
+    def test_intervals_hold_every_label_once(self, n_samples):
         costs = np.random.default_rng(0).gamma(2.0, 0.5, n_samples)
-        curve = loss_data_curve(costs, n_intervals=n_intervals)
-        assert (curve.starts[0], curve.stops[-1]) == (0, n_samples)
-        np.testing.assert_array_equal(curve.starts[1:], curve.stops[:-1])
-        assert 1 <= len(curve.starts) <= n_intervals
-        for start, stop, loss in zip(*curve, strict=True):
-            assert loss == pytest.approx(costs[start:stop].mean())
+        for n_intervals in (2, 20):
+            curve = loss_data_curve(costs, n_intervals=n_intervals)
+            assert (curve.starts[0], curve.stops[-1]) == (0, n_samples)
+            np.testing.assert_array_equal(curve.starts[1:], curve.stops[:-1])
+            assert 1 <= len(curve.starts) <= n_intervals
+            for start, stop, loss in zip(*curve, strict=True):
+                assert loss == pytest.approx(costs[start:stop].mean())
 
     def test_intervals_grow_in_proportion(self):
         curve = loss_data_curve(np.ones(100_000))
@@ -200,12 +198,12 @@ class TestLossDataCurve:
         found, expected = loss_data_curve(orders), loss_data_curve(orders.mean(axis=0))
         np.testing.assert_allclose(found.losses, expected.losses)
 
-    @pytest.mark.parametrize("kind", [np.uint8, np.float32, object])
-    def test_costs_may_be_numbers_of_any_kind(self, kind):
+    def test_costs_may_be_numbers_of_any_kind(self):
         costs = [200, 150, 100, 250, 30]
-        found = loss_data_curve(np.array(costs, dtype=kind), n_intervals=2)
-        assert found.losses.dtype == np.float64
-        assert found.losses.tolist() == [200, (150 + 100 + 250 + 30) / 4]
+        for kind in (np.uint8, np.float32, object):
+            found = loss_data_curve(np.array(costs, dtype=kind), n_intervals=2)
+            assert found.losses.dtype == np.float64
+            assert found.losses.tolist() == [200, (150 + 100 + 250 + 30) / 4]
 
     @pytest.mark.parametrize(
         ("costs", "message"),
@@ -216,7 +214,7 @@ class TestLossDataCurve:
             ([0.5, np.nan], "at least 0 and not NaN"),
         ],
     )
-    def test_what_is_no_course_of_costs_is_refused(self, costs, message):
+    def test_what_is_no_sequence_of_costs_is_refused(self, costs, message):
         with pytest.raises(ValueError, match=message):
             loss_data_curve(costs)
 
@@ -229,11 +227,11 @@ FALLING = 2.3 / np.sqrt(1 + np.arange(500))
 
 
 class TestSurplusDescriptionLength:
-    @pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0, 5.0])
-    def test_equals_its_definition_label_by_label(self, epsilon):
-        expected = sum(max(0.0, loss - epsilon) for loss in FALLING)
-        found = surplus_description_length(FALLING, epsilon, **every_label(500))
-        assert found.value == pytest.approx(expected)
+    def test_equals_its_definition_label_by_label(self):
+        for epsilon in (0.0, 0.2, 1.0, 5.0):
+            expected = sum(max(0.0, loss - epsilon) for loss in FALLING)
+            found = surplus_description_length(FALLING, epsilon, **every_label(500))
+            assert found.value == pytest.approx(expected)
 
     def test_of_epsilon_zero_is_the_codelength(self):
         costs = np.random.default_rng(2).gamma(2.0, 0.5, 300)
@@ -251,7 +249,9 @@ class TestSurplusDescriptionLength:
         ("costs", "is_bound"),
         [([1.0, 0.1], False), ([1.0, 0.11], True), ([0.1, 1.0], True)],
     )
-    def test_a_walk_must_end_well_below_epsilon_to_tell_all(self, costs, is_bound):
+    def test_only_costs_that_end_well_below_epsilon_give_more_than_a_bound(
+        self, costs, is_bound
+    ):
         found = surplus_description_length(costs, 0.2, **every_label(2))
         assert found.is_bound is is_bound
 
@@ -293,18 +293,15 @@ class TestSurplusDescriptionLength:
 
 
 class TestSampleComplexity:
-    @pytest.mark.parametrize("epsilon", [0.2, 0.5, 2.3, 5.0])
-    def test_equals_its_definition_on_a_falling_curve(self, epsilon):
-        expected = next(n for n, loss in enumerate(FALLING) if loss <= epsilon)
-        found = sample_complexity(FALLING, epsilon, **every_label(500))
-        assert found == (expected, False)
-
-    @pytest.mark.parametrize("epsilon", [0.2, 0.5, 1.0])
-    def test_with_averages_so_many_labels_do_suffice(self, epsilon):
-        found = sample_complexity(FALLING, epsilon)
-        assert FALLING[int(found.value)] <= epsilon
-        exact = next(n for n, loss in enumerate(FALLING) if loss <= epsilon)
-        assert exact <= found.value <= 1.5 * exact + 1
+    def test_equals_its_definition_on_a_falling_curve(self):
+        for epsilon in (0.2, 0.5, 1.0, 2.3, 5.0):
+            exact = next(n for n, loss in enumerate(FALLING) if loss <= epsilon)
+            found = sample_complexity(FALLING, epsilon, **every_label(500))
+            assert found == (exact, False)
+            # Averaged over intervals, that many labels do suffice.
+            found = sample_complexity(FALLING, epsilon)
+            assert FALLING[int(found.value)] <= epsilon
+            assert exact <= found.value <= 1.5 * exact + 1
 
     def test_a_lucky_stretch_is_not_taken_for_learning(self):
         costs = [2.0, 0.1, 2.0, 2.0, 0.1, 0.1]
@@ -318,25 +315,29 @@ class TestSampleComplexity:
         found = sample_complexity([1.0, 0.5, 0.2, 0.1], 0.2, sizes=[1, 10, 100, 1000])
         assert found == (100, False)
 
-    @pytest.mark.parametrize("read", [sample_complexity, surplus_description_length])
-    def test_a_walk_is_averaged_over_twenty_intervals_unless_told_otherwise(self, read):
+
+READERS = [sample_complexity, surplus_description_length]
+
+
+class TestReadersOfCurves:
+    @pytest.mark.parametrize("read", READERS)
+    def test_costs_are_averaged_over_twenty_intervals_by_default(self, read):
         found = {n: read(FALLING, 0.2, n_intervals=n) for n in (19, 20, 21)}
         assert read(FALLING, 0.2) == found[20]
         assert len(set(found.values())) == 3
 
-    @pytest.mark.parametrize("read", [sample_complexity, surplus_description_length])
-    def test_losses_and_sizes_may_be_numbers_of_any_kind(self, read):
-        expected = read([2.0, 1.0, 0.0], 0.5, sizes=[1, 10, 100])
-        losses = np.array([2, 1, 0], dtype=object)
-        assert read(losses, 0.5, sizes=np.array([1, 10, 100], np.uint8)) == expected
+    def test_losses_and_sizes_may_be_numbers_of_any_kind(self):
+        for read in READERS:
+            expected = read([2.0, 1.0, 0.0], 0.5, sizes=[1, 10, 100])
+            losses = np.array([2, 1, 0], dtype=object)
+            sizes = np.array([1, 10, 100], np.uint8)
+            assert read(losses, 0.5, sizes=sizes) == expected
 
-    @pytest.mark.parametrize("read", [sample_complexity, surplus_description_length])
-    @pytest.mark.parametrize("epsilon", [-0.1, np.inf, np.nan])
-    def test_what_is_no_loss_is_refused(self, read, epsilon):
-        with pytest.raises(ValueError, match="`epsilon` must be a finite loss"):
-            read([0.5, 0.4], epsilon)
+    def test_what_is_no_loss_is_refused(self):
+        for read, epsilon in itertools.product(READERS, (-0.1, np.inf, np.nan)):
+            with pytest.raises(ValueError, match="`epsilon` must be a finite loss"):
+                read([0.5, 0.4], epsilon)
 
-    @pytest.mark.parametrize("read", [sample_complexity, surplus_description_length])
     @pytest.mark.parametrize(
         ("losses", "sizes", "message"),
         [
@@ -351,6 +352,7 @@ class TestSampleComplexity:
             ([0.5, -0.4], [1, 2], "`losses` must be at least 0"),
         ],
     )
-    def test_bad_sizes_are_refused(self, read, losses, sizes, message):
-        with pytest.raises(ValueError, match=message):
-            read(losses, 0.2, sizes=sizes)
+    def test_bad_sizes_are_refused(self, losses, sizes, message):
+        for read in READERS:
+            with pytest.raises(ValueError, match=message):
+                read(losses, 0.2, sizes=sizes)

@@ -16,31 +16,32 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import FunctionTransformer
 
-import sklearn_mdl.results.figures
+import sklearn_mdl.report._figures
 from sklearn_mdl import (
-    BlockwiseCode,
-    KNeighborsProbe,
-    LinearProbe,
     LinearReadout,
     MDLReadoutSwitcher,
-    MLPProbe,
-    ProtocolComparison,
     RepresentationScorer,
-    VariationalCode,
     compare_protocols,
-    log_evidence,
     readout_grid,
-    sample_complexity,
-    surplus_description_length,
     uniform_codelength,
     write_results,
 )
-from sklearn_mdl.experts.draws import seeded
-from sklearn_mdl.protocols.measuring import PROTOCOLS, Protocol
-from sklearn_mdl.protocols.text import number
+from sklearn_mdl.baselines import (
+    BlockwiseCode,
+    KNeighborsProbe,
+    LinearProbe,
+    MLPProbe,
+    ProtocolComparison,
+    VariationalCode,
+    log_evidence,
+)
+from sklearn_mdl.baselines._comparison import number
+from sklearn_mdl.baselines._protocols import PROTOCOLS, Measurement, Protocol
+from sklearn_mdl.metrics import sample_complexity, surplus_description_length
+from sklearn_mdl.readouts._isolation import seeded
 
 LINEAR = LinearProbe(lr=0.01, weight_decay=0.0, max_steps=60)
-BOARD = MDLReadoutSwitcher(readout_grid(lr=[3e-3, 1e-2]), random_state=5)
+SWITCHER = MDLReadoutSwitcher(readout_grid(lr=[3e-3, 1e-2]), random_state=5)
 QUICK = {
     "linear": LINEAR,
     "mlp": MLPProbe((16,), lr=0.01, weight_decay=0.0, max_steps=40),
@@ -51,7 +52,7 @@ QUICK = {
     "variational": VariationalCode(n_steps=60, n_draws=4),
     "sdl": None,
     "esc": None,
-    "mdl": BOARD,
+    "mdl": SWITCHER,
 }
 CHEAP = {"knn": None, "logme": None, "blockwise": GaussianNB()}
 
@@ -122,10 +123,10 @@ def test_values_are_those_of_the_protocols_one_by_one(data, full):
     for name, code in [
         ("blockwise", BlockwiseCode()),
         ("variational", QUICK["variational"]),
-        ("mdl", BOARD),
+        ("mdl", SWITCHER),
     ]:
         assert found[name] == seeded(code, seed).fit(rows, labels).codelength_
-    costs = clone(BOARD).fit(rows, labels).codelengths_
+    costs = clone(SWITCHER).fit(rows, labels).codelengths_
     shares = np.bincount(labels) / 240
     entropy = -np.sum(shares * np.log(shares))
     assert_allclose(full.epsilons, entropy / 2)
@@ -236,6 +237,43 @@ def test_warnings_are_kept_as_notes(data):
     assert "ConvergenceWarning" in notes[0]
 
 
+class TerminatedWorkerError(Exception):
+    """Has the name of joblib's."""
+
+
+def test_a_process_that_dies_leaves_a_reason(data, monkeypatch):
+    def pool(**options):
+        def run(calls):
+            calls = iter(calls)
+            function, args, named = next(calls)
+            yield function(*args, **named)
+            raise TerminatedWorkerError
+
+        return run
+
+    monkeypatch.setattr("sklearn_mdl.model_selection._running.Parallel", pool)
+    X, y = data
+    protocols = ["knn", "logme", "selectivity"]
+    found = compare_protocols({"raw": X}, None, y, protocols=protocols)
+    assert list(found.reasons) == [("", "raw", "selectivity")]
+    assert "process died" in found.reasons["", "raw", "selectivity"]
+    assert np.isfinite(found.values[0, 0, :2]).all()
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_the_bar_shows_only_if_asked(data, capsys, verbose):
+    X, y = data
+    compare_protocols({"raw": X}, None, y, protocols=["logme"], verbose=verbose)
+    assert ("measurements: 100%" in capsys.readouterr().err) == bool(verbose)
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_probes_that_ask_for_any_gpu_get_the_one_of_their_process(device):
+    probe = LinearProbe(device=device)
+    assert Measurement("", "", ("linear",), probe, None, None).device == device
+    assert Measurement("", "", ("logme",), None, None, None).device == "cpu"
+
+
 # Ranks, tables
 
 
@@ -334,10 +372,10 @@ def test_the_text_of_several_datasets_ends_with_average_ranks():
 
 
 def test_a_report_sets_them_beside_the_ranking(full, tmp_path, monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.results.figures, "find_spec", lambda name: None)
+    monkeypatch.setattr(sklearn_mdl.report._figures, "find_spec", lambda name: None)
     X, y = load_iris(return_X_y=True)
     features = {"raw": X, "axis": X[:, :1]}
-    scorer = RepresentationScorer(BOARD).fit({"iris": (features, y)})
+    scorer = RepresentationScorer(SWITCHER).fit({"iris": (features, y)})
     plain = write_results(scorer, tmp_path / "plain")
     assert "Protocols side by side" not in plain[-1].read_text(encoding="utf-8")
     paths = write_results(scorer, tmp_path / "both", full)
@@ -369,13 +407,37 @@ def test_several_datasets_are_measured_each_as_alone(data):
     assert both.n_classes == (2, 3)
 
 
+class Counting(TransformerMixin, BaseEstimator):
+    fits = 0
+
+    def fit(self, X, y=None):
+        type(self).fits += 1
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        return X[:, ::2]
+
+
+def test_features_are_kept_where_asked_and_shared_with_a_ranking(data, tmp_path):
+    encoders, datasets = {"half": Counting()}, {"made": data}
+    RepresentationScorer(SWITCHER, results=tmp_path).fit(datasets, encoders)
+    kept, again, plain = (
+        compare_protocols(encoders, datasets, protocols=["knn"], results=results)
+        for results in (tmp_path, str(tmp_path), None)
+    )
+    assert Counting.fits == 2  # for the ranking, and where nothing is kept
+    assert_array_equal(kept.values, again.values)
+    assert_array_equal(kept.values, plain.values)
+
+
 def test_datasets_may_hold_features(data):
     X, y = data
     features = {"raw": X, "half": X[:, :4]}
     several = compare_protocols(None, {"made": (features, y)}, protocols=CHEAP)
     single = compare_protocols(features, None, y, protocols=CHEAP)
     assert_array_equal(several.values, single.values)
-    with pytest.raises(ValueError, match="the same encoders"):
+    with pytest.raises(ValueError, match="'b' lacks"):
         compare_protocols(None, {"a": (features, y), "b": ({"raw": X}, y)})
 
 
@@ -410,35 +472,36 @@ def test_a_number_that_is_shown_as_zero_has_no_sign(value, style, text):
     [
         ({"encoders": {}}, TypeError, "encoders must be a non-empty mapping"),
         ({"encoders": [PCA()]}, TypeError, "encoders must be a non-empty mapping"),
-        ({"encoders": {3: None}}, TypeError, "Names of encoders must be strings"),
+        ({"encoders": {3: None}}, TypeError, "encoders must be strings"),
         ({"encoders": {"a": PCA}}, TypeError, "pass an instance"),
         ({"encoders": {"a": SelectKBest()}}, ValueError, "without the labels"),
         ({"encoders": {"a": np.zeros((5, 2))}}, ValueError, "Features must be dense"),
         ({"X": None}, ValueError, "X must hold the data"),
         ({"y": None}, ValueError, "y must hold the labels"),
-        ({"y": np.zeros(300, int)}, ValueError, "At least two classes"),
+        ({"y": np.zeros(300, int)}, ValueError, "at least two classes"),
         ({"y": np.arange(7) % 2}, ValueError, "the data has 300 rows and 7 labels"),
         ({"X": {}, "y": None}, TypeError, "non-empty mapping"),
         ({"X": {"a": load_iris(return_X_y=True)}}, ValueError, "y must be None where"),
-        ({"X": {"a": 3}, "y": None}, TypeError, "A dataset must have a name"),
+        ({"X": {"a": 3}, "y": None}, TypeError, "A dataset must be a pair"),
         ({"X": {"a": ({"e": 1}, 2)}, "y": None}, ValueError, "encoders=None"),
-        ({"protocols": "mdl"}, TypeError, "protocols must be a list"),
+        ({"protocols": "mdl"}, TypeError, "'protocols' parameter of .*compare"),
         ({"protocols": []}, ValueError, "at least one"),
         ({"protocols": ["accuracy"]}, ValueError, "protocols must be among"),
         ({"protocols": {"mdl": 3}}, TypeError, "takes an estimator or None"),
-        ({"references": "random"}, ValueError, "references must be a list"),
-        ({"references": ["oracle"]}, ValueError, "references must be a list"),
-        ({"references": ["random"] * 2}, ValueError, "of different names"),
-        ({"references": None}, ValueError, "references must be a list"),
-        ({"test_size": 1.0}, ValueError, "test_size must lie"),
-        ({"epsilon": -1.0}, ValueError, "epsilon must be"),
+        ({"references": "random"}, ValueError, "'references' parameter of"),
+        ({"references": ["oracle"]}, ValueError, "`references` must be one of"),
+        ({"references": None}, ValueError, "'references' parameter of"),
+        ({"test_size": 1.0}, ValueError, "'test_size' parameter"),
+        ({"epsilon": -1.0}, ValueError, "'epsilon' parameter"),
         ({"types": [1, 2]}, ValueError, "types must have shape.*of the data, got"),
         (
             {"X": {"a": load_iris(return_X_y=True)}, "y": None, "types": {"b": []}},
             ValueError,
             r"datasets among \['a'\], got those of 'b'",
         ),
-        ({"folds": 3}, TypeError, "takes the settings"),
+        ({"folds": 3}, TypeError, "folds"),
+        ({"encoders": {"(random encoder)": None}}, ValueError, "must differ from"),
+        ({"test_size": 0.997}, ValueError, "At least two classes must"),
     ],
 )
 def test_bad_arguments_are_refused_in_a_sentence(changes, error, words, data):
@@ -459,7 +522,7 @@ def test_a_codelength_by_mdl_needs_a_switcher(data):
 
 def test_a_frame_without_pandas_says_how_to_get_it(full, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"A frame needs pandas.*sklearn_mdl\[plot\]"):
+    with pytest.raises(ImportError, match=r"pandas is required.*sklearn_mdl\[plot\]"):
         full.frame()
 
 

@@ -45,13 +45,13 @@ def study(root: Path) -> Path:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_features_come_back(tmp_path, suffix):
+def test_features_are_loaded(tmp_path, suffix):
     loaded = load_features(store(tmp_path / f"a{suffix}", FEATURES))
     assert_array_equal(loaded, FEATURES, strict=True)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_labels_come_back(tmp_path, suffix):
+def test_labels_are_loaded(tmp_path, suffix):
     loaded = load_labels(store(tmp_path / f"a{suffix}", LABELS))
     assert_array_equal(loaded, LABELS, strict=True)
 

@@ -1,4 +1,4 @@
-"""The first ranking: data that scikit-learn brings along, encoders without labels."""
+"""The first ranking: data that scikit-learn ships, encoders without labels."""
 
 import csv
 import json
@@ -12,11 +12,11 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator
 
-import sklearn_mdl.demo
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, RepresentationScorer
-from sklearn_mdl.demo import (
+from sklearn_mdl.cli import _demo_ranking
+from sklearn_mdl.cli._demo_ranking import (
     MaskedReconstruction,
     demo_datasets,
     demo_encoders,
@@ -52,9 +52,8 @@ def reconstruction(**settings):
 
 
 @FEW_STEPS_SUFFICE
-@parametrize_with_checks([MaskedReconstruction(4, n_copies=2)])
-def test_masked_reconstruction_keeps_the_contract_of_scikit_learn(estimator, check):
-    check(estimator)
+def test_masked_reconstruction_keeps_the_contract_of_scikit_learn():
+    check_estimator(MaskedReconstruction(4, n_copies=2), on_skip=None)
 
 
 def test_masked_reconstruction_ignores_labels(few_rows):
@@ -80,7 +79,7 @@ def test_masked_reconstruction_gives_the_hidden_layer(few_rows):
 @FEW_STEPS_SUFFICE
 def test_masked_reconstruction_learns_to_fill_in():
     axis = np.random.default_rng(0).normal(size=(400, 1))
-    X = axis @ np.ones((1, 6))  # one visible feature tells all
+    X = axis @ np.ones((1, 6))  # one visible feature determines all
     network = MaskedReconstruction(16, random_state=0).fit(X).network_
     shown = X * [1, 1, 1, 0, 0, 0]
     assert np.mean((network.predict(shown) - X) ** 2) < 0.3 * np.mean(X**2)
@@ -128,16 +127,16 @@ def test_every_encoder_takes_every_dataset_without_labels(few_rows, name):
 
 
 def test_the_demo_is_a_ranking_of_these(monkeypatch, few_rows):
-    """On few rows, with encoders fitted before and a small board."""
+    """On few rows, with encoders fitted before and one readout."""
     frozen = {
         name: e if e == "passthrough" else FrozenEstimator(_Rows())
         for name, e in demo_encoders().items()
     }
-    monkeypatch.setattr(sklearn_mdl.demo, "demo_datasets", lambda: few_rows)
-    monkeypatch.setattr(sklearn_mdl.demo, "demo_encoders", lambda: frozen)
+    monkeypatch.setattr(_demo_ranking, "demo_datasets", lambda: few_rows)
+    monkeypatch.setattr(_demo_ranking, "demo_encoders", lambda: frozen)
     small = MDLReadoutSwitcher([LinearReadout(lr=0.01)])
     monkeypatch.setattr(
-        sklearn_mdl.demo,
+        _demo_ranking,
         "RepresentationScorer",
         lambda **settings: RepresentationScorer(small, **settings),
     )

@@ -8,16 +8,15 @@ import pytest
 import torch
 from scipy import stats
 
-from sklearn_mdl import LinearReadoutRegressor, MLPReadoutRegressor
-from sklearn_mdl.prequential import (
+from sklearn_mdl._core.nets.losses import LEAST_LOG_SCALE, MAX_RESIDUAL, StackedStudentT
+from sklearn_mdl._core.stream.outcomes import (
     DensityPrediction,
     RealTargets,
     TargetScaling,
     mixture_moments,
 )
-from sklearn_mdl.readouts import stack_regressors
-from sklearn_mdl.stacked import StackedStudentT
-from sklearn_mdl.stacked.densities import LEAST_LOG_SCALE, MAX_RESIDUAL
+from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
+from sklearn_mdl.readouts._build import build_learners
 
 CPU = torch.device("cpu")
 DOF = [math.inf, 1.0, 3.5, 40.0]
@@ -168,8 +167,8 @@ def test_labels_of_any_size_have_a_finite_scale(size):
 def test_equal_labels_have_none_and_keep_the_prior_scale(label):
     y = torch.full((9,), label, dtype=torch.float64)
     assert TargetScaling.of(y).scale == 0
-    (stack,) = stack_regressors([LinearReadoutRegressor()], D, seed=0, device=CPU)
-    RealTargets(0.0, 2.5).prepare(stack, y)
+    (stack,) = build_learners([LinearReadoutRegressor()], D, 3, seed=0, device=CPU)
+    RealTargets(0.0, 2.5).init_units(stack, y)
     assert stack.target.scale == 2.5
 
 
@@ -210,7 +209,7 @@ def test_few_labels_have_units_too(n):
     np.testing.assert_allclose(found, (n, (n - 1) / 2, np.std(range(n))))
 
 
-BOARD = [
+POOL = [
     LinearReadoutRegressor(lr=0.01, ema_step_size=0.1),
     LinearReadoutRegressor(likelihood="student-t", calibration=False),
     LinearReadoutRegressor(heteroscedastic=False, weight_decay=1.0),
@@ -224,7 +223,7 @@ PERCEPTRONS = [
 
 def trained(readouts, n_steps=12):
     """Return one stack that has learned minibatches of odd size."""
-    (stack,) = stack_regressors(readouts, D, seed=3, device=CPU)
+    (stack,) = build_learners(readouts, D, 3, seed=3, device=CPU)
     for step in range(n_steps):
         x, y = numbers(1, B, D, seed=step), 7 + numbers(B, seed=100 + step).double()
         if not step:
@@ -233,25 +232,25 @@ def trained(readouts, n_steps=12):
     return stack
 
 
-@pytest.mark.parametrize("readouts", [BOARD, PERCEPTRONS])
+@pytest.mark.parametrize("readouts", [POOL, PERCEPTRONS])
 def test_a_stack_equals_its_parts(readouts):
     x = numbers(1, B, D, seed=50)
-    whole = trained(readouts).densities(x)
+    whole = trained(readouts).predict(x)
     for k, readout in enumerate(readouts):
-        assert torch.equal(trained([readout]).densities(x)[0], whole[k])
+        assert torch.equal(trained([readout]).predict(x)[0], whole[k])
 
 
-@pytest.mark.parametrize("readouts", [BOARD, PERCEPTRONS])
+@pytest.mark.parametrize("readouts", [POOL, PERCEPTRONS])
 def test_other_units_leave_what_is_predicted(readouts):
     stack, x = trained(readouts), numbers(1, B, D, seed=50)
-    before = stack.densities(x)
+    before = stack.predict(x)
     stack.retarget(TargetScaling(99, -3.0, 0.2))
-    torch.testing.assert_close(stack.densities(x), before, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(stack.predict(x), before, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("readouts", [BOARD, PERCEPTRONS])
+@pytest.mark.parametrize("readouts", [POOL, PERCEPTRONS])
 def test_a_scale_that_is_the_same_for_all_features_stays_so(readouts):
-    log_scale = trained(readouts).densities(numbers(1, B, D, seed=50))[..., 1]
+    log_scale = trained(readouts).predict(numbers(1, B, D, seed=50))[..., 1]
     spread = log_scale.amax(1) - log_scale.amin(1)
     constant = [not readout.heteroscedastic for readout in readouts]
     assert (spread == 0).tolist() == constant
@@ -262,14 +261,14 @@ def test_calibration_moves_along_the_slope_of_the_loss():
     x, y = numbers(1, B, D, seed=50), 7 + numbers(B, seed=51).double()
     outputs, units = stack.logits(x).double(), stack.target
     found = stack._slope(outputs, (y - units.mean) / units.scale)
-    heat = stack._heat()[:, 0, 0]
+    logit_scale = stack._logit_scale()[:, 0, 0]
     for k in range(len(PERCEPTRONS)):
         losses = []
         for step in (1e-5, -1e-5):
-            factor = heat.clone()
+            factor = logit_scale.clone()
             factor[k] += step
-            values = stack.densities(x)
-            values[..., 1] += (heat / factor).log()[:, None]
+            values = stack.predict(x)
+            values[..., 1] += (logit_scale / factor).log()[:, None]
             losses.append(DensityPrediction(values).losses(y)[k].mean())
         slope = (losses[0] - losses[1]) / 2e-5
         torch.testing.assert_close(found[k], slope, rtol=1e-6, atol=1e-8)
@@ -280,34 +279,34 @@ def test_calibration_stays_a_number_whatever_a_label():
     with torch.no_grad():
         stack.net.module_.pairs[-1][1][..., 1] = -20.0  # of a scale in units of labels
     stack.update(numbers(1, B, D), torch.full((B,), 1e150, dtype=torch.float64), [])
-    assert stack.temperature.isfinite().all()
+    assert stack.calibration.values.isfinite().all()
 
 
 def test_calibration_widens_a_scale_that_is_too_small():
-    (stack,) = stack_regressors(
-        [LinearReadoutRegressor(lr=1e-9, scaling=None)], D, seed=0, device=CPU
+    (stack,) = build_learners(
+        [LinearReadoutRegressor(lr=1e-9, scaling=None)], D, 3, seed=0, device=CPU
     )
     stack.retarget(TargetScaling(B, 0.0, 1.0))
     for step in range(60):
         stack.update(
             numbers(1, B, D, seed=step), 5 * numbers(B, seed=step).double(), []
         )
-    scale = stack.densities(numbers(1, B, D))[0, 0, 1].exp()
+    scale = stack.predict(numbers(1, B, D))[0, 0, 1].exp()
     assert scale.item() == pytest.approx(5, rel=0.3)
 
 
 def test_outputs_that_are_not_finite_are_no_prediction():
-    stack = trained(BOARD)
+    stack = trained(POOL)
     other = copy.deepcopy(stack)
     with torch.no_grad():
         other.net.module_.pairs[-1][1][1, 0, 1] = torch.inf
     x = numbers(1, B, D, seed=50)
-    found = other.densities(x)
+    found = other.predict(x)
     assert found[1].isnan().all()
-    assert torch.equal(found[[0, 2]], stack.densities(x)[[0, 2]])
+    assert torch.equal(found[[0, 2]], stack.predict(x)[[0, 2]])
 
 
 def test_a_stack_without_units_says_so():
-    (stack,) = stack_regressors([LinearReadoutRegressor()], D, seed=0, device=CPU)
+    (stack,) = build_learners([LinearReadoutRegressor()], D, 3, seed=0, device=CPU)
     with pytest.raises(RuntimeError, match="units"):
-        stack.densities(numbers(1, B, D))
+        stack.predict(numbers(1, B, D))

@@ -8,18 +8,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from sklearn_mdl import CodelengthDisplay, CriticalDifferenceDisplay, PosteriorDisplay
 from sklearn_mdl.display import (
-    CodelengthDisplay,
-    CriticalDifferenceDisplay,
     LearningCurveDisplay,
-    PosteriorDisplay,
-    PreferredReadoutDisplay,
-    RankBoxDisplay,
-    RankBySizeDisplay,
-    RankIntervalDisplay,
+    RankDisplay,
+    RankingHeatmapDisplay,
     RegretSplitDisplay,
-    SavingsDisplay,
 )
+from sklearn_mdl.ranking import RankIntervals
 
 ARCHITECTURES = ["mlp 1x256", "linear", "mlp 1x256", "linear", "mlp 2x256"]
 NAMES = [f"{a} lr={k}" for k, a in enumerate(ARCHITECTURES)]
@@ -56,20 +52,44 @@ def curves():
     return {name: rng.gamma(2.0, 0.5, N_SAMPLES) for name in ("low", "high")}
 
 
+def bounds(ranks, lower, upper, level=0.9):
+    """Intervals of given bounds."""
+    ranks, lower, upper = map(np.asarray, (ranks, lower, upper))
+    return RankIntervals(ranks, lower, upper, np.full(len(ranks), np.nan), level, 0)
+
+
+def rank_intervals(ranks, lower, upper, names):
+    """A display of given average ranks and bounds."""
+    found = bounds(ranks, lower, upper)
+    return RankDisplay([ranks], names, kind="intervals", intervals=found)
+
+
 def displays():
     """One display of each kind, not yet drawn."""
     return [
         CodelengthDisplay({"a": [1.0, 2.0]}),
         PosteriorDisplay([[0.5, 0.5], [0.25, 0.75]], ["a", "b"]),
         CriticalDifferenceDisplay([1.2, 1.8], ["a", "b"], 0.5),
-        RankIntervalDisplay([1.2, 1.8], [1.0, 1.5], [1.5, 2.0], ["a", "b"]),
-        SavingsDisplay([[0.5, 0.1], [0.2, 0.3]], ["a", "b"], ["c", "d"]),
+        rank_intervals([1.2, 1.8], [1.0, 1.5], [1.5, 2.0], ["a", "b"]),
+        RankingHeatmapDisplay([[0.5, 0.1], [0.2, 0.3]], ["a", "b"], ["c", "d"]),
         LearningCurveDisplay({"a": [1.0, 0.5, 0.2]}, epsilon=0.3),
         RegretSplitDisplay({"a": 12.0, "b": 11.0}, 10.0, {"a": 3.0, "b": np.inf}),
-        PreferredReadoutDisplay([["x", "y"], ["x", "x"]], ["a", "b"], ["c", "d"]),
-        RankBoxDisplay([[1, 2], [2, 1]], ["a", "b"]),
-        RankBySizeDisplay([10, 100], [[1, 2], [2, 1]], ["a", "b"], [2, 1]),
+        RankingHeatmapDisplay(
+            [["x", "y"], ["x", "x"]], ["a", "b"], ["c", "d"], kind="preferred-readout"
+        ),
+        RankDisplay([[1, 2], [2, 1]], ["a", "b"]),
+        RankDisplay(
+            [[1, 2], [2, 1]],
+            ["a", "b"],
+            kind="by-size",
+            sizes=[10, 100],
+            n_datasets=[2, 1],
+        ),
     ]
+
+
+def name_of(display):
+    return f"{type(display).__name__}-{getattr(display, 'kind', '')}"
 
 
 def legend_of(ax):
@@ -79,7 +99,7 @@ def legend_of(ax):
 # What all displays share
 
 
-@pytest.mark.parametrize("display", displays(), ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize("display", displays(), ids=name_of)
 def test_plot_draws_on_the_axes_given(display):
     figure, axes = plt.subplots(1, 2)
     assert display.plot(axes[1]) is display
@@ -89,14 +109,14 @@ def test_plot_draws_on_the_axes_given(display):
     assert plt.get_fignums() == [figure.number]
 
 
-@pytest.mark.parametrize("display", displays(), ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize("display", displays(), ids=name_of)
 def test_plot_makes_one_figure_where_no_axes_are_given(display):
     assert display.plot() is display
     assert plt.get_fignums() == [display.figure_.number]
     assert display.figure_.axes == [display.ax_]
 
 
-@pytest.mark.parametrize("display", displays(), ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize("display", displays(), ids=name_of)
 @pytest.mark.parametrize(
     ("module", "method"), [("matplotlib.pyplot", "plot"), ("pandas", "frame")]
 )
@@ -112,15 +132,12 @@ def test_a_missing_module_is_named_with_its_extra(display, module, method, monke
         (CodelengthDisplay.from_estimator, "codelengths_"),
         (PosteriorDisplay.from_estimator, "posterior_"),
         (CriticalDifferenceDisplay.from_scorer, "average_ranks_"),
-        (RankIntervalDisplay.from_scorer, "average_ranks_"),
-        (SavingsDisplay.from_scorer, "average_ranks_"),
+        (RankDisplay.from_scorer, "codelengths_"),
+        (RankingHeatmapDisplay.from_scorer, "average_ranks_"),
         (CodelengthDisplay.from_scorer, "dataset_names_"),
         (LearningCurveDisplay.from_estimator, "codelengths_"),
         (LearningCurveDisplay.from_scorer, "dataset_names_"),
         (RegretSplitDisplay.from_estimator, "readout_losses_"),
-        (PreferredReadoutDisplay.from_scorer, "average_ranks_"),
-        (RankBoxDisplay.from_scorer, "codelengths_"),
-        (RankBySizeDisplay.from_scorer, "encoder_names_"),
     ],
 )
 def test_what_is_not_fitted_is_refused(draw, attribute):
@@ -299,7 +316,7 @@ def test_thirty_curves_differ_in_colour_or_dashes():
     assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 30
 
 
-def test_of_many_curves_those_that_lead_or_end_best_are_named():
+def test_of_many_curves_those_that_are_or_end_best_are_named():
     curves = {str(i): [1.0, 1.0, 1.0 + i] for i in range(48)}
     curves["47"] = [1.0, 0.5, 99.0]  # ahead for one example, and the worst at the end
     display = CodelengthDisplay(curves).plot()
@@ -325,7 +342,7 @@ def test_curves_that_tie_lead_nowhere():
 
 def test_the_mixture_is_named_before_its_readouts(switcher):
     losses = switcher.readout_losses_
-    switcher.codelengths_ = losses.max(axis=1)  # it leads nowhere
+    switcher.codelengths_ = losses.max(axis=1)  # it is best nowhere
     display = CodelengthDisplay.from_estimator(switcher, max_named=1, readouts="all")
     assert legend_of(display.ax_) == ["Switcher", "and 3 others"]
     assert len(display.lines_) == 6
@@ -337,13 +354,6 @@ def test_others_of_an_earlier_display_stand_last_and_take_no_colour():
     assert legend_of(second.ax_) == ["0", "low", "and 3 others"]
     plain = CodelengthDisplay({"a": [1.0, 0.0], "b": [1.0, 1.0]}).plot()
     assert second.lines_["low"].get_color() == plain.lines_["b"].get_color()
-
-
-def test_no_name_at_all_is_refused():
-    with pytest.raises(
-        ValueError, match="`max_named` must be an integer of at least 1, got 0"
-    ):
-        CodelengthDisplay({"a": [1.0]}).plot(max_named=0)
 
 
 def test_a_name_that_begins_with_an_underscore_stands_in_the_legend():
@@ -434,7 +444,7 @@ def test_from_estimator_shows_every_readout_if_asked(switcher):
 
 
 def test_from_estimator_refuses_other_groups(switcher):
-    with pytest.raises(ValueError, match="'architecture' or None, got 'lr'"):
+    with pytest.raises(ValueError, match=r"'architecture', None\], got 'lr'"):
         PosteriorDisplay.from_estimator(switcher, group="lr")
 
 
@@ -451,6 +461,7 @@ def test_logarithmic_axis_starts_after_the_first_label(switcher):
 def test_short_posteriors_are_drawn(n_samples, log_x):
     display = PosteriorDisplay(np.full((n_samples, 2), 0.5), ["a", "b"])
     display.plot(log_x=log_x).figure_.canvas.draw()
+    assert [len(area.get_paths()) for area in display.areas_] == [1, 1]
 
 
 @pytest.mark.parametrize("log_x", [False, True])
@@ -667,7 +678,7 @@ def intervals(n_encoders):
     widths = rng.uniform(0, 1, (2, n_encoders))
     names = [f"encoder_{i} $of$ {'a long ' * (i % 3)}name" for i in range(n_encoders)]
     lower = np.maximum(1, ranks - widths[0])
-    return RankIntervalDisplay(ranks, lower, ranks + widths[1], names)
+    return rank_intervals(ranks, lower, ranks + widths[1], names)
 
 
 def inside(texts, figure):
@@ -681,17 +692,18 @@ def inside(texts, figure):
 
 
 def test_intervals_are_drawn_from_the_best_rank_on():
-    display = RankIntervalDisplay(
+    display = rank_intervals(
         [2.5, 1.25, 3.0], [2.0, 1.0, 2.5], [2.75, 1.5, 3.0], ["a", "_b_ $x$", "c"]
     ).plot()
     labels = display.ax_.get_yticklabels()
     assert [label.get_text() for label in labels] == ["_b_ $x$", "a", "c"]
     assert not any(label.get_parse_math() for label in labels)
-    ends = [segment[:, 0].tolist() for segment in display.lines_.get_segments()]
+    segments = display.artists_["intervals"].get_segments()
+    ends = [segment[:, 0].tolist() for segment in segments]
     assert ends == [[1.0, 1.5], [2.0, 2.75], [2.5, 3.0]]
     (dots,) = display.ax_.get_lines()
     assert dots.get_xdata().tolist() == [1.25, 2.5, 3.0]
-    rows = [segment[0, 1] for segment in display.lines_.get_segments()]
+    rows = [segment[0, 1] for segment in segments]
     assert rows == dots.get_ydata().tolist() == [0, 1, 2]
     assert display.ax_.yaxis_inverted()  # the best on top
     assert "90% interval" in display.ax_.get_xlabel()
@@ -708,13 +720,13 @@ def test_names_of_intervals_neither_overlap_nor_leave_the_figure(n_encoders):
 
 def test_intervals_come_from_the_statistics_of_the_ranking():
     scorer = SimpleNamespace(
-        average_ranks_=np.array([1.75, 1.25]),
+        codelengths_=np.array([[1.0, 2.0], [2.0, 1.0], [2.0, 1.0], [2.0, 1.0]]),
         encoder_names_=["a", "b"],
-        rank_intervals=lambda: SimpleNamespace(
-            lower=np.array([1.5, 1.0]), upper=np.array([2.0, 1.5]), level=0.8
-        ),
+        rank_intervals=lambda: bounds([1.75, 1.25], [1.5, 1.0], [2.0, 1.5], 0.8),
     )
-    frame = RankIntervalDisplay.from_scorer(scorer).frame()
+    display = RankDisplay.from_scorer(scorer, kind="intervals")
+    assert "80% interval" in display.ax_.get_xlabel()
+    frame = display.frame()
     assert frame.index.tolist() == ["b", "a"]
     assert frame.to_numpy().tolist() == [[1.25, 1.0, 1.5], [1.75, 1.5, 2.0]]
 
@@ -722,15 +734,16 @@ def test_intervals_come_from_the_statistics_of_the_ranking():
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        (([1, 2], [1, 2], [1, 2], ["a"]), "needs a lower and an upper bound"),
-        (([1, 2], [1], [1, 2], ["a", "b"]), "needs a lower and an upper bound"),
-        (([1, 2], [1, 2], [1, 1.5], ["a", "b"]), "got 'b' the other way round"),
-        (([1, np.nan], [1, 2], [1, 2], ["a", "b"]), "no NaN"),
+        (([1, 2], [1, 2], [1, 2], ["a"]), r"shape \(n_datasets, 1\).* got \(1, 2\)"),
+        (([1, 2], [1], [1, 2], ["a", "b"]), "a lower and an upper bound for each of 2"),
+        (([1, 2], [1, 2], [1, 1.5], ["a", "b"]), "exchange those of 'b'"),
+        (([1, 2], [1, np.nan], [1, 2], ["a", "b"]), "exchange those of 'b'"),
+        (([1, np.nan], [1, 2], [1, 2], ["a", "b"]), "between 1 and 2, got nan"),
     ],
 )
 def test_bad_intervals_are_refused(arrays, message):
     with pytest.raises(ValueError, match=message):
-        RankIntervalDisplay(*arrays)
+        rank_intervals(*arrays)
 
 
 # Savings
@@ -739,7 +752,7 @@ def test_bad_intervals_are_refused(arrays, message):
 def test_the_map_shows_what_was_given():
     saved = [[0.5, -0.004, 2.0], [1.5, 0.25, 2.0]]
     names = ["_a", "$b$"], ["x_1", "y", "$z$"]
-    display = SavingsDisplay(saved, *names).plot()
+    display = RankingHeatmapDisplay(saved, *names).plot()
     ax = display.ax_
     shown = {text.get_position(): text.get_text() for text in ax.texts}
     assert shown == {
@@ -764,7 +777,7 @@ def test_texts_of_the_map_are_apart_and_on_the_page(n_encoders, n_datasets):
     saved = np.random.default_rng(0).normal(-3.0, 1.0, (n_encoders, n_datasets))
     encoders = [f"encoder {i} of some length" for i in range(n_encoders)]
     datasets = [f"dataset {i} of some length" for i in range(n_datasets)]
-    display = SavingsDisplay(saved, encoders, datasets).plot()
+    display = RankingHeatmapDisplay(saved, encoders, datasets).plot()
     display.figure_.canvas.draw()
     ax = display.ax_
     names = [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.xaxis.label]
@@ -783,12 +796,12 @@ def test_the_map_of_a_ranking_has_the_best_on_top():
         dataset_names_=["c", "d"],
         saved_per_example={"uniform": saved, "frequency": saved / 2}.__getitem__,
     )
-    display = SavingsDisplay.from_scorer(scorer)
+    display = RankingHeatmapDisplay.from_scorer(scorer)
     assert display.encoders == ["b", "a"]
-    assert display.saved.tolist() == [[0.9, 0.2], [0.1, 0.3]]
+    assert display.values.tolist() == [[0.9, 0.2], [0.1, 0.3]]
     assert "the uniform code" in display.ax_.get_xlabel()
-    display = SavingsDisplay.from_scorer(scorer, reference="frequency")
-    assert display.saved.tolist() == [[0.45, 0.1], [0.05, 0.15]]
+    display = RankingHeatmapDisplay.from_scorer(scorer, reference="frequency")
+    assert display.values.tolist() == [[0.45, 0.1], [0.05, 0.15]]
     assert "label frequencies" in display.ax_.get_xlabel()
 
 
@@ -802,4 +815,15 @@ def test_the_map_of_a_ranking_has_the_best_on_top():
 )
 def test_bad_savings_are_refused(saved, message):
     with pytest.raises(ValueError, match=message):
-        SavingsDisplay(saved, ["a", "b"], ["c"])
+        RankingHeatmapDisplay(saved, ["a", "b"], ["c"])
+
+
+def test_unknown_kinds_are_refused():
+    with pytest.raises(
+        ValueError, match=r"`kind` must be one of \['boxes', .*got 'pie'"
+    ):
+        RankDisplay([[1.0]], ["a"], kind="pie")
+    with pytest.raises(
+        ValueError, match=r"`kind` must be one of \['savings', .*got 'pie'"
+    ):
+        RankingHeatmapDisplay([[1.0]], ["a"], ["b"], kind="pie")

@@ -1,4 +1,4 @@
-"""Displays of encoders on datasets, against the same numbers computed anew."""
+"""Displays of encoders on datasets, against the same numbers computed again."""
 
 import csv
 from itertools import combinations
@@ -11,24 +11,21 @@ from scipy.stats import rankdata
 from sklearn.datasets import load_iris, load_wine
 
 from sklearn_mdl import (
+    CodelengthDisplay,
     CriticalDifferenceDisplay,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
-    RankIntervalDisplay,
+    PosteriorDisplay,
     RepresentationScorer,
-    SavingsDisplay,
-    average_ranks,
 )
 from sklearn_mdl.display import (
-    CodelengthDisplay,
     LearningCurveDisplay,
-    PosteriorDisplay,
-    PreferredReadoutDisplay,
-    RankBoxDisplay,
-    RankBySizeDisplay,
+    RankDisplay,
+    RankingHeatmapDisplay,
     RegretSplitDisplay,
 )
+from sklearn_mdl.ranking import average_ranks
 
 DATA = Path(__file__).parent / "data"
 
@@ -53,8 +50,12 @@ def scorer():
         X, y = load(return_X_y=True)
         X = (X - X.mean(axis=0)) / X.std(axis=0)
         tasks[name] = ({"last": X[:, -1:], "two": X[:, :2], "all": X}, y)
-    board = [LinearReadout(lr=0.01), LinearReadout(lr=0.03), MLPReadout((8,), lr=0.01)]
-    return RepresentationScorer(MDLReadoutSwitcher(board), n_orders=2).fit(tasks)
+    readouts = [
+        LinearReadout(lr=0.01),
+        LinearReadout(lr=0.03),
+        MLPReadout((8,), lr=0.01),
+    ]
+    return RepresentationScorer(MDLReadoutSwitcher(readouts), n_orders=2).fit(tasks)
 
 
 def legend_of(ax):
@@ -63,6 +64,7 @@ def legend_of(ax):
 
 # Preferred readouts
 
+PREFERRED = "preferred-readout"
 DEPTHS = ["linear", *(f"{k} hidden" for k in range(1, 8))]
 
 
@@ -76,7 +78,7 @@ def paper():
 def test_the_map_of_the_paper_shows_its_numbers(paper):
     names, encoders, datasets = paper
     _, _, fields = read("preferred_readout")
-    display = PreferredReadoutDisplay(*paper, readouts=DEPTHS).plot()
+    display = RankingHeatmapDisplay(*paper, kind=PREFERRED, readouts=DEPTHS).plot()
     shown = {text.get_position(): text.get_text() for text in display.ax_.texts}
     assert shown == {
         (j, i): field for i, row in enumerate(fields) for j, field in enumerate(row)
@@ -92,7 +94,7 @@ def test_the_map_of_the_paper_shows_its_numbers(paper):
 
 
 def test_every_readout_has_a_colour_of_its_own_that_grows_lighter(paper):
-    display = PreferredReadoutDisplay(*paper, readouts=DEPTHS).plot()
+    display = RankingHeatmapDisplay(*paper, kind=PREFERRED, readouts=DEPTHS).plot()
     colours = display.image_.cmap(display.image_.norm(np.arange(8)))[:, :3]
     luminance = colours @ [0.2126, 0.7152, 0.0722]
     assert (np.diff(luminance) > 0.03).all()
@@ -101,14 +103,14 @@ def test_every_readout_has_a_colour_of_its_own_that_grows_lighter(paper):
     np.testing.assert_allclose(found, colours)
 
 
-def test_readouts_are_ordered_by_their_numbers_if_not_told():
+def test_readouts_are_ordered_by_their_numbers_by_default():
     names = [["mlp 10x8", "linear", "mlp 9x8", "mlp 10x8"]]
-    display = PreferredReadoutDisplay(names, ["a"], list("wxyz"))
+    display = RankingHeatmapDisplay(names, ["a"], list("wxyz"), kind=PREFERRED)
     assert display.readouts == ["linear", "mlp 9x8", "mlp 10x8"]
 
 
 def test_a_ranking_prefers_the_largest_mean_posterior(scorer):
-    display = PreferredReadoutDisplay.from_scorer(scorer)
+    display = RankingHeatmapDisplay.from_scorer(scorer, kind=PREFERRED)
     assert display.readouts == ["linear", "mlp 1x8"]
     order = np.argsort(scorer.average_ranks_, kind="stable")
     assert display.encoders == [scorer.encoder_names_[i] for i in order]
@@ -123,7 +125,7 @@ def test_a_ranking_prefers_the_largest_mean_posterior(scorer):
             if (cell.encoder, cell.dataset) == (encoder, dataset)
         ]
         best = np.mean(shares, axis=0).argmax()
-        assert display.preferred[i, j] == display.readouts[best]
+        assert display.values[i, j] == display.readouts[best]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,9 @@ def test_a_ranking_prefers_the_largest_mean_posterior(scorer):
 )
 def test_bad_maps_are_refused(names, readouts, message):
     with pytest.raises(ValueError, match=message):
-        PreferredReadoutDisplay(names, ["a"], ["c", "d"], readouts=readouts)
+        RankingHeatmapDisplay(
+            names, ["a"], ["c", "d"], kind=PREFERRED, readouts=readouts
+        )
 
 
 @pytest.mark.parametrize(("n_encoders", "n_datasets"), [(1, 1), (3, 19), (40, 3)])
@@ -145,7 +149,9 @@ def test_names_beside_the_map_do_not_overlap(n_encoders, n_datasets):
     names = np.array(DEPTHS)[rng.integers(8, size=(n_encoders, n_datasets))]
     encoders = [f"encoder {i} of some length" for i in range(n_encoders)]
     datasets = [f"dataset {i} of some length" for i in range(n_datasets)]
-    display = PreferredReadoutDisplay(names, encoders, datasets, readouts=DEPTHS)
+    display = RankingHeatmapDisplay(
+        names, encoders, datasets, kind=PREFERRED, readouts=DEPTHS
+    )
     check_page(display.plot(), apart=True)
 
 
@@ -155,7 +161,7 @@ def test_names_beside_the_map_do_not_overlap(n_encoders, n_datasets):
 def test_boxes_are_the_quartiles_of_the_ranks_in_the_paper():
     encoders, datasets, fields = read("vtab_codelengths")
     table = np.array(fields, dtype=float).T
-    display = RankBoxDisplay.from_codelengths(table, encoders)
+    display = RankDisplay.from_codelengths(table, encoders)
     ranks = np.array([rankdata(row) for row in table])
     order = np.argsort(average_ranks(table), kind="stable")
     for row, e in enumerate(order):
@@ -179,7 +185,7 @@ def test_boxes_are_the_quartiles_of_the_ranks_in_the_paper():
 
 
 def test_boxes_of_a_ranking_have_its_average_ranks_for_means(scorer):
-    table = RankBoxDisplay.from_scorer(scorer).frame()
+    table = RankDisplay.from_scorer(scorer).frame()
     for name, rank in zip(scorer.encoder_names_, scorer.average_ranks_, strict=True):
         assert table["mean"][name] == pytest.approx(rank)
     ranks = rankdata(scorer.codelengths_, axis=1)
@@ -199,15 +205,20 @@ def test_boxes_of_a_ranking_have_its_average_ranks_for_means(scorer):
 )
 def test_bad_ranks_are_refused(ranks, message):
     with pytest.raises(ValueError, match=message):
-        RankBoxDisplay(ranks, ["a", "b"])
+        RankDisplay(ranks, ["a", "b"])
 
 
 def test_codelengths_without_end_have_no_boxes():
     with pytest.raises(ValueError, match="`codelengths` must be finite"):
-        RankBoxDisplay.from_codelengths([[1.0, np.inf]], ["a", "b"])
+        RankDisplay.from_codelengths([[1.0, np.inf]], ["a", "b"])
 
 
 # Ranks against size
+
+
+def by_size(sizes, ranks, names, counts=None):
+    """A display of given average ranks."""
+    return RankDisplay(ranks, names, kind="by-size", sizes=sizes, n_datasets=counts)
 
 
 def ranks_of_prefixes(scorer, size):
@@ -225,13 +236,13 @@ def ranks_of_prefixes(scorer, size):
 
 
 def test_ranks_are_those_of_datasets_that_end_early(scorer):
-    display = RankBySizeDisplay.from_scorer(scorer)
+    display = RankDisplay.from_scorer(scorer, kind="by-size")
     assert (display.sizes[0], display.sizes[-1]) == (10, 150)  # iris has 150
     for size, found in zip(display.sizes, display.ranks, strict=True):
         expected, _ = ranks_of_prefixes(scorer, size)
         np.testing.assert_allclose(found, expected)
     for e, name in enumerate(scorer.encoder_names_):
-        x, y = display.lines_[name].get_data()
+        x, y = display.artists_[name].get_data()
         np.testing.assert_array_equal(x, display.sizes)
         np.testing.assert_array_equal(y, display.ranks[:, e])
     assert display.ax_.get_xscale() == "log"
@@ -239,13 +250,13 @@ def test_ranks_are_those_of_datasets_that_end_early(scorer):
 
 
 def test_all_tie_before_anything_is_learned(scorer):
-    display = RankBySizeDisplay.from_scorer(scorer, sizes=[1, 32, 100])
+    display = RankDisplay.from_scorer(scorer, kind="by-size", sizes=[1, 32, 100])
     np.testing.assert_array_equal(display.ranks[:2], 2.0)
     assert np.ptp(display.ranks[2]) > 0
 
 
 def test_datasets_that_are_too_short_do_not_count(scorer):
-    display = RankBySizeDisplay.from_scorer(scorer, sizes=[50, 150, 151, 178])
+    display = RankDisplay.from_scorer(scorer, kind="by-size", sizes=[50, 150, 151, 178])
     assert display.n_datasets.tolist() == [2, 2, 1, 1]
     for size, found in zip(display.sizes, display.ranks, strict=True):
         np.testing.assert_allclose(found, ranks_of_prefixes(scorer, size)[0])
@@ -254,7 +265,7 @@ def test_datasets_that_are_too_short_do_not_count(scorer):
 
 
 def test_ranks_at_the_end_are_those_of_the_ranking(scorer):
-    display = RankBySizeDisplay.from_scorer(scorer, sizes=[178], log_x=False)
+    display = RankDisplay.from_scorer(scorer, kind="by-size", sizes=[178], log_x=False)
     wine = rankdata(scorer.codelengths_[scorer.dataset_names_.index("wine")])
     np.testing.assert_array_equal(display.ranks[0], wine)
     assert display.ax_.get_xscale() == "linear"
@@ -262,7 +273,7 @@ def test_ranks_at_the_end_are_those_of_the_ranking(scorer):
 
 def test_the_legend_lists_encoders_as_they_end():
     ranks = [[1.0, 2.0, 3.0], [2.5, 1.0, 2.5], [3.0, 2.0, 1.0]]
-    display = RankBySizeDisplay([10, 100, 1000], ranks, list("abc")).plot()
+    display = by_size([10, 100, 1000], ranks, list("abc")).plot()
     assert legend_of(display.ax_) == ["c", "b", "a"]
 
 
@@ -270,24 +281,26 @@ def test_of_many_encoders_those_are_named_that_are_ever_near_the_top():
     ranks = np.empty((3, 20))
     for row in ranks:
         row[:] = np.random.default_rng(0).permutation(20) + 1
-    ranks[0] = np.roll(ranks[0], 7)  # others lead at first
+    ranks[0] = np.roll(ranks[0], 7)  # others are best at first
     names = [f"e{i}" for i in range(20)]
-    display = RankBySizeDisplay([10, 100, 1000], ranks, names).plot(max_named=5)
+    display = by_size([10, 100, 1000], ranks, names).plot(max_named=5)
     *listed, others = legend_of(display.ax_)
     assert others == "others"
     best = ranks.min(axis=0)
     assert max(best[names.index(name)] for name in listed) <= np.sort(best)[4]
     ends = [ranks[-1, names.index(name)] for name in listed]
     assert ends == sorted(ends)
-    greys = {line.get_color() for n, line in display.lines_.items() if n not in listed}
+    greys = {
+        line.get_color() for n, line in display.artists_.items() if n not in listed
+    }
     assert greys == {"0.75"}
-    assert len({display.lines_[name].get_color() for name in listed}) == 5
+    assert len({display.artists_[name].get_color() for name in listed}) == 5
     for i, name in enumerate(names):  # they are drawn all the same
-        np.testing.assert_array_equal(display.lines_[name].get_ydata(), ranks[:, i])
+        np.testing.assert_array_equal(display.artists_[name].get_ydata(), ranks[:, i])
 
 
 def test_a_legend_names_somebody():
-    display = RankBySizeDisplay([10], [[1, 2]], ["a", "b"])
+    display = by_size([10], [[1, 2]], ["a", "b"])
     with pytest.raises(
         ValueError, match="`max_named` must be an integer of at least 1, got 0"
     ):
@@ -297,25 +310,25 @@ def test_a_legend_names_somebody():
 @pytest.mark.parametrize("sizes", [[], [0, 5], [5, 5], [5.5], [[5]]])
 def test_sizes_must_be_increasing_numbers_of_labels(scorer, sizes):
     with pytest.raises(ValueError, match="`sizes` must be increasing integers"):
-        RankBySizeDisplay.from_scorer(scorer, sizes=sizes)
+        RankDisplay.from_scorer(scorer, kind="by-size", sizes=sizes)
 
 
 def test_sizes_beyond_the_longest_dataset_are_refused(scorer):
     with pytest.raises(ValueError, match=r"must not exceed 178, .* got 179"):
-        RankBySizeDisplay.from_scorer(scorer, sizes=[10, 179])
+        RankDisplay.from_scorer(scorer, kind="by-size", sizes=[10, 179])
 
 
 @pytest.mark.parametrize(
     ("ranks", "counts", "message"),
     [
-        ([[1, 2]], None, r"`ranks` must have shape \(2, 2\)"),
+        ([[1, 2]], None, r"`sizes` must have shape \(1,\), .* got \(2,\)"),
         ([[1, 2], [0, 1]], None, "between 1 and 2, got 0"),
         ([[1, 2], [2, 1]], [3], r"`n_datasets` must have shape \(2,\)"),
     ],
 )
 def test_bad_ranks_by_size_are_refused(ranks, counts, message):
     with pytest.raises(ValueError, match=message):
-        RankBySizeDisplay([10, 100], ranks, ["a", "b"], counts)
+        by_size([10, 100], ranks, ["a", "b"], counts)
 
 
 # In print
@@ -368,22 +381,28 @@ def in_a_column():
             1200.0,
             dict.fromkeys(strategies, 98.7),
         ),
-        PreferredReadoutDisplay(names, encoders, datasets, readouts=DEPTHS),
-        RankBoxDisplay(ranks, encoders),
-        RankBySizeDisplay([10, 1000], ranks[:2], encoders),
-        RankIntervalDisplay(*np.tile(np.arange(1.0, 7), (3, 1)), encoders[:6]),
-        SavingsDisplay(rng.normal(size=(3, 4)), encoders[:3], datasets[:4]),
+        RankingHeatmapDisplay(
+            names, encoders, datasets, kind=PREFERRED, readouts=DEPTHS
+        ),
+        RankDisplay(ranks, encoders),
+        by_size([10, 1000], ranks[:2], encoders),
+        RankDisplay(rankdata(ranks[:, :6], axis=1), encoders[:6], kind="intervals"),
+        RankingHeatmapDisplay(rng.normal(size=(3, 4)), encoders[:3], datasets[:4]),
         CriticalDifferenceDisplay([1.2, 1.8], ["ours", "theirs"], 0.5),
     ]
 
 
-@pytest.mark.parametrize("display", in_a_column(), ids=lambda d: type(d).__name__)
+def name_of(display):
+    return f"{type(display).__name__}-{getattr(display, 'kind', '')}"
+
+
+@pytest.mark.parametrize("display", in_a_column(), ids=name_of)
 def test_in_a_column_of_print_nothing_leaves_the_page(display):
     ax = plt.subplots(figsize=(3.5, 4.0), layout="constrained")[1]
     check_page(display.plot(ax))
 
 
-@pytest.mark.parametrize("display", in_a_column(), ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize("display", in_a_column(), ids=name_of)
 def test_on_a_page_of_its_own_nothing_leaves_the_page(display):
     check_page(display.plot())
 

@@ -1,8 +1,8 @@
-"""What the documents and docstrings show runs, and what they name is there.
+"""Code in documents and docstrings runs, and the names and links in them exist.
 
 Blocks fenced as ``python`` run, file by file, each in the namespace that the blocks
-above it have left; one that cannot (it needs a network, an accelerator, hours) is
-fenced as ``python no-run``. Blocks of ``>>>`` examples are run by pytest's own doctest.
+above it have left; a block that needs a network, an accelerator or hours is fenced as
+``python no-run``. Blocks of ``>>>`` examples are run by pytest's own doctest.
 """
 
 import ast
@@ -15,6 +15,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from public_names import PATHS, public
 
 import sklearn_mdl
 
@@ -32,14 +33,15 @@ HEADING_OR_ITEM = re.compile(
     r"^(?:#+|[-*])[^`\n]*`(?:sklearn_mdl\.)?(?P<name>\w+)[^`\n]*`", re.MULTILINE
 )
 
-# Places that mean nothing to a reader elsewhere; written so as not to match themselves.
-STRANGE = re.compile(
-    r"(?<![\w.])/(?:work|root)/|pypi[.]org|pythonhosted[.]org|--(?:extra-)?index-url"
+# Places that mean nothing on other machines; written so as not to match themselves.
+LOCAL = re.compile(
+    r"(?<![\w.])/(?:work|root)/|pypi[.]org|pythonhosted[.]org"
+    r"|--(?:extra-)?index-url"
 )
 
 
 def blocks(text):
-    """List what is fenced as python, each at the line where it stands in the text."""
+    """List the blocks fenced as python, each at its line in the text."""
     return [
         "\n" * (text.count("\n", 0, found.start()) + 1) + textwrap.dedent(found["body"])
         for found in FENCE.finditer(text)
@@ -49,6 +51,10 @@ def blocks(text):
 
 def relative(path):
     return path.relative_to(ROOT).as_posix()
+
+
+def top(module):
+    return (module or "").partition(".")[0]
 
 
 def names_in(text):
@@ -100,9 +106,9 @@ def test_names_are_found_in_headings_and_lists():
 
 
 @pytest.mark.parametrize("place", ["work", "root"])
-def test_strange_places_are_found(place):
-    assert STRANGE.search(f"see /{place}/notes")
-    assert not STRANGE.search(f"see https://example.com/{place}/notes and {place}/a")
+def test_places_of_one_machine_are_found(place):
+    assert LOCAL.search(f"see /{place}/notes")
+    assert not LOCAL.search(f"see https://example.com/{place}/notes and {place}/a")
 
 
 # The documents
@@ -123,8 +129,9 @@ def test_what_documents_import_of_ours_is_public(path):
         if not found["info"].startswith("python") or ">>>" in found["body"]:
             continue
         for node in ast.walk(ast.parse(textwrap.dedent(found["body"]))):
-            if isinstance(node, ast.ImportFrom) and node.module == "sklearn_mdl":
-                assert {a.name for a in node.names} <= set(sklearn_mdl.__all__)
+            if isinstance(node, ast.ImportFrom) and top(node.module) == "sklearn_mdl":
+                package = importlib.import_module(node.module)
+                assert {a.name for a in node.names} <= set(package.__all__)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
@@ -136,7 +143,7 @@ def test_links_between_documents_lead_somewhere(path):
 
 @pytest.mark.skipif(not API.is_file(), reason="docs/api.md is not there")
 def test_the_reference_names_what_is_public():
-    assert sorted(set(names_in(API.read_text(encoding="utf-8")))) == sklearn_mdl.__all__
+    assert sorted(set(names_in(API.read_text(encoding="utf-8")))) == list(PATHS)
 
 
 def test_no_file_names_a_place_of_one_machine():
@@ -144,7 +151,7 @@ def test_no_file_names_a_place_of_one_machine():
         f"{relative(path)}: {line.strip()[:80]}"
         for path, text in text_files()
         for line in text.splitlines()
-        if STRANGE.search(line)
+        if LOCAL.search(line)
     ]
     assert faults == []
 
@@ -152,7 +159,7 @@ def test_no_file_names_a_place_of_one_machine():
 # Docstrings
 
 # Constants have none.
-DOCUMENTED = [n for n in sklearn_mdl.__all__ if callable(getattr(sklearn_mdl, n))]
+DOCUMENTED = [name for name in PATHS if callable(public(name))]
 
 
 def test_public_names_are_sorted_and_there():
@@ -163,7 +170,7 @@ def test_public_names_are_sorted_and_there():
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    thing = getattr(sklearn_mdl, name)
+    thing = public(name)
     module = importlib.import_module(thing.__module__)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     runner = doctest.DocTestRunner(verbose=False, optionflags=flags)

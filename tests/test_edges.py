@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import SGDClassifier
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, readout_grid
-from sklearn_mdl.readouts.edges import grid_edges
+from sklearn_mdl.readouts._grid import grid_edges
 
 RATES = [1e-4, 1e-3, 1e-2, 1e-1]
 
@@ -36,12 +36,12 @@ def test_edge_is_the_lowest_or_the_highest(best, expected):
 
 
 def test_every_setting_at_an_edge_is_named():
-    board = readout_grid(lr=RATES, weight_decay=[0.0, 1.0, 10.0])
-    assert edges_of(board, 2) == {
+    grid = readout_grid(lr=RATES, weight_decay=[0.0, 1.0, 10.0])
+    assert edges_of(grid, 2) == {
         "lr": (1e-4, "lowest"),
         "weight_decay": (10.0, "highest"),
     }
-    assert edges_of(board, 5) == {"weight_decay": (10.0, "highest")}
+    assert edges_of(grid, 5) == {"weight_decay": (10.0, "highest")}
 
 
 def test_two_values_have_no_inside():
@@ -59,44 +59,44 @@ def test_two_values_have_no_inside():
     ],
 )
 def test_where_a_range_ends_is_no_edge(name, values, end):
-    board = readout_grid(**{name: values})
-    assert edges_of(board, end) == {}
+    grid = readout_grid(**{name: values})
+    assert edges_of(grid, end) == {}
     other = 2 - end
     side = "lowest" if other == 0 else "highest"
-    assert edges_of(board, other) == {name: (values[other], side)}
+    assert edges_of(grid, other) == {name: (values[other], side)}
 
 
 def test_readouts_are_compared_with_those_of_their_architecture():
-    board = [*readout_grid(lr=RATES), *(MLPReadout((8,), lr=lr) for lr in RATES[:3])]
-    assert edges_of(board, 6) == {"lr": (1e-2, "highest")}
-    assert edges_of(board, 2) == {}
+    grid = [*readout_grid(lr=RATES), *(MLPReadout((8,), lr=lr) for lr in RATES[:3])]
+    assert edges_of(grid, 6) == {"lr": (1e-2, "highest")}
+    assert edges_of(grid, 2) == {}
     assert edges_of([*readout_grid(lr=RATES), MLPReadout((8,), lr=9.0)], 4) == {}
 
 
 def test_a_tie_with_another_value_is_no_edge():
-    board = readout_grid(lr=RATES, ema_step_size=[1.0, 0.1])
-    assert grid_edges(board, np.full(8, 50.0)) == {}
+    grid = readout_grid(lr=RATES, ema_step_size=[1.0, 0.1])
+    assert grid_edges(grid, np.full(8, 50.0)) == {}
     codelengths = np.array([9.0, 8, 8, 9, 9, 9, 9, 9])
-    assert grid_edges(board, codelengths) == {}
+    assert grid_edges(grid, codelengths) == {}
     # Two readouts of the same lr may tie.
     codelengths = np.array([8.0, 8, 9, 9, 9, 9, 9, 9])
-    assert grid_edges(board, codelengths) == {"lr": (1e-4, "lowest")}
+    assert grid_edges(grid, codelengths) == {"lr": (1e-4, "lowest")}
 
 
 def test_what_is_no_number_has_no_order():
-    board = readout_grid(
+    grid = readout_grid(
         scaling=["standard", "whiten", None],
         calibration=[True, False],
         random_state=[1, 2, 3],
         batch_size=[8, 16, 32],
     )
-    assert edges_of(board, 0) == {}
+    assert edges_of(grid, 0) == {}
 
 
 def test_any_estimator_with_parameters_has_edges():
-    board = [SGDClassifier(alpha=alpha) for alpha in (1e-5, 1e-4, 1e-3)]
-    board.append(SGDClassifier(alpha=1e-4, eta0=5.0))
-    assert edges_of(board, 2) == {"alpha": (1e-3, "highest")}
+    grid = [SGDClassifier(alpha=alpha) for alpha in (1e-5, 1e-4, 1e-3)]
+    grid.append(SGDClassifier(alpha=1e-4, eta0=5.0))
+    assert edges_of(grid, 2) == {"alpha": (1e-3, "highest")}
 
 
 # What `fit` says of it
@@ -109,8 +109,8 @@ def digits(n=150):
 
 
 def too_low():
-    board = readout_grid(lr=[1e-5, 1e-4, 3e-3], n_replay_streams=2)
-    return MDLReadoutSwitcher(board, random_state=0)
+    grid = readout_grid(lr=[1e-5, 1e-4, 3e-3], n_replay_streams=2)
+    return MDLReadoutSwitcher(grid, random_state=0)
 
 
 def test_fit_warns_of_the_edge_in_one_sentence_where_it_was_called():
@@ -123,7 +123,7 @@ def test_fit_warns_of_the_edge_in_one_sentence_where_it_was_called():
     assert switcher.grid_edges_ == {"lr": (3e-3, "highest")}
 
 
-def test_nothing_is_said_on_the_way_nor_where_nothing_is_to_say():
+def test_no_warning_during_a_stream_or_without_an_edge():
     X, y = digits()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -139,7 +139,7 @@ def test_nothing_is_said_on_the_way_nor_where_nothing_is_to_say():
     assert stream.grid_edges_ == {"lr": (3e-3, "highest")}
 
 
-def test_nothing_is_said_of_the_default_board():
+def test_default_grids_have_no_edges_to_report():
     X, y = digits(60)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,7 @@
-"""Laws of the cache: whole or absent, computed once, the same bits after a kill."""
+"""Invariants of the cache.
+
+A set is complete or absent, computed once, and has the same bits after a kill.
+"""
 
 import os
 import signal
@@ -13,10 +16,13 @@ from image_cases import network, pixels
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_mdl import CachedEncoder, FeatureCache, TorchEncoder, load_features
-from sklearn_mdl.images import LazyImages
-from sklearn_mdl.samples import is_mapped
+from sklearn_mdl._core.images.lazy import LazyImages
+from sklearn_mdl._core.stream.storage import is_mapped
+from sklearn_mdl.datasets import load_features
+from sklearn_mdl.encoders import CachedEncoder, FeatureCache, TorchEncoder
 
 Image = pytest.importorskip("PIL.Image")
 IMAGES = pixels(23)
@@ -68,7 +74,7 @@ def test_features_are_a_map_of_a_file_that_others_can_read(tmp_path):
     assert not list(tmp_path.glob("*.part.npy"))
 
 
-def test_what_features_depend_on_tells_sets_apart(tmp_path, monkeypatch):
+def test_sets_differ_in_all_that_features_depend_on(tmp_path, monkeypatch):
     cache = FeatureCache(tmp_path)
     seen = counted(monkeypatch)
     changed = IMAGES.copy()
@@ -134,18 +140,18 @@ def killed_after(monkeypatch, n_batches):
 
 
 @pytest.mark.parametrize("n_batches", [1, 3, 6])
-def test_an_extraction_that_was_killed_goes_on_to_the_same_bits(
+def test_an_extraction_that_was_killed_continues_to_the_same_bits(
     tmp_path, monkeypatch, n_batches
 ):
     wanted = encoder().transform(IMAGES)
     cache = FeatureCache(tmp_path)
     ready = encoder().fit(IMAGES)
-    live_again = killed_after(monkeypatch, n_batches)
+    revive = killed_after(monkeypatch, n_batches)
     if n_batches < 6:
         with pytest.raises(Killed):
             cache.features(ready, IMAGES)
         assert not sets(tmp_path)
-    live_again()
+    revive()
     seen = counted(monkeypatch)
     np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)
     assert sum(seen) == 23 - (4 * n_batches if n_batches < 6 else 0)
@@ -154,10 +160,10 @@ def test_an_extraction_that_was_killed_goes_on_to_the_same_bits(
 def test_a_torn_row_is_computed_again(tmp_path, monkeypatch):
     cache = FeatureCache(tmp_path)
     ready = encoder().fit(IMAGES)
-    live_again = killed_after(monkeypatch, 3)
+    revive = killed_after(monkeypatch, 3)
     with pytest.raises(Killed):
         cache.features(ready, IMAGES)
-    live_again()
+    revive()
     (part,) = tmp_path.glob("*.part.npy")
     with part.open("ab") as file:
         file.write(b"torn")
@@ -166,13 +172,13 @@ def test_a_torn_row_is_computed_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"no rows", None])
-def test_a_part_that_cannot_be_read_is_begun_anew(tmp_path, monkeypatch, content):
+def test_a_part_that_cannot_be_read_is_computed_again(tmp_path, monkeypatch, content):
     cache = FeatureCache(tmp_path)
     ready = encoder().fit(IMAGES)
-    live_again = killed_after(monkeypatch, 3)
+    revive = killed_after(monkeypatch, 3)
     with pytest.raises(Killed):
         cache.features(ready, IMAGES)
-    live_again()
+    revive()
     (part,) = tmp_path.glob("*.part.npy")
     if content is None:
         np.save(part, np.zeros((8, 3), np.float32))  # of another width
@@ -194,21 +200,22 @@ def test_an_image_that_cannot_be_read_leaves_no_set(tmp_path):
     assert not sets(tmp_path / "cache")
 
 
-def test_a_damaged_set_is_never_taken_for_a_whole_one(tmp_path):
+def test_a_damaged_set_is_never_taken_for_a_whole_one(tmp_path, monkeypatch):
     cache = FeatureCache(tmp_path)
     wanted = np.array(cache.features(encoder(), IMAGES))
     (path,) = sets(tmp_path)
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"is damaged; delete it to compute them agai"):
-        cache.features(encoder(), IMAGES)
-    path.unlink()
+    seen = counted(monkeypatch)
+    with pytest.warns(UserWarning, match=r"is damaged.*; they are computed again"):
+        np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)
+    assert sum(seen) == 23
     np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)
 
 
-# A child tells through a pipe of every image that it prepares, so that the moment of
-# the kill hangs on its progress and not on how busy the machine is.
+# A child reports through a pipe every image that it prepares, so that the moment of the
+# kill depends on its progress and not on the load of the machine.
 FORKS = """
 import os, signal, sys
 import numpy as np
@@ -216,12 +223,12 @@ import torch
 torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[2])
 from image_cases import network, pixels
-from sklearn_mdl import FeatureCache, TorchEncoder
+from sklearn_mdl.encoders import FeatureCache, TorchEncoder
 
 folder, images = sys.argv[1], pixels(40)
 
 
-def telling(progress):
+def reporting(progress):
     def prepare(image):
         os.write(progress, b".")
         values = np.asarray(image, dtype=np.float32) / 255
@@ -231,7 +238,7 @@ def telling(progress):
 
 
 def encoder(progress):
-    return TorchEncoder(network(), telling(progress), batch_size=4, device="cpu")
+    return TorchEncoder(network(), reporting(progress), batch_size=4, device="cpu")
 
 
 def child(progress):
@@ -250,13 +257,13 @@ nowhere = os.open(os.devnull, os.O_WRONLY)
 rng = np.random.default_rng(os.getpid())
 n_kills, n_resumed = 0, 0
 while True:
-    told, progress = os.pipe()
+    readable, progress = os.pipe()
     pid = child(progress)
     os.close(progress)
     left = int(rng.integers(9, 20))
-    while left and os.read(told, 1):
+    while left and os.read(readable, 1):
         left -= 1
-    os.close(told)
+    os.close(readable)
     if left:
         assert os.waitpid(pid, 0)[1] == 0
         break
@@ -274,7 +281,7 @@ print(n_kills, n_resumed)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills")
-def test_a_process_killed_time_and_again_comes_to_the_same_bits(tmp_path):
+def test_a_process_killed_repeatedly_ends_with_the_same_bits(tmp_path):
     here = os.path.dirname(__file__)
     command = [sys.executable, "-c", textwrap.dedent(FORKS), str(tmp_path), here]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -284,7 +291,7 @@ def test_a_process_killed_time_and_again_comes_to_the_same_bits(tmp_path):
     assert n_resumed >= 1
 
 
-def test_two_that_want_a_set_at_once_compute_it_once(tmp_path):
+def test_simultaneous_requests_compute_a_set_once(tmp_path):
     def features(folder):
         return np.array(FeatureCache(folder).features(encoder(), IMAGES))
 
@@ -318,8 +325,42 @@ def test_a_cached_encoder_is_a_transformer(tmp_path, monkeypatch):
     assert cached.set_params(encoder__layer="0").fit_transform(IMAGES).shape == (23, 4)
 
 
-def test_encoders_that_cannot_be_known_are_refused(tmp_path):
-    with pytest.raises(TypeError, match="got PCA; save the features with numpy"):
-        FeatureCache(tmp_path).features(PCA(), IMAGES)
+def test_a_set_under_the_name_of_another_is_computed_again(tmp_path):
+    cache = FeatureCache(tmp_path)
+    cache.features(encoder(network(1)), IMAGES)
+    (other,) = sets(tmp_path)
+    path = cache.path(encoder(), IMAGES)
+    path.write_bytes(other.read_bytes())
+    with pytest.warns(UserWarning, match="holds others; they are computed again"):
+        found = cache.features(encoder(), IMAGES)
+    np.testing.assert_array_equal(found, encoder().transform(IMAGES))
+
+
+# Other transformers
+
+
+def test_features_of_any_transformer_are_kept(tmp_path):
+    cache, X = FeatureCache(tmp_path), np.eye(4)
+    frozen = FrozenEstimator(PCA(2).fit(np.diag([1.0, 2, 3, 4])))
+    for given in (PCA(2), PCA(1), frozen):
+        for _ in range(2):
+            found = cache.features(given, X, name=("data/1", "..pca"))
+            assert found.dtype == np.float32
+            wanted = (
+                given.transform(X)
+                if given is frozen
+                else PCA(given.n_components).fit_transform(X)
+            )
+            np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert len(sets(tmp_path)) == 3
+    assert all(path.name.startswith("data_1-..pca-") for path in tmp_path.iterdir())
+    with pytest.raises(ZeroDivisionError):
+        cache.features(PCA(3), X, check=lambda features: 1 / 0)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_transformers_that_have_no_key_are_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"must be picklable .* save the features with"):
+        FeatureCache(tmp_path).features(FunctionTransformer(lambda X: X), IMAGES)
     with pytest.raises(ValueError, match="encoder"):
         CachedEncoder(PCA(), tmp_path).fit(IMAGES)

@@ -13,9 +13,9 @@ from finetune_cases import (
     FAST,
     LEARNS,
     Net,
-    board,
     digits,
     encoder,
+    pool,
     seeded_net,
     timm_encoder,
 )
@@ -27,29 +27,28 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from sklearn_mdl import (
-    CachedEncoder,
-    FineTunedReadout,
-    FrozenReadout,
-    IncrementalExpert,
+    IncrementalReadout,
+    KNeighborsReadout,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
-    NeighborsReadout,
-    RefittedExpert,
-    ScratchReadout,
-    TimmEncoder,
-    TorchEncoder,
+    RefitReadout,
     decode_labels,
     encode_labels,
-    image_rows,
 )
-from sklearn_mdl.arithmetic import flushed_denormals, one_thread
-from sklearn_mdl.finetune.augmenting import augment_of, augmented
-from sklearn_mdl.finetune.averaging import AveragedNetwork
-from sklearn_mdl.finetune.learner import drawn_seed
-from sklearn_mdl.finetune.networks import HeadedNetwork, PixelTrunk
-from sklearn_mdl.persistence.resuming import progress_of, resume
-from sklearn_mdl.replay import ReplayStreams
+from sklearn_mdl._core.numerics import flushed_denormals, one_thread
+from sklearn_mdl._core.stream.checkpoint import progress_of, resume
+from sklearn_mdl._core.stream.steps import ReplayStreams
+from sklearn_mdl.encoders import CachedEncoder, TimmEncoder, TorchEncoder, image_rows
+from sklearn_mdl.readouts import FineTunedReadout, FrozenReadout, ScratchReadout
+from sklearn_mdl.readouts._finetune.learner import drawn_seed
+from sklearn_mdl.readouts._finetune.networks import (
+    AveragedNetwork,
+    HeadedNetwork,
+    PixelTrunk,
+    augment_of,
+    augmented,
+)
 
 KINDS = {
     "fine-tuned": lambda **o: FineTunedReadout(encoder(), **{**LEARNS, **o}),
@@ -61,10 +60,10 @@ LEARNING = ["fine-tuned", "scratch"]
 
 def switcher(readouts=None, **options):
     settings = {"batch_size": 16, "device": "cpu", "random_state": 0, **options}
-    return MDLReadoutSwitcher(board() if readouts is None else readouts, **settings)
+    return MDLReadoutSwitcher(pool() if readouts is None else readouts, **settings)
 
 
-def walked(X=None, y=None, readouts=None, **options):
+def scored(X=None, y=None, readouts=None, **options):
     if X is None:
         X, y = digits()
     return switcher(readouts, **options).partial_fit(X, y, classes=np.arange(10))
@@ -72,10 +71,10 @@ def walked(X=None, y=None, readouts=None, **options):
 
 @cache
 def reference():
-    return walked()
+    return scored()
 
 
-# Laws of a walk
+# Laws of a run
 
 
 def test_the_first_minibatch_costs_a_uniform_code():
@@ -105,35 +104,35 @@ def test_predictions_depend_on_no_later_label_and_no_later_image():
     X, y = digits()
     X, y = X.copy(), y.copy()
     X[50:], y[50:] = X[50:][::-1], (y[50:] + 3) % 10
-    losses = walked(X, y).readout_losses_
+    losses = scored(X, y).readout_losses_
     expected = reference().readout_losses_
     np.testing.assert_array_equal(losses[:50], expected[:50])
     assert (losses[50:] != expected[50:]).any(0).all()
 
 
 def test_numbers_depend_neither_on_neighbours_nor_on_their_order():
-    readouts = board()
+    readouts = pool()
     for k in (0, 1, 5, 7):
-        alone = walked(readouts=[readouts[k]]).readout_losses_[:, 0]
+        alone = scored(readouts=[readouts[k]]).readout_losses_[:, 0]
         np.testing.assert_array_equal(alone, reference().readout_losses_[:, k])
-    backwards = walked(readouts=readouts[::-1]).readout_losses_
+    backwards = scored(readouts=readouts[::-1]).readout_losses_
     np.testing.assert_array_equal(backwards[:, ::-1], reference().readout_losses_)
 
 
 def test_jobs_change_no_bit():
-    losses = walked(n_jobs=2).readout_losses_
+    losses = scored(n_jobs=2).readout_losses_
     np.testing.assert_array_equal(losses, reference().readout_losses_)
 
 
 def test_random_labels_are_not_compressed():
     X, _ = digits()
     y = np.random.default_rng(1).integers(10, size=len(X))
-    losses = walked(X, y).readout_losses_.sum(0)
+    losses = scored(X, y).readout_losses_.sum(0)
     assert (losses > len(X) * math.log(10) - 20).all()
-    assert walked(X, y).codelength_ > len(X) * math.log(10) - 20
+    assert scored(X, y).codelength_ > len(X) * math.log(10) - 20
 
 
-def test_labels_are_decoded_from_the_message_of_a_mixed_board():
+def test_labels_are_decoded_from_the_message_of_a_mixed_pool():
     X, y = digits()
     X, y = X[:36], y[:36]
     readouts = [
@@ -157,10 +156,10 @@ def test_labels_never_seen_keep_a_positive_probability(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_alone_it_is_a_classifier_that_walks_as_on_a_board(kind):
+def test_alone_it_is_a_classifier_that_runs_as_in_a_pool(kind):
     X, y = digits()
     alone = KINDS[kind](random_state=0).fit(X, y)
-    beside = walked(readouts=[KINDS[kind]()], switching="bayes")
+    beside = scored(readouts=[KINDS[kind]()], switching="bayes")
     np.testing.assert_allclose(alone.codelengths_, beside.codelengths_, rtol=1e-12)
     assert alone.predict(X).shape == y.shape
     assert clone(alone).get_params(deep=False).keys() == alone.get_params(False).keys()
@@ -357,9 +356,9 @@ def test_averages_are_those_of_torch_but_counters_are_copied(warmup):
 FROZEN = [
     LinearReadout(),
     MLPReadout((12,), scaling="whiten", n_replay_streams=3),
-    NeighborsReadout(7),
-    IncrementalExpert(GaussianNB(var_smoothing=0.1), n_replay_streams=1),
-    RefittedExpert(LogisticRegression(), schedule=1.5),
+    KNeighborsReadout(7),
+    IncrementalReadout(GaussianNB(var_smoothing=0.1), n_replay_streams=1),
+    RefitReadout(LogisticRegression(), schedule=1.5),
     LinearReadout(scaling=None, lr=1e-3, random_state=3),
 ]
 
@@ -370,8 +369,8 @@ def test_frozen_pairs_code_as_their_readouts_do_on_features_bit_for_bit():
     one = encoder()
     with one_thread(), flushed_denormals():
         features = one.transform(X.reshape(-1, 8, 8))
-    on_features = walked(features, y, FROZEN)
-    on_images = walked(X, y, [(one, readout) for readout in FROZEN])
+    on_features = scored(features, y, FROZEN)
+    on_images = scored(X, y, [(one, readout) for readout in FROZEN])
     np.testing.assert_array_equal(
         on_images.readout_losses_, on_features.readout_losses_
     )
@@ -386,7 +385,7 @@ def test_posterior_goes_over_to_a_network_that_learns():
     scratch = ScratchReadout(
         Net, model_options={"width": 24, "dropout": 0.0}, lr=0.1, n_replay_streams=8
     )
-    found = walked(X, y, [frozen, scratch])
+    found = scored(X, y, [frozen, scratch])
     frozen_loss, scratch_loss = found.readout_losses_.sum(0)
     assert scratch_loss < frozen_loss
     assert found.posterior_[-1, 1] > 0.9
@@ -437,17 +436,20 @@ def counting():
         return TorchEncoder(Counting(), mode="L", batch_size=16)
 
 
-@pytest.mark.parametrize("copies", ["shared", "cloned"])
+COPIES = {"shared": lambda encoder: encoder, "cloned": clone, "copied": copy.deepcopy}
+
+
+@pytest.mark.parametrize("copies", COPIES)
 def test_images_are_encoded_once_for_all_readouts_of_an_encoder(copies):
     X, y = digits()
     one = counting()
     pairs = [
-        (one if copies == "shared" else clone(one), LinearReadout(n_replay_streams=s))
-        for s in (0, 3, 9)
+        (COPIES[copies](one), LinearReadout(n_replay_streams=s)) for s in (0, 3, 9)
     ]
-    walked(X[:80], y[:80], pairs)
-    n_encoders = 1 if copies == "shared" else 3  # which encode one image to be known
-    assert Counting.n_images == 80 + n_encoders
+    scored(X[:80], y[:80], pairs)
+    # Each module is fitted once, to one image; clones share theirs.
+    n_modules = 3 if copies == "copied" else 1
+    assert Counting.n_images == 80 + n_modules
 
 
 def test_encoders_are_left_as_they_are():
@@ -455,7 +457,7 @@ def test_encoders_are_left_as_they_are():
     one = encoder().fit(X[:1].reshape(-1, 8, 8))
     before = copy.deepcopy(one.module.state_dict())
     frozen = one._frozen.module
-    walked(X, y, [(one, LinearReadout()), FineTunedReadout(one, **LEARNS)])
+    scored(X, y, [(one, LinearReadout()), FineTunedReadout(one, **LEARNS)])
     FineTunedReadout(one, **LEARNS).fit(X, y)
     for module in (one.module, frozen):
         for name, tensor in module.state_dict().items():
@@ -479,17 +481,17 @@ def test_encoders_behind_a_cache_serve_as_well(tmp_path):
     experts = [(cached, LinearReadout()), FineTunedReadout(cached, **LEARNS)]
     plain = [(encoder(), LinearReadout()), FineTunedReadout(encoder(), **LEARNS)]
     np.testing.assert_array_equal(
-        walked(X, y, experts).readout_losses_, walked(X, y, plain).readout_losses_
+        scored(X, y, experts).readout_losses_, scored(X, y, plain).readout_losses_
     )
     assert len(list(tmp_path.glob("*.safetensors"))) == 4  # minibatches
 
 
 def test_threads_that_prepare_images_change_no_bit():
     X, y = digits()
-    (losses,) = walked(
+    (losses,) = scored(
         X[:40], y[:40], [FineTunedReadout(encoder(n_jobs=2), **LEARNS)]
     ).readout_losses_.T
-    (plain,) = walked(
+    (plain,) = scored(
         X[:40], y[:40], [FineTunedReadout(encoder(), **LEARNS)]
     ).readout_losses_.T
     np.testing.assert_array_equal(losses, plain)
@@ -510,7 +512,7 @@ def test_networks_of_timm_can_be_tuned_and_trained_from_scratch():
         (timm_encoder(), LinearReadout()),
         ScratchReadout("test_resnet", input_size=16, **LEARNS),
     ]
-    found = walked(X, y, readouts)
+    found = scored(X, y, readouts)
     assert found.readout_names_[0].startswith("fine-tuned")
     assert found.readout_names_[1].startswith("frozen linear")
     assert found.readout_names_[2].startswith("test_resnet from scratch")
@@ -555,7 +557,7 @@ def test_streams_that_end_in_one_row_can_be_predicted_from(kind, batch_size, n_r
 def test_networks_that_diverge_predict_uniformly(kind):
     X, y = digits()
     readouts = [KINDS[kind](lr=1e30), KINDS[kind]()]
-    found = walked(X, y, readouts)
+    found = scored(X, y, readouts)
     assert found.diverged_readouts_ == found.readout_names_[:1]
     np.testing.assert_allclose(found.readout_losses_[32:, 0], math.log(10))
     assert np.isfinite(found.predict_log_proba(X[:3])).all()
@@ -572,10 +574,10 @@ def test_seeds_of_steps_differ():
 def restored(found, X, n_rows):
     other = switcher()
     other._begin(X.shape[1], np.arange(10), seed=found._seed)
-    other._course.begin(X[:n_rows])
-    course = found._course
-    resume(other._course, progress_of(course), course.trace.losses)
-    other._course.end()
+    other._run.begin(X[:n_rows])
+    run = found._run
+    resume(other._run, progress_of(run), run.trace.losses)
+    other._run.end()
     other.n_features_in_ = X.shape[1]
     return other
 
@@ -583,23 +585,23 @@ def restored(found, X, n_rows):
 @pytest.mark.parametrize("n_rows", [64, 40, 10])
 def test_what_is_learned_can_be_handed_over(n_rows):
     X, y = digits()
-    found = walked(X[:n_rows], y[:n_rows])
+    found = scored(X[:n_rows], y[:n_rows])
     other = restored(found, X, n_rows)
     for one in (found, other):
         one.partial_fit(X[n_rows:], y[n_rows:])
     np.testing.assert_array_equal(other.readout_losses_, found.readout_losses_)
 
 
-def test_boards_of_timm_are_kept_in_files_and_go_on(tmp_path):
+def test_pools_of_timm_are_kept_in_files_and_go_on(tmp_path):
     X, y = digits()
     readouts = [
         FineTunedReadout(timm_encoder(), ema_step_size=0.5, **LEARNS),
         (timm_encoder(), LinearReadout(n_replay_streams=1)),
         ScratchReadout("test_resnet", optimizer="adamw", input_size=16, **LEARNS),
     ]
-    found = walked(X[:40], y[:40], readouts)
-    found.save(tmp_path / "walk.safetensors")
-    other = MDLReadoutSwitcher.load(tmp_path / "walk.safetensors")
+    found = scored(X[:40], y[:40], readouts)
+    found.save(tmp_path / "run.safetensors")
+    other = MDLReadoutSwitcher.load(tmp_path / "run.safetensors")
     for one in (found, other):
         one.partial_fit(X[40:56], y[40:56])
     np.testing.assert_array_equal(other.readout_losses_, found.readout_losses_)
@@ -607,17 +609,17 @@ def test_boards_of_timm_are_kept_in_files_and_go_on(tmp_path):
 
 def test_networks_of_another_shape_are_not_taken_over():
     X, y = digits()
-    one = walked(X[:32], y[:32], [ScratchReadout(Net, **LEARNS)])
+    one = scored(X[:32], y[:32], [ScratchReadout(Net, **LEARNS)])
     other = ScratchReadout(Net, model_options={"width": 3}, **LEARNS)
-    (learner,) = walked(X[:1], y[:1], [other])._course.learners
+    (learner,) = scored(X[:1], y[:1], [other])._run.learners
     with pytest.raises(ValueError, match=r"needs network\.trunk.* to go on"):
-        learner.relearn(one._course.learners[0].learned())
+        learner.load_state_dict(one._run.learners[0].state_dict())
 
 
-def test_notes_of_wrapped_classifiers_inside_pairs_are_told():
+def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
     X, y = digits()
-    failing = RefittedExpert(LogisticRegression(solver="liblinear"))
-    found = walked(X, y, [LinearReadout(), (encoder(), failing)])
+    failing = RefitReadout(LogisticRegression(solver="liblinear"))
+    found = scored(X, y, [LinearReadout(), (encoder(), failing)])
     (notes,) = found.readout_notes_.items()
     assert notes[0] == "frozen LogisticRegression refitted"
     assert "liblinear" in " ".join(notes[1])
@@ -691,7 +693,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_told():
         (
             lambda: (encoder(), GaussianNB()),
             TypeError,
-            "wrap it: IncrementalExpert",
+            "wrap it: IncrementalReadout",
         ),
         (lambda: (Net(), LinearReadout()), ValueError, "'encoder' parameter"),
         (lambda: (encoder(),), TypeError, "readouts must hold"),
@@ -708,17 +710,17 @@ def test_readouts_are_refused_in_a_sentence(readout, error, words):
 @pytest.mark.parametrize("value", [0.5, -1, 256, 3e7])
 def test_rows_that_are_no_pixels_are_refused_and_the_stream_goes_on(value):
     X, y = digits()
-    strange = X.astype(float)
-    strange[3, 5] = value
+    unknown = X.astype(float)
+    unknown[3, 5] = value
     words = re.escape(f"0 to 255, but row 3, column 5 holds {value:g}; make them with")
     kinds = [KINDS[kind](random_state=0) for kind in KINDS]
     for one in (*kinds, switcher([(encoder(), LinearReadout())])):
         one.partial_fit(X[:20], y[:20], classes=range(10))
         for call in (one.partial_fit, one.fit):
             with pytest.raises(ValueError, match=words):
-                call(strange, y)
+                call(unknown, y)
         with pytest.raises(ValueError, match=words):
-            one.predict(strange)
+            one.predict(unknown)
         assert one.n_samples_seen_ == 20
         one.partial_fit(X[20:40], y[20:40])
 
@@ -727,3 +729,21 @@ def test_rows_that_are_no_square_are_refused():
     X, y = digits()
     with pytest.raises(ValueError, match=r"square images .* got 63 columns; make"):
         ScratchReadout(Net).fit(X[:, 1:], y)
+
+
+def test_a_callable_that_returns_one_module_leaves_it_untrained():
+    """Otherwise random labels would be learned from one fit to the next."""
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(256, size=(96, 64)), rng.integers(3, size=96)
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU())
+    before = [parameter.clone() for parameter in module.parameters()]
+    readout = ScratchReadout(
+        lambda: module,
+        image_shape=(8, 8, 1),
+        optimizer="adamw",
+        lr=1e-2,
+        random_state=0,
+    )
+    codes = [clone(readout).fit(X, y).codelength_ for _ in range(2)]
+    assert codes[0] == codes[1]
+    assert all(map(torch.equal, module.parameters(), before))

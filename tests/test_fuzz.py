@@ -1,4 +1,4 @@
-"""Whatever stands in a file, reading it gives an array or an error that says so."""
+"""Any bytes in a file give an array or an error that names the file."""
 
 import io
 import json
@@ -7,10 +7,10 @@ import zipfile
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
-from sklearn_mdl import load_features, load_labels, load_losses
+from sklearn_mdl.datasets import load_features, load_labels
+from sklearn_mdl.switcher import load_losses
 
 quick = settings(
     deadline=None,
@@ -81,16 +81,20 @@ def files(draw):
     return suffix, bytes(content)
 
 
+# Readers, and the number of dimensions of what they return.
+READERS = {load_features: 2, load_labels: 1, load_losses: 2}
+
+
 def read(read_file, path, content):
     path.write_bytes(content)
     try:
         found = read_file(path)
     except ValueError as error:
         return path.name in str(error)
-    except MemoryError:  # a whole header may promise more than there is room for
+    except MemoryError:  # a valid header may announce more than fits into memory
         return True
     array = np.array(getattr(found, "losses", found))  # can be read to its end
-    return array.size >= 0
+    return array.ndim == READERS[read_file]
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +104,9 @@ def folder(tmp_path_factory):
 
 def fuzz(folder, file):
     suffix, content = file
-    for read_file in (load_features, load_labels):
-        assert read(read_file, folder / f"a{suffix}", content)
-    if suffix != ".npz":
-        assert read(load_losses, folder / f"a{suffix}", content)
+    for read_file in READERS:
+        if suffix == ".npy" or read_file is not load_losses:
+            assert read(read_file, folder / f"a{suffix}", content)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from sklearn_mdl import gaussian_codelengths
+from sklearn_mdl.metrics import gaussian_codelengths
 
 Y = np.random.default_rng(0).normal(3.0, 2.0, size=60)
 
@@ -52,7 +52,7 @@ def test_other_units_add_the_logarithm_of_their_ratio_after_the_first(a, b):
     np.testing.assert_allclose(found, own + math.log(abs(a)), atol=1e-6)
 
 
-def test_labels_to_come_change_no_cost_before():
+def test_later_labels_change_no_earlier_cost():
     changed = Y.copy()
     changed[30:] = 1e6
     found = gaussian_codelengths(changed)[:30]
@@ -82,7 +82,7 @@ def test_a_single_label_teaches_no_scale():
     )
 
 
-def test_the_fixed_density_predicts_32_labels_unless_told_otherwise():
+def test_the_fixed_density_predicts_32_labels_by_default():
     fixed = -stats.t(1).logpdf(Y)
     np.testing.assert_array_equal(
         np.isclose(gaussian_codelengths(Y), fixed), np.arange(60) < 32

@@ -1,4 +1,4 @@
-"""What must hold where the walk runs on a GPU, as far as a CPU can tell."""
+"""What must hold where the run runs on a GPU, as far as a CPU can tell."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sklearn_mdl import (
-    LinearReadout,
-    LinearReadoutRegressor,
-    MDLReadoutSwitcher,
-    MLPReadout,
-    MLPReadoutRegressor,
-)
-from sklearn_mdl.prequential import (
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout
+from sklearn_mdl._core.nets import adamw
+from sklearn_mdl._core.stream.outcomes import (
     ClassLabels,
     RealTargets,
     TargetScaling,
     mixture_moments,
-    walk,
 )
-from sklearn_mdl.readouts import plan, stack_readouts, stack_regressors
-from sklearn_mdl.stacked import adamw
+from sklearn_mdl._core.stream.steps import prequential_steps
+from sklearn_mdl.readouts import (
+    LinearReadoutRegressor,
+    MLPReadoutRegressor,
+    _build as plan,
+)
+from sklearn_mdl.readouts._build import build_learners
 
 # Operators whose result, or the shape of it, the host must wait for.
 WAITING = {
@@ -57,7 +56,7 @@ class Calls(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def board():
+def pool():
     """Readouts with all that a stack can do: averages, calibration, two scalings."""
     return [
         LinearReadout(scaling="standard", n_replay_streams=3),
@@ -67,19 +66,21 @@ def board():
     ]
 
 
-def calls_of_a_walk(monkeypatch, n_rows):
+def calls_of_a_run(monkeypatch, n_rows):
     """Count the operators of a segment of rows behind the first 64."""
     monkeypatch.setattr(adamw, "_FusedCalls", adamw._Formula)  # as on a GPU
     X, y = load_digits(return_X_y=True)
-    switcher = MDLReadoutSwitcher(board(), batch_size=16, random_state=0, device="cpu")
+    switcher = MDLReadoutSwitcher(pool(), batch_size=16, random_state=0, device="cpu")
     switcher.partial_fit(X[:64], y[:64], classes=np.arange(10))
-    course = switcher._course
+    run = switcher._run
     labels = torch.as_tensor(y[64 : 64 + n_rows])
-    course.begin(X[64 : 64 + n_rows].astype(np.float32))
-    course.open_segment(64 + n_rows)
+    run.begin(X[64 : 64 + n_rows].astype(np.float32))
+    run.open_segment()
     with Calls() as calls:
-        for learner, state in zip(course.learners, course.states, strict=True):
-            steps = walk(learner, course.rows, state, 64 + n_rows)
+        for learner, state in zip(run.learners, run.states, strict=True):
+            steps = prequential_steps(
+                learner, run.rows, state, run.outcome, 64 + n_rows
+            )
             next(steps)
             for start in range(0, n_rows, 16):
                 try:
@@ -89,22 +90,22 @@ def calls_of_a_walk(monkeypatch, n_rows):
     return calls.counts
 
 
-def test_the_host_never_waits_for_the_device_inside_the_walk(monkeypatch):
-    counts = calls_of_a_walk(monkeypatch, 48)
-    assert counts["bmm"] > 0  # the walk is what was counted
+def test_the_host_never_waits_for_the_device_inside_the_run(monkeypatch):
+    counts = calls_of_a_run(monkeypatch, 48)
+    assert counts["bmm"] > 0  # the run is what was counted
     assert {name: counts[name] for name in WAITING if counts[name]} == {}
 
 
 def test_the_calls_of_a_step_do_not_grow_with_the_readouts(monkeypatch):
-    few = sum(calls_of_a_walk(monkeypatch, 48).values())
+    few = sum(calls_of_a_run(monkeypatch, 48).values())
     settings = [(lr, decay) for lr in (1e-3, 3e-3) for decay in (0.0, 0.1)]
     many = [
         readout.set_params(lr=lr, weight_decay=decay)
         for lr, decay in settings
-        for readout in board()
+        for readout in pool()
     ]
-    monkeypatch.setattr(f"{__name__}.board", lambda: many)
-    assert sum(calls_of_a_walk(monkeypatch, 48).values()) == pytest.approx(few, rel=0.1)
+    monkeypatch.setattr(f"{__name__}.pool", lambda: many)
+    assert sum(calls_of_a_run(monkeypatch, 48).values()) == pytest.approx(few, rel=0.1)
 
 
 @pytest.fixture
@@ -120,12 +121,12 @@ def fake_gpu(monkeypatch):
 
 def test_classifiers_mix_no_tensors_of_two_devices(fake_gpu):
     with fake_gpu:
-        stacks = stack_readouts(board(), 5, 3, seed=0, device=fake_gpu)
+        stacks = build_learners(pool(), 5, 3, seed=0, device=fake_gpu)
     x = torch.zeros(3, 8, 5, device=fake_gpu)
     y = torch.zeros(8, dtype=torch.long, device=fake_gpu)
     for stack in stacks:
         stack.update(x, y, iter([(x, y)]))
-        prediction = ClassLabels().predict(stack, x)
+        prediction = ClassLabels(3).predict(stack, x)
         assert prediction.losses(y).device.type == "cuda"
     with pytest.raises(RuntimeError, match="same device"):  # or nothing is tested
         prediction.losses(y.cpu())
@@ -138,7 +139,7 @@ def test_regressors_mix_no_tensors_of_two_devices(fake_gpu):
         MLPReadoutRegressor((4,), heteroscedastic=False),
     ]
     with fake_gpu:
-        stacks = stack_regressors(readouts, 5, seed=0, device=fake_gpu)
+        stacks = build_learners(readouts, 5, 3, seed=0, device=fake_gpu)
     x = torch.zeros(2, 8, 5, device=fake_gpu)
     y = torch.zeros(8, dtype=torch.float64, device=fake_gpu)
     outcome = RealTargets(0.0, 1.0)
@@ -148,7 +149,7 @@ def test_regressors_mix_no_tensors_of_two_devices(fake_gpu):
         stack.retarget(TargetScaling(16, 1.0, 2.0))
         prediction = outcome.predict(stack, x)
         values = prediction.values
-        instead = torch.where(values.isnan(), outcome.instead(values), values)
+        instead = torch.where(values.isnan(), outcome.fallback(values), values)
         weights = torch.ones_like(values[..., 0])
         found = [prediction.losses(y), instead, *mixture_moments(values, weights)]
         assert {tensor.device.type for tensor in found} == {"cuda"}

@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from sklearn.datasets import load_digits, load_wine
 
 from sklearn_mdl import (
@@ -15,10 +14,9 @@ from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
-    RunLength,
     SwitchDistribution,
-    UniversalShare,
 )
+from sklearn_mdl.switching import RunLength, UniversalShare
 
 laws = settings(
     deadline=None,
@@ -61,7 +59,7 @@ def stream(seed, n_rows=N, n_features=D, n_classes=C):
     return X, y
 
 
-def walked(readouts, X, y, at=(), n_classes=C, **options):
+def scored(readouts, X, y, at=(), n_classes=C, **options):
     options = {"batch_size": 8, "random_state": 0, "device": "cpu", **options}
     switcher = MDLReadoutSwitcher(readouts, **options)
     for start, stop in pairwise([0, *at, len(X)]):
@@ -83,7 +81,7 @@ def test_later_labels_leave_earlier_codelengths_bitwise_unchanged(kind, t):
     X, y = stream(t)
     other = y.copy()
     other[t:] = (other[t:] + 1) % C
-    one, two = (walked([READOUTS[kind]], X, labels) for labels in (y, other))
+    one, two = (scored([READOUTS[kind]], X, labels) for labels in (y, other))
     assert_same_beginning(one, two, t)
 
 
@@ -105,10 +103,10 @@ def test_no_option_lets_a_label_leak(kinds, prior, t, at, batch_size, seed):
     other_X[t:] *= rng.normal(size=(N - t, D))
     readouts = [READOUTS[kind] for kind in kinds]
     options = {"switching": prior, "batch_size": batch_size}
-    one = walked(readouts, X, y, **options)
-    two = walked(readouts, X, other_y, at, **options)
+    one = scored(readouts, X, y, **options)
+    two = scored(readouts, X, other_y, at, **options)
     assert_same_beginning(one, two, t)
-    three = walked(readouts, other_X, other_y, **options)
+    three = scored(readouts, other_X, other_y, **options)
     np.testing.assert_array_equal(one.readout_losses_[:t], three.readout_losses_[:t])
 
 
@@ -127,8 +125,8 @@ def test_streams_of_any_size_and_type_are_cut_at_will(
     X = (10 * X).astype(dtype)
     readouts = [READOUTS["whitened"], READOUTS["averaged"]]
     at = [place for place in at if place < n_rows]
-    once = walked(readouts, X, y, n_classes=n_classes)
-    pieces = walked(readouts, X, y, at, n_classes=n_classes)
+    once = scored(readouts, X, y, n_classes=n_classes)
+    pieces = scored(readouts, X, y, at, n_classes=n_classes)
     np.testing.assert_array_equal(once.codelengths_, pieces.codelengths_)
     assert len(once.codelengths_) == n_rows
     assert np.all(once.codelengths_ >= 0)
@@ -143,7 +141,7 @@ def saved_on_random_labels(seed, readouts, X, n_classes):
     """Nats that a code saves on labels drawn blindly."""
     rng = np.random.default_rng(seed)
     y = rng.integers(n_classes, size=len(X))
-    switcher = walked(
+    switcher = scored(
         readouts, X, y, n_classes=n_classes, batch_size=32, random_state=seed
     )
     return len(X) * math.log(n_classes) - switcher.codelength_
@@ -161,7 +159,7 @@ def test_random_labels_are_not_compressed_over_two_hundred_seeds():
 
 
 @pytest.mark.slow
-def test_the_default_board_does_not_compress_random_labels():
+def test_the_default_pool_does_not_compress_random_labels():
     X = load_wine().data
     saved = [saved_on_random_labels(seed, None, X, 3) for seed in range(20)]
     assert max(saved) < 20
@@ -175,7 +173,7 @@ def finite(X, y=None, n_classes=C, **options):
     if y is None:
         y = np.random.default_rng(0).integers(n_classes, size=len(X))
     readouts = [READOUTS[kind] for kind in ("linear", "whitened", "averaged")]
-    switcher = walked(readouts, X, y, n_classes=n_classes, **options)
+    switcher = scored(readouts, X, y, n_classes=n_classes, **options)
     assert np.isfinite(switcher.codelengths_).all()
     assert np.isfinite(switcher.predict_log_proba(X)).all()
     assert not switcher.diverged_readouts_
@@ -276,12 +274,12 @@ def test_two_classes_may_be_booleans():
 
 def test_an_unknown_class_is_refused_and_changes_nothing():
     X, y = stream(0)
-    switcher = walked([READOUTS["linear"]], X[:50], y[:50])
+    switcher = scored([READOUTS["linear"]], X[:50], y[:50])
     before = switcher.codelengths_.copy()
     with pytest.raises(ValueError, match=r"among the classes \[0, 1, 2\], got \[3\]"):
         switcher.partial_fit(X[50:], np.where(np.arange(40) == 30, 3, y[50:]))
     np.testing.assert_array_equal(switcher.codelengths_, before)
     switcher.partial_fit(X[50:], y[50:])
     np.testing.assert_array_equal(
-        switcher.codelengths_, walked([READOUTS["linear"]], X, y).codelengths_
+        switcher.codelengths_, scored([READOUTS["linear"]], X, y).codelengths_
     )

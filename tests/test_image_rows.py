@@ -8,8 +8,10 @@ import torch
 from image_cases import pixels
 from PIL import Image, ImageOps
 
-from sklearn_mdl import MDLReadoutSwitcher, NeighborsReadout, image_rows
-from sklearn_mdl.images import LazyImages, check_pixels, image_shape_of, pixels_of
+from sklearn_mdl import KNeighborsReadout, MDLReadoutSwitcher
+from sklearn_mdl._core.images.lazy import LazyImages
+from sklearn_mdl._core.images.rows import check_pixels, image_shape_of, pixels_of
+from sklearn_mdl.encoders import image_rows
 
 
 def test_pixels_of_bytes_are_a_view():
@@ -49,14 +51,14 @@ def test_images_are_cropped_at_the_centre_and_resized(kind, tmp_path):
     )
 
 
-def test_images_that_are_decoded_when_asked_for_become_rows_too():
+def test_lazy_images_become_rows_too():
     images = pixels(4)
     lazy = LazyImages(images, Image.fromarray).take([2, 0])
     np.testing.assert_array_equal(image_rows(lazy, 9), image_rows(images, 9)[[2, 0]])
 
 
 @pytest.mark.parametrize("size", [None, 8])
-def test_rows_in_a_file_are_whole_and_read_where_they_lie(size, tmp_path):
+def test_rows_in_a_file_are_complete_and_mapped(size, tmp_path):
     images, path = pixels(6, 16, 16), tmp_path / "rows.npy"
     rows = image_rows(images, size, path=path)
     assert isinstance(rows, np.memmap)
@@ -69,13 +71,13 @@ def test_rows_in_a_file_are_whole_and_read_where_they_lie(size, tmp_path):
         image_rows(broken, size, path=path)
     assert list(tmp_path.iterdir()) == [path]
     np.testing.assert_array_equal(np.load(path), rows)
-    readout = NeighborsReadout(2, scaling=None)
+    readout = KNeighborsReadout(2, scaling=None)
     y = [0, 1, 0, 1, 1, 0]
-    walks = [
+    runs = [
         MDLReadoutSwitcher([readout], batch_size=2, random_state=0).fit(X, y)
         for X in (rows, np.array(rows))
     ]
-    np.testing.assert_array_equal(walks[0].codelengths_, walks[1].codelengths_)
+    np.testing.assert_array_equal(runs[0].codelengths_, runs[1].codelengths_)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +124,10 @@ def test_shapes_given_must_have_the_pixels_of_a_row():
             image_shape_of(24, shape)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int16])
-def test_whole_numbers_of_any_kind_are_pixels(dtype):
-    check_pixels(np.arange(256).reshape(2, 128).astype(dtype))
-
-
 @pytest.mark.parametrize("value", [math.nan, -1, 255.5])
-def test_other_numbers_are_named_with_their_place(value):
+def test_numbers_that_are_no_bytes_are_named_with_their_place(value):
+    for dtype in (np.uint8, np.float32, np.int16):  # whole numbers of any kind are
+        check_pixels(np.arange(256).reshape(2, 128).astype(dtype))
     X = np.zeros((300, 4))
     X[299, 2] = value
     with pytest.raises(ValueError, match=r"row 299, column 2 holds .*image_rows"):

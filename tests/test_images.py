@@ -1,4 +1,4 @@
-"""Laws of encoders: the same images give the same features, however they come."""
+"""Invariants of encoders: the same images give the same features in every form."""
 
 import copy
 import pickle
@@ -17,15 +17,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from torch import nn
 
-from sklearn_mdl import (
-    LinearReadout,
-    MDLReadoutSwitcher,
-    RepresentationScorer,
-    TorchEncoder,
-)
-from sklearn_mdl.guards import refuse_labelled
-from sklearn_mdl.images import FilePart, LazyImages
-from sklearn_mdl.images.fingerprints import images_fingerprint, weights_fingerprint
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, RepresentationScorer
+from sklearn_mdl._core.images.lazy import LazyImages, images_fingerprint
+from sklearn_mdl._core.images.reading import FilePart
+from sklearn_mdl._core.validation import refuse_labelled
+from sklearn_mdl.encoders import TorchEncoder
+from sklearn_mdl.encoders._base import weights_fingerprint
 
 Image = pytest.importorskip("PIL.Image")
 IMAGES = pixels()
@@ -104,14 +101,14 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_images_give_the_same_features_however_they_come(form, paths, parts):
+def test_images_give_the_same_features_in_every_form(form, paths, parts):
     images = FORMS[form](paths, parts)
     found = TorchEncoder(network(), batch_size=3).transform(images)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected(), rtol=1e-4, atol=1e-5)
 
 
-def test_grey_images_come_with_or_without_a_channel():
+def test_grey_images_may_have_a_channel_axis():
     grey = IMAGES[..., 0]
     encoder = TorchEncoder(network())
     three = expected(np.repeat(grey[..., None], 3, axis=-1))
@@ -212,7 +209,7 @@ def test_layers_are_pooled_before_later_ones_write_over_them():
     assert found["2|max"].min() < 0 <= found["3|max"].min()
 
 
-def test_several_layers_and_pools_come_from_one_pass():
+def test_several_layers_and_pools_take_one_pass():
     runs = []
     module = network()
     module.register_forward_hook(lambda *_: runs.append(1))
@@ -312,7 +309,7 @@ class Twice(nn.Module):
         (nn.Unflatten(1, (3, 1)), {"pool": "avg"}, "pass pool='flatten'"),
     ],
 )
-def test_modules_that_give_no_vectors_are_told(module, options, match):
+def test_modules_without_vectors_are_refused(module, options, match):
     with pytest.raises(ValueError, match=match):
         TorchEncoder(module, **options).fit(IMAGES)
 
@@ -368,7 +365,7 @@ def test_an_encoder_learns_nothing():
     np.testing.assert_array_equal(one, two)
 
 
-def test_modules_are_left_as_they_are():
+def test_modules_are_not_changed():
     module = network().train()
     module.append(nn.BatchNorm1d(6 * 5 * 7))
     before = copy.deepcopy(module.state_dict())
@@ -434,11 +431,11 @@ def test_encoders_are_ranked_like_any_transformer():
         "one": TorchEncoder(network(0), layer="0"),
         "other": TorchEncoder(network(1), layer="0"),
     }
-    board = MDLReadoutSwitcher([LinearReadout(lr=0.01)])
-    scorer = RepresentationScorer(board, random_state=0)
+    switcher = MDLReadoutSwitcher([LinearReadout(lr=0.01)])
+    scorer = RepresentationScorer(switcher, random_state=0)
     scorer.fit({"boxes": (images, labels)}, encoders)
     features = {name: encoder.transform(images) for name, encoder in encoders.items()}
-    given = RepresentationScorer(board, random_state=0)
+    given = RepresentationScorer(switcher, random_state=0)
     given.fit({"boxes": (features, labels)})
     assert scorer.summary() == given.summary()
 
@@ -502,7 +499,7 @@ def test_images_have_one_fingerprint_and_others_have_another(paths, parts):
         images_fingerprint(paths)
 
 
-def test_an_encoder_says_what_its_features_depend_on():
+def test_fingerprints_hold_all_that_features_depend_on():
     def darker(image):
         return channels_first(np.asarray(image)) / 2
 

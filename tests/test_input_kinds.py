@@ -125,7 +125,7 @@ def test_no_block_is_refused_and_nothing_forgotten(expected):
     np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
 
 
-def test_blocks_before_one_that_is_refused_stay_walked(expected):
+def test_blocks_before_one_that_is_refused_stay_scored(expected):
     found = switcher()
     with pytest.raises(ValueError, match="9 features"):
         found.fit_stream([*blocks(40, 30), (X[70:, :9], Y[70:])], CLASSES)

@@ -9,18 +9,18 @@ import pytest
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, readout_grid
-from sklearn_mdl.interrupts import held_back
+from sklearn_mdl._core.stream.run import deferred_interrupt
 
 X, y = load_digits(return_X_y=True)
 X, y = X[::5], y[::5]
-BOARD = [LinearReadout(lr=0.01, n_replay_streams=2), MLPReadout((8,), lr=0.01)]
+POOL = [LinearReadout(lr=0.01, n_replay_streams=2), MLPReadout((8,), lr=0.01)]
 
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    switcher = MDLReadoutSwitcher(BOARD, random_state=0)
+    switcher = MDLReadoutSwitcher(POOL, random_state=0)
     switcher.partial_fit(X[:40], y[:40], classes=range(10))
-    stack = switcher._course.learners[1]
+    stack = switcher._run.learners[1]
     learn = stack.update
 
     def break_off(*args):
@@ -45,15 +45,15 @@ def test_an_interrupted_stream_is_not_saved(interrupted, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_stream_can_be_fitted_anew_after_an_interruption(interrupted):
-    fresh = MDLReadoutSwitcher(BOARD, random_state=0).fit(X, y)
+def test_a_stream_can_be_fitted_again_after_an_interruption(interrupted):
+    fresh = MDLReadoutSwitcher(POOL, random_state=0).fit(X, y)
     np.testing.assert_array_equal(
         interrupted.fit(X, y).codelengths_, fresh.codelengths_
     )
 
 
 def test_views_of_an_old_trace_outlive_a_refit(tmp_path):
-    switcher = MDLReadoutSwitcher(BOARD, store=tmp_path, random_state=0).fit(X, y)
+    switcher = MDLReadoutSwitcher(POOL, store=tmp_path, random_state=0).fit(X, y)
     old, total = switcher.posterior_, switcher.posterior_.sum()
     switcher.fit(X[:40], y[:40])
     assert old.sum() == total
@@ -61,7 +61,7 @@ def test_views_of_an_old_trace_outlive_a_refit(tmp_path):
 
 
 def test_a_copy_that_writes_to_the_same_files_is_refused(tmp_path):
-    switcher = MDLReadoutSwitcher(BOARD, store=tmp_path, random_state=0).fit(X, y)
+    switcher = MDLReadoutSwitcher(POOL, store=tmp_path, random_state=0).fit(X, y)
     other = copy.deepcopy(switcher)
     other.partial_fit(X[:3], y[:3])
     with pytest.raises(ValueError, match="own store"):
@@ -87,7 +87,7 @@ def test_no_widths_are_refused():
 
 def test_unknown_devices_are_named():
     with pytest.raises(ValueError, match="nope"):
-        MDLReadoutSwitcher(BOARD, device="nope").fit(X, y)
+        MDLReadoutSwitcher(POOL, device="nope").fit(X, y)
 
 
 # Ctrl-C
@@ -109,7 +109,7 @@ def handler(request):
 
 def test_only_a_first_ctrl_c_that_would_break_off_is_held_back(handler):
     kind, set_before, heard = handler
-    with held_back() as asked:
+    with deferred_interrupt() as asked:
         assert asked() is False
         signal.raise_signal(signal.SIGINT)
         assert asked() is (kind == "as in a terminal")
@@ -121,14 +121,14 @@ def test_only_a_first_ctrl_c_that_would_break_off_is_held_back(handler):
 
 
 def test_what_was_set_is_set_again_after_an_error(handler):
-    with pytest.raises(OSError, match="full"), held_back():
+    with pytest.raises(OSError, match="full"), deferred_interrupt():
         raise OSError("full")
     assert signal.getsignal(signal.SIGINT) is handler[1]
 
 
 def test_nothing_is_held_back_in_another_thread(handler):
     def hold():
-        with held_back() as asked:
+        with deferred_interrupt() as asked:
             found.append((asked(), signal.getsignal(signal.SIGINT)))
 
     found = []

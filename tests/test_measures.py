@@ -1,4 +1,4 @@
-"""Measures of predictions: hand-worked cases, scikit-learn, limits, and real walks."""
+"""Measures of predictions: hand-worked cases, scikit-learn, limits, and real runs."""
 
 import functools
 import itertools
@@ -20,20 +20,20 @@ from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
-    expected_calibration_error,
     frequency_codelength,
     uniform_codelength,
 )
-from sklearn_mdl.lockstep import lockstep
-from sklearn_mdl.measures import digest, measure
-from sklearn_mdl.prequential import course as course_module
+from sklearn_mdl._core.stream import run as run_module
+from sklearn_mdl._core.stream.stepwise import stepwise
+from sklearn_mdl.metrics import expected_calibration_error
+from sklearn_mdl.metrics._measures import measure, summarise
 
 
 def measured(proba, labels, n_bins=15):
     proba, labels = np.asarray(proba, dtype=float), np.asarray(labels)
     codelengths = -np.log(proba[np.arange(len(labels)), labels])
     return measure(
-        digest(proba), codelengths, labels, n_classes=proba.shape[1], n_bins=n_bins
+        summarise(proba), codelengths, labels, n_classes=proba.shape[1], n_bins=n_bins
     )
 
 
@@ -106,6 +106,12 @@ def test_confidence_on_an_edge_belongs_to_the_bin_below():
     assert_allclose(expected_calibration_error([0.5, 0.49], [1, 0], n_bins=4), 0.005)
 
 
+def test_confidence_above_one_by_rounding_belongs_to_the_last_bin():
+    assert_allclose(
+        expected_calibration_error([1 + 1e-10, 0.9], [0, 1], n_bins=1), 0.45
+    )
+
+
 def test_calibration_error_equals_a_plain_loop_over_bins():
     proba, labels = predictions()
     sure, hits = proba.max(1), proba.argmax(1) == labels
@@ -145,7 +151,7 @@ def test_uniform_predictions_cost_the_uniform_code_and_predict_the_first_class()
     assert_allclose(found.expected_calibration_error, 2 / 6 - 1 / 4)
 
 
-def test_classes_that_never_came_do_not_count_in_the_balance():
+def test_classes_that_were_not_observed_do_not_count_in_the_balance():
     proba = np.array([[0.2, 0.7, 0.1], [0.1, 0.8, 0.1], [0.1, 0.2, 0.7]])
     found = measured(proba, [1, 1, 1])
     assert_allclose(found.balanced_accuracy, 2 / 3)
@@ -178,10 +184,10 @@ def test_bad_input_gets_one_sentence(sure, hits, n_bins, message):
     assert "\n" not in str(caught.value)
 
 
-# Of a walk
+# Of a prequential run
 
 FAST = {"lr": 0.02, "n_replay_streams": 2}
-BOARD = [
+POOL = [
     LinearReadout(**FAST),
     MLPReadout((9,), **FAST, scaling="whiten"),
     LinearReadout(**FAST, ema_step_size=0.1),
@@ -197,7 +203,7 @@ def digits():
 
 
 def switcher_of(**options):
-    return MDLReadoutSwitcher(BOARD, **{"random_state": 0, **options})
+    return MDLReadoutSwitcher(POOL, **{"random_state": 0, **options})
 
 
 @functools.cache
@@ -206,7 +212,7 @@ def fitted():
 
 
 def row_by_row(switcher, X, y):
-    """Predict every row by the public means just before it comes."""
+    """Predict every row by the public methods just before its label is observed."""
     proba = [np.full(C, 1 / C)]
     for t in range(len(X)):
         if t:
@@ -216,7 +222,7 @@ def row_by_row(switcher, X, y):
 
 
 def test_measures_are_those_of_the_predictions_made_row_by_row():
-    # Minibatches of one row: nothing is pending, and a prediction is the walk's own.
+    # Minibatches of one row: nothing is pending, and a prediction is that of the run.
     X, y = (part[:60] for part in digits())
     proba = row_by_row(switcher_of(batch_size=1), X, y)
     found = switcher_of(batch_size=1).fit(X, y).measures()
@@ -225,10 +231,10 @@ def test_measures_are_those_of_the_predictions_made_row_by_row():
         assert_allclose(getattr(found, name), value, rtol=1e-5, err_msg=name)
 
 
-def test_certainty_of_what_came_is_its_codelength():
+def test_confidence_in_the_observed_label_is_its_codelength():
     # Also inside a minibatch, where the posterior moves with every label.
     switcher, (_, y) = fitted(), digits()
-    predicted, confidence, squares = switcher._course.trace.digests.T
+    predicted, confidence, squares = switcher._run.trace.summaries.T
     right = predicted == y
     assert right.sum() > N / 2
     probability = np.exp(-switcher.codelengths_)
@@ -239,17 +245,17 @@ def test_certainty_of_what_came_is_its_codelength():
     assert switcher.measures().accuracy == right.mean()
 
 
-def test_predictions_are_those_that_a_decoder_would_be_told():
+def test_predictions_are_those_of_a_decoder():
     X, y = digits()
     decoder = switcher_of()
-    decoder._set_out(N, X.shape[1], np.arange(C))
-    steps = lockstep(decoder._course, X.astype(np.float32))
+    decoder._begin(X.shape[1], np.arange(C), n_rows=N)
+    steps = stepwise(decoder._run, X.astype(np.float32))
     proba = [next(steps), *(steps.send(label) for label in y[:-1])]
-    expected = fitted()._course.trace.digests
-    assert_allclose(digest(np.array(proba)), expected, rtol=1e-12)
+    expected = fitted()._run.trace.summaries
+    assert_allclose(summarise(np.array(proba)), expected, rtol=1e-12)
     with pytest.raises(StopIteration):
         steps.send(y[-1])
-    np.testing.assert_array_equal(decoder._course.trace.digests, expected)
+    np.testing.assert_array_equal(decoder._run.trace.summaries, expected)
 
 
 def test_measures_hold_the_codes():
@@ -267,22 +273,21 @@ def test_cutting_into_calls_changes_no_measure(at):
     switcher = switcher_of()
     for start, stop in itertools.pairwise([0, *at, N]):
         switcher.partial_fit(X[start:stop], y[start:stop], classes=np.arange(C))
-    expected = fitted()._course.trace.digests
-    np.testing.assert_array_equal(switcher._course.trace.digests, expected)
+    expected = fitted()._run.trace.summaries
+    np.testing.assert_array_equal(switcher._run.trace.summaries, expected)
     assert switcher.measures() == fitted().measures()
 
 
 def test_small_segments_change_no_number(monkeypatch):
-    monkeypatch.setattr(course_module, "KEPT", 8 * len(BOARD) * C * 40)
+    monkeypatch.setattr(run_module, "KEPT", 8 * len(POOL) * C * 40)
     switcher = switcher_of().fit(*digits())
-    assert switcher._course.segment_end() == N
-    assert switcher._course._segment == 32
+    assert switcher._run.segment == 32
     for name in ("codelengths_", "readout_losses_", "posterior_"):
         np.testing.assert_array_equal(getattr(switcher, name), getattr(fitted(), name))
     assert switcher.measures() == fitted().measures()
 
 
-def test_readouts_alone_and_shuffled_walks_and_words_are_measured_too(tmp_path):
+def test_single_readouts_and_shuffled_runs_and_text_labels_are_measured_too(tmp_path):
     X, y = digits()
     words = np.array([f"n{label}" for label in y])
     shuffled = switcher_of(shuffle=True, store=tmp_path).fit(X, words)
@@ -294,12 +299,12 @@ def test_readouts_alone_and_shuffled_walks_and_words_are_measured_too(tmp_path):
     assert 0.5 < found.accuracy < 1
 
 
-def test_accuracy_of_a_walk_is_that_of_a_classifier_under_way():
+def test_accuracy_of_a_run_is_near_that_on_heldout_rows():
     # The share of later rows that are predicted right is near that of held-out rows.
     X, y = load_digits(return_X_y=True)
     switcher = switcher_of(shuffle=True).fit(X[:900], y[:900])
     rows = switcher.order_[600:]
-    predicted = switcher._course.trace.digests[600:, 0]
+    predicted = switcher._run.trace.summaries[600:, 0]
     late = np.mean(predicted == y[:900][rows])
     assert abs(late - switcher.score(X[900:], y[900:])) < 0.06
 
@@ -307,7 +312,7 @@ def test_accuracy_of_a_walk_is_that_of_a_classifier_under_way():
 def test_random_labels_are_not_predicted():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 20)), rng.integers(0, 2, 300)
-    found = MDLReadoutSwitcher(BOARD, random_state=0).fit(X, y).measures()
+    found = MDLReadoutSwitcher(POOL, random_state=0).fit(X, y).measures()
     assert found.saved_against_uniform < 0
     assert abs(found.accuracy - 0.5) < 0.1
     assert found.brier_score > 0.5

@@ -8,18 +8,15 @@ import pytest
 from scipy.stats import kstest, loguniform, randint
 from sklearn.base import clone
 
-from sklearn_mdl import (
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, readout_grid
+from sklearn_mdl.encoders import TimmEncoder
+from sklearn_mdl.readouts import (
     FineTunedReadout,
-    LinearReadout,
-    MDLReadoutSwitcher,
-    MLPReadout,
     ScratchReadout,
-    TimmEncoder,
     preset_settings,
-    readout_grid,
     regressor_grid,
 )
-from sklearn_mdl.presets import LogUniform
+from sklearn_mdl.readouts._paper_grids import LogUniform
 
 ENCODER = TimmEncoder("test_resnet", pretrained=False)
 IMAGENET = {
@@ -29,7 +26,7 @@ IMAGENET = {
     "weight_decay": {0.01, 1},
     "ema_step_size": {0.01, 1},
 }
-# Table by table: batch size, m, number of configurations walked, values.
+# Table by table: batch size, m, number of configurations, values.
 TABLES = {
     "vtab-frozen": (
         (32, 11, 8 * 576),
@@ -80,12 +77,12 @@ OPTIMIZERS = {
 KINDS = {"finetune": FineTunedReadout, "scratch": ScratchReadout}
 
 
-def board(name, **options):
+def preset_grid(name, **options):
     given = {"encoder": ENCODER} if name.endswith("finetune") else {}
     return readout_grid(name, **given, **options)
 
 
-def told(readout):
+def settings_of(readout):
     params = readout.get_params(deep=False)
     return tuple(value for name, value in params.items() if name != "encoder")
 
@@ -93,19 +90,19 @@ def told(readout):
 @pytest.mark.parametrize("name", TABLES)
 def test_presets_hold_the_values_of_the_papers_tables(name):
     (batch_size, m, n_readouts), values = TABLES[name]
-    preset, readouts = preset_settings(name), board(name, random_state=0)
+    preset, readouts = preset_settings(name), preset_grid(name, random_state=0)
     assert (preset.batch_size, preset.m, len(readouts)) == (batch_size, m, n_readouts)
     assert {readout.batch_size for readout in readouts} == {batch_size}
     for setting, expected in values.items():
         assert {getattr(readout, setting) for readout in readouts} == expected
-    assert len({told(readout) for readout in readouts}) == n_readouts
+    assert len({settings_of(readout) for readout in readouts}) == n_readouts
 
 
 @pytest.mark.parametrize(
     ("name", "depth"), [("vtab-frozen", 7), ("imagenet-frozen", 3)]
 )
 def test_frozen_presets_are_linear_readouts_and_perceptrons_up_to_a_depth(name, depth):
-    readouts = board(name)
+    readouts = preset_grid(name)
     depths = Counter(len(readout.hidden_layer_sizes) for readout in readouts)
     per_depth = len(readouts) // (depth + 1)
     assert depths == dict.fromkeys(range(depth + 1), per_depth)
@@ -114,7 +111,7 @@ def test_frozen_presets_are_linear_readouts_and_perceptrons_up_to_a_depth(name, 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_networks_have_the_papers_optimiser_and_augmentation(name):
-    readouts = board(name, random_state=0)
+    readouts = preset_grid(name, random_state=0)
     assert {type(readout) for readout in readouts} == {KINDS[name.split("-")[1]]}
     assert {readout.optimizer for readout in readouts} == {OPTIMIZERS[name]}
     augmentation = {"imagenet-finetune": "crop", "imagenet-scratch": "randaugment"}
@@ -154,16 +151,16 @@ def test_whole_numbers_are_drawn_as_often_as_their_intervals_are_long():
 
 
 @pytest.mark.parametrize("name", ["vtab-frozen", "vtab-finetune", "imagenet-frozen"])
-def test_draws_come_once_each_from_the_grid_and_again_from_the_same_seed(name):
+def test_draws_are_distinct_and_repeat_with_the_seed(name):
     values = preset_settings(name).settings.values()
     n_all = math.prod(map(len, values))
-    drawn = [told(r) for r in board(name, n_samples=60, random_state=3)]
+    drawn = [settings_of(r) for r in preset_grid(name, n_samples=60, random_state=3)]
     assert len(set(drawn)) == 60
-    again = [told(r) for r in board(name, n_samples=60, random_state=3)]
+    again = [settings_of(r) for r in preset_grid(name, n_samples=60, random_state=3)]
     assert drawn == again
-    other = [told(r) for r in board(name, n_samples=60, random_state=4)]
+    other = [settings_of(r) for r in preset_grid(name, n_samples=60, random_state=4)]
     assert set(drawn) != set(other)
-    whole = {told(r) for r in board(name, n_samples=n_all, random_state=0)}
+    whole = {settings_of(r) for r in preset_grid(name, n_samples=n_all, random_state=0)}
     assert set(drawn) <= whole
     assert len(whole) == n_all
 
@@ -207,7 +204,9 @@ def test_switchers_take_batch_size_and_prior_with_a_preset():
     switcher = MDLReadoutSwitcher.from_preset("vtab-scratch", random_state=5)
     assert (switcher.batch_size, switcher.switching.m) == (32, 11)
     drawn = readout_grid("vtab-scratch", random_state=5)
-    assert [told(r) for r in switcher.readouts] == [told(r) for r in drawn]
+    assert [settings_of(r) for r in switcher.readouts] == [
+        settings_of(r) for r in drawn
+    ]
     own = readout_grid("imagenet-finetune", encoder=ENCODER, n_samples=3)
     switcher = MDLReadoutSwitcher.from_preset("imagenet-finetune", readouts=own)
     assert (switcher.batch_size, switcher.switching.m) == (512, 2)

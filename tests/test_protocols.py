@@ -17,39 +17,26 @@ from sklearn.linear_model import BayesianRidge, LogisticRegression, RidgeClassif
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_mdl import (
+from sklearn_mdl import RefitReadout
+from sklearn_mdl.baselines import (
     BlockwiseCode,
     RandomEncoder,
-    RefittedExpert,
     VariationalCode,
+    _base as standardising,
     cluster_types,
     control_labels,
     log_evidence,
-    sample_complexity,
     selectivity,
     subsampled_losses,
 )
-from sklearn_mdl.probes import standardising
-from sklearn_mdl.protocols.bayesian import (
+from sklearn_mdl.baselines._variational import (
     GaussianLayer,
     NormalJeffreysLayer,
     gaussian_kl,
     log_uniform_kl,
 )
-from sklearn_mdl.protocols.labelled import checked
-
-
-@parametrize_with_checks(
-    [
-        BlockwiseCode(random_state=0),
-        VariationalCode(n_steps=3, n_draws=2),
-        RandomEncoder(random_state=0),
-    ]
-)
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
+from sklearn_mdl.metrics import sample_complexity
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +56,7 @@ def test_rows_of_single_precision_are_read_where_they_lie(tmp_path):
     X, y = noise(50)
     np.save(tmp_path / "rows.npy", X.astype(np.float32))
     rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    assert np.shares_memory(checked(BlockwiseCode(), rows, y).X, rows)
+    assert np.shares_memory(BlockwiseCode()._checked(rows, y).X, rows)
 
 
 @pytest.mark.parametrize("scaling", ["standard", None])
@@ -151,11 +138,11 @@ def test_the_first_block_is_sent_by_the_uniform_code(digits):
     assert_allclose(code.compression_, 1797 * math.log(10) / code.codelength_)
 
 
-def test_minibatches_that_double_are_those_of_a_refitted_expert(digits):
+def test_minibatches_that_double_are_those_of_a_refitted_readout(digits):
     X, y = digits[0][:480], digits[1][:480]
     model = LogisticRegression(C=0.01)
     same = {"calibration": False, "scaling": None}
-    expert = RefittedExpert(model, batch_size=32, **same).fit(X, y)
+    expert = RefitReadout(model, batch_size=32, **same).fit(X, y)
     code = BlockwiseCode(
         model, schedule="doubling", first_block=32, shuffle=False, **same
     ).fit(X, y)
@@ -208,11 +195,11 @@ def test_labels_that_no_fit_has_seen_cost_no_infinity():
     y[150:] = 7
     code = BlockwiseCode(GaussianNB(), schedule=[5, 75, 100], shuffle=False).fit(X, y)
     assert np.isfinite(code.codelengths_).all()
-    # One label among 150 rows that is new: no dearer than the rule of the floor allows.
+    # The first label of a new class costs no more than the rule of the floor allows.
     assert code.codelengths_.max() < math.log(152) + math.log(2 * 152)
 
 
-def test_a_fit_that_raises_leaves_the_one_before_and_is_told():
+def test_a_fit_that_raises_leaves_the_one_before_and_is_reported():
     class Picky(GaussianNB):
         def fit(self, X, y):
             if len(y) > 100:
@@ -232,7 +219,7 @@ def test_a_fit_that_raises_leaves_the_one_before_and_is_told():
     assert np.isfinite(code.codelengths_[same]).all()
 
 
-def test_predictions_that_raise_are_told_of():
+def test_predictions_that_raise_are_reported():
     class Mute(GaussianNB):
         def predict_proba(self, X):
             raise ArithmeticError("no")
@@ -571,7 +558,7 @@ def test_subsamples_are_not_lost_on_a_test_part_of_another_width():
         subsampled_losses(GaussianNB(), (X, y), (X[:, :3], y))
 
 
-def test_fits_on_subsamples_that_raise_are_told_of():
+def test_fits_on_subsamples_that_raise_are_reported():
     class Picky(GaussianNB):
         def fit(self, X, y):
             if len(y) > 20:

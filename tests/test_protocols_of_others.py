@@ -1,4 +1,4 @@
-"""What others' programs and notebooks ask of a classifier."""
+"""Requirements of other programs and notebooks on a classifier."""
 
 import html
 import os
@@ -28,20 +28,20 @@ from sklearn_mdl import (
     PrequentialSplit,
     RepresentationScorer,
     codelength_scorer,
-    heldout_code_scorer,
+    heldout_codelength_scorer,
     readout_grid,
 )
 
-BOARD = [LinearReadout(lr=0.02), MLPReadout((16,), lr=0.02)]
+READOUTS = [LinearReadout(lr=0.02), MLPReadout((16,), lr=0.02)]
 
 
 # mteb: evaluator_model
 
 
 class Task:
-    """What mteb's classification tasks do with their ``evaluator_model``.
+    """Mimic mteb's classification tasks and their ``evaluator_model``.
 
-    A few examples of each class are drawn several times; the model, told a seed, is
+    A few examples of each class are drawn several times; the model, given a seed, is
     cloned for each, fitted on arrays with labels in a list, and asked to predict.
     """
 
@@ -83,12 +83,12 @@ def embeddings():
 @pytest.mark.parametrize(
     "model",
     [
-        MDLReadoutSwitcher(BOARD),
+        MDLReadoutSwitcher(READOUTS),
         MDLReadoutSwitcher(),
         LinearReadout(lr=0.02),
-        make_pipeline(StandardScaler(), MDLReadoutSwitcher(BOARD)),
+        make_pipeline(StandardScaler(), MDLReadoutSwitcher(READOUTS)),
     ],
-    ids=["board", "default board", "readout", "pipeline"],
+    ids=["readouts", "default readouts", "readout", "pipeline"],
 )
 def test_it_serves_as_an_evaluator_model(model):
     X, y, X_test, y_test = embeddings()
@@ -103,7 +103,7 @@ def test_it_serves_as_an_evaluator_model(model):
 
 
 def test_an_evaluator_model_keeps_nothing_of_the_run():
-    model = MDLReadoutSwitcher(BOARD)
+    model = MDLReadoutSwitcher(READOUTS)
     Task(model).evaluate(*embeddings())
     assert model.get_params()["random_state"] == Task.seed
     with pytest.raises(NotFittedError):
@@ -120,7 +120,7 @@ def text_of(page):
 
 def test_repr_shows_what_differs_from_the_defaults():
     assert repr(MDLReadoutSwitcher()) == "MDLReadoutSwitcher()"
-    switcher = MDLReadoutSwitcher(BOARD, switching=FixedShare(m=3), batch_size=32)
+    switcher = MDLReadoutSwitcher(READOUTS, switching=FixedShare(m=3), batch_size=32)
     assert " ".join(repr(switcher).split()) == (
         "MDLReadoutSwitcher(readouts=[LinearReadout(lr=0.02), "
         "MLPReadout(hidden_layer_sizes=(16,), lr=0.02)], switching=FixedShare(m=3))"
@@ -131,15 +131,17 @@ def test_repr_shows_what_differs_from_the_defaults():
     )
 
 
-def test_repr_of_a_long_board_is_cut():
-    board = readout_grid(lr=np.geomspace(1e-4, 1e-1, 12), ema_step_size=[1, 0.1, 0.01])
-    assert len(repr(MDLReadoutSwitcher(board))) < 2000
+def test_repr_of_a_long_list_of_readouts_is_cut():
+    readouts = readout_grid(
+        lr=np.geomspace(1e-4, 1e-1, 12), ema_step_size=[1, 0.1, 0.01]
+    )
+    assert len(repr(MDLReadoutSwitcher(readouts))) < 2000
 
 
 @pytest.mark.parametrize("n_values", [2, 12])
-def test_notebooks_fold_the_board(n_values):
-    board = readout_grid(lr=np.geomspace(1e-3, 1e-2, n_values), beta1=[0.5, 0.9])
-    page = make_pipeline(StandardScaler(), MDLReadoutSwitcher(board))._repr_html_()
+def test_notebooks_fold_the_readouts(n_values):
+    readouts = readout_grid(lr=np.geomspace(1e-3, 1e-2, n_values), beta1=[0.5, 0.9])
+    page = make_pipeline(StandardScaler(), MDLReadoutSwitcher(readouts))._repr_html_()
     (shown,) = re.findall(r" readouts (\[.*?\]) switching ", text_of(page))
     assert shown.startswith("[Linear")
     assert shown.endswith(", ...]")
@@ -148,7 +150,9 @@ def test_notebooks_fold_the_board(n_values):
 
 def test_notebooks_show_a_fitted_switcher():
     X, y, *_ = embeddings()
-    page = MDLReadoutSwitcher(BOARD, random_state=0).fit(X[:60], y[:60])._repr_html_()
+    page = (
+        MDLReadoutSwitcher(READOUTS, random_state=0).fit(X[:60], y[:60])._repr_html_()
+    )
     assert "MDLReadoutSwitcher" in text_of(page)
 
 
@@ -197,7 +201,7 @@ def test_parameters_are_checked_by_declaration(settings):
 
 def test_metadata_routing_changes_no_number():
     X, y, *_ = embeddings()
-    pipeline = make_pipeline(StandardScaler(), MDLReadoutSwitcher(BOARD))
+    pipeline = make_pipeline(StandardScaler(), MDLReadoutSwitcher(READOUTS))
     pipeline.set_params(mdlreadoutswitcher__random_state=0)
     search = GridSearchCV(
         pipeline,
@@ -210,7 +214,7 @@ def test_metadata_routing_changes_no_number():
     with sklearn.config_context(enable_metadata_routing=True):
         found = search.fit(X[:100], y[:100])
         scores = cross_val_score(
-            pipeline, X[:100], y[:100], scoring=heldout_code_scorer, cv=2
+            pipeline, X[:100], y[:100], scoring=heldout_codelength_scorer, cv=2
         )
         assert np.isfinite(scores).all()
         with pytest.raises(TypeError, match="sample_weight"):
@@ -221,7 +225,7 @@ def test_metadata_routing_changes_no_number():
 @pytest.mark.parametrize("transform", ["default", "pandas", "polars"])
 def test_steps_before_it_may_put_out_frames(transform):
     X, y, *_ = embeddings()
-    pipeline = make_pipeline(StandardScaler(), MDLReadoutSwitcher(BOARD))
+    pipeline = make_pipeline(StandardScaler(), MDLReadoutSwitcher(READOUTS))
     pipeline.set_params(mdlreadoutswitcher__random_state=0)
     expected = clone(pipeline).fit(X[:60], y[:60])
     found = pipeline.set_output(transform=transform).fit(X[:60], y[:60])
@@ -269,7 +273,7 @@ def test_tensors_pass_where_scikit_learn_dispatches_on_arrays():
 
 def test_it_can_be_frozen():
     X, y, *_ = embeddings()
-    switcher = MDLReadoutSwitcher(BOARD, random_state=0).fit(X[:60], y[:60])
+    switcher = MDLReadoutSwitcher(READOUTS, random_state=0).fit(X[:60], y[:60])
     np.testing.assert_array_equal(
         FrozenEstimator(switcher).fit(X, y).predict(X), switcher.predict(X)
     )

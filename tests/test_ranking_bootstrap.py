@@ -28,10 +28,10 @@ def all_resamples(scores):
 
 
 class TestAgainstAllResamples:
-    def test_share_of_resamples_led_is_the_probability(self):
+    def test_share_of_resamples_won_is_the_probability(self):
         resampled = all_resamples(SCORES)
-        leads = resampled <= resampled.min(axis=1, keepdims=True) + 1e-9
-        expected = (leads / leads.sum(axis=1, keepdims=True)).mean(axis=0)
+        best = resampled <= resampled.min(axis=1, keepdims=True) + 1e-9
+        expected = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
         p_best = rank_intervals(SCORES, n_resamples=20_000).p_best
         # The standard error is at most 0.0036.
         np.testing.assert_allclose(p_best, expected, atol=0.015)
@@ -61,7 +61,7 @@ class TestAgainstAllResamples:
         )
 
 
-class TestLaws:
+class TestInvariants:
     def test_average_ranks_are_those_of_the_table(self):
         scores = scores_of(OBJECTIVES)
         intervals = rank_intervals(scores)
@@ -104,7 +104,7 @@ class TestLaws:
             np.testing.assert_allclose(bound, [1, 2, 3], atol=1e-12)
         assert intervals.p_best.tolist() == [1, 0, 0]
 
-    def test_encoders_that_are_the_same_share_the_lead(self):
+    def test_encoders_that_are_the_same_share_the_first_place(self):
         scores = scores_of(OBJECTIVES)[:, [0, 0, 5]]
         intervals = rank_intervals(scores)
         assert intervals.p_best[0] == intervals.p_best[1] > 0.4
@@ -123,22 +123,16 @@ class TestLaws:
         np.testing.assert_array_equal(first.p_best, again.p_best)
         assert not np.array_equal(first.p_best, other.p_best)
 
-    def test_a_thousand_encoders_are_no_trouble(self):
-        scores = np.random.default_rng(0).random((50, 1000))
-        intervals = rank_intervals(scores)
-        assert intervals.p_best.sum() == pytest.approx(1)
-
     @pytest.mark.parametrize(
         ("scores", "settings", "message"),
         [
-            ([[0.1, 0.2]], {}, "^Resampling of datasets needs at least 2 datasets and"),
-            ([[0.1, 0.2]], {}, "at least 2 datasets and 2 encoders, got 1 and 2"),
+            ([[0.1, 0.2]], {}, "^Resampling of datasets .* encoders, got 1 and 2"),
             ([[0.1], [0.2]], {}, "at least 2 datasets and 2 encoders, got 2 and 1"),
             ([[0.1, math.nan], [1, 2]], {}, "got nan in row 0, column 1"),
             (np.ones((3, 2, 4)), {}, r"got \(3, 2, 4\); .* average over orders first"),
             (SCORES, {"level": 90}, "`level` must be .* got level=90"),
             (SCORES, {"level": 1.0}, "got level=1.0; give the level of the intervals"),
-            (SCORES, {"n_resamples": 0}, "n_resamples=0; 1000 serve most tables"),
+            (SCORES, {"n_resamples": 0}, "n_resamples=0; 1000 suffice for most"),
             (SCORES, {"n_resamples": 1e3}, "got n_resamples=1000.0"),
         ],
     )

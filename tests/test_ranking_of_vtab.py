@@ -49,7 +49,7 @@ def own_ranks(table):
     return ties_broken(scores_of(published, datasets), list(published.values()))
 
 
-def told_apart(ranks, names, threshold):
+def distinguished(ranks, names, threshold):
     averages = average_ranks(ranks)
     return {
         (names[i], names[j])
@@ -161,8 +161,8 @@ class TestThresholds:
 class TestFindings:
     def test_the_right_threshold_tells_two_more_pairs_of_objectives_apart(self):
         ranks, names = own_ranks("objectives"), list(OBJECTIVES)
-        papers = told_apart(ranks, names, 1.8938)
-        right = told_apart(ranks, names, nemenyi_critical_difference(6, 19))
+        papers = distinguished(ranks, names, 1.8938)
+        right = distinguished(ranks, names, nemenyi_critical_difference(6, 19))
         dino, byol = "ViT/B16 DINO", "ResNet-50 BYOL"
         assert papers == {(dino, name) for name in names[2:]} | {
             (byol, "ResNet-50 SUP")
@@ -179,7 +179,7 @@ class TestFindings:
     def test_the_right_threshold_changes_no_pair_of_sizes(self):
         ranks, names = own_ranks("sizes"), list(SIZES)
         right = nemenyi_critical_difference(12, 19)
-        assert told_apart(ranks, names, right) == told_apart(ranks, names, 3.65)
+        assert distinguished(ranks, names, right) == distinguished(ranks, names, 3.65)
 
     @pytest.mark.parametrize(
         ("table", "printed", "gained"),
@@ -200,8 +200,8 @@ class TestFindings:
     def test_pairs_that_the_groups_gain(self, table, printed, gained):
         ranks, names = own_ranks(table), list(PUBLISHED[table][0])
         n_datasets = len(ranks)
-        right = told_apart(ranks, names, nemenyi_critical_difference(6, n_datasets))
-        assert right - told_apart(ranks, names, printed) == gained
+        right = distinguished(ranks, names, nemenyi_critical_difference(6, n_datasets))
+        assert right - distinguished(ranks, names, printed) == gained
 
     def test_pairs_by_themselves_disagree_with_the_ranks_over_dino_and_mae(self):
         scores, names = scores_of(OBJECTIVES), list(OBJECTIVES)
@@ -220,4 +220,4 @@ class TestFindings:
             (byol, supervised),
         }
         threshold = nemenyi_critical_difference(6, 19)
-        assert (dino, "ViT/B16 MAE") in told_apart(scores, names, threshold)
+        assert (dino, "ViT/B16 MAE") in distinguished(scores, names, threshold)

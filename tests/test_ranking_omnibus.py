@@ -58,16 +58,12 @@ def without_ties(ranks):
 
 class TestStatistic:
     @pytest.mark.parametrize("scores", TABLES)
-    def test_chi_square_is_that_of_scipy(self, scores):
+    def test_chi_square_is_that_of_scipy_and_f_a_function_of_it(self, scores):
         expected = friedmanchisquare(*np.asarray(scores).T)
         test = friedman_test(scores)
         assert test.statistic == pytest.approx(expected.statistic, rel=1e-12)
         assert test.p_value == pytest.approx(expected.pvalue, rel=1e-9)
-
-    @pytest.mark.parametrize("scores", TABLES)
-    def test_f_is_a_function_of_chi_square(self, scores):
         n, r = np.shape(scores)
-        test = friedman_test(scores)
         statistic = (n - 1) * test.statistic / (n * (r - 1) - test.statistic)
         assert test.f_statistic == pytest.approx(statistic, rel=1e-12)
         p_value = f.sf(statistic, r - 1, (r - 1) * (n - 1))
@@ -120,17 +116,17 @@ class TestAgreement:
     @pytest.mark.parametrize(
         "row", [[1, 2], [1, 2, 3], [1, 1, 2], [5, 2, 2, 9], [1, 2, 2, 1]]
     )
-    @pytest.mark.parametrize("n_datasets", [2, 3])
-    def test_p_value_is_the_share_of_tables_that_agree_as_much(self, row, n_datasets):
+    def test_p_value_is_the_share_of_tables_that_agree_as_much(self, row):
         orders = list(itertools.permutations(row))
-        agree = [
-            all(order == other for other in others)
-            for order, *others in itertools.product(orders, repeat=n_datasets)
-        ]
-        test = friedman_test([row] * n_datasets)
-        assert test.f_statistic == math.inf
-        assert test.f_p_value == pytest.approx(np.mean(agree), rel=1e-12)
-        assert test.statistic == pytest.approx(n_datasets * (len(row) - 1))
+        for n_datasets in (2, 3):
+            agree = [
+                all(order == other for other in others)
+                for order, *others in itertools.product(orders, repeat=n_datasets)
+            ]
+            test = friedman_test([row] * n_datasets)
+            assert test.f_statistic == math.inf
+            assert test.f_p_value == pytest.approx(np.mean(agree), rel=1e-12)
+            assert test.statistic == pytest.approx(n_datasets * (len(row) - 1))
 
     def test_scores_of_different_units_agree_if_their_ranks_do(self):
         assert friedman_test([[1, 2, 3], [10, 40, 50]]).f_statistic == math.inf
@@ -156,7 +152,7 @@ class TestAgreement:
         assert test.statistic == pytest.approx(50 * 999)
 
 
-class TestLaws:
+class TestInvariants:
     def test_order_of_encoders_and_of_datasets_changes_nothing(self):
         scores, rng = scores_of(SIZES), np.random.default_rng(0)
         moved = scores[rng.permutation(19)][:, rng.permutation(12)]
@@ -181,8 +177,10 @@ class TestLaws:
     @pytest.mark.parametrize(
         ("scores", "message"),
         [
-            ([[0.1, 0.2]], "^Friedman's test needs at least 2 datasets and 2 encoders"),
-            ([[0.1, 0.2]], "at least 2 datasets and 2 encoders, got 1 and 2"),
+            (
+                [[0.1, 0.2]],
+                "^Friedman's test .* 2 datasets and 2 encoders, got 1 and 2",
+            ),
             ([[0.1], [0.2]], "at least 2 datasets and 2 encoders, got 2 and 1"),
             ([[0.1, math.nan], [1, 2]], "got nan in row 0, column 1"),
             ([0.1, 0.2], r"got \(2,\)"),

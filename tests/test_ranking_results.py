@@ -13,19 +13,23 @@ from scipy import stats
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
-import sklearn_mdl.results.figures
+import sklearn_mdl.report._figures
 from sklearn_mdl import (
     CriticalDifferenceDisplay,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
-    Ranking,
-    RankIntervalDisplay,
     RepresentationScorer,
-    SavingsDisplay,
+    frequency_codelength,
+    write_results,
+)
+from sklearn_mdl._core.tables import Table, escape_latex
+from sklearn_mdl.display import RankDisplay, RankingHeatmapDisplay
+from sklearn_mdl.model_selection import Ranking
+from sklearn_mdl.model_selection._ranking import order_spread, paired_differences
+from sklearn_mdl.ranking import (
     average_ranks,
     bayesian_signed_rank,
-    frequency_codelength,
     friedman_test,
     nemenyi_critical_difference,
     nemenyi_p_values,
@@ -33,10 +37,7 @@ from sklearn_mdl import (
     rank_groups,
     rank_intervals,
     win_table,
-    write_results,
 )
-from sklearn_mdl.representation.latex import escaped
-from sklearn_mdl.representation.orders import order_spread, paired_differences
 
 ODD = "R&D_50% {#1} $x^2$ ~\\ <b>[a]</b> | \"q\" 'é'"
 ENCODERS = ("wide", ODD, "narrow")
@@ -49,8 +50,8 @@ def fit(n_datasets=4, encoders=ENCODERS, **options):
         X, y = make_blobs(40, 3, centers=2 + d % 2, random_state=d, cluster_std=3)
         features = {name: X[:, : 3 - e] for e, name in enumerate(encoders)}
         data[f"d {d}"] = features, y
-    board = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
-    return RepresentationScorer(MDLReadoutSwitcher(board), **options).fit(data), data
+    readouts = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
+    return RepresentationScorer(MDLReadoutSwitcher(readouts), **options).fit(data), data
 
 
 @pytest.fixture(scope="module")
@@ -180,8 +181,8 @@ def test_intervals_hold_the_true_difference_as_often_as_they_say():
     rng = np.random.default_rng(0)
     table = rng.normal(100, 5, size=(2000, 2, 4))
     found = paired_differences(table, level=0.9)
-    held = ((found.lower < 0) & (found.upper > 0)).mean()
-    assert abs(held - 0.9) < 4 * np.sqrt(0.09 / 2000)
+    covered = ((found.lower < 0) & (found.upper > 0)).mean()
+    assert abs(covered - 0.9) < 4 * np.sqrt(0.09 / 2000)
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 1), (2, 2), (3,)])
@@ -216,14 +217,22 @@ def test_groups_are_rankings_of_their_datasets(scorer, study):
 
 def test_displays_take_a_group(scorer):
     group = scorer.groups_["middle"]
-    for display in (CriticalDifferenceDisplay, RankIntervalDisplay, SavingsDisplay):
-        display.from_scorer(group)
+    for display, options in (
+        (CriticalDifferenceDisplay, {}),
+        (RankDisplay, {}),
+        (RankDisplay, {"kind": "intervals"}),
+        (RankingHeatmapDisplay, {}),
+    ):
+        drawn = display.from_scorer(group, **options)
+        texts = [text.get_text() for text in drawn.ax_.get_yticklabels()]
+        texts += [text.get_text() for text in drawn.ax_.texts]
+        assert any(name in text for text in texts for name in group.encoder_names_)
 
 
 @pytest.mark.parametrize(
     ("groups", "error", "message"),
     [
-        ({"g": ["d 9"]}, ValueError, r"'g' holds 'd 9'; there are \['d 0', 'd 1'\]"),
+        ({"g": ["d 9"]}, ValueError, r"among \['d 0', 'd 1'\], but 'g' holds 'd 9'"),
         ({"g": "d 0"}, TypeError, r"group 'g' is 'd 0'; give a list of names"),
         ({"g": None}, TypeError, "group 'g' is None"),
     ],
@@ -245,7 +254,7 @@ def test_savings_are_measured_against_a_code_without_features(study, reference):
         if reference == "uniform":
             code = len(y) * np.log(len(set(y)))
         assert_allclose(saved[d], (code - scorer.codelengths_[d]) / len(y))
-    with pytest.raises(ValueError, match="'uniform' or 'frequency', got 'best'"):
+    with pytest.raises(ValueError, match=r"'uniform', 'frequency'\], got 'best'"):
         scorer.saved_per_example("best")
 
 
@@ -291,9 +300,9 @@ def unescaped(text):
 
 
 def test_escaping_loses_nothing():
-    assert unescaped(escaped(ODD)) == ODD
-    assert escaped("two\nlines") == "two lines"
-    assert escaped("50% & more_") == r"50\% \& more\_"
+    assert unescaped(escape_latex(ODD)) == ODD
+    assert escape_latex("two\nlines") == "two lines"
+    assert escape_latex("50% & more_") == r"50\% \& more\_"
 
 
 def test_latex_tables_hold_the_numbers(scorer):
@@ -319,6 +328,13 @@ def test_latex_of_one_dataset_has_no_intervals():
     scorer, _ = fit(1)
     head, *_ = read_latex(scorer.to_latex())
     assert head == ["encoder", "average rank"]
+
+
+def test_texts_stand_in_columns():
+    table = Table(["name", "word", "value"], [["a", "one", "1.5"]], n_left=2)
+    assert table.to_text() == "  name  word  value\n  a     one     1.5"
+    words = Table(["name", "word"], [["a", "b"]], n_left=2)
+    assert words.to_text().splitlines()[1] == "  a     b"
 
 
 def test_unknown_tables_are_refused(scorer):
@@ -381,9 +397,9 @@ def test_groups_have_figures_of_their_own(folder):
 
 
 def test_large_pools_are_compared_in_pairs_of_the_best(monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.results.statistics, "MOST_ENCODERS", 2)
+    monkeypatch.setattr(sklearn_mdl.report._tables, "MOST_ENCODERS", 2)
     scorer, _ = fit(3, n_orders=2)
-    found = sklearn_mdl.results.statistics.statistics_of(scorer)
+    found = sklearn_mdl.report._tables.statistics_of(scorer)
     best = np.argsort(scorer.average_ranks_, kind="stable")[:2]
     names = [ENCODERS[i] for i in sorted(best)]
     assert found["wilcoxon"]["pairs"] == [names]
@@ -493,8 +509,8 @@ def test_the_page_names_settings_and_how_to_cite(page):
 
 
 def test_the_page_says_what_failed(monkeypatch, tmp_path):
-    from sklearn_mdl.representation import running
-    from sklearn_mdl.representation.cells import score_cell
+    from sklearn_mdl.model_selection import _running as running
+    from sklearn_mdl.model_selection._cells import score_cell
 
     def fail(task, device=None):
         if task.dataset == "d 1":
@@ -513,7 +529,7 @@ def test_the_page_says_what_failed(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(("n_datasets", "encoders"), [(1, ["one"]), (1, ENCODERS)])
 def test_small_rankings_have_a_page_too(n_datasets, encoders, tmp_path, monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.results.figures, "find_spec", lambda name: None)
+    monkeypatch.setattr(sklearn_mdl.report._figures, "find_spec", lambda name: None)
     scorer, _ = fit(n_datasets, encoders)
     write_results(scorer, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from joblib import Parallel, parallel_config, register_parallel_backend
 from joblib._parallel_backends import ThreadingBackend
 from numpy.testing import assert_allclose, assert_array_equal
@@ -23,26 +22,34 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_mdl import (
-    IncrementalExpert,
+    IncrementalReadout,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
     RepresentationScorer,
-    load_losses,
 )
-from sklearn_mdl.representation import cells, forecast, identity, records, running
-from sklearn_mdl.representation.cells import Task, draw_order, kept_steps, score_cell
-from sklearn_mdl.representation.devices import _CLAIMED, Devices
-from sklearn_mdl.representation.failures import Failure
-from sklearn_mdl.representation.identity import digest_of
-from sklearn_mdl.representation.progress import Progress
-from sklearn_mdl.representation.records import cell_of, text_of
-from sklearn_mdl.representation.store import CellStore
+from sklearn_mdl.model_selection import (
+    _cells as cells,
+    _forecast as forecast,
+    _running as running,
+    _store as records,
+)
+from sklearn_mdl.model_selection._cells import (
+    Task,
+    digest_of,
+    draw_order,
+    kept_steps,
+    score_cell,
+)
+from sklearn_mdl.model_selection._encoding import Failure
+from sklearn_mdl.model_selection._running import _CLAIMED, Devices
+from sklearn_mdl.model_selection._store import CellStore, cell_of, text_of
+from sklearn_mdl.switcher import load_losses
 
 
 def small(**options):
-    board = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
-    return RepresentationScorer(MDLReadoutSwitcher(board), **options)
+    readouts = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
+    return RepresentationScorer(MDLReadoutSwitcher(readouts), **options)
 
 
 def study(n_datasets=2, encoders=("a", "b")):
@@ -74,22 +81,22 @@ def cells_in(folder):
     return found
 
 
-def walks(monkeypatch):
-    """Count cells as they are walked."""
-    walked, whole = [], score_cell
+def count_cells(monkeypatch):
+    """List cells as they are scored."""
+    scored, whole = [], score_cell
 
     def count(task, device=None):
-        walked.append((task.dataset, task.encoder, task.order))
+        scored.append((task.dataset, task.encoder, task.order))
         return whole(task, device)
 
     monkeypatch.setattr(running, "score_cell", count)
-    return walked
+    return scored
 
 
 # Cells on disk
 
 
-def test_a_ranking_from_the_disk_is_the_one_that_was_walked(tmp_path):
+def test_a_ranking_from_the_disk_is_the_one_that_was_scored(tmp_path):
     plain = small(n_orders=2).fit(study())
     for _ in range(2):
         kept = small(n_orders=2, results=tmp_path).fit(study())
@@ -129,21 +136,21 @@ def test_a_cell_is_a_json_and_its_trace(tmp_path):
         ]
 
 
-def test_a_restart_walks_what_is_missing_and_nothing_else(tmp_path, monkeypatch):
+def test_a_restart_scores_what_is_missing_and_nothing_else(tmp_path, monkeypatch):
     whole = small(n_orders=2, results=tmp_path).fit(study())
     before = cells_in(tmp_path)
     lost = sorted((tmp_path / "cells").glob("data 1-b-*.json"))[1]
     lost.unlink()
-    walked = walks(monkeypatch)
+    scored = count_cells(monkeypatch)
     again = small(n_orders=2, results=str(tmp_path)).fit(study())
-    assert walked == [("data 1", "b", 1)]
+    assert scored == [("data 1", "b", 1)]
     assert_array_equal(again.order_codelengths_, whole.order_codelengths_)
     assert cells_in(tmp_path) == before
-    walked.clear()
+    scored.clear()
     small(n_orders=2, results=tmp_path).fit(study())
-    assert walked == []
+    assert scored == []
     small(n_orders=3, results=tmp_path).fit(study())
-    assert [order for _, _, order in walked] == [2] * 4
+    assert [order for _, _, order in scored] == [2] * 4
 
 
 def changed(study, name="data 0", at=7):
@@ -158,10 +165,6 @@ def relabelled(study, name="data 0"):
     y = y.copy()
     y[[0, 1]] = 1 - y[[0, 1]]
     return {**study, name: (features, y)}
-
-
-def walker(**options):
-    return {"switcher": MDLReadoutSwitcher([LinearReadout(lr=0.01)], **options)}
 
 
 OTHERS = {
@@ -179,22 +182,22 @@ OTHERS = {
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_no_cell_serves_other_settings_or_data(tmp_path, monkeypatch, case):
-    options, change, n_walks = OTHERS[case]
+    options, change, n_scored = OTHERS[case]
     small(results=tmp_path).fit(study())
-    walked = walks(monkeypatch)
+    scored = count_cells(monkeypatch)
     scorer = small().set_params(**options)
     found = clone(scorer).set_params(results=tmp_path).fit(change(study()))
-    assert len(walked) == n_walks
+    assert len(scored) == n_scored
     expected = scorer.fit(change(study()))
     assert_array_equal(found.codelengths_, expected.codelengths_)
 
 
 def test_no_cell_serves_other_versions(tmp_path, monkeypatch):
     small(results=tmp_path).fit(study())
-    walked = walks(monkeypatch)
-    monkeypatch.setattr(identity, "version_of", lambda name: "0.0")
+    scored = count_cells(monkeypatch)
+    monkeypatch.setattr(cells, "version_of", lambda name: "0.0")
     small(results=tmp_path).fit(study())
-    assert len(walked) == 4
+    assert len(scored) == 4
 
 
 @pytest.mark.parametrize(
@@ -209,25 +212,25 @@ def test_no_cell_serves_other_versions(tmp_path, monkeypatch):
     ],
     ids=str,
 )
-def test_what_changes_no_number_walks_nothing(tmp_path, monkeypatch, options):
+def test_what_changes_no_number_scores_nothing(tmp_path, monkeypatch, options):
     small(results=tmp_path).fit(study())
-    walked = walks(monkeypatch)
+    scored = count_cells(monkeypatch)
     small(results=tmp_path).set_params(**options).fit(study())
-    assert walked == []
+    assert scored == []
 
 
 def test_names_and_kinds_of_labels_are_no_part_of_a_cell(tmp_path, monkeypatch):
     small(results=tmp_path).fit(study())
-    walked = walks(monkeypatch)
+    scored = count_cells(monkeypatch)
     words = {
         name: (features, np.array(["cat", "dog", "emu"])[y])
         for name, (features, y) in study().items()
     }
     small(results=tmp_path).fit(words)
-    assert walked == []
+    assert scored == []
 
 
-def test_settings_that_cannot_be_written_down_are_refused_before_a_walk(tmp_path):
+def test_settings_that_cannot_be_written_down_are_refused_before_a_run(tmp_path):
     rng = np.random.RandomState(0)
     switcher = MDLReadoutSwitcher([LinearReadout(random_state=rng)])
     scorer = RepresentationScorer(switcher, results=tmp_path)
@@ -237,17 +240,17 @@ def test_settings_that_cannot_be_written_down_are_refused_before_a_walk(tmp_path
     clone(scorer).set_params(results=None).fit(study(1))
 
 
-def test_experts_keep_their_cells(tmp_path, monkeypatch):
-    board = [IncrementalExpert(GaussianNB(var_smoothing=0.1)), LinearReadout()]
-    scorer = RepresentationScorer(MDLReadoutSwitcher(board), results=tmp_path)
+def test_wrapped_classifiers_keep_their_cells(tmp_path, monkeypatch):
+    readouts = [IncrementalReadout(GaussianNB(var_smoothing=0.1)), LinearReadout()]
+    scorer = RepresentationScorer(MDLReadoutSwitcher(readouts), results=tmp_path)
     scorer.fit(study(1))
-    walked = walks(monkeypatch)
+    scored = count_cells(monkeypatch)
     again = clone(scorer).fit(study(1))
-    assert walked == []
+    assert scored == []
     assert_array_equal(again.codelengths_, scorer.codelengths_)
-    board[0].estimator.set_params(var_smoothing=0.2)
-    RepresentationScorer(MDLReadoutSwitcher(board), results=tmp_path).fit(study(1))
-    assert len(walked) == 2
+    readouts[0].estimator.set_params(var_smoothing=0.2)
+    RepresentationScorer(MDLReadoutSwitcher(readouts), results=tmp_path).fit(study(1))
+    assert len(scored) == 2
 
 
 def test_traces_of_the_switcher_go_to_folders_of_their_own(tmp_path):
@@ -264,18 +267,18 @@ def test_checkpoints_of_the_switcher_go_to_folders_of_their_own(tmp_path):
     plain = small().fit(study())
     scorer = small().set_params(switcher__checkpoint=tmp_path)
     assert_array_equal(scorer.fit(study()).codelengths_, plain.codelengths_)
-    assert len(list(tmp_path.glob("*/walk.safetensors"))) == 4
+    assert len(list(tmp_path.glob("*/progress.safetensors"))) == 4
 
 
 def test_a_score_may_keep_its_cells(tmp_path, monkeypatch):
     (X, y) = make_blobs(40, 3, centers=2, random_state=0)
     pca = PCA(2).fit(X)
     score = small(n_orders=2, results=tmp_path)(pca, X, y)
-    walked = walks(monkeypatch)
+    scored = count_cells(monkeypatch)
     assert small(n_orders=2, results=tmp_path)(pca, X, y) == score
-    assert walked == []
+    assert scored == []
     assert small(results=tmp_path)(PCA(1).fit(X), X, y) != score
-    assert len(walked) == 1
+    assert len(scored) == 1
 
 
 def test_long_posteriors_keep_some_rows_and_their_whole_mean():
@@ -338,22 +341,22 @@ PAIR = np.tile([0, 1], 20)
         lambda text: b"9" * 10_000,
     ],
 )
-def test_a_damaged_cell_is_told_and_walked_anew(tmp_path, monkeypatch, damage):
+def test_a_damaged_cell_is_reported_and_scored_again(tmp_path, monkeypatch, damage):
     small(results=tmp_path).fit(single())
     path = one_cell(tmp_path)
     before = cells_in(tmp_path)
     path.write_bytes(damage(path.read_bytes()))
-    walked = walks(monkeypatch)
-    with pytest.warns(UserWarning, match=r"must be a whole cell, but .* walked anew"):
+    scored = count_cells(monkeypatch)
+    with pytest.warns(UserWarning, match=r"must be a whole cell, but .* run again"):
         small(results=tmp_path).fit(single())
-    assert len(walked) == 1
+    assert len(scored) == 1
     assert cells_in(tmp_path) == before
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
-        (lambda whole: whole["identity"].update(seed=7), "it tells of another cell"),
+        (lambda whole: whole["identity"].update(seed=7), "it describes another cell"),
         (lambda whole: whole["cell"].pop("seed"), "its entries are not those of a"),
         (lambda whole: whole.update(format=99), "its format is 99, not 1"),
         (
@@ -364,11 +367,13 @@ def test_a_damaged_cell_is_told_and_walked_anew(tmp_path, monkeypatch, damage):
         (lambda whole: whole["cell"]["readouts"].update(a=[]), r"'a' has \[\] nats"),
     ],
 )
-def test_a_cell_that_was_changed_and_sealed_again_is_told(tmp_path, change, told):
+def test_a_cell_that_was_changed_and_sealed_again_is_reported(
+    tmp_path, change, message
+):
     small(results=tmp_path).fit(single())
     path, before = one_cell(tmp_path), cells_in(tmp_path)
     path.write_bytes(resealed(path.read_bytes(), change))
-    with pytest.warns(UserWarning, match=f"a whole cell, but .*{told}"):
+    with pytest.warns(UserWarning, match=f"a whole cell, but .*{message}"):
         small(results=tmp_path).fit(single())
     assert cells_in(tmp_path) == before
 
@@ -377,11 +382,11 @@ def test_a_file_much_longer_than_a_cell_is_not_parsed(written, monkeypatch):
     store, task, cell, text = written
     monkeypatch.setattr(records, "MOST_BYTES", len(text) - 1)
     with pytest.raises(ValueError, match=f"longer than {len(text) - 1} bytes"):
-        cell_of(text, store._identity(task), cell.source)
+        cell_of(text, store.entry(task)[0], cell.source)
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "another"])
-def test_a_cell_without_its_trace_is_told_and_walked_anew(tmp_path, damage):
+def test_a_cell_without_its_trace_is_reported_and_scored_again(tmp_path, damage):
     small(results=tmp_path, n_orders=2).fit(single())
     before = cells_in(tmp_path)
     first, second = sorted((tmp_path / "cells").glob("*.safetensors"))
@@ -390,7 +395,7 @@ def test_a_cell_without_its_trace_is_told_and_walked_anew(tmp_path, damage):
     else:
         content = first.read_bytes()[:-8] if damage == "cut" else second.read_bytes()
         first.write_bytes(content)
-    with pytest.warns(UserWarning, match="walked anew"):
+    with pytest.warns(UserWarning, match="run again"):
         small(results=tmp_path, n_orders=2).fit(single())
     assert cells_in(tmp_path) == before
 
@@ -400,12 +405,12 @@ def written(tmp_path_factory):
     """A store, a task, its cell and its text."""
     folder = tmp_path_factory.mktemp("cell")
     (features, y) = single()["one"]
-    data = identity.fingerprints(features["a"], y)
+    data = cells.fingerprints(features["a"], y)
     switcher = small().switcher
     task = Task("one", "a", 0, 0, switcher, features["a"], y, data)
     store = CellStore(folder, switcher)
     cell = store.save(task, score_cell(task))
-    return store, task, cell, store.path_of(task).read_bytes()
+    return store, task, cell, store.entry(task)[1].read_bytes()
 
 
 def resealed(text, change):
@@ -467,7 +472,7 @@ def refused_or_equal(written, damage):
     _, task, cell, text = written
     store = written[0]
     spoiled = damage(text)
-    same = store._identity(task)
+    same = store.entry(task)[0]
     try:
         found = cell_of(spoiled, same, cell.source)
     except ValueError:  # anything else would be a crash
@@ -547,13 +552,13 @@ def test_a_failed_cell_is_reported_and_the_rest_is_kept(tmp_path, monkeypatch):
     assert not hasattr(scorer, "cells_")
     assert len(list((tmp_path / "cells").glob("*.json"))) == 7
     monkeypatch.undo()
-    walked = walks(monkeypatch)
+    scored = count_cells(monkeypatch)
     scorer.fit(study())
-    assert walked == [("data 0", "b", 1)]
+    assert scored == [("data 0", "b", 1)]
     assert scorer.failures_ == []
 
 
-def test_a_failed_cell_drops_its_dataset_if_told_so(monkeypatch):
+def test_a_failed_cell_drops_its_dataset_if_asked_to(monkeypatch):
     failing(monkeypatch, ("data 0", "b", 1))
     scorer = small(n_orders=2, missing="drop", groups={"g": ["data 0", "data 1"]})
     with pytest.warns(UserWarning, match=r"Dropped datasets \['data 0'\].*no room"):
@@ -604,7 +609,7 @@ def test_an_encoder_that_fails_on_a_dataset_does_not_stop_the_others(tmp_path):
 def test_a_failed_score_says_why(monkeypatch):
     failing(monkeypatch, ("", "PCA", 0))
     X, y = raw_study()["data 0"]
-    with pytest.raises(ValueError, match=r"A score takes all its cells.*no room"):
+    with pytest.raises(ValueError, match=r"A score needs all its cells.*no room"):
         small()(PCA(1).fit(X), X, y)
 
 
@@ -637,13 +642,13 @@ class Pool:
             yield function(*args, **options)
 
 
-def test_cells_of_a_process_that_died_are_walked_again(monkeypatch):
+def test_cells_of_a_process_that_died_are_scored_again(monkeypatch):
     expected = small().fit(study())
     monkeypatch.setattr(running, "Parallel", Pool([1, 99]))
-    walked = walks(monkeypatch)
+    scored = count_cells(monkeypatch)
     found = small().fit(study())
     assert_array_equal(found.codelengths_, expected.codelengths_)
-    assert len(walked) == len(set(walked)) == 4
+    assert len(scored) == len(set(scored)) == 4
 
 
 def test_cells_whose_process_dies_twice_have_failed(monkeypatch):
@@ -656,8 +661,8 @@ def test_cells_whose_process_dies_twice_have_failed(monkeypatch):
 def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path):
     X, y = make_blobs(40, 3, centers=2, random_state=0)
     marker = tmp_path / "killed"
-    board = [IncrementalExpert(Deadly(str(marker))), LinearReadout()]
-    scorer = RepresentationScorer(MDLReadoutSwitcher(board), n_orders=4, n_jobs=2)
+    readouts = [IncrementalReadout(Deadly(str(marker))), LinearReadout()]
+    scorer = RepresentationScorer(MDLReadoutSwitcher(readouts), n_orders=4, n_jobs=2)
     found = scorer.fit({"d": ({"a": X}, y)})
     assert marker.exists()
     expected = clone(scorer).set_params(n_jobs=1).fit({"d": ({"a": X}, y)})
@@ -676,12 +681,12 @@ def touchy():
 def test_features_are_computed_once_and_kept(tmp_path, touchy, monkeypatch):
     plain = small().fit(raw_study(), touchy)
     Touchy.fits = 0
-    walked = walks(monkeypatch)
+    scored = count_cells(monkeypatch)
     for _ in range(2):
         kept = small(results=tmp_path).fit(raw_study(), touchy)
         assert_array_equal(kept.codelengths_, plain.codelengths_)
     assert Touchy.fits == 3
-    assert len(walked) == 6
+    assert len(scored) == 6
     assert len(list((tmp_path / "features").iterdir())) == 3
 
 
@@ -700,7 +705,7 @@ def test_encoders_of_other_settings_or_data_are_run(tmp_path):
     assert n_files == [2, 4, 5, 7, 7]
 
 
-def test_frozen_encoders_are_told_apart_by_what_they_have_learned(tmp_path):
+def test_frozen_encoders_are_distinguished_by_what_they_have_learned(tmp_path):
     data = raw_study(1)
     X, _ = data["data 0"]
     for rows in (slice(20), slice(20, 40)):
@@ -732,28 +737,28 @@ def test_files_that_have_changed_are_read_again(tmp_path):
     assert again == small().fit(data, encoders).codelengths_
 
 
-def test_damaged_features_are_told_and_made_anew(tmp_path):
+def test_damaged_features_are_reported_and_made_again(tmp_path):
     small(results=tmp_path).fit(raw_study(1), {"pca": PCA(1)})
     (path,) = (tmp_path / "features").iterdir()
     before = path.read_bytes()
     path.write_bytes(before[:-3])
-    with pytest.warns(UserWarning, match="an encoder runs anew"):
+    with pytest.warns(UserWarning, match=r"must be as they were .*; they are comp"):
         small(results=tmp_path).fit(raw_study(1), {"pca": PCA(1)})
     assert path.read_bytes() == before
 
 
 def test_an_encoder_that_cannot_be_pickled_cannot_be_kept(tmp_path):
     encoders = {"odd": FunctionTransformer(lambda X: X)}
-    with pytest.raises(TypeError, match=r"picklable .* 'odd' on dataset 'data 0'"):
+    with pytest.raises(TypeError, match=r"picklable .* 'data 0' and 'odd'"):
         small(results=tmp_path).fit(raw_study(1), encoders)
     small().fit(raw_study(1), encoders)
 
 
-def test_unlike_machines_are_told(tmp_path, monkeypatch):
+def test_unlike_machines_are_reported(tmp_path, monkeypatch):
     small(results=tmp_path).fit(study(1))
     real = running.score_cell
     monkeypatch.setattr(
-        "sklearn_mdl.representation.cells.environment",
+        "sklearn_mdl.model_selection._cells.environment",
         lambda device: {"machine": "another"},
     )
     assert running.score_cell is real
@@ -764,11 +769,11 @@ def test_unlike_machines_are_told(tmp_path, monkeypatch):
 # A dry run
 
 
-def test_a_dry_run_walks_nothing_and_lists_all(tmp_path, monkeypatch):
+def test_a_dry_run_scored_nothing_and_lists_all(tmp_path, monkeypatch):
     small(results=tmp_path, n_orders=2).fit(study(1))
-    walked = walks(monkeypatch)
+    scored = count_cells(monkeypatch)
     found = small(results=tmp_path, n_orders=3).dry_run(study(2))
-    assert walked == []
+    assert scored == []
     rows = [(r.dataset, r.encoder, r.n_cells, r.n_done) for r in found.rows]
     assert rows == [
         *(("data 0", "a", 3, 2), ("data 0", "b", 3, 2)),
@@ -783,7 +788,7 @@ def test_a_dry_run_walks_nothing_and_lists_all(tmp_path, monkeypatch):
     assert found.bytes == max(r.bytes for r in found.rows)
     text = str(found)
     assert len(text.splitlines()) == 6
-    assert "8 cells to walk, 1 side by side: about" in text
+    assert "8 cells to run, 1 side by side: about" in text
     assert "40 x 3" in text
 
 
@@ -792,7 +797,7 @@ def test_a_dry_run_of_what_is_there_takes_nothing(tmp_path):
     found = scorer.dry_run(study(1))
     assert found.seconds == 0
     assert found.bytes == 0
-    assert "0 cells to walk" in str(found)
+    assert "0 cells to run" in str(found)
 
 
 def test_a_dry_run_reckons_with_jobs_rows_and_readouts():
@@ -862,32 +867,12 @@ def test_places_are_gone_after_a_run(four_gpus, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_bar_counts_what_was_there_and_says_what_is_left(tmp_path, capsys):
+def test_the_bar_counts_what_was_there(tmp_path, capsys):
     small(results=tmp_path).fit(study(1))
     small(results=tmp_path, verbose=1).fit(study(2))
     err = capsys.readouterr().err
     assert "2/4" in err
-    assert "about 00:" in err
-    assert "left" in err
     assert "4/4" in err
-
-
-def test_the_time_left_goes_by_the_cost_of_cells(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    switcher = small().switcher
-    tasks = [
-        Task("d", "e", i, 0, switcher, np.zeros((n, 1)), np.zeros(n), {})
-        for i, n in enumerate([10, 10, 80])
-    ]
-    with Progress(tasks, {0}, disable=True) as progress:
-        assert progress.seconds_left() is None
-        clock[0] = 2.0
-        progress.finished(1)
-        assert progress.seconds_left() == pytest.approx(16.0)
-        clock[0] = 18.0
-        progress.finished(2)
-        assert progress.seconds_left() == 0
 
 
 # Many machines, and processes that are killed
@@ -931,15 +916,18 @@ from dask.distributed import Client, LocalCluster
 import numpy as np
 from sklearn.datasets import make_blobs
 from sklearn_mdl import (
-    LinearReadout, MDLReadoutSwitcher, MLPReadout, RepresentationScorer
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    RepresentationScorer,
 )
 
 def main():
     folder = sys.argv[1]
     X, y = make_blobs(600, 5, centers=3, random_state=0)
     data = {f"d{d}": ({"a": X, "b": X[:, :2]}, np.roll(y, d)) for d in range(3)}
-    board = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
-    options = {"switcher": MDLReadoutSwitcher(board), "n_orders": 6}
+    readouts = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
+    options = {"switcher": MDLReadoutSwitcher(readouts), "n_orders": 6}
     killed = []
 
     def kill(client):
@@ -996,9 +984,13 @@ import torch
 from sklearn.datasets import make_blobs
 from sklearn.decomposition import PCA
 from sklearn_mdl import (
-    LinearReadout, MDLReadoutSwitcher, MLPReadout, RepresentationScorer, write_results
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    RepresentationScorer,
+    write_results,
 )
-from sklearn_mdl import results
+from sklearn_mdl.report import _report as results
 
 results.can_draw = lambda: False  # figures take most of the time
 folder, n_kills = sys.argv[1], int(sys.argv[2])
@@ -1009,9 +1001,9 @@ encoders = {"raw": None, "pca": PCA(2, random_state=0)}
 
 
 def run(place):
-    board = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
+    readouts = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
     scorer = RepresentationScorer(
-        MDLReadoutSwitcher(board), n_orders=8, results=place
+        MDLReadoutSwitcher(readouts), n_orders=8, results=place
     )
     write_results(scorer.fit(data, encoders), place)
 
@@ -1043,7 +1035,7 @@ while n_hit < n_kills:
     pid = child(place)
     time.sleep(rng.uniform(0, 0.6) * seconds)
     gone, _ = os.waitpid(pid, os.WNOHANG)
-    if gone:  # it came to its end: begin anew
+    if gone:  # it came to its end: begin again
         n_round += 1
         continue
     os.kill(pid, signal.SIGKILL)
@@ -1075,11 +1067,11 @@ def test_a_ranking_killed_at_random_points_ends_in_the_same_bytes(tmp_path):
     ("seconds", "text"),
     [(0.04, "0.0 s"), (59.9, "59.9 s"), (90, "1.5 min"), (9000, "2.5 h")],
 )
-def test_durations_are_told_in_a_unit_that_suits_them(seconds, text):
+def test_durations_are_given_in_a_unit_that_suits_them(seconds, text):
     assert forecast._duration(seconds) == text
 
 
-def test_features_under_the_name_of_others_are_made_anew(tmp_path):
+def test_features_under_the_name_of_others_are_made_again(tmp_path):
     study, encoders = raw_study(1), {"pca": PCA(1), "none": PCA(2)}
     small(results=tmp_path).fit(study, encoders)
     before = cells_in(tmp_path)
@@ -1087,6 +1079,6 @@ def test_features_under_the_name_of_others_are_made_anew(tmp_path):
     one.write_bytes(other.read_bytes())
     for cell in (tmp_path / "cells").iterdir():
         cell.unlink()
-    with pytest.warns(UserWarning, match="holds others"):
+    with pytest.warns(UserWarning, match="holds others; they are computed again"):
         small(results=tmp_path).fit(study, encoders)
     assert cells_in(tmp_path) == before

@@ -1,5 +1,6 @@
-"""Laws of the readouts: a stack equals its parts, and boards are what they say."""
+"""Laws of the readouts: a stack equals its parts, and pools are what they say."""
 
+import copy
 import itertools
 import math
 from functools import cache
@@ -13,23 +14,25 @@ from sklearn.utils import check_random_state
 from skorch import NeuralNet
 
 from sklearn_mdl import (
+    KNeighborsReadout,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
-    preset_settings,
     readout_grid,
 )
-from sklearn_mdl.readouts import (
-    default_readouts,
-    readout_names,
-    stack_readouts,
+from sklearn_mdl._core.stream.scaling import MAX_WHITENED_FEATURES
+from sklearn_mdl._core.stream.steps import (
+    ReplayStreams,
+    prequential_steps,
+    score_segment,
 )
-from sklearn_mdl.replay import ReplayStreams
-from sklearn_mdl.scaling import MAX_WHITENED_FEATURES
+from sklearn_mdl.readouts import preset_settings
+from sklearn_mdl.readouts._build import build_learners
+from sklearn_mdl.readouts._grid import default_readouts, readout_names
 
 CPU = torch.device("cpu")
 FAST = {"lr": 0.02, "n_replay_streams": 2}
-BOARD = [
+POOL = [
     LinearReadout(**FAST),
     MLPReadout((9,), **FAST, random_state=5),
     LinearReadout(**FAST, ema_step_size=0.1, weight_decay=0.1),
@@ -41,7 +44,7 @@ BOARD = [
     MLPReadout((9,), **FAST, recency=0.3, beta1=0.5, beta2=0.9, eps=1e-4),
     LinearReadout(**FAST, calibration=False, batch_size=8, device="cpu"),
 ]
-PLACES = range(len(BOARD))
+PLACES = range(len(POOL))
 
 
 @cache
@@ -51,7 +54,7 @@ def digits(n=150):
     return X[order], y[order]
 
 
-def walked(readouts, X=None, y=None, **options):
+def scored(readouts, X=None, y=None, **options):
     if X is None:
         X, y = digits()
     return MDLReadoutSwitcher(readouts, random_state=0, **options).fit(X, y)
@@ -59,11 +62,11 @@ def walked(readouts, X=None, y=None, **options):
 
 @cache
 def together():
-    return walked(BOARD)
+    return scored(POOL)
 
 
 def stacks_of(readouts, n_features=6, n_classes=3):
-    return stack_readouts(readouts, n_features, n_classes, seed=0, device=CPU)
+    return build_learners(readouts, n_features, n_classes, seed=0, device=CPU)
 
 
 def n_trainings(stack):
@@ -75,7 +78,7 @@ def n_trainings(stack):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_readout_alone_in_a_switcher_equals_itself_among_others_bitwise(place):
-    alone = walked([BOARD[place]])
+    alone = scored([POOL[place]])
     np.testing.assert_array_equal(
         alone.readout_losses_[:, 0], together().readout_losses_[:, place]
     )
@@ -83,8 +86,8 @@ def test_readout_alone_in_a_switcher_equals_itself_among_others_bitwise(place):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_numbers_follow_their_readouts_through_any_order_bitwise(seed):
-    order = np.random.default_rng(seed).permutation(len(BOARD))
-    found = walked([BOARD[place] for place in order])
+    order = np.random.default_rng(seed).permutation(len(POOL))
+    found = scored([POOL[place] for place in order])
     np.testing.assert_array_equal(
         found.readout_losses_, together().readout_losses_[:, order]
     )
@@ -97,16 +100,16 @@ def test_many_readouts_of_one_shape_equal_each_alone_bitwise(n_features, sizes):
     # Enough members for vector instructions, whose last bits differ from scalar ones.
     X, y = digits()
     X = X[:, 20 : 20 + n_features] if n_features < 44 else X
-    board = readout_grid(
+    pool = readout_grid(
         hidden_layer_sizes=[sizes],
         n_replay_streams=1,
         lr=[0.003, 0.03, 0.1],
         ema_step_size=[1.0, 0.1, 0.01],
         scaling=["standard", "whiten"],
     )
-    whole = walked(board, X, y)
-    for place in range(0, len(board), 5):
-        alone = walked([board[place]], X, y)
+    whole = scored(pool, X, y)
+    for place in range(0, len(pool), 5):
+        alone = scored([pool[place]], X, y)
         np.testing.assert_array_equal(
             alone.readout_losses_[:, 0], whole.readout_losses_[:, place]
         )
@@ -114,10 +117,10 @@ def test_many_readouts_of_one_shape_equal_each_alone_bitwise(n_features, sizes):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_readout_on_its_own_costs_what_it_does_in_a_switcher(place):
-    readout = clone(BOARD[place]).set_params(random_state=3, batch_size=16)
+    readout = clone(POOL[place]).set_params(random_state=3, batch_size=16)
     own = readout.fit(*digits())
     switcher = MDLReadoutSwitcher(
-        [BOARD[4], readout, BOARD[0]], random_state=3, batch_size=16
+        [POOL[4], readout, POOL[0]], random_state=3, batch_size=16
     ).fit(*digits())
     np.testing.assert_allclose(
         own.codelengths_, switcher.readout_losses_[:, 1], rtol=1e-12, atol=1e-12
@@ -127,15 +130,15 @@ def test_readout_on_its_own_costs_what_it_does_in_a_switcher(place):
 
 def test_switchers_batch_size_wins_over_its_readouts():
     small, large = (
-        walked([LinearReadout(**FAST, batch_size=size)]) for size in (4, 64)
+        scored([LinearReadout(**FAST, batch_size=size)]) for size in (4, 64)
     )
     np.testing.assert_array_equal(small.codelengths_, large.codelengths_)
 
 
 def test_readouts_are_left_as_they_were_given():
-    readouts = [clone(readout) for readout in BOARD]
+    readouts = [clone(readout) for readout in POOL]
     before = [str(readout.get_params()) for readout in readouts]
-    switcher = walked(readouts)
+    switcher = scored(readouts)
     assert [str(readout.get_params()) for readout in readouts] == before
     assert not any(hasattr(readout, "classes_") for readout in readouts)
     assert not any(
@@ -148,8 +151,8 @@ def test_own_random_state_fixes_the_initial_weights_whatever_the_switchers(reado
     def first_weights(own, switchers):
         readout_ = clone(readout).set_params(random_state=own)
         switcher = MDLReadoutSwitcher([readout_], random_state=switchers)
-        course = switcher.partial_fit(*digits(3), classes=range(10))._course
-        return course.learners[0].net.module_.layers[0].weight
+        run = switcher.partial_fit(*digits(3), classes=range(10))._run
+        return run.learners[0].net.module_.layers[0].weight
 
     assert torch.equal(first_weights(1, 2), first_weights(1, 3))
     hidden = len(np.atleast_1d(getattr(readout, "hidden_layer_sizes", ())))
@@ -161,14 +164,14 @@ def test_own_random_state_fixes_the_initial_weights_whatever_the_switchers(reado
 
 
 def test_readouts_that_differ_in_averaging_alone_share_one_training():
-    board = readout_grid(
+    pool = readout_grid(
         lr=[0.01, 0.03],
         ema_step_size=[1.0, 0.3, 0.1],
         ema_warmup=[True, False],
         calibration=[True, False],
     )
-    (stack,) = stacks_of(board)
-    assert len(board) == len(stack.columns) == 24
+    (stack,) = stacks_of(pool)
+    assert len(pool) == len(stack.columns) == 24
     assert n_trainings(stack) == 2
 
 
@@ -192,14 +195,14 @@ def test_readouts_that_train_differently_share_nothing(differing):
 
 
 def test_a_readout_given_twice_is_trained_once_and_costs_the_same():
-    switcher = walked([BOARD[0], BOARD[0]])
-    (stack,) = switcher._course.learners
+    switcher = scored([POOL[0], POOL[0]])
+    (stack,) = switcher._run.learners
     assert n_trainings(stack) == 1
     np.testing.assert_array_equal(*switcher.readout_losses_.T)
 
 
 def test_stacks_gather_readouts_by_shape_and_replay_the_most_expensive_first():
-    board = [
+    pool = [
         LinearReadout(),
         MLPReadout((8,)),
         LinearReadout(lr=1.0),
@@ -209,7 +212,7 @@ def test_stacks_gather_readouts_by_shape_and_replay_the_most_expensive_first():
         MLPReadout((8, 4), scaling="whiten"),
         LinearReadout(recency=2.0),
     ]
-    stacks = stacks_of(board)
+    stacks = stacks_of(pool)
     assert [list(stack.columns) for stack in stacks] == [
         [4, 6],
         [1, 3],
@@ -224,7 +227,7 @@ def test_stacks_gather_readouts_by_shape_and_replay_the_most_expensive_first():
 
 
 @pytest.mark.parametrize("scaling", ["standard", "whiten"])
-def test_logits_do_not_jump_when_rows_are_scaled_anew(scaling):
+def test_logits_do_not_jump_when_rows_are_scaled_again(scaling):
     X, y = digits()
     readouts = [
         LinearReadout(**FAST, scaling=scaling),
@@ -233,21 +236,21 @@ def test_logits_do_not_jump_when_rows_are_scaled_anew(scaling):
     ]
     switcher = MDLReadoutSwitcher(readouts, random_state=0)
     switcher.partial_fit(X[:127], y[:127], classes=range(10))
-    course = switcher._course
+    run = switcher._run
     seen = {}
 
-    def spied(changes, stack=course.learners[0], own=course.learners[0].re_express):
+    def spied(changes, stack=run.learners[0], own=run.learners[0].re_express):
         own(changes)
-        seen["after"] = stack.logits(course.rows.batch(1)).clone()
+        seen["after"] = stack.logits(run.rows.batch(1)).clone()
 
-    refresh = course.rows.refresh
+    refresh = run.rows.refresh
 
     def refreshed(n_rows):
-        seen["before"] = course.learners[0].logits(course.rows.batch(1)).clone()
+        seen["before"] = run.learners[0].logits(run.rows.batch(1)).clone()
         return refresh(n_rows)
 
-    course.rows.refresh = refreshed
-    course.learners[0].re_express = spied
+    run.rows.refresh = refreshed
+    run.learners[0].re_express = spied
     switcher.partial_fit(X[127:130], y[127:130])
     assert seen["before"].abs().max() > 1
     torch.testing.assert_close(seen["after"], seen["before"], atol=1e-4, rtol=1e-4)
@@ -258,7 +261,7 @@ def test_logits_do_not_jump_when_rows_are_scaled_anew(scaling):
 
 def test_label_smoothing_serves_training_alone():
     smooth, sharp = (
-        walked([LinearReadout(**FAST, label_smoothing=share)]) for share in (0.5, 0.0)
+        scored([LinearReadout(**FAST, label_smoothing=share)]) for share in (0.5, 0.0)
     )
     np.testing.assert_array_equal(smooth.codelengths_[:32], sharp.codelengths_[:32])
     np.testing.assert_allclose(sharp.codelengths_[:32], math.log(10), rtol=1e-14)
@@ -268,7 +271,7 @@ def test_label_smoothing_serves_training_alone():
 @pytest.mark.parametrize("scaling", ["standard", "whiten", None])
 @pytest.mark.parametrize("batch_size", [1, 5, 32, 500])
 @pytest.mark.parametrize("n_replay_streams", [0, 3])
-def test_readouts_walk_whatever_batch_size_replay_and_scaling(
+def test_readouts_run_whatever_batch_size_replay_and_scaling(
     scaling, batch_size, n_replay_streams
 ):
     X, y = digits()
@@ -287,7 +290,7 @@ def test_readouts_walk_whatever_batch_size_replay_and_scaling(
 
 def test_more_replay_teaches_more():
     codelengths = [
-        walked([LinearReadout(lr=0.003, n_replay_streams=s)]).codelength_
+        scored([LinearReadout(lr=0.003, n_replay_streams=s)]).codelength_
         for s in (0, 3, 30)
     ]
     assert codelengths == sorted(codelengths, reverse=True)
@@ -306,13 +309,13 @@ def test_more_replay_teaches_more():
     ],
     ids=str,
 )
-def test_walk_equals_a_plain_loop_of_torchs_layers_and_optimisers(options):
+def test_run_equals_a_plain_loop_of_torchs_layers_and_optimisers(options):
     plain = {"n_replay_streams": 0, "calibration": False, "scaling": None}
     # An eps larger than rounding, whose signs would be all of a first step.
     settings = {"lr": 0.01, "weight_decay": 0.1, "eps": 0.01}
     readout = LinearReadout(**settings, **{**plain, **options}, label_smoothing=0.1)
     np.testing.assert_allclose(
-        walked([readout]).codelengths_,
+        scored([readout]).codelengths_,
         losses_of_a_plain_loop(readout, settings),
         rtol=1e-4,
         atol=1e-4,
@@ -329,27 +332,29 @@ def losses_of_a_plain_loop(readout, settings):
         torch.nn.init.zeros_(parameter)
     average = [parameter.detach().clone() for parameter in layer.parameters()]
     optimizer = torch.optim.AdamW(layer.parameters(), **settings)
-    heat = torch.tensor(math.log(math.e - 1), requires_grad=True)  # its softplus is 1
-    thermostat = torch.optim.Adam([heat], lr=0.1, betas=(0.9, 0.99))
+    logit_scale = torch.tensor(
+        math.log(math.e - 1), requires_grad=True
+    )  # its softplus is 1
+    scale_optimizer = torch.optim.Adam([logit_scale], lr=0.1, betas=(0.9, 0.99))
     seed = int(check_random_state(0).randint(2**31 - 1))
     streams = ReplayStreams(
         readout.n_replay_streams, recency=readout.recency, seed=seed
     )
     batches = list(zip(x.split(32), labels.split(32), strict=True))
     losses, n_steps = [], 0
-    for new, (rows, told) in enumerate(batches):
+    for new, (rows, observed) in enumerate(batches):
         logits = torch.nn.functional.linear(rows, *average)
-        softplus = torch.nn.functional.softplus(heat)
-        loss = cross_entropy(softplus * logits, told, reduction="none")
+        softplus = torch.nn.functional.softplus(logit_scale)
+        loss = cross_entropy(softplus * logits, observed, reduction="none")
         losses.append(loss.detach())
         if readout.calibration:
-            thermostat.zero_grad()
+            scale_optimizer.zero_grad()
             loss.mean().backward()
-            thermostat.step()
+            scale_optimizer.step()
         for place in [new, *streams.advance()]:
-            rows, told = batches[place]
+            rows, observed = batches[place]
             optimizer.zero_grad()
-            cross_entropy(layer(rows), told, label_smoothing=0.1).backward()
+            cross_entropy(layer(rows), observed, label_smoothing=0.1).backward()
             optimizer.step()
             n_steps += 1
             step = readout.ema_step_size
@@ -362,7 +367,7 @@ def losses_of_a_plain_loop(readout, settings):
 
 def test_calibration_sharpens_a_readout_that_learns_too_slowly():
     slow = {"lr": 3e-4, "n_replay_streams": 1}
-    plain, calibrated = walked(
+    plain, calibrated = scored(
         [LinearReadout(**slow, calibration=flag) for flag in (False, True)],
         *digits(400),
     ).readout_codelengths_
@@ -372,7 +377,7 @@ def test_calibration_sharpens_a_readout_that_learns_too_slowly():
 def test_calibration_softens_a_readout_whose_labels_are_noise():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 20)), rng.integers(2, size=400)
-    plain, calibrated = walked(
+    plain, calibrated = scored(
         [
             LinearReadout(lr=0.02, n_replay_streams=10, calibration=flag)
             for flag in (False, True)
@@ -390,9 +395,9 @@ def test_calibration_softens_a_readout_whose_labels_are_noise():
 def test_divergent_readout_is_named_and_hurts_nobody(lr):
     wild = MLPReadout((9,), lr=lr, n_replay_streams=2)
     sober = [MLPReadout((9,), **FAST), LinearReadout(**FAST, scaling="whiten")]
-    mixed = walked([sober[0], wild, sober[1]])
+    mixed = scored([sober[0], wild, sober[1]])
     np.testing.assert_array_equal(
-        mixed.readout_losses_[:, [0, 2]], walked(sober).readout_losses_
+        mixed.readout_losses_[:, [0, 2]], scored(sober).readout_losses_
     )
     assert np.isfinite(mixed.readout_losses_).all()
     assert np.isfinite(mixed.codelengths_).all()
@@ -406,7 +411,7 @@ def test_divergent_readout_is_named_and_hurts_nobody(lr):
 @pytest.mark.parametrize("lr", [1e20, 1e30])
 def test_divergent_readout_predicts_uniformly_from_then_on(lr):
     wild = MLPReadout((9,), lr=lr, n_replay_streams=2)
-    switcher = walked([LinearReadout(**FAST), wild])
+    switcher = scored([LinearReadout(**FAST), wild])
     assert switcher.diverged_readouts_ == [switcher.readout_names_[1]]
     np.testing.assert_array_equal(switcher.readout_losses_[64:, 1], math.log(10))
     alone = MDLReadoutSwitcher([wild], random_state=0)
@@ -421,7 +426,7 @@ def test_averages_of_a_divergent_training_diverge_with_it():
         MLPReadout((9,), lr=1e20, n_replay_streams=2, ema_step_size=step)
         for step in (1.0, 0.1)
     ]
-    switcher = walked([*wild, LinearReadout(**FAST)])
+    switcher = scored([*wild, LinearReadout(**FAST)])
     assert switcher.diverged_readouts_ == switcher.readout_names_[:2]
     assert np.isfinite(switcher.readout_losses_).all()
 
@@ -433,7 +438,7 @@ def test_no_learning_rate_breaks_the_code(depth):
         readout = readout_grid(
             hidden_layer_sizes=[sizes], lr=10.0**exponent, n_replay_streams=1
         )
-        switcher = walked([*readout, LinearReadout(**FAST)], *digits(100))
+        switcher = scored([*readout, LinearReadout(**FAST)], *digits(100))
         assert np.isfinite(switcher.codelengths_).all()
         assert np.isfinite(switcher.readout_losses_).all()
 
@@ -446,12 +451,12 @@ def test_sober_readouts_are_not_called_divergent():
 
 
 def test_grid_is_the_product_of_its_lists_first_name_slowest():
-    board = readout_grid(
+    pool = readout_grid(
         lr=[0.1, 0.2], hidden_layer_sizes=[(), (4,), (4, 3)], scaling=["whiten", None]
     )
     found = [
         (getattr(readout, "hidden_layer_sizes", ()), readout.lr, readout.scaling)
-        for readout in board
+        for readout in pool
     ]
     assert sorted(found, key=str) == sorted(
         itertools.product([(), (4,), (4, 3)], [0.1, 0.2], ["whiten", None]), key=str
@@ -463,8 +468,8 @@ def test_grid_is_the_product_of_its_lists_first_name_slowest():
 
 
 def test_grid_takes_scalars_strings_and_any_iterable_of_values():
-    board = readout_grid(lr=(r for r in (0.1, 0.2)), scaling="whiten", eps=1e-4)
-    assert [(r.lr, r.scaling, r.eps) for r in board] == [
+    pool = readout_grid(lr=(r for r in (0.1, 0.2)), scaling="whiten", eps=1e-4)
+    assert [(r.lr, r.scaling, r.eps) for r in pool] == [
         (0.1, "whiten", 1e-4),
         (0.2, "whiten", 1e-4),
     ]
@@ -485,8 +490,8 @@ def test_grid_takes_scalars_strings_and_any_iterable_of_values():
     ids=str,
 )
 def test_grid_reads_hidden_sizes_as_one_shape_or_a_list_of_shapes(sizes, architectures):
-    board = readout_grid(hidden_layer_sizes=sizes)
-    assert [readout.architecture for readout in board] == architectures
+    pool = readout_grid(hidden_layer_sizes=sizes)
+    assert [readout.architecture for readout in pool] == architectures
 
 
 def test_grid_without_hidden_layers_is_of_linear_readouts():
@@ -523,15 +528,15 @@ def test_grid_refuses(arguments, settings, error, words):
 def test_presets_are_the_papers_grids(
     name, n_readouts, n_shapes, n_per_shape, m, batch_size
 ):
-    preset, board = preset_settings(name), readout_grid(name)
-    assert (len(board), preset.m, preset.batch_size) == (n_readouts, m, batch_size)
-    assert {readout.batch_size for readout in board} == {batch_size}
+    preset, pool = preset_settings(name), readout_grid(name)
+    assert (len(pool), preset.m, preset.batch_size) == (n_readouts, m, batch_size)
+    assert {readout.batch_size for readout in pool} == {batch_size}
     by_shape = {}
-    for readout in board:
+    for readout in pool:
         by_shape.setdefault(readout.architecture, []).append(readout)
     assert len(by_shape) == n_shapes
     assert {len(readouts) for readouts in by_shape.values()} == {n_per_shape}
-    assert len({str(readout) for readout in board}) == n_readouts
+    assert len({str(readout) for readout in pool}) == n_readouts
 
 
 @pytest.mark.parametrize(
@@ -553,9 +558,9 @@ def test_presets_train_each_of_their_settings_once(name, n_stacks, n_trained):
 
 
 def test_settings_replace_those_of_a_preset():
-    board = readout_grid("imagenet-frozen", hidden_layer_sizes=[()], lr=0.1)
-    assert len(board) == 96 / 4
-    assert {(readout.lr, readout.calibration) for readout in board} == {(0.1, False)}
+    pool = readout_grid("imagenet-frozen", hidden_layer_sizes=[()], lr=0.1)
+    assert len(pool) == 96 / 4
+    assert {(readout.lr, readout.calibration) for readout in pool} == {(0.1, False)}
 
 
 # Names
@@ -578,10 +583,10 @@ def test_names_tell_readouts_apart_by_what_differs():
 
 
 @pytest.mark.parametrize(
-    "board",
+    "pool",
     [
-        BOARD,
-        [*BOARD, *BOARD],
+        POOL,
+        [*POOL, *POOL],
         [MLPReadout(8), MLPReadout((8,)), MLPReadout([8])],
         [LinearReadout(lr=1), LinearReadout(lr=1.0), LinearReadout(lr=2)],
         default_readouts(64, 10),
@@ -589,9 +594,9 @@ def test_names_tell_readouts_apart_by_what_differs():
     ],
     ids=["all", "twice", "one shape", "one value", "default", "preset"],
 )
-def test_names_are_unique(board):
-    names = readout_names(board)
-    assert len(set(names)) == len(names) == len(board)
+def test_names_are_unique(pool):
+    names = readout_names(pool)
+    assert len(set(names)) == len(names) == len(pool)
 
 
 def test_every_setting_is_read_a_few_times_however_many_readouts_are_named():
@@ -602,12 +607,12 @@ def test_every_setting_is_read_a_few_times_however_many_readouts_are_named():
             Counted.n_read += 1
             return super().__repr__()
 
-    board = [LinearReadout(lr=Counted(rate)) for rate in range(200)]
-    assert readout_names(board)[-1] == "linear lr=199.0"
-    assert Counted.n_read <= 2 * len(board)
+    pool = [LinearReadout(lr=Counted(rate)) for rate in range(200)]
+    assert readout_names(pool)[-1] == "linear lr=199.0"
+    assert Counted.n_read <= 2 * len(pool)
 
 
-# Widths, and the default board
+# Widths, and the default pool
 
 
 def test_whitening_too_many_features_is_refused_in_a_sentence():
@@ -621,10 +626,10 @@ def test_whitening_too_many_features_is_refused_in_a_sentence():
     LinearReadout(n_replay_streams=0).fit(X, y)
 
 
-def n_updates_per_example(board, n_features, n_classes):
+def n_updates_per_example(pool, n_features, n_classes):
     """Streams and the new minibatch, times the numbers of all distinct trainings."""
     total = 0
-    for stack in stacks_of(board, n_features, n_classes):
+    for stack in stacks_of(pool, n_features, n_classes):
         numbers = sum(p.numel() for p in stack.net.module_.parameters())
         total += (stack.n_replay_streams + 1) * numbers
     return total
@@ -632,18 +637,18 @@ def n_updates_per_example(board, n_features, n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 10, 100])
 @pytest.mark.parametrize("n_features", [4, 64, 768])
-def test_default_board_takes_the_most_streams_that_its_budget_allows(
+def test_default_pool_takes_the_most_streams_that_its_budget_allows(
     n_features, n_classes
 ):
-    board = default_readouts(n_features, n_classes)
-    (n_streams,) = {readout.n_replay_streams for readout in board}
+    pool = default_readouts(n_features, n_classes)
+    (n_streams,) = {readout.n_replay_streams for readout in pool}
     assert n_streams in (3, 10, 30)
-    per_stream = n_updates_per_example(board, n_features, n_classes) / (n_streams + 1)
+    per_stream = n_updates_per_example(pool, n_features, n_classes) / (n_streams + 1)
     allowed = [s for s in (30, 10, 3) if (s + 1) * per_stream <= 150_000_000]
     assert n_streams == [*allowed, 3][0]
 
 
-def test_default_board_thins_its_replay_as_features_and_classes_grow():
+def test_default_pool_thins_its_replay_as_features_and_classes_grow():
     streams = [
         default_readouts(d, c)[0].n_replay_streams
         for d, c in [(64, 10), (768, 100), (1024, 1000), (20_000, 1000)]
@@ -653,7 +658,7 @@ def test_default_board_thins_its_replay_as_features_and_classes_grow():
     assert streams[-1] == 3
 
 
-def test_default_board_whitens_up_to_a_width():
+def test_default_pool_whitens_up_to_a_width():
     def scalings(d):
         return {readout.scaling for readout in default_readouts(d, 2)}
 
@@ -661,11 +666,11 @@ def test_default_board_whitens_up_to_a_width():
     assert scalings(1025) == scalings(20_000) == {"standard"}
 
 
-def test_default_board_depends_on_width_and_classes_alone():
+def test_default_pool_depends_on_width_and_classes_alone():
     X, y = digits()
-    boards = [
-        [str(readout) for readout in board]
-        for board in (
+    pools = [
+        [str(readout) for readout in pool]
+        for pool in (
             default_readouts(64, 10),
             MDLReadoutSwitcher(batch_size=5)
             .partial_fit(X[:2] * 100, y[:2], classes=range(10))
@@ -675,7 +680,7 @@ def test_default_board_depends_on_width_and_classes_alone():
             .readouts_,
         )
     ]
-    assert boards[0] == boards[1] == boards[2]
+    assert pools[0] == pools[1] == pools[2]
 
 
 def test_the_net_of_a_readout_is_skorchs_with_what_was_trained():
@@ -685,3 +690,40 @@ def test_the_net_of_a_readout_is_skorchs_with_what_was_trained():
     n_numbers = sum(weights.numel() for weights in net.module_.parameters())
     assert n_numbers == 64 * 7 + 7 + 7 * 10 + 10
     assert all(net.optimizer_.state[p] for p in net.module_.parameters())
+
+
+# Readouts that retire
+
+
+def learned_by(learner, run, n_rows):
+    """Drive one learner of a run over rows whose labels are there already."""
+    state = run.states[run.learners.index(learner)]
+    steps = prequential_steps(learner, run.rows, state, run.outcome, n_rows)
+    labels = run.rows.labels.clone()
+    return score_segment(steps, labels[state.n_scored : n_rows])[0]
+
+
+@pytest.mark.parametrize("gone", [{0}, {1, 2}, {0, 2, 3}])
+@pytest.mark.parametrize("kind", ["nets", "neighbours"])
+def test_readouts_that_stay_go_on_with_the_same_bits(kind, gone):
+    X, y = digits(160)
+    readouts = [LinearReadout(lr=lr, ema_step_size=s) for lr, s in SHARED]
+    if kind == "neighbours":
+        readouts = [KNeighborsReadout(k) for k in (3, 5, 9, 20)]
+    switcher = MDLReadoutSwitcher(readouts, random_state=0, device="cpu")
+    run = switcher.partial_fit(X[:96], y[:96], classes=range(10))._run
+    run.begin(X[96:].astype(np.float32))
+    run.rows.extend(160)
+    run.rows.reveal(96, torch.as_tensor(y[96:]))
+    (learner,) = run.learners
+    other = copy.deepcopy(run)
+    expected = learned_by(learner, run, 160)
+    (some,) = other.learners
+    kept = [k for k in range(4) if k not in gone]
+    some.retire(gone)
+    assert list(some.columns) == kept
+    other.states[0].failed = other.states[0].failed[kept]
+    np.testing.assert_array_equal(learned_by(some, other, 160), expected[:, kept])
+
+
+SHARED = [(0.01, 1.0), (0.01, 0.1), (0.01, 0.1), (0.03, 0.1)]

@@ -16,27 +16,28 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_mdl import (
     FixedShare,
     LinearReadout,
-    LinearReadoutRegressor,
     MDLReadoutSwitcherRegressor,
-    MLPReadoutRegressor,
     PrequentialSplit,
     codelength_scorer,
     encode_labels,
-    gaussian_codelengths,
-    heldout_code_scorer,
-    load_losses,
+    heldout_codelength_scorer,
+)
+from sklearn_mdl.metrics import gaussian_codelengths
+from sklearn_mdl.readouts import (
+    LinearReadoutRegressor,
+    MLPReadoutRegressor,
     regressor_grid,
 )
-from sklearn_mdl.readouts import default_regressors
+from sklearn_mdl.readouts._grid import default_regressors
+from sklearn_mdl.switcher import load_losses
 
 B = 16
 N = 150
-SMALL_BOARD = [
+SMALL_POOL = [
     LinearReadoutRegressor(lr=0.01),
     LinearReadoutRegressor(lr=0.01, likelihood="student-t", heteroscedastic=False),
     LinearReadoutRegressor(scaling="whiten", ema_step_size=0.1),
@@ -45,9 +46,9 @@ SMALL_BOARD = [
 ]
 
 
-def board(readouts=None, **options):
+def pool(readouts=None, **options):
     given = {"batch_size": B, "random_state": 0, **options}
-    return MDLReadoutSwitcherRegressor(readouts or SMALL_BOARD, **given)
+    return MDLReadoutSwitcherRegressor(readouts or SMALL_POOL, **given)
 
 
 @cache
@@ -59,7 +60,7 @@ def data(n=N, seed=0):
 
 @cache
 def fitted():
-    return board().fit(*data())
+    return pool().fit(*data())
 
 
 def in_pieces(switcher, at):
@@ -69,11 +70,11 @@ def in_pieces(switcher, at):
     return switcher
 
 
-def assert_same_walk(found, expected):
+def assert_same_run(found, expected):
     for name in ("codelengths_", "posterior_", "readout_losses_"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     np.testing.assert_array_equal(
-        found._course.trace.digests, expected._course.trace.digests
+        found._run.trace.summaries, expected._run.trace.summaries
     )
 
 
@@ -82,7 +83,7 @@ def assert_same_walk(found, expected):
 
 def test_the_first_minibatch_costs_what_the_fixed_student_t_says():
     X, y = data()
-    switcher = board(prior_location=2.0, prior_scale=3.0).fit(X[:40], y[:40])
+    switcher = pool(prior_location=2.0, prior_scale=3.0).fit(X[:40], y[:40])
     expected = -stats.t(1, 2.0, 3.0).logpdf(y[:B])
     np.testing.assert_allclose(switcher.codelengths_[:B], expected)
     np.testing.assert_allclose(switcher.reference_codelengths_[:B], expected)
@@ -93,7 +94,7 @@ def test_labels_to_come_change_nothing_that_was_paid_before(t):
     X, y = data()
     changed = y.copy()
     changed[t:] = -100 * changed[t:]
-    found = board().fit(X, changed)
+    found = pool().fit(X, changed)
     for name in ("codelengths_", "readout_losses_", "reference_codelengths_"):
         np.testing.assert_array_equal(
             getattr(found, name)[:t], getattr(fitted(), name)[:t]
@@ -103,7 +104,7 @@ def test_labels_to_come_change_nothing_that_was_paid_before(t):
 @pytest.mark.parametrize("a", [2.0**40, -(2.0**-9)])
 def test_units_that_are_a_power_of_two_add_their_logarithm_after_the_first(a):
     X, y = data()
-    found = board().fit(X, a * y)
+    found = pool().fit(X, a * y)
     expected = fitted().readout_losses_[B:] + math.log(abs(a))
     np.testing.assert_allclose(found.readout_losses_[B:], expected, atol=1e-9)
 
@@ -111,28 +112,28 @@ def test_units_that_are_a_power_of_two_add_their_logarithm_after_the_first(a):
 @pytest.mark.parametrize(("a", "b"), [(0.3, 10.0), (-700.0, 2e4)])
 def test_any_units_add_their_logarithm_to_float32_after_the_first(a, b):
     X, y = data()
-    readouts = SMALL_BOARD[:3]  # perceptrons amplify the last bit
-    found, own = (board(readouts).fit(X, labels) for labels in (a * y + b, y))
+    readouts = SMALL_POOL[:3]  # perceptrons amplify the last bit
+    found, own = (pool(readouts).fit(X, labels) for labels in (a * y + b, y))
     expected = own.readout_losses_[B:] + math.log(abs(a))
     np.testing.assert_allclose(found.readout_losses_[B:], expected, atol=2e-3)
     np.testing.assert_allclose(found.posterior_, own.posterior_, atol=2e-3)
 
 
 def test_refreshed_scaling_of_labels_moves_no_prediction():
-    """At 2B rows all is scaled anew; the next minibatch is predicted as it would be."""
+    """At 2B rows all is rescaled; the next minibatch is predicted as it would be."""
     X, y = data()
-    before = board().fit(X[: 2 * B - 1], y[: 2 * B - 1])
-    learned = before._course.learned()  # its pending minibatch lacks a row
-    after = board().fit(X[: 2 * B], y[: 2 * B])
-    units = {stack.target for stack in after._course.learners}
+    before = pool().fit(X[: 2 * B - 1], y[: 2 * B - 1])
+    learned = before._run.flushed_copy()  # its pending minibatch lacks a row
+    after = pool().fit(X[: 2 * B], y[: 2 * B])
+    units = {stack.target for stack in after._run.learners}
     assert [u.n_rows for u in units] == [2 * B]
     assert {stack.target.n_rows for stack in learned.learners} == {B}
-    stale = copy.deepcopy(after._course)
+    stale = copy.deepcopy(after._run)
     for stack in stale.learners:
         stack.retarget(learned.learners[0].target)
     for found, expected in zip(
         stale.predictions(X[100 : B + 100]),
-        after._course.predictions(X[100 : B + 100]),
+        after._run.predictions(X[100 : B + 100]),
         strict=True,
     ):
         np.testing.assert_allclose(found.values, expected.values, atol=1e-5)
@@ -157,7 +158,7 @@ def test_reference_is_the_gaussian_that_learns_online():
 def test_noise_is_not_compressed(seed):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(400, 6)), rng.normal(size=400)
-    switcher = board(random_state=seed).fit(X, y)
+    switcher = pool(random_state=seed).fit(X, y)
     truth = -stats.norm.logpdf(y)
     assert switcher.codelengths_[B:].sum() >= truth[B:].sum() - 10
     assert (switcher.readout_losses_[B:].sum(0) >= truth[B:].sum() - 10).all()
@@ -182,7 +183,7 @@ def test_linear_source_costs_at_least_what_exact_bayes_pays_and_little_more(seed
     X = rng.normal(size=(600, 5))
     y = X @ rng.normal(size=5) + 0.5 * rng.normal(size=600)
     exact = exact_codelengths(X, y, 0.5)
-    switcher = board(
+    switcher = pool(
         regressor_grid(lr=[3e-3, 1e-2], heteroscedastic=False, n_replay_streams=30)
     )
     switcher.fit(X, y)
@@ -235,7 +236,7 @@ def test_student_t_beats_the_gaussian_where_tails_are_heavy():
     readouts = regressor_grid(
         likelihood=["gaussian", "student-t"], degrees_of_freedom=2.0, lr=0.01
     )
-    switcher = board(readouts).fit(X, y)
+    switcher = pool(readouts).fit(X, y)
     gaussian, student = switcher.readout_codelengths_
     assert student < gaussian - 100
     assert switcher.posterior_[-1, 1] > 0.9
@@ -246,7 +247,7 @@ def test_a_scale_that_depends_on_the_features_serves_data_whose_scale_does():
     X = rng.normal(size=(600, 2))
     y = np.exp(1.5 * X[:, 0]) * rng.normal(size=600)
     readouts = regressor_grid(heteroscedastic=[False, True], lr=0.01)
-    constant, varying = board(readouts).fit(X, y).readout_codelengths_
+    constant, varying = pool(readouts).fit(X, y).readout_codelengths_
     assert varying < constant - 100
 
 
@@ -257,23 +258,23 @@ def test_a_scale_that_depends_on_the_features_serves_data_whose_scale_does():
     "at", [[1], [5, B, 50], [B, 2 * B], [31, 33, 149], range(1, 40)]
 )
 def test_any_cutting_gives_the_same_bits(at):
-    assert_same_walk(in_pieces(board(), at), fitted())
+    assert_same_run(in_pieces(pool(), at), fitted())
 
 
 def test_blocks_of_a_stream_give_the_same_bits():
     X, y = data()
     blocks = ((X[i : i + 40], y[i : i + 40]) for i in range(0, N, 40))
-    assert_same_walk(board().fit_stream(blocks), fitted())
+    assert_same_run(pool().fit_stream(blocks), fitted())
 
 
 def test_readouts_in_other_stacks_and_jobs_give_the_same_bits():
     X, y = data()
-    turned = board(SMALL_BOARD[::-1], n_jobs=2).fit(X, y)
+    turned = pool(SMALL_POOL[::-1], n_jobs=2).fit(X, y)
     np.testing.assert_array_equal(
         turned.readout_losses_[:, ::-1], fitted().readout_losses_
     )
-    for k, readout in enumerate(SMALL_BOARD):
-        alone = board([readout]).fit(X, y)
+    for k, readout in enumerate(SMALL_POOL):
+        alone = pool([readout]).fit(X, y)
         np.testing.assert_array_equal(
             alone.readout_losses_[:, 0], fitted().readout_losses_[:, k]
         )
@@ -281,8 +282,8 @@ def test_readouts_in_other_stacks_and_jobs_give_the_same_bits():
 
 def test_a_readout_alone_is_a_regressor_with_the_same_code():
     X, y = data()
-    readout = clone(SMALL_BOARD[0]).set_params(batch_size=B, random_state=0)
-    alone = board([readout]).fit(X, y)
+    readout = clone(SMALL_POOL[0]).set_params(batch_size=B, random_state=0)
+    alone = pool([readout]).fit(X, y)
     np.testing.assert_array_equal(
         readout.fit(X, y).codelengths_, alone.readout_losses_[:, 0]
     )
@@ -291,26 +292,26 @@ def test_a_readout_alone_is_a_regressor_with_the_same_code():
 
 def test_shuffled_rows_are_those_of_the_order_kept():
     X, y = data()
-    shuffled = board(shuffle=True).fit(X, y)
+    shuffled = pool(shuffle=True).fit(X, y)
     order = shuffled.order_
-    assert_same_walk(shuffled, board().fit(X[order], y[order]))
+    assert_same_run(shuffled, pool().fit(X[order], y[order]))
 
 
 @pytest.mark.parametrize("n", [70, 2 * B])
-def test_a_pickled_walk_goes_on_to_the_same_bits(n):
+def test_a_pickled_run_goes_on_to_the_same_bits(n):
     X, y = data()
-    other = pickle.loads(pickle.dumps(board().fit(X[:n], y[:n])))
+    other = pickle.loads(pickle.dumps(pool().fit(X[:n], y[:n])))
     other.predict(X[:5])
-    assert_same_walk(other.partial_fit(X[n:], y[n:]), fitted())
+    assert_same_run(other.partial_fit(X[n:], y[n:]), fitted())
 
 
 @pytest.mark.parametrize("n", [5, 70, 4 * B])
-def test_a_saved_walk_goes_on_to_the_same_bits(tmp_path, n):
+def test_a_saved_run_goes_on_to_the_same_bits(tmp_path, n):
     X, y = data()
-    path = tmp_path / "walk.safetensors"
-    board().fit(X[:n], y[:n]).save(path)
+    path = tmp_path / "run.safetensors"
+    pool().fit(X[:n], y[:n]).save(path)
     other = MDLReadoutSwitcherRegressor.load(path)
-    assert_same_walk(other.partial_fit(X[n:], y[n:]), fitted())
+    assert_same_run(other.partial_fit(X[n:], y[n:]), fitted())
 
 
 def test_a_fit_that_was_broken_off_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
@@ -320,41 +321,41 @@ def test_a_fit_that_was_broken_off_goes_on_from_its_checkpoint(tmp_path, monkeyp
     class Killed(Exception):
         pass
 
-    switcher = board(**options)
-    walk, calls = switcher._lead, []
+    switcher = pool(**options)
+    drive, calls = switcher._drive, []
 
-    def kill(course, *args, **kwargs):
-        from sklearn_mdl.persistence import checkpoint
+    def kill(run, *args, **kwargs):
+        from sklearn_mdl._core.stream import checkpoint
 
-        def save(self, course):
-            original(self, course)
-            calls.append(course.n_scored)
-            if course.n_scored > 60:
+        def save(self, run):
+            original(self, run)
+            calls.append(run.n_scored)
+            if run.n_scored > 60:
                 raise Killed
 
         original = checkpoint.Checkpoint.save
         monkeypatch.setattr(checkpoint.Checkpoint, "save", save)
         monkeypatch.setattr(checkpoint.Checkpoint, "save_if_due", save)
-        return walk(course, *args, **kwargs)
+        return drive(run, *args, **kwargs)
 
-    monkeypatch.setattr(switcher, "_lead", kill)
+    monkeypatch.setattr(switcher, "_drive", kill)
     with pytest.raises(Killed):
         switcher.fit(X, y)
     monkeypatch.undo()
     assert calls[-1] < N
-    assert_same_walk(board(**options).fit(X, y), fitted())
+    assert_same_run(pool(**options).fit(X, y), fitted())
 
 
 def test_a_checkpoint_of_other_labels_is_refused(tmp_path):
     X, y = data()
-    board(checkpoint=tmp_path).fit(X[:40], y[:40])
-    with pytest.raises(ValueError, match="goes on only as it began"):
-        board(checkpoint=tmp_path).fit(X[:40], y[:40] + 1e-9)
+    pool(checkpoint=tmp_path).fit(X[:40], y[:40])
+    with pytest.raises(ValueError, match="must go on as it began"):
+        pool(checkpoint=tmp_path).fit(X[:40], y[:40] + 1e-9)
 
 
 def test_heldout_rows_cost_what_they_would_and_leave_no_trace():
     X, y = data()
-    part = board().fit(X[:100], y[:100])
+    part = pool().fit(X[:100], y[:100])
     found = part.heldout_codelengths(X[100:], y[100:])
     np.testing.assert_array_equal(found, fitted().codelengths_[100:])
     assert part.n_samples_seen_ == 100
@@ -364,9 +365,9 @@ def test_heldout_rows_cost_what_they_would_and_leave_no_trace():
 
 
 def test_another_prior_reads_the_same_losses(tmp_path):
-    other = fitted().switch(FixedShare(m=2))
-    walked = board(switching=FixedShare(m=2)).fit(*data())
-    np.testing.assert_allclose(other.codelengths, walked.codelengths_)
+    other = fitted().remix(FixedShare(m=2))
+    scored = pool(switching=FixedShare(m=2)).fit(*data())
+    np.testing.assert_allclose(other.codelengths, scored.codelengths_)
     fitted().save_losses(tmp_path / "losses.npy")
     stored = load_losses(tmp_path / "losses.npy")
     assert stored.n_classes is None
@@ -376,7 +377,7 @@ def test_another_prior_reads_the_same_losses(tmp_path):
 @pytest.mark.parametrize("n", [1, 5, B, 100])
 def test_predictions_are_finite_after_any_number_of_rows(n):
     X, y = data()
-    mean, std = board().fit(X[:n], y[:n]).predict(X, return_std=True)
+    mean, std = pool().fit(X[:n], y[:n]).predict(X, return_std=True)
     assert mean.shape == std.shape == (N,)
     assert np.isfinite(mean).all()
     assert (std > 0).all()
@@ -384,7 +385,7 @@ def test_predictions_are_finite_after_any_number_of_rows(n):
 
 def test_predictions_follow_the_labels_with_errors_of_the_size_they_say():
     X, y = data(400, seed=3)
-    switcher = board().fit(*data(400))
+    switcher = pool().fit(*data(400))
     mean, std = switcher.predict(X, return_std=True)
     errors = y - mean
     assert switcher.score(X, y) > 0.9
@@ -394,7 +395,7 @@ def test_predictions_follow_the_labels_with_errors_of_the_size_they_say():
 
 def test_measures_are_those_of_the_means_that_were_predicted():
     y, measures = data()[1], fitted().measures()
-    means = fitted()._course.trace.digests[B:, 0]
+    means = fitted()._run.trace.summaries[B:, 0]
     assert measures.n_samples == N
     assert measures.n_measured == N - B
     assert measures.mean_absolute_error == pytest.approx(np.abs(y[B:] - means).mean())
@@ -405,7 +406,7 @@ def test_measures_are_those_of_the_means_that_were_predicted():
         fitted().reference_codelengths_.sum() - fitted().codelength_
     )
     assert measures.per_example == fitted().codelength_ / N
-    assert np.isnan(board().fit(*(part[:9] for part in data())).measures().r2)
+    assert np.isnan(pool().fit(*(part[:9] for part in data())).measures().r2)
 
 
 # What may go wrong
@@ -414,8 +415,8 @@ def test_measures_are_those_of_the_means_that_were_predicted():
 @pytest.mark.filterwarnings("ignore:all readouts have diverged")
 def test_a_readout_that_diverges_predicts_what_the_labels_suggest():
     X, y = data()
-    readouts = [LinearReadoutRegressor(lr=1e38), SMALL_BOARD[0]]
-    switcher = board(readouts).fit(X, y)
+    readouts = [LinearReadoutRegressor(lr=1e38), SMALL_POOL[0]]
+    switcher = pool(readouts).fit(X, y)
     assert switcher.diverged_readouts_ == switcher.readout_names_[:1]
     seen, n = y[: 8 * B], 8 * B
     scale = seen.std(ddof=1) * math.sqrt(1 + 1 / n)
@@ -427,7 +428,7 @@ def test_a_readout_that_diverges_predicts_what_the_labels_suggest():
     assert np.isfinite(switcher.predict(X)).all()
 
 
-def test_all_that_diverge_are_told():
+def test_all_that_diverge_are_reported():
     with pytest.warns(UserWarning, match="what the labels alone suggest"):
         LinearReadoutRegressor(lr=1e38).fit(*data())
 
@@ -435,7 +436,7 @@ def test_all_that_diverge_are_told():
 @pytest.mark.parametrize("size", [0.0, 1e-200, 1e140])
 def test_labels_of_any_size_leave_all_finite(size):
     X, y = data()
-    switcher = board().fit(X, size * y)
+    switcher = pool().fit(X, size * y)
     assert np.isfinite(switcher.readout_losses_).all()
     assert np.isfinite(switcher.predict(X)).all()
 
@@ -449,7 +450,7 @@ def with_wild_labels(places, size=1e6):
 
 @pytest.mark.parametrize("places", [[5], [20], [75], [5, 20, 40, 75, 100]])
 def test_wild_labels_cost_their_tails_and_the_others_next_to_nothing(places):
-    codelengths = board().fit(*with_wild_labels(places)).codelengths_
+    codelengths = pool().fit(*with_wild_labels(places)).codelengths_
     assert codelengths[places].max() < 120  # 80 by a Student-t with 4 degrees
     others = np.setdiff1d(np.arange(B, N), places)
     dearer = codelengths[others] - fitted().codelengths_[others]
@@ -458,23 +459,23 @@ def test_wild_labels_cost_their_tails_and_the_others_next_to_nothing(places):
 
 def test_any_cutting_gives_the_same_bits_where_labels_are_wild():
     X, wild = with_wild_labels([5, 20, 75])
-    pieces, at = board(), [5, B, 21, 50, 70]
+    pieces, at = pool(), [5, B, 21, 50, 70]
     for start, stop in zip([0, *at], [*at, N], strict=True):
         pieces.partial_fit(X[start:stop], wild[start:stop])
-    assert_same_walk(pieces, board().fit(X, wild))
+    assert_same_run(pieces, pool().fit(X, wild))
 
 
 def test_units_add_their_logarithm_where_labels_are_wild():
     X, wild = with_wild_labels([5, 20, 75])
     own, found = (
-        board().fit(X, a * wild).readout_losses_[B:] for a in (1.0, -(2.0**30))
+        pool().fit(X, a * wild).readout_losses_[B:] for a in (1.0, -(2.0**30))
     )
     np.testing.assert_allclose(found, own + 30 * math.log(2), rtol=1e-12, atol=1e-9)
 
 
 @pytest.mark.parametrize("size", [1e45, 1e150])
 def test_a_label_that_no_float32_holds_makes_no_readout_diverge(size):
-    switcher = board().fit(*with_wild_labels([75], size))
+    switcher = pool().fit(*with_wild_labels([75], size))
     assert switcher.diverged_readouts_ == []
     assert np.isfinite(switcher.codelengths_).all()
     dearer = switcher.codelengths_[76:] - fitted().codelengths_[76:]
@@ -491,7 +492,7 @@ def test_a_label_that_no_float32_holds_makes_no_readout_diverge(size):
     ],
 )
 def test_labels_that_are_no_finite_numbers_are_refused_with_their_place(y, match):
-    switcher = board()
+    switcher = pool()
     with pytest.raises(ValueError, match=match):
         switcher.fit(np.zeros((3, 2)), y)
     assert not hasattr(switcher, "n_features_in_")
@@ -501,7 +502,7 @@ def test_labels_that_are_no_finite_numbers_are_refused_with_their_place(y, match
     "y", [["a", "b", "c"], [{}, {}, {}], np.arange(3).astype("datetime64[D]")]
 )
 def test_labels_that_are_no_numbers_are_refused_in_one_sentence(y):
-    switcher = board()
+    switcher = pool()
     with pytest.raises(
         ValueError, match="y must hold real numbers, got labels of type"
     ):
@@ -513,12 +514,12 @@ def test_labels_that_are_no_numbers_are_refused_in_one_sentence(y):
 def test_labels_of_any_type_are_taken_as_the_float64_that_they_are(dtype):
     X, y = data()
     y = y.astype(dtype)
-    found, expected = (board().fit(X, labels) for labels in (y, y.astype(float)))
+    found, expected = (pool().fit(X, labels) for labels in (y, y.astype(float)))
     np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
 
 
 def test_labels_in_a_column_are_checked_as_those_in_a_row():
-    switcher, y = board(), np.array([[0.0], [-1e200], [1.0]])
+    switcher, y = pool(), np.array([[0.0], [-1e200], [1.0]])
     with (
         pytest.warns(DataConversionWarning),
         pytest.raises(ValueError, match="too large in row 1"),
@@ -551,13 +552,13 @@ def test_a_row_far_out_of_features_not_scaled_costs_finitely_many_nats():
     readout.fit(*one_far_out(-3000.0, slope=1.0))
     assert np.isfinite(readout.codelengths_).all()
     assert readout.codelengths_[300] > 1000.0
-    assert not readout._course.diverged.any()
+    assert not readout._run.diverged.any()
 
 
 def test_labels_that_are_all_equal_make_no_readout_diverge():
     X, _ = data()
-    board = regressor_grid(lr=[1.0], likelihood=["gaussian", "student-t"])
-    switcher = MDLReadoutSwitcherRegressor(board, random_state=0)
+    pool = regressor_grid(lr=[1.0], likelihood=["gaussian", "student-t"])
+    switcher = MDLReadoutSwitcherRegressor(pool, random_state=0)
     switcher.fit(np.tile(X, (10, 1)), np.full(10 * len(X), 3.0))
     assert switcher.diverged_readouts_ == []
     assert np.isfinite(switcher.readout_losses_).all()
@@ -581,19 +582,19 @@ def test_weights_on_labels_are_refused():
     X, y = data()
     for method in ("fit", "partial_fit"):
         with pytest.raises(TypeError, match="sample_weight"):
-            getattr(board(), method)(X, y, sample_weight=np.ones(N))
+            getattr(pool(), method)(X, y, sample_weight=np.ones(N))
 
 
 def test_entropy_coding_is_for_classes_only():
     pytest.importorskip("constriction")
     with pytest.raises(TypeError, match="needs classes"):
-        encode_labels(board(), *data())
+        encode_labels(pool(), *data())
 
 
-# Boards
+# Pools
 
 
-def test_default_board_depends_on_the_width_alone_and_fits_its_budget():
+def test_default_pool_depends_on_the_width_alone_and_fits_its_budget():
     few, many = default_regressors(10), default_regressors(2000)
     assert {readout.n_replay_streams for readout in few} == {30}
     assert {readout.scaling for readout in many} == {"standard"}
@@ -609,42 +610,21 @@ def test_grid_makes_perceptrons_and_linear_regressors():
     assert [readout.tails for readout in found] == [4.0, 4.0]
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [LinearReadoutRegressor, MLPReadoutRegressor, MDLReadoutSwitcherRegressor],
-)
-def test_constructors_keep_every_parameter_as_given(estimator):
-    params = {name: object() for name in estimator().get_params(deep=False)}
-    built = estimator(**params)
-    assert all(getattr(built, name) is value for name, value in params.items())
-
-
-@parametrize_with_checks(
-    [
-        LinearReadoutRegressor(),
-        MLPReadoutRegressor((16,)),
-        MDLReadoutSwitcherRegressor(SMALL_BOARD),
-    ]
-)
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
-
-
 # In searches
 
 
 def test_a_search_takes_the_regressor_whose_code_is_shortest():
     X, y = data()
     search = GridSearchCV(
-        make_pipeline(FunctionTransformer(), board()),
-        {"mdlreadoutswitcherregressor__readouts": [SMALL_BOARD, SMALL_BOARD[2:3]]},
+        make_pipeline(FunctionTransformer(), pool()),
+        {"mdlreadoutswitcherregressor__readouts": [SMALL_POOL, SMALL_POOL[2:3]]},
         scoring=codelength_scorer,
         cv=PrequentialSplit(),
         error_score="raise",
     ).fit(X, y)
     means = [
-        board(readouts).fit(X, y).codelengths_.mean()
-        for readouts in (SMALL_BOARD, SMALL_BOARD[2:3])
+        pool(readouts).fit(X, y).codelengths_.mean()
+        for readouts in (SMALL_POOL, SMALL_POOL[2:3])
     ]
     np.testing.assert_allclose(
         search.cv_results_["mean_test_score"], np.negative(means)
@@ -654,8 +634,8 @@ def test_a_search_takes_the_regressor_whose_code_is_shortest():
 
 def test_scorers_read_streams_of_real_labels():
     X, y = data()
-    switcher = board().fit(X[:100], y[:100])
-    found = heldout_code_scorer(switcher, X[100:], y[100:])
+    switcher = pool().fit(X[:100], y[:100])
+    found = heldout_codelength_scorer(switcher, X[100:], y[100:])
     assert found == -switcher.heldout_codelengths(X[100:], y[100:]).mean()
     with pytest.raises(ValueError, match="y holds other labels"):
         codelength_scorer(switcher, X[:100], y[:100] + 1e-9)
@@ -663,6 +643,6 @@ def test_scorers_read_streams_of_real_labels():
 
 def test_scorers_refuse_features_that_were_chosen_by_the_labels_they_code():
     X, y = data()
-    chosen = make_pipeline(SelectKBest(f_regression, k=2), board()).fit(X, y)
+    chosen = make_pipeline(SelectKBest(f_regression, k=2), pool()).fit(X, y)
     with pytest.raises(ValueError, match="SelectKBest"):
         codelength_scorer(chosen, X, y)

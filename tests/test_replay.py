@@ -4,10 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from sklearn_mdl.replay import ReplayStreams
+from sklearn_mdl._core.stream.steps import ReplayStreams
 
 WIDTH = 3
 laws = settings(deadline=None, max_examples=50)
@@ -110,13 +109,13 @@ def test_streams_move_independently_of_each_other():
     assert agree == pytest.approx(0.1, abs=5 * np.sqrt(0.1 * 0.9 / 20_000))
 
 
-def test_replay_is_uniform_unless_told_otherwise():
+def test_replay_is_uniform_unless_set_otherwise():
     default = positions_after(30, n_streams=100, seed=2)
     uniform = positions_after(30, n_streams=100, seed=2, recency=1.0)
     np.testing.assert_array_equal(default, uniform)
 
 
-def test_streams_are_those_of_seed_zero_unless_told_otherwise():
+def test_streams_are_those_of_seed_zero_unless_set_otherwise():
     default, zero = (positions_after(30, n_streams=99, **s) for s in ({}, {"seed": 0}))
     np.testing.assert_array_equal(default, zero)
 
@@ -126,7 +125,7 @@ def test_streams_stand_before_the_first_minibatch_until_there_is_one():
 
 
 def test_draws_of_a_step_are_those_of_the_counter_at_its_number():
-    # A walk that was kept goes on to the same numbers in any later version.
+    # A run that was kept goes on to the same numbers in any later version.
     streams, positions = ReplayStreams(50, seed=9), np.full(50, -1)
     for t in range(1, 20):
         bits = np.random.Philox(key=9).advance(t * 2**64)

@@ -1,4 +1,4 @@
-"""Encoders x datasets x orders: each cell is one walk, and the ranks follow from it.
+"""Encoders x datasets x orders: each cell is one run, and the ranks follow from it.
 
 The second witness of every codelength is a switcher fitted by hand.
 """
@@ -44,11 +44,10 @@ from sklearn_mdl import (
     MLPReadout,
     PrequentialSplit,
     RepresentationScorer,
-    friedman_test,
-    nemenyi_critical_difference,
     uniform_codelength,
 )
-from sklearn_mdl.representation.cells import draw_order
+from sklearn_mdl.model_selection._cells import draw_order
+from sklearn_mdl.ranking import friedman_test, nemenyi_critical_difference
 
 WINE = load_wine(return_X_y=True)
 SUPERVISED = {
@@ -70,12 +69,12 @@ COMPOSED = {
 }
 
 
-def board():
+def readouts():
     return [LinearReadout(lr=0.01)]
 
 
 def small(**settings):
-    return RepresentationScorer(MDLReadoutSwitcher(board()), **settings)
+    return RepresentationScorer(MDLReadoutSwitcher(readouts()), **settings)
 
 
 def blobs(n_samples=60, n_features=4, centers=2, seed=0):
@@ -83,9 +82,9 @@ def blobs(n_samples=60, n_features=4, centers=2, seed=0):
 
 
 def by_hand(X, y, order=0, seed=0, switcher=None):
-    """Walk in the order of the cell, without any code of the representation module."""
+    """Fit in the order of the cell, without any code of the representation module."""
     rows = np.random.default_rng([seed, order]).permutation(len(y))
-    switcher = MDLReadoutSwitcher(board()) if switcher is None else clone(switcher)
+    switcher = MDLReadoutSwitcher(readouts()) if switcher is None else clone(switcher)
     return switcher.set_params(random_state=seed).fit(np.asarray(X)[rows], y[rows])
 
 
@@ -226,14 +225,14 @@ def test_the_seed_settles_the_numbers(datasets):
 
 
 def test_the_switcher_is_copied_and_its_order_overruled():
-    switcher = MDLReadoutSwitcher(board(), shuffle=True, random_state=3)
+    switcher = MDLReadoutSwitcher(readouts(), shuffle=True, random_state=3)
     scorer = RepresentationScorer(switcher).fit({"wine": WINE}, {"raw": None})
     assert not hasattr(switcher, "classes_")
     assert switcher.random_state == 3
     assert scorer.codelengths_[0, 0] == by_hand(*WINE).codelength_
 
 
-def test_without_a_switcher_the_default_board_walks():
+def test_without_a_switcher_the_default_readouts_run():
     X, y = blobs(40, 2)
     scorer = RepresentationScorer().fit({"two": (X, y)}, {"raw": None})
     expected = by_hand(X, y, switcher=MDLReadoutSwitcher()).codelength_
@@ -334,8 +333,10 @@ def test_sorted_labels_cost_no_more_than_shuffled_ones():
     as_shipped, shuffled = scorer(pca, X, y), scorer(pca, X[rows], y[rows])
     assert_allclose(as_shipped, shuffled, atol=0.05)
     with pytest.warns(UserWarning, match="grouped by class"):
-        walked = MDLReadoutSwitcher(board(), random_state=0).fit(pca.transform(X), y)
-    assert walked.codelength_ / len(y) > -as_shipped + 0.2
+        fitted_sorted = MDLReadoutSwitcher(readouts(), random_state=0).fit(
+            pca.transform(X), y
+        )
+    assert fitted_sorted.codelength_ / len(y) > -as_shipped + 0.2
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
@@ -422,7 +423,7 @@ def test_real_labels_are_sent_to_the_regressor():
         small()(PCA(1).fit(X), X, y + 0.5)
 
 
-def test_a_regressor_in_place_of_the_switcher_is_told_what_serves_instead():
+def test_a_regressor_in_place_of_the_switcher_is_refused_with_an_alternative():
     X, y = blobs()
     scorer = RepresentationScorer(MDLReadoutSwitcherRegressor())
     words = "got MDLReadoutSwitcherRegressor; fit that on .* compare codelength_"
@@ -436,10 +437,8 @@ def test_a_regressor_in_place_of_the_switcher_is_told_what_serves_instead():
 
 
 @pytest.mark.parametrize("n_columns", [1, 2])
-def test_labels_in_columns_are_refused_before_anything_is_walked(
-    n_columns, monkeypatch
-):
-    monkeypatch.delattr("sklearn_mdl.representation.scorer.run_tasks")
+def test_labels_in_columns_are_refused_before_anything_runs(n_columns, monkeypatch):
+    monkeypatch.delattr("sklearn_mdl.model_selection._representation_scorer.run_tasks")
     X, y = blobs()
     columns = np.repeat(y[:, None], n_columns, axis=1)
     words = rf"of shape \(n_samples,\), but .* in shape \(60, {n_columns}\); give one"
@@ -694,7 +693,12 @@ def _bad_inputs():
             ValueError,
             "'a' on dataset 'd'.*NaN",
         ),
-        "one class": ({"d": (X, y * 0)}, {"e": None}, ValueError, "'d' has 1"),
+        "one class": (
+            {"d": (X, y * 0)},
+            {"e": None},
+            ValueError,
+            r"'d' needs .* one class only, \[0\]",
+        ),
         "continuous": ({"d": (X, X[:, 0])}, {"e": None}, ValueError, "continuous"),
         "no label": ({"d": (X, lost)}, {"e": None}, ValueError, "'d' holds nan"),
         "a word": ({"d": (X, mixed)}, {"e": None}, ValueError, "'d' holds others"),
@@ -727,7 +731,7 @@ def test_bad_input_gets_one_sentence(case):
     ],
     ids=str,
 )
-def test_parameters_are_checked_before_anything_walks(settings):
+def test_parameters_are_checked_before_anything_runs(settings):
     scorer = RepresentationScorer(**settings)
     (name,) = settings
     with pytest.raises(ValueError, match=f"The '{name}' parameter of Representation"):
@@ -848,5 +852,5 @@ def test_params_reach_the_switcher():
     assert clone(scorer).switcher.batch_size == 8
     X, y = blobs()
     found = scorer.fit({"two": (X, y)}, {"raw": None}).order_codelengths_[0, 0, 0]
-    switcher = MDLReadoutSwitcher(board(), batch_size=8)
+    switcher = MDLReadoutSwitcher(readouts(), batch_size=8)
     assert_allclose(found, by_hand(X, y, switcher=switcher).codelength_, rtol=1e-6)

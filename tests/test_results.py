@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
-import sklearn_mdl.results.figures
+import sklearn_mdl.report._figures
+import sklearn_mdl.report._report
 from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
@@ -33,8 +34,8 @@ TABLES = [
 def rank(datasets=DATASETS, encoders=ENCODERS, **settings):
     X, y = make_blobs(40, 3, centers=2, random_state=0)
     features = {name: X[:, : 3 - e % 3] for e, name in enumerate(encoders)}
-    board = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
-    scorer = RepresentationScorer(MDLReadoutSwitcher(board), **settings)
+    readouts = [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
+    scorer = RepresentationScorer(MDLReadoutSwitcher(readouts), **settings)
     return scorer.fit(dict.fromkeys(datasets, (features, y)))
 
 
@@ -69,7 +70,7 @@ def written(scorer, tmp_path_factory):
 
 @pytest.fixture
 def without_matplotlib(monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.results.figures, "find_spec", lambda name: None)
+    monkeypatch.setattr(sklearn_mdl.report._figures, "find_spec", lambda name: None)
 
 
 def test_it_writes_what_it_says(written):
@@ -168,6 +169,18 @@ def test_a_single_encoder_has_no_figure_of_ranks(tmp_path):
 def test_without_matplotlib_the_rest_is_written(scorer, tmp_path, without_matplotlib):
     paths = write_results(scorer, str(tmp_path))
     assert [path.name for path in paths] == TABLES
+    assert sorted(tmp_path.iterdir()) == sorted(paths)
+
+
+def test_without_jinja_the_page_is_left_out(
+    scorer, tmp_path, without_matplotlib, monkeypatch
+):
+    monkeypatch.setattr(sklearn_mdl.report._report, "find_spec", lambda name: None)
+    words = r'pip install "sklearn_mdl\[report\]"'
+    with pytest.warns(UserWarning, match=words) as caught:
+        paths = write_results(scorer, tmp_path)
+    assert caught[0].filename == __file__
+    assert [path.name for path in paths] == TABLES[:-1]
     assert sorted(tmp_path.iterdir()) == sorted(paths)
 
 

@@ -1,4 +1,4 @@
-"""Laws of the store of rows, and of walks over rows that lie on disk."""
+"""Laws of the store of rows, and of runs over rows that lie on disk."""
 
 import pickle
 import subprocess
@@ -7,14 +7,15 @@ import textwrap
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout
-from sklearn_mdl import samples as samples_module
-from sklearn_mdl import scaling as scaling_module
-from sklearn_mdl.prequential import course as course_module
-from sklearn_mdl.samples import SampleStore, is_mapped
+from sklearn_mdl._core.stream import (
+    run as run_module,
+    scaling as scaling_module,
+    storage as samples_module,
+)
+from sklearn_mdl._core.stream.storage import SampleStore, is_mapped
 
 WIDTH = 3
 laws = settings(deadline=None, max_examples=50)
@@ -164,7 +165,7 @@ def test_a_branch_begins_alike_and_goes_on_by_itself(tmp_path, on_disk):
         np.testing.assert_array_equal(branch.rows(start, stop), both[start:stop])
 
 
-def test_what_looks_at_a_file_is_told_from_what_does_not(tmp_path):
+def test_what_looks_at_a_file_is_distinguished_from_what_does_not(tmp_path):
     X = mapped(numbered_rows(6), tmp_path / "X.npy")
     assert all(is_mapped(view) for view in (X, X[2:], X.T, np.asarray(X)[1:, :2]))
     copies = (X + 0, X[[1, 2]], np.array(X), X.copy(), X.astype("f8"), np.empty_like(X))
@@ -172,7 +173,7 @@ def test_what_looks_at_a_file_is_told_from_what_does_not(tmp_path):
     assert not any(is_mapped(other) for other in (None, "X", [[1.0]]))
 
 
-# Walks
+# Runs
 
 
 def rows_and_labels(n_rows=150, dtype="<f4"):
@@ -182,7 +183,7 @@ def rows_and_labels(n_rows=150, dtype="<f4"):
     return np.rint(X).astype(dtype), y
 
 
-def board(**options):
+def pool(**options):
     readouts = [
         LinearReadout(lr=0.01, scaling="standard", n_replay_streams=3),
         LinearReadout(lr=0.01, scaling="whiten", n_replay_streams=2),
@@ -192,7 +193,7 @@ def board(**options):
     return MDLReadoutSwitcher(readouts, **options)
 
 
-def assert_same_walk(one, other):
+def assert_same_run(one, other):
     np.testing.assert_array_equal(one.readout_losses_, other.readout_losses_)
     np.testing.assert_array_equal(one.codelengths_, other.codelengths_)
 
@@ -200,12 +201,12 @@ def assert_same_walk(one, other):
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["<f4", "<f8", "<f2", "<i8", "|i1"])
-def test_walk_over_a_memory_map_equals_one_over_memory(tmp_path, dtype, order, shuffle):
+def test_run_over_a_memory_map_equals_one_over_memory(tmp_path, dtype, order, shuffle):
     X, y = rows_and_labels(dtype=dtype)
     X_mapped = mapped(X, tmp_path / "X.npy", dtype, order)
-    inside = board(shuffle=shuffle).fit(X, y)
-    outside = board(shuffle=shuffle).fit(X_mapped, y)
-    assert_same_walk(outside, inside)
+    inside = pool(shuffle=shuffle).fit(X, y)
+    outside = pool(shuffle=shuffle).fit(X_mapped, y)
+    assert_same_run(outside, inside)
     np.testing.assert_array_equal(
         outside.predict_log_proba(X_mapped), inside.predict_log_proba(X)
     )
@@ -213,37 +214,37 @@ def test_walk_over_a_memory_map_equals_one_over_memory(tmp_path, dtype, order, s
 
 def test_maps_and_arrays_may_take_turns(tmp_path):
     X, y = rows_and_labels()
-    switcher = board(store=tmp_path / "store")
+    switcher = pool(store=tmp_path / "store")
     for i, at in enumerate(np.array_split(np.arange(len(X)), 5)):
         block = mapped(X[at], tmp_path / f"{i}.npy") if i % 2 else X[at]
         switcher.partial_fit(block, y[at], classes=range(3))
-    assert_same_walk(switcher, board().fit(X, y))
+    assert_same_run(switcher, pool().fit(X, y))
 
 
-def test_rows_in_the_store_are_those_of_the_walk(tmp_path):
+def test_rows_in_the_store_are_those_of_the_run(tmp_path):
     X, y = rows_and_labels()
-    switcher = board(store=tmp_path, shuffle=True).fit(X, y)
-    assert_same_walk(switcher, board(shuffle=True).fit(X, y))
+    switcher = pool(store=tmp_path, shuffle=True).fit(X, y)
+    assert_same_run(switcher, pool(shuffle=True).fit(X, y))
     np.testing.assert_array_equal(
         np.load(tmp_path / "features.npy"), X[switcher.order_]
     )
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_walk_with_room_for_few_scaled_minibatches_is_the_same(monkeypatch, n_jobs):
+def test_run_with_room_for_few_scaled_minibatches_is_the_same(monkeypatch, n_jobs):
     X, y = rows_and_labels()
-    ample = board(n_jobs=n_jobs).fit(X, y)
+    ample = pool(n_jobs=n_jobs).fit(X, y)
     monkeypatch.setattr(scaling_module, "KEPT_BYTES", {"cpu": 1, "cuda": 1})
-    assert_same_walk(board(n_jobs=n_jobs).fit(X, y), ample)
+    assert_same_run(pool(n_jobs=n_jobs).fit(X, y), ample)
 
 
 def test_moments_taken_in_several_goes_agree(monkeypatch):
     X, y = rows_and_labels()
-    once = board().fit(X, y)
+    once = pool().fit(X, y)
     monkeypatch.setattr(scaling_module, "TAKEN_AT_ONCE", 6 * 16)  # 16 rows
-    several = board().fit(X, y)
+    several = pool().fit(X, y)
     np.testing.assert_allclose(several.codelength_, once.codelength_, rtol=1e-4)
-    assert_same_walk(board().partial_fit(X, y, classes=range(3)), several)
+    assert_same_run(pool().partial_fit(X, y, classes=range(3)), several)
 
 
 BAD_ENTRIES = {
@@ -258,13 +259,13 @@ BAD_ENTRIES = {
 def test_a_number_that_is_not_finite_is_refused_with_its_place(
     tmp_path, monkeypatch, entry, is_map
 ):
-    monkeypatch.setattr("sklearn_mdl.checks.CHECKED_AT_ONCE", 64)
+    monkeypatch.setattr("sklearn_mdl._core.validation.CHECKED_AT_ONCE", 64)
     value, message = BAD_ENTRIES[entry]
     X, y = rows_and_labels(dtype="<f8")
-    switcher = board().fit(X, y)
+    switcher = pool().fit(X, y)
     X[70, 4] = value
     X_given = mapped(X, tmp_path / "X.npy", "<f8") if is_map else X
-    for method in (board().fit, switcher.partial_fit):
+    for method in (pool().fit, switcher.partial_fit):
         with pytest.raises(ValueError, match=message):
             method(X_given, y)
     with pytest.raises(ValueError, match=message):
@@ -275,7 +276,7 @@ def test_infinities_that_undo_each_other_are_refused_without_more_words():
     X, y = rows_and_labels()
     X[3, 2], X[70, 4] = np.inf, -np.inf
     with pytest.raises(ValueError, match=r"infinity or .* in row 3, column 2"):
-        board().fit(X, y)  # where warnings are errors
+        pool().fit(X, y)  # where warnings are errors
 
 
 def test_a_bad_number_is_named_by_its_feature():
@@ -284,30 +285,30 @@ def test_a_bad_number_is_named_by_its_feature():
     frame = pd.DataFrame(X, columns=list("abcdef"))
     frame.loc[9, "e"] = np.nan
     with pytest.raises(ValueError, match=r"row 9, column 4 \('e'\)"):
-        board().fit(frame, y)
+        pool().fit(frame, y)
 
 
 def test_a_trace_that_does_not_fit_in_memory_is_refused_with_what_to_do(
     tmp_path, monkeypatch
 ):
     X, y = rows_and_labels()
-    monkeypatch.setattr(course_module, "memory_of", lambda device: 5000)
-    switcher = board().partial_fit(X[:100], y[:100], classes=range(3))
+    monkeypatch.setattr(run_module, "memory_of", lambda device: 5000)
+    switcher = pool().partial_fit(X[:100], y[:100], classes=range(3))
     with pytest.raises(MemoryError, match=r"need 7\.2e-06 GB.*pass store=path"):
         switcher.partial_fit(X[100:], y[100:])
     with pytest.raises(MemoryError, match="150 examples and 3 readouts"):
         switcher.fit(X, y)
     assert switcher.n_samples_seen_ == 100
-    first = board()
+    first = pool()
     with pytest.raises(MemoryError, match="150 examples and 3 readouts"):
         first.partial_fit(X, y, classes=range(3))
     assert vars(first).keys() == first.get_params(deep=False).keys()
     monkeypatch.undo()
-    monkeypatch.setattr(course_module, "memory_of", lambda device: None)
-    assert_same_walk(switcher.partial_fit(X[100:], y[100:]), board().fit(X, y))
-    monkeypatch.setattr(course_module, "memory_of", lambda device: 5000)
-    on_disk = board(store=tmp_path).fit(X, y)
-    assert_same_walk(on_disk, switcher)
+    monkeypatch.setattr(run_module, "memory_of", lambda device: None)
+    assert_same_run(switcher.partial_fit(X[100:], y[100:]), pool().fit(X, y))
+    monkeypatch.setattr(run_module, "memory_of", lambda device: 5000)
+    on_disk = pool(store=tmp_path).fit(X, y)
+    assert_same_run(on_disk, switcher)
     assert len(on_disk.heldout_codelengths(X[:50], y[:50])) == 50
 
 
@@ -327,7 +328,7 @@ def anonymous():
     return int(re.search(r"RssAnon:\\s+(\\d+)", status)[1])
 
 
-def board(**options):
+def pool(**options):
     readouts = [LinearReadout(lr=0.01, n_replay_streams=1)]
     return MDLReadoutSwitcher(
         readouts, batch_size=256, random_state=0, device="cpu", **options
@@ -347,7 +348,7 @@ def watch():
 
 thread = threading.Thread(target=watch)
 thread.start()
-board(store=sys.argv[2], shuffle=True).fit(X, y)
+pool(store=sys.argv[2], shuffle=True).fit(X, y)
 stop.set()
 thread.join()
 print(len(X), X.nbytes, peak[0])
@@ -355,7 +356,7 @@ print(len(X), X.nbytes, peak[0])
 
 IN_CALLS = """
 rng = np.random.default_rng(0)
-switcher = board(store=sys.argv[1])
+switcher = pool(store=sys.argv[1])
 sizes, n_rows, seen = rng.permutation([1, 2, 31, 32, 33, 256, 1000, 5000]), 0, []
 while n_rows < 10**6:
     size = min(int(sizes[len(seen) % len(sizes)]), 10**6 - n_rows)
@@ -386,7 +387,7 @@ reads_proc = pytest.mark.skipif(
 
 @pytest.mark.slow
 @reads_proc
-def test_walk_over_a_map_of_four_gigabytes_stays_under_one(tmp_path):
+def test_run_over_a_map_of_four_gigabytes_stays_under_one(tmp_path):
     shape = (2**18, 2**12)
     X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", "<f4", shape)
     X[::1000] = 1.0  # the rest of the file is a hole, and reads as zeros

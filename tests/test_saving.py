@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import (
@@ -20,12 +19,11 @@ from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
-    RunLength,
-    archives,
-    load_losses,
 )
-from sklearn_mdl.archives import read_archive, write_archive
-from sklearn_mdl.settings import as_json, from_json, settings_of
+from sklearn_mdl._core.io import safetensors_io as archives
+from sklearn_mdl._core.io.parameters import as_json, from_json, settings_of
+from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl.switching import RunLength
 
 X, Y = load_digits(return_X_y=True)
 PRIORS = [
@@ -39,7 +37,7 @@ PRIORS = [
 CLASSES = {c.__name__: c for c in (LinearReadout, MLPReadout, FixedShare, LearnedShare)}
 
 
-def board(**options):
+def pool(**options):
     readouts = [
         LinearReadout(lr=0.01, scaling="whiten", ema_step_size=1.0, n_replay_streams=3),
         MLPReadout((7, 5), lr=0.01, scaling="standard", ema_step_size=0.1),
@@ -68,7 +66,7 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("switching", PRIORS, ids=repr)
 @pytest.mark.parametrize("n_rows", [1, 9, 16, 70])
 def test_a_saved_stream_goes_on_to_the_same_bits(tmp_path, switching, n_rows):
-    whole = board(switching=switching)
+    whole = pool(switching=switching)
     whole.partial_fit(X[:n_rows], Y[:n_rows], classes=range(10))
     whole.save(tmp_path / "stream.safetensors")
     found = MDLReadoutSwitcher.load(tmp_path / "stream.safetensors")
@@ -82,7 +80,7 @@ def test_a_saved_stream_goes_on_to_the_same_bits(tmp_path, switching, n_rows):
 def test_settings_come_back_as_they_were(tmp_path):
     path = str(tmp_path / "a.safetensors")
     weights = [0.1, 0.2, 0.3, 0.4]
-    whole = board(switching=FixedShare(m=3), expert_weights=weights, shuffle=True)
+    whole = pool(switching=FixedShare(m=3), expert_weights=weights, shuffle=True)
     whole.fit(X[:60], Y[:60]).save(path)
     found = MDLReadoutSwitcher.load(path)
     assert repr(found) == repr(whole)
@@ -103,7 +101,7 @@ LABELS = {
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_of_any_kind_come_back(tmp_path, kind):
     y = LABELS[kind][Y[:80] % 2]
-    whole = board().fit(X[:80], y)
+    whole = pool().fit(X[:80], y)
     whole.save(tmp_path / "a.safetensors")
     found = MDLReadoutSwitcher.load(tmp_path / "a.safetensors")
     assert_same(found, whole)
@@ -113,7 +111,7 @@ def test_labels_of_any_kind_come_back(tmp_path, kind):
 def test_feature_names_come_back(tmp_path):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X[:60], columns=[f"pixel {i}" for i in range(64)])
-    whole = board().fit(frame, Y[:60])
+    whole = pool().fit(frame, Y[:60])
     whole.save(tmp_path / "a.safetensors")
     found = MDLReadoutSwitcher.load(tmp_path / "a.safetensors")
     np.testing.assert_array_equal(found.feature_names_in_, whole.feature_names_in_)
@@ -132,7 +130,7 @@ def test_a_single_readout_can_be_saved(tmp_path):
 
 
 def test_a_trace_on_disk_is_saved_and_may_go_on_elsewhere(tmp_path):
-    whole = board(store=tmp_path / "store").fit(X[:60], Y[:60])
+    whole = pool(store=tmp_path / "store").fit(X[:60], Y[:60])
     whole.save(tmp_path / "a.safetensors")
     found = MDLReadoutSwitcher.load(tmp_path / "a.safetensors", store=tmp_path / "b")
     assert found.store == tmp_path / "b"
@@ -143,7 +141,7 @@ def test_a_trace_on_disk_is_saved_and_may_go_on_elsewhere(tmp_path):
 
 
 def test_without_a_seed_the_stream_still_goes_on_to_the_same_bits(tmp_path):
-    whole = board(random_state=None).fit(X[:60], Y[:60])
+    whole = pool(random_state=None).fit(X[:60], Y[:60])
     whole.save(tmp_path / "a.safetensors")
     found = MDLReadoutSwitcher.load(tmp_path / "a.safetensors")
     for each in (found, whole):
@@ -153,7 +151,7 @@ def test_without_a_seed_the_stream_still_goes_on_to_the_same_bits(tmp_path):
 
 def test_saving_over_the_file_that_a_stream_is_read_from(tmp_path):
     path = tmp_path / "a.safetensors"
-    whole = board().fit(X[:60], Y[:60])
+    whole = pool().fit(X[:60], Y[:60])
     whole.save(path)
     for _ in range(3):
         found = MDLReadoutSwitcher.load(path)
@@ -164,7 +162,7 @@ def test_saving_over_the_file_that_a_stream_is_read_from(tmp_path):
 
 
 def test_other_programs_can_read_the_file(tmp_path):
-    board().fit(X[:60], Y[:60]).save(tmp_path / "a.safetensors")
+    pool().fit(X[:60], Y[:60]).save(tmp_path / "a.safetensors")
     tensors = safetensors.numpy.load_file(tmp_path / "a.safetensors")
     np.testing.assert_array_equal(tensors["rows"], X[:60].astype(np.float32))
     np.testing.assert_array_equal(tensors["labels"], Y[:60])
@@ -172,11 +170,11 @@ def test_other_programs_can_read_the_file(tmp_path):
 
 def test_nothing_is_saved_of_what_has_not_begun(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
-        board().save(tmp_path / "a.safetensors")
+        pool().save(tmp_path / "a.safetensors")
 
 
 def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
-    switcher = board(random_state=np.random.RandomState(0)).fit(X[:60], Y[:60])
+    switcher = pool(random_state=np.random.RandomState(0)).fit(X[:60], Y[:60])
     with pytest.raises(TypeError, match=r"random_state must be .* pickle can keep it"):
         switcher.save(tmp_path / "a.safetensors")
     assert not list(tmp_path.iterdir())
@@ -186,7 +184,7 @@ def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
 @pytest.mark.parametrize("name", ["a", "a.npy", "a.safetensors.gz"])
 def test_a_path_of_another_kind_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match=r"must end in \.safetensors"):
-        board().fit(X[:60], Y[:60]).save(tmp_path / name)
+        pool().fit(X[:60], Y[:60]).save(tmp_path / name)
     with pytest.raises(ValueError, match=r"must end in \.safetensors"):
         MDLReadoutSwitcher.load(tmp_path / name)
 
@@ -227,7 +225,7 @@ CHANGES = {
 @pytest.mark.parametrize("message", CHANGES)
 def test_a_file_that_says_something_else_is_refused(tmp_path, message):
     path = tmp_path / "a.safetensors"
-    board().fit(X[:40], Y[:40]).save(path)
+    pool().fit(X[:40], Y[:40]).save(path)
     rewritten(path, CHANGES[message])
     with pytest.raises(ValueError, match=message):
         MDLReadoutSwitcher.load(path)
@@ -236,7 +234,7 @@ def test_a_file_that_says_something_else_is_refused(tmp_path, message):
 @pytest.mark.parametrize("name", ["SGDClassifier", "os.system", "BaseEstimator"])
 def test_a_file_can_name_no_class_but_ours(tmp_path, name):
     path = tmp_path / "a.safetensors"
-    board(switching=FixedShare()).fit(X[:40], Y[:40]).save(path)
+    pool(switching=FixedShare()).fit(X[:40], Y[:40]).save(path)
 
     def change(about):
         about["estimator"]["params"]["switching"] = {"class": name, "params": {}}
@@ -451,16 +449,6 @@ def test_a_safetensors_file_of_others_is_refused(tmp_path):
         read_archive(tmp_path / "a")
 
 
-def test_losses_are_no_estimator_nor_is_an_estimator_losses(tmp_path):
-    walked = board().fit(X[:40], Y[:40])
-    walked.save_losses(tmp_path / "losses.safetensors")
-    with pytest.raises(ValueError, match="of another kind, such as weights or losses"):
-        MDLReadoutSwitcher.load(tmp_path / "losses.safetensors")
-    walked.save(tmp_path / "walked.safetensors")
-    with pytest.raises(ValueError, match="a description of something else"):
-        load_losses(tmp_path / "walked.safetensors")
-
-
 # Settings
 
 numbers = st.integers() | st.floats() | st.booleans() | st.none() | st.text()
@@ -525,7 +513,7 @@ def test_paths_become_text():
 
 
 def test_settings_are_named_in_order_and_some_left_out():
-    estimator = board(switching=FixedShare(m=3), random_state=3)
+    estimator = pool(switching=FixedShare(m=3), random_state=3)
     names = sorted(estimator.get_params(deep=False))
     assert list(settings_of(estimator, ())) == names
     left_out = {"readouts", "store"}

@@ -3,18 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.covariance import oas
 
-from sklearn_mdl.samples import SampleStore
-from sklearn_mdl.scaling import (
+from sklearn_mdl._core.stream.scaling import (
     RunningStandardizer,
     RunningWhitener,
     ScaledRows,
     Scaling,
     shrunk_covariance,
 )
+from sklearn_mdl._core.stream.storage import SampleStore
 
 CPU = torch.device("cpu")
 BOTH = pytest.mark.parametrize("running", [RunningStandardizer, RunningWhitener])
@@ -380,7 +379,7 @@ def test_refresh_keeps_what_first_layers_compute_on_all_rows(scaling):
 
 
 @pytest.mark.parametrize("n_rows", [1, 5, 8, 9, 40])
-def test_scaling_fresh_rows_equals_walking_them_bitwise(n_rows):
+def test_scaling_fresh_rows_equals_scoring_them_bitwise(n_rows):
     X = correlated(40, 7)
     rows = rows_of(X, SCALINGS)
     rows.refresh(16)

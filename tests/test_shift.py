@@ -1,4 +1,4 @@
-"""Laws of the test whether train and test part differ."""
+"""Invariants of the test for a shift between train and test part."""
 
 import re
 
@@ -12,9 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
-from sklearn_mdl import TrainTestShift, train_test_shift
-from sklearn_mdl.cli import main
-from sklearn_mdl.shift import _distances, _p_value, _prediction_intervals
+from sklearn_mdl.cli._main import main
+from sklearn_mdl.datasets import TrainTestShift, train_test_shift
+from sklearn_mdl.datasets._shift import _distances, _p_value, _prediction_intervals
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 QUICK = {"centroid": NearestCentroid()}
@@ -33,7 +33,7 @@ def draws(rng, n, shift=0.0):
 @pytest.mark.parametrize("level", [0.05, 0.1, 0.3])
 @pytest.mark.parametrize("seed", range(5))
 def test_no_more_splits_than_the_level_stand_out_whatever_their_accuracies(seed, level):
-    # The own split is as likely to be any of them, so this is the law of the level.
+    # The own split is as likely to be any of them, so the level is exact.
     rng = np.random.default_rng(seed)
     accuracies = rng.integers(0, 9, (2, 40)) / 8
     accuracies[0, seed] = 5.0  # one is far out
@@ -107,9 +107,9 @@ def test_other_peoples_digits_differ_and_shuffled_ones_do_not():
 
 def test_accuracies_on_the_own_split_are_the_classifiers():
     train, test = (DIGITS[:150], LABELS[:150]), (DIGITS[150:250], LABELS[150:250])
-    board = {"linear": LogisticRegression(max_iter=5000), "Bayes": GaussianNB()}
-    found = train_test_shift(train, test, readouts=board, random_state=0)
-    for i, readout in enumerate(board.values()):
+    classifiers = {"linear": LogisticRegression(max_iter=5000), "Bayes": GaussianNB()}
+    found = train_test_shift(train, test, readouts=classifiers, random_state=0)
+    for i, readout in enumerate(classifiers.values()):
         readout.fit(*train)
         assert found.test_accuracies[i, 0] == pytest.approx(readout.score(*test))
         assert found.train_accuracies[i, 0] == pytest.approx(readout.score(*train))
@@ -208,7 +208,9 @@ def test_the_command_prints_the_table(files, capsys):
     assert main(["shift", *files, "--seed", "3", "--max-samples", "200"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("150 train and 50 test examples, 19 reshuffled splits")
-    assert re.search(r"^linear +0\.\d{4} +0\.\d{4} +0\.\d{4} - [01]\.\d{4}", text, re.M)
+    assert re.search(
+        r"^  linear +0\.\d{4} +0\.\d{4} +0\.\d{4} - [01]\.\d{4}", text, re.M
+    )
     assert re.search(r"^p = [\d.]+: at level 0\.05 ", text, re.M)
 
 

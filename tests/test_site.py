@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from public_names import PATHS, public
 
 import sklearn_mdl
 
@@ -37,12 +38,12 @@ CHECKS = {
     "PR10",  # with a blank before its colon
     "YD01",  # a generator says what it yields
 }
-PUBLIC = [n for n in sklearn_mdl.__all__ if callable(getattr(sklearn_mdl, n))]
+PUBLIC = [name for name in PATHS if callable(public(name))]
 
 
 def own_methods(name):
     """Name the public methods that are written in this package."""
-    thing = getattr(sklearn_mdl, name)
+    thing = public(name)
     if not inspect.isclass(thing):
         return []
     return [
@@ -71,12 +72,14 @@ def test_every_page_stands_in_one_toctree():
     assert sorted(page for page in map(page_of, listed()) if "/" not in page) == pages
 
 
-@pytest.mark.parametrize(
-    "name", [*PUBLIC, *(method for name in PUBLIC for method in own_methods(name))]
-)
-def test_docstring_is_valid_numpydoc(name):
-    errors = validate(f"sklearn_mdl.{name}")["errors"]
-    assert [f"{code} {text}" for code, text in errors if code in CHECKS] == []
+@pytest.mark.parametrize("name", PUBLIC)
+def test_docstrings_of_a_name_and_its_methods_are_valid_numpydoc(name):
+    faults = []
+    for documented in [name, *own_methods(name)]:
+        thing, _, method = documented.partition(".")
+        errors = validate(".".join(filter(None, [PATHS[thing], method])))["errors"]
+        faults += [f"{documented}: {c} {text}" for c, text in errors if c in CHECKS]
+    assert faults == []
 
 
 def test_citation_names_this_version():

@@ -1,4 +1,4 @@
-"""Laws of orders, and of splits that are pooled and cut again."""
+"""Invariants of orders, and of splits that are pooled and divided again."""
 
 import itertools
 
@@ -7,14 +7,13 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import sparse
 from scipy.stats import chisquare
 
-from sklearn_mdl import prequential_order, reshuffle
-from sklearn_mdl.images import LazyImages
-from sklearn_mdl.splits import deal
+from sklearn_mdl._core.images.lazy import LazyImages
+from sklearn_mdl.datasets import prequential_order, reshuffle
+from sklearn_mdl.datasets._splits import deal
 
 LABELS = np.repeat([0, 1, 2], [60, 30, 10])
 
@@ -52,11 +51,11 @@ def test_all_orders_of_few_rows_of_one_class_are_equally_likely(stratify):
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(0, 99))
 def test_a_stratified_order_keeps_every_class_near_its_share(labels, seed):
     y = np.array(labels)
-    walked = y[prequential_order(y, random_state=seed, stratify=True)]
+    ordered = y[prequential_order(y, random_state=seed, stratify=True)]
     n, n_classes = len(y), len(set(labels))
     for label in set(labels):
         n_label = np.count_nonzero(y == label)
-        seen = np.cumsum(walked == label)
+        seen = np.cumsum(ordered == label)
         expected = np.arange(1, n + 1) * n_label / n
         assert np.abs(seen - expected).max() < 1 + n_classes * n_label / n
 

@@ -9,16 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from sklearn_mdl.stacked import (
-    StackedAdamW,
-    StackedAverages,
-    StackedCrossEntropy,
-    StackedLinear,
-    StackedMLP,
-    adamw,
-    log_softmax,
-    softmax,
-)
+from sklearn_mdl._core.nets import adamw
+from sklearn_mdl._core.nets.adamw import StackedAdamW
+from sklearn_mdl._core.nets.losses import StackedCrossEntropy, log_softmax, softmax
+from sklearn_mdl._core.nets.mlp import StackedAverages, StackedLinear, StackedMLP
 
 # Widths from features to classes; small and odd, so that kernels have edges.
 SIZES = [(5, 3), (7, 10), (64, 10), (6, 5, 3), (4, 9, 2, 3), (3, 4, 6, 5, 2)]

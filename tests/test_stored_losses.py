@@ -9,25 +9,19 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from hypothesis import HealthCheck, given, settings, strategies as st
 
-import sklearn_mdl.archives
-import sklearn_mdl.stored_losses.contents
-import sklearn_mdl.stored_losses.files
-from sklearn_mdl import StoredLosses, forward, load_losses, save_losses
-from sklearn_mdl.stored_losses import check_losses_path, description
+import sklearn_mdl._core.io.safetensors_io
+import sklearn_mdl.switcher._loss_files
+from sklearn_mdl import forward
+from sklearn_mdl.switcher import StoredLosses, load_losses, save_losses
+from sklearn_mdl.switcher._loss_files import check_losses_path, description
 
 N, K = 40, 5
-SUFFIXES = [".npy", ".safetensors"]
 NAMES = ['lr=0.1, "wide"', "it's; a\ttab", "Š\n\\", "", "linear #2"]
 KINDS = ["linear", "mlp 1x8", "linear", "mlp, 2x8", "linear"]
 WEIGHTS = [0.1, 1 / 3, 7, 0, 2.0**-30]
 FIELDS = ("readouts", "architectures", "switching", "n_classes")
-
-both = pytest.mark.parametrize("suffix", SUFFIXES)
 
 
 def losses_of(n=N, k=K, seed=0):
@@ -55,9 +49,8 @@ def rewrite(sidecar, **changes):
 # What is written comes back
 
 
-@both
-def test_everything_comes_back(tmp_path, suffix):
-    path = tmp_path / f"losses{suffix}"
+def test_everything_comes_back(tmp_path):
+    path = tmp_path / "losses.npy"
     written = save_losses(path, stored_of())
     found = load_losses(str(path))
     assert_same(found, stored_of())
@@ -66,9 +59,8 @@ def test_everything_comes_back(tmp_path, suffix):
     assert sorted(written) == sorted(tmp_path.iterdir())
 
 
-@both
-def test_losses_are_a_memory_map_that_nobody_writes_to(tmp_path, suffix):
-    path = tmp_path / f"losses{suffix}"
+def test_losses_are_a_memory_map_that_nobody_writes_to(tmp_path):
+    path = tmp_path / "losses.npy"
     save_losses(path, stored_of())
     found = load_losses(path)
     assert isinstance(found.losses, np.memmap)
@@ -80,24 +72,22 @@ def test_losses_are_a_memory_map_that_nobody_writes_to(tmp_path, suffix):
         found.switching = "bayes"
 
 
-@both
-def test_float32_is_the_nearest(tmp_path, suffix):
-    path = tmp_path / f"losses{suffix}"
+def test_float32_is_the_nearest(tmp_path):
+    path = tmp_path / "losses.npy"
     save_losses(path, stored_of(), dtype="float32")
     found = load_losses(path).losses
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, losses_of().astype(np.float32))
 
 
-@both
 @settings(
     deadline=None,
     max_examples=25,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(names=st.lists(st.text(), min_size=1, max_size=4))
-def test_any_names_survive(tmp_path, suffix, names):
-    path = tmp_path / f"losses{suffix}"
+def test_any_names_survive(tmp_path, names):
+    path = tmp_path / "losses.npy"
     losses = losses_of(3, len(names))
     save_losses(path, StoredLosses(losses, names, names[::-1], switching=names[0]))
     found = load_losses(path)
@@ -106,55 +96,50 @@ def test_any_names_survive(tmp_path, suffix, names):
     assert found.switching == names[0]
 
 
-@both
-@pytest.mark.parametrize("n", [0, 1])
-def test_few_rows_come_back(tmp_path, suffix, n):
-    path = tmp_path / f"losses{suffix}"
-    save_losses(path, stored_of(n))
-    found = load_losses(path)
-    assert_same(found, stored_of(n))
-    assert found.n_samples == n
-    assert sum(len(block) for block in found.blocks()) == n
+def test_few_rows_come_back(tmp_path):
+    path = tmp_path / "losses.npy"
+    for n in (0, 1):
+        save_losses(path, stored_of(n))
+        found = load_losses(path)
+        assert_same(found, stored_of(n))
+        assert found.n_samples == n
+        assert sum(len(block) for block in found.blocks()) == n
 
 
-@both
-@pytest.mark.parametrize(
-    "change",
-    [np.asfortranarray, lambda a: a.astype(">f8"), lambda a: np.repeat(a, 2, 0)[::2]],
-    ids=["Fortran", "big-endian", "strided"],
-)
-def test_layout_of_the_source_does_not_matter(tmp_path, suffix, change):
-    path = tmp_path / f"losses{suffix}"
-    save_losses(path, change(losses_of()))
-    np.testing.assert_array_equal(load_losses(path).losses, losses_of())
+def test_layout_of_the_source_does_not_matter(tmp_path):
+    path, losses = tmp_path / "losses.npy", losses_of()
+    for source in (
+        np.asfortranarray(losses),
+        losses.astype(">f8"),
+        np.repeat(losses, 2, 0)[::2],
+    ):
+        save_losses(path, source)
+        np.testing.assert_array_equal(load_losses(path).losses, losses)
 
 
-@both
-def test_bare_arrays_can_be_saved(tmp_path, suffix):
-    path = tmp_path / f"losses{suffix}"
+def test_bare_arrays_can_be_saved(tmp_path):
+    path = tmp_path / "losses.npy"
     save_losses(path, losses_of().tolist())
     assert_same(load_losses(path), StoredLosses(losses_of()))
 
 
-@both
-def test_infinite_losses_come_back(tmp_path, suffix):
+def test_infinite_losses_come_back(tmp_path):
     losses = losses_of()
     losses[3, 2] = np.inf
     for dtype in ("float64", "float32"):
-        save_losses(tmp_path / f"losses{suffix}", losses, dtype=dtype)
-        found = load_losses(tmp_path / f"losses{suffix}").losses
+        save_losses(tmp_path / "losses.npy", losses, dtype=dtype)
+        found = load_losses(tmp_path / "losses.npy").losses
         np.testing.assert_array_equal(found, losses.astype(dtype))
 
 
-@pytest.mark.parametrize(
-    "copied", [copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))]
-)
-def test_stored_losses_can_be_copied(tmp_path, copied):
+def test_stored_losses_can_be_copied(tmp_path):
     save_losses(tmp_path / "losses.npy", stored_of())
-    assert_same(copied(load_losses(tmp_path / "losses.npy")), stored_of())
+    stored = load_losses(tmp_path / "losses.npy")
+    for copied in (copy.deepcopy(stored), pickle.loads(pickle.dumps(stored))):
+        assert_same(copied, stored_of())
 
 
-# The formats
+# The format
 
 
 def test_npy_is_plain(tmp_path):
@@ -164,33 +149,6 @@ def test_npy_is_plain(tmp_path):
     assert about["unit"] == "nats"
     assert about["weights"] == WEIGHTS
     assert (about["n_samples"], about["n_readouts"]) == (N, K)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_safetensors_is_what_the_library_reads(tmp_path, dtype):
-    path = tmp_path / "losses.safetensors"
-    save_losses(path, stored_of(), dtype=dtype)
-    found = load_losses(path)
-    with safe_open(path, framework="numpy") as archive:
-        assert list(archive.keys()) == ["losses"]
-        rows = archive.get_slice("losses")
-        assert rows.get_shape() == [N, K]
-        for start in range(0, N, 7):
-            block = rows[start : min(start + 7, N)]
-            np.testing.assert_array_equal(found.losses[start : start + 7], block)
-        about = json.loads(archive.metadata()["sklearn_mdl"])
-    assert about["readouts"] == NAMES
-    np.testing.assert_array_equal(load_file(path)["losses"], found.losses)
-    assert found.losses.offset % 8 == 0
-
-
-def test_losses_among_other_tensors_of_another_writer_are_found(tmp_path):
-    path = tmp_path / "losses.safetensors"
-    for dtype in (np.float16, np.float32, np.float64):
-        losses = losses_of().astype(dtype)
-        others = {"a": np.arange(3, dtype=np.uint8), "z": np.ones((2, 9))}
-        save_file({**others, "losses": losses}, path, metadata={"by": "others"})
-        assert_same(load_losses(path), StoredLosses(losses))
 
 
 def test_bare_npy_is_read_without_architectures(tmp_path):
@@ -205,25 +163,22 @@ def test_bare_npy_is_read_without_architectures(tmp_path):
 # By blocks
 
 
-@both
-def test_a_source_is_never_in_memory_as_a_whole(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(sklearn_mdl.stored_losses.contents, "_BLOCK_BYTES", 2**17)
+def test_a_source_is_never_in_memory_as_a_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(sklearn_mdl.switcher._loss_files, "_BLOCK_BYTES", 2**17)
     source = np.lib.format.open_memmap(
         tmp_path / "source.npy", mode="w+", dtype="f4", shape=(2000, 1000)
     )
     source[:] = np.arange(2000)[:, None]
     tracemalloc.start()
     try:
-        save_losses(tmp_path / f"losses{suffix}", source)
-        totals = load_losses(tmp_path / f"losses{suffix}").readout_codelengths
+        save_losses(tmp_path / "losses.npy", source)
+        totals = load_losses(tmp_path / "losses.npy").readout_codelengths
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 2**20 < source.nbytes / 7
     np.testing.assert_array_equal(totals, 2000 * 1999 / 2)
-    np.testing.assert_array_equal(
-        load_losses(tmp_path / f"losses{suffix}").losses, source
-    )
+    np.testing.assert_array_equal(load_losses(tmp_path / "losses.npy").losses, source)
 
 
 @pytest.mark.parametrize("n_rows", [None, 1, 7, N, N + 1, np.int64(9)])
@@ -233,15 +188,14 @@ def test_blocks_are_the_rows_in_order(n_rows):
     assert {len(block) for block in blocks[:-1]} <= {n_rows}
 
 
-@pytest.mark.parametrize("n_rows", [0, -1, 2.5, "7"])
-def test_blocks_of_no_size_are_refused(n_rows):
-    with pytest.raises(ValueError, match="n_rows must be a positive integer or None"):
-        stored_of().blocks(n_rows)
+def test_blocks_of_no_size_are_refused():
+    for n_rows in (0, -1, 2.5, "7"):
+        with pytest.raises(ValueError, match="n_rows must be a positive integer or No"):
+            stored_of().blocks(n_rows)
 
 
-@both
-def test_any_number_of_rows_at_a_time_mixes_alike(tmp_path, suffix):
-    path = tmp_path / f"losses{suffix}"
+def test_any_number_of_rows_at_a_time_mixes_alike(tmp_path):
+    path = tmp_path / "losses.npy"
     save_losses(path, stored_of(3000))
     found = load_losses(path)
     expected = forward("fixed-share", losses_of(3000), WEIGHTS).codelengths
@@ -296,13 +250,13 @@ def test_description_of_another_file_is_refused(tmp_path, other):
         load_losses(path)
 
 
-@pytest.mark.parametrize(("n", "k"), [(N, K - 1), (N + 1, K)])
-def test_sidecar_of_another_file_is_refused(tmp_path, n, k):
-    save_losses(tmp_path / "a.npy", stored_of())
-    save_losses(tmp_path / "b.npy", stored_of(n, k))
-    os.replace(tmp_path / "b.json", tmp_path / "a.json")
-    with pytest.raises(ValueError, match="and a description of losses with n_"):
-        load_losses(tmp_path / "a.npy")
+def test_sidecar_of_another_file_is_refused(tmp_path):
+    for n, k in ((N, K - 1), (N + 1, K)):
+        save_losses(tmp_path / "a.npy", stored_of())
+        save_losses(tmp_path / "b.npy", stored_of(n, k))
+        os.replace(tmp_path / "b.json", tmp_path / "a.json")
+        with pytest.raises(ValueError, match="and a description of losses with n_"):
+            load_losses(tmp_path / "a.npy")
 
 
 def test_description_of_growing_losses_leaves_their_number_open(tmp_path):
@@ -316,34 +270,32 @@ def test_description_of_growing_losses_leaves_their_number_open(tmp_path):
         load_losses(tmp_path / "losses.npy")
 
 
-@both
-def test_other_versions_are_refused(tmp_path, suffix):
-    path = tmp_path / f"losses{suffix}"
+def test_other_versions_are_refused(tmp_path):
+    path = tmp_path / "losses.npy"
     text = json.loads(description(stored_of(), "float64"))
     for version in (2, None, "1"):
+        np.save(path, losses_of())
         newer = json.dumps({**text, "version": version})
-        if suffix == ".npy":
-            np.save(path, losses_of())
-            path.with_suffix(".json").write_text(newer)
-        else:
-            save_file({"losses": losses_of()}, path, metadata={"sklearn_mdl": newer})
+        path.with_suffix(".json").write_text(newer)
         with pytest.raises(ValueError, match=f"in version {version!r} of the format"):
             load_losses(path)
 
 
 @pytest.mark.parametrize("n_done", [0, 1])
-def test_replacing_losses_broken_off_leaves_no_lie(tmp_path, monkeypatch, n_done):
+def test_losses_whose_replacement_is_interrupted_have_no_wrong_names(
+    tmp_path, monkeypatch, n_done
+):
     path = tmp_path / "losses.npy"
     save_losses(path, stored_of())
     done = []
 
-    def break_off(source, target, replace=os.replace):
+    def interrupt(source, target, replace=os.replace):
         if len(done) == n_done:
             raise KeyboardInterrupt
         done.append(target)
         replace(source, target)
 
-    monkeypatch.setattr(sklearn_mdl.archives.os, "replace", break_off)
+    monkeypatch.setattr(sklearn_mdl._core.io.safetensors_io.os, "replace", interrupt)
     other = dataclasses.replace(
         stored_of(), losses=losses_of(seed=1), readouts=[*"abcde"]
     )
@@ -353,27 +305,25 @@ def test_replacing_losses_broken_off_leaves_no_lie(tmp_path, monkeypatch, n_done
     assert_same(load_losses(path), StoredLosses(losses_of(seed=n_done)))
 
 
-@both
-def test_writing_broken_off_leaves_the_old_file(tmp_path, monkeypatch, suffix):
-    path = tmp_path / f"losses{suffix}"
+def test_interrupted_writing_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "losses.npy"
     save_losses(path, stored_of())
     before = sorted(tmp_path.iterdir())
-    rows = sklearn_mdl.stored_losses.files._rows
+    blocks = StoredLosses.blocks
 
-    def break_off(*args):
-        yield next(rows(*args))
+    def interrupt(self):
+        yield next(blocks(self))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sklearn_mdl.stored_losses.files, "_rows", break_off)
+    monkeypatch.setattr(StoredLosses, "blocks", interrupt)
     with pytest.raises(KeyboardInterrupt):
         save_losses(path, losses_of(seed=1))
     assert sorted(tmp_path.iterdir()) == before
     assert_same(load_losses(path), stored_of())
 
 
-@both
-def test_a_file_can_be_replaced_by_what_was_read_from_it(tmp_path, suffix):
-    path = tmp_path / f"losses{suffix}"
+def test_a_file_can_be_replaced_by_what_was_read_from_it(tmp_path):
+    path = tmp_path / "losses.npy"
     save_losses(path, stored_of())
     old = load_losses(path)
     save_losses(path, dataclasses.replace(old, switching="bayes"), dtype="float32")
@@ -388,7 +338,6 @@ def test_files_of_other_kinds_are_not_overwritten(tmp_path):
         with pytest.raises(ValueError, match=r"cells\.npy needs cells\.json"):
             save_losses(tmp_path / "cells.npy", stored_of())
         assert (tmp_path / "cells.json").read_text() == text
-    save_losses(tmp_path / "cells.safetensors", stored_of())  # it needs no sidecar
 
 
 # What is refused, in a sentence
@@ -403,9 +352,9 @@ WRONG = [
     (LOSSES, {"readouts": ["a", 3]}, TypeError, "readouts must be a sequence of str"),
     (LOSSES, {"architectures": []}, ValueError, "architectures must name .* got 0"),
     (LOSSES, {"architectures": "ab"}, TypeError, "architectures must be a sequence"),
-    (LOSSES, {"weights": [1]}, ValueError, r"weights must have shape \(2,\), got \(1"),
-    (LOSSES, {"weights": [1, np.nan]}, ValueError, "weights must be finite"),
-    (LOSSES, {"weights": [2, -1]}, ValueError, "weights must be finite"),
+    (LOSSES, {"weights": [1]}, ValueError, r"weights` must have shape \(2,\), got \(1"),
+    (LOSSES, {"weights": [1, np.nan]}, ValueError, "weights` must be finite"),
+    (LOSSES, {"weights": [2, -1]}, ValueError, "weights` must be finite"),
     (LOSSES, {"weights": [0, 0]}, ValueError, "with a positive sum"),
     (LOSSES, {"n_classes": 0}, ValueError, "n_classes must be a positive integer"),
     (LOSSES, {"n_classes": 2.5}, ValueError, "n_classes must be a positive integer"),
@@ -422,9 +371,9 @@ def test_wrong_contents_are_refused(losses, about, error, words):
 @pytest.mark.parametrize(
     ("name", "error", "words"),
     [
-        ("losses.npz", ValueError, r"must end in \.npy or \.safetensors, got"),
-        ("losses", ValueError, r"must end in \.npy or \.safetensors, got"),
-        ("none/losses.npy", FileNotFoundError, "a folder that is there.*; make"),
+        ("losses.npz", ValueError, r"must end in \.npy, got"),
+        ("losses", ValueError, r"must end in \.npy, got"),
+        ("none/losses.npy", FileNotFoundError, "a folder that exists.*; make"),
         ("folder.npy", ValueError, "which is a folder"),
         ("of.npy", ValueError, r"of\.json', which is a folder"),
     ],
@@ -438,17 +387,17 @@ def test_wrong_targets_are_refused(tmp_path, name, error, words):
     assert {path.name for path in tmp_path.iterdir()} == {"folder.npy", "of.json"}
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int64", "f4", None])
-def test_other_types_are_not_written(tmp_path, dtype):
-    with pytest.raises(ValueError, match=r"dtype must be one of \['float64', 'float32"):
-        save_losses(tmp_path / "losses.npy", stored_of(), dtype=dtype)
+def test_other_types_are_not_written(tmp_path):
+    for dtype in ("float16", "int64", "f4", None):
+        with pytest.raises(ValueError, match=r"dtype must be one of \['float64', 'flo"):
+            save_losses(tmp_path / "losses.npy", stored_of(), dtype=dtype)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("name", "error", "words"),
     [
-        ("losses.npz", ValueError, r"must end in \.npy or \.safetensors, got"),
+        ("losses.npz", ValueError, r"must end in \.npy, got"),
         ("losses.npy", FileNotFoundError, "which is no file; check the path"),
     ],
 )
@@ -457,31 +406,18 @@ def test_what_is_not_there_is_refused(tmp_path, name, error, words):
         load_losses(tmp_path / name)
 
 
-@pytest.mark.parametrize("array", [np.ones(3), np.ones((3, 2), int), np.ones((3, 0))])
-def test_files_of_other_arrays_are_refused(tmp_path, array):
-    np.save(tmp_path / "losses.npy", array)
-    with pytest.raises(ValueError, match="floating array of shape"):
-        load_losses(tmp_path / "losses.npy")
-    if array.size:
-        save_file({"losses": array}, tmp_path / "losses.safetensors")
-        with pytest.raises(ValueError, match=r"floating array of shape|type I64"):
-            load_losses(tmp_path / "losses.safetensors")
+def test_files_of_other_arrays_are_refused(tmp_path):
+    for array in (np.ones(3), np.ones((3, 2), int), np.ones((3, 0))):
+        np.save(tmp_path / "losses.npy", array)
+        with pytest.raises(ValueError, match="floating array of shape"):
+            load_losses(tmp_path / "losses.npy")
 
 
-def test_tensors_of_other_names_are_refused(tmp_path):
-    save_file({"X": losses_of()}, tmp_path / "losses.safetensors")
-    with pytest.raises(
-        ValueError, match=r"the tensors \['X'\] and none called 'losses"
-    ):
-        load_losses(tmp_path / "losses.safetensors")
-
-
-@both
-def test_damaged_files_are_refused(tmp_path, suffix):
-    path = tmp_path / f"losses{suffix}"
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "losses.npy"
     save_losses(path, stored_of())
     whole = path.read_bytes()
-    shape = whole.index(b"(40" if suffix == ".npy" else b"[40")
+    shape = whole.index(b"(40")
     damaged = [whole[:n] for n in (0, 5, 9, 40, shape, len(whole) - 1)]
     damaged += [
         whole[:shape] + other + whole[shape + len(other) :]
@@ -489,7 +425,7 @@ def test_damaged_files_are_refused(tmp_path, suffix):
     ]
     for content in damaged:
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=f"losses{suffix} must hold losses, and"):
+        with pytest.raises(ValueError, match=r"losses\.npy must hold losses, and"):
             load_losses(path)
 
 

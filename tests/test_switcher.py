@@ -6,13 +6,13 @@ import itertools
 import math
 import pickle
 from functools import cache
+from typing import get_args
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
@@ -23,22 +23,26 @@ from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_mdl import (
     BayesMixture,
-    ElementwiseMixture,
     FixedShare,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
     PrequentialSplit,
-    RunLength,
-    UniversalShare,
     forward,
-    load_losses,
     readout_grid,
 )
-from sklearn_mdl.growing import GrowingArray
+from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl.switcher import load_losses
+from sklearn_mdl.switcher._base import Switching
+from sklearn_mdl.switching import (
+    ElementwiseMixture,
+    RunLength,
+    UniversalShare,
+    as_prior,
+)
 
 FAST = {"lr": 0.02, "n_replay_streams": 2}
-BOARD = [
+POOL = [
     LinearReadout(**FAST),
     MLPReadout((9,), **FAST, scaling="whiten"),
     LinearReadout(**FAST, ema_step_size=0.1, calibration=False),
@@ -56,27 +60,27 @@ def digits(n=N):
     return X[order], y[order]
 
 
-def board_of(readouts=None, **options):
+def pool_of(readouts=None, **options):
     options = {"random_state": 0, **options}
-    return MDLReadoutSwitcher(BOARD if readouts is None else readouts, **options)
+    return MDLReadoutSwitcher(POOL if readouts is None else readouts, **options)
 
 
 def small(**options):
-    return board_of([LinearReadout(**FAST), MLPReadout((9,), **FAST)], **options)
+    return pool_of([LinearReadout(**FAST), MLPReadout((9,), **FAST)], **options)
 
 
 @cache
 def fitted():
-    return board_of().fit(*digits())
+    return pool_of().fit(*digits())
 
 
 @cache
 def fitted_on_800():
     # A prefix of a permutation; linear readouts at first, perceptrons later.
-    board = readout_grid(
+    pool = readout_grid(
         hidden_layer_sizes=[(), (32,)], lr=[1e-3, 1e-2], n_replay_streams=4
     )
-    return board_of(board).fit(*digits(800))
+    return pool_of(pool).fit(*digits(800))
 
 
 def in_pieces(switcher, X, y, at, classes=CLASSES):
@@ -87,7 +91,7 @@ def in_pieces(switcher, X, y, at, classes=CLASSES):
     return switcher
 
 
-def assert_same_walk(found, expected):
+def assert_same_run(found, expected):
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
@@ -99,7 +103,7 @@ def assert_same_walk(found, expected):
 @given(at=st.lists(st.integers(1, N - 1), max_size=10, unique=True).map(sorted))
 def test_any_cutting_into_calls_equals_one_fit_bitwise(at):
     X, y = digits()
-    assert_same_walk(in_pieces(board_of(shuffle=False), X, y, at), fitted())
+    assert_same_run(in_pieces(pool_of(shuffle=False), X, y, at), fitted())
 
 
 @pytest.mark.parametrize(
@@ -115,8 +119,8 @@ def test_any_cutting_into_calls_equals_one_fit_bitwise(at):
 )
 def test_chosen_cuttings_equal_one_fit_bitwise(at):
     X, y = digits()
-    found = in_pieces(board_of(), X, y, at)
-    assert_same_walk(found, fitted())
+    found = in_pieces(pool_of(), X, y, at)
+    assert_same_run(found, fitted())
     np.testing.assert_array_equal(found.predict_proba(X), fitted().predict_proba(X))
 
 
@@ -128,22 +132,22 @@ def test_fit_then_partial_fit_equals_one_fit_bitwise(n):
     order = np.concatenate([first, np.setdiff1d(np.arange(N), first)])
     X, y = X[order], y[order]
     n += len(first)
-    parts = board_of().fit(X[:n], y[:n]).partial_fit(X[n:], y[n:])
-    assert_same_walk(parts, board_of().fit(X, y))
+    parts = pool_of().fit(X[:n], y[:n]).partial_fit(X[n:], y[n:])
+    assert_same_run(parts, pool_of().fit(X, y))
 
 
 @pytest.mark.parametrize("n", [3, 32, 40])
 def test_predicting_between_calls_changes_nothing(n):
     X, y = digits()
-    switcher = board_of()
+    switcher = pool_of()
     for start in range(0, N, n):
         part = slice(start, start + n)
         switcher.partial_fit(X[part], y[part], classes=CLASSES)
         one, same = switcher.predict_proba(X[:5]), switcher.predict_proba(X[:5])
         np.testing.assert_array_equal(one, same)
         switcher.predict(X[:40])
-        switcher.switch("bayes")
-    assert_same_walk(switcher, fitted())
+        switcher.remix("bayes")
+    assert_same_run(switcher, fitted())
 
 
 def through_pickle(switcher):
@@ -161,17 +165,17 @@ def through_joblib(switcher):
 @pytest.mark.parametrize("n", [5, 40, 64, 100])
 def test_copy_made_on_the_way_goes_on_as_if_uninterrupted(copied, n):
     X, y = digits()
-    switcher = board_of().partial_fit(X[:n], y[:n], classes=CLASSES)
+    switcher = pool_of().partial_fit(X[:n], y[:n], classes=CLASSES)
     switcher.predict(X[:2])
     other = copied(switcher)
     np.testing.assert_array_equal(other.predict_proba(X), switcher.predict_proba(X))
     for each in (other, switcher):
-        assert_same_walk(each.partial_fit(X[n:], y[n:]), fitted())
+        assert_same_run(each.partial_fit(X[n:], y[n:]), fitted())
 
 
 @pytest.mark.parametrize("n_jobs", [2, -1])
 def test_numbers_do_not_depend_on_the_number_of_jobs(n_jobs):
-    assert_same_walk(board_of(n_jobs=n_jobs).fit(*digits()), fitted())
+    assert_same_run(pool_of(n_jobs=n_jobs).fit(*digits()), fitted())
 
 
 @pytest.mark.parametrize(
@@ -187,7 +191,7 @@ def test_numbers_do_not_depend_on_the_number_of_jobs(n_jobs):
         *("n_samples_seen_", "readout_names_", "diverged_readouts_"),
     ],
 )
-def test_what_only_a_walk_leaves_is_missed_by_name_before_it(name):
+def test_what_only_a_run_leaves_is_missed_by_name_before_it(name):
     switcher = MDLReadoutSwitcher()
     assert not hasattr(switcher, name)
     with pytest.raises(NotFittedError, match=r"(?i)This MDLReadoutSwitcher .* call "):
@@ -196,22 +200,22 @@ def test_what_only_a_walk_leaves_is_missed_by_name_before_it(name):
 
 def test_refit_forgets_everything():
     X, y = digits()
-    switcher = board_of().fit(X[:50, :9], y[:50] % 3)
-    assert_same_walk(switcher.fit(X, y), fitted())
+    switcher = pool_of().fit(X[:50, :9], y[:50] % 3)
+    assert_same_run(switcher.fit(X, y), fitted())
     assert switcher.n_features_in_ == 64
 
 
-def test_walk_does_not_see_later_changes_of_the_callers_arrays():
+def test_run_does_not_see_later_changes_of_the_callers_arrays():
     X, y = (
         np.array(part, dtype)
         for part, dtype in zip(digits(), ("f4", "i8"), strict=True)
     )
-    switcher = board_of()
+    switcher = pool_of()
     for start in range(0, N, 50):
         rows, labels = X[start : start + 50].copy(), y[start : start + 50].copy()
         switcher.partial_fit(rows, labels, classes=CLASSES)
         rows[:], labels[:] = -1, 0
-    assert_same_walk(switcher, fitted())
+    assert_same_run(switcher, fitted())
 
 
 # Codes add up
@@ -230,7 +234,7 @@ def test_codelength_is_the_sum_of_codelengths():
 
 @pytest.mark.parametrize("weights", [None, [4, 2, 1, 1]])
 def test_posterior_sums_to_one_and_begins_with_the_prior(weights):
-    switcher = board_of(expert_weights=weights).fit(*digits())
+    switcher = pool_of(expert_weights=weights).fit(*digits())
     assert switcher.posterior_.shape == (N, 4)
     np.testing.assert_allclose(switcher.posterior_.sum(1), 1, rtol=1e-12)
     prior = np.full(4, 0.25) if weights is None else np.array(weights) / 8
@@ -257,10 +261,10 @@ def test_codelengths_mix_the_losses_by_the_posterior():
     ids=str,
 )
 def test_reading_under_another_prior_equals_fitting_under_it(switching, weights):
-    switcher = board_of(expert_weights=weights).fit(*digits())
+    switcher = pool_of(expert_weights=weights).fit(*digits())
     before = switcher.codelengths_.copy()
-    trace = switcher.switch(switching)
-    other = board_of(switching=switching, expert_weights=weights).fit(*digits())
+    trace = switcher.remix(switching)
+    other = pool_of(switching=switching, expert_weights=weights).fit(*digits())
     np.testing.assert_array_equal(trace.codelengths, other.codelengths_)
     np.testing.assert_array_equal(trace.posterior, other.posterior_)
     assert trace.codelength == pytest.approx(other.codelength_, rel=1e-12)
@@ -270,10 +274,10 @@ def test_reading_under_another_prior_equals_fitting_under_it(switching, weights)
 
 
 def test_readout_of_weight_zero_is_neither_heard_nor_trained_otherwise():
-    silent = board_of(expert_weights=[1, 1, 1, 0]).fit(*digits())
+    silent = pool_of(expert_weights=[1, 1, 1, 0]).fit(*digits())
     np.testing.assert_array_equal(silent.readout_losses_, fitted().readout_losses_)
     np.testing.assert_array_equal(silent.posterior_[:, 3], 0)
-    without = board_of(BOARD[:3]).fit(*digits())
+    without = pool_of(POOL[:3]).fit(*digits())
     np.testing.assert_allclose(silent.codelengths_, without.codelengths_, rtol=1e-9)
     X, _ = digits()
     np.testing.assert_allclose(
@@ -281,20 +285,20 @@ def test_readout_of_weight_zero_is_neither_heard_nor_trained_otherwise():
     )
 
 
-def test_prior_object_is_left_as_it_was_and_later_changes_do_not_reach_the_walk():
+def test_prior_object_is_left_as_it_was_and_later_changes_do_not_reach_the_run():
     X, y = digits()
     prior = FixedShare(m=2)
-    switcher = board_of(switching=prior).partial_fit(X[:50], y[:50], classes=CLASSES)
+    switcher = pool_of(switching=prior).partial_fit(X[:50], y[:50], classes=CLASSES)
     prior.m = 50
-    expected = board_of(switching=FixedShare(m=2)).fit(X, y)
-    assert_same_walk(switcher.partial_fit(X[50:], y[50:]), expected)
+    expected = pool_of(switching=FixedShare(m=2)).fit(X, y)
+    assert_same_run(switcher.partial_fit(X[50:], y[50:]), expected)
     assert prior.get_params() == {"m": 50, "alpha": None, "redraw": True}
 
 
-def test_fixed_share_pays_little_for_switching_and_beats_mixing_anew():
+def test_fixed_share_pays_little_for_switching_and_beats_independent_draws():
     switcher = fitted_on_800()
     shared, bayes, elementwise = (
-        switcher.switch(name).codelength
+        switcher.remix(name).codelength
         for name in ("fixed-share", "bayes", "elementwise")
     )
     n, k = switcher.readout_losses_.shape
@@ -318,9 +322,9 @@ def test_digits_are_compressed_to_a_small_part_of_the_uniform_code():
 
 @pytest.mark.parametrize("n", [32, 64, 96, 128])
 def test_next_example_is_coded_with_the_probability_predicted(n):
-    # Only between minibatches: the walk learns pending rows later than a prediction.
+    # Only between minibatches: the run learns pending rows later than a prediction.
     X, y = digits()
-    switcher = board_of().partial_fit(X[:n], y[:n], classes=CLASSES)
+    switcher = pool_of().partial_fit(X[:n], y[:n], classes=CLASSES)
     coded = []
     for label in CLASSES:
         other = copy.deepcopy(switcher).partial_fit(X[n : n + 1], [label])
@@ -333,7 +337,7 @@ def test_next_example_is_coded_with_the_probability_predicted(n):
 @pytest.mark.parametrize("n", [1, 20, 45, 100])
 def test_codes_of_all_labels_of_the_next_example_sum_to_one(n):
     X, y = digits()
-    switcher = board_of().partial_fit(X[:n], y[:n], classes=CLASSES)
+    switcher = pool_of().partial_fit(X[:n], y[:n], classes=CLASSES)
     coded = [
         math.exp(
             -copy.deepcopy(switcher).partial_fit(X[n : n + 1], [c]).codelengths_[-1]
@@ -346,7 +350,7 @@ def test_codes_of_all_labels_of_the_next_example_sum_to_one(n):
 @pytest.mark.parametrize("n", [1, 2, 20, 31])
 def test_prediction_knows_rows_that_fill_no_minibatch(n):
     X, y = digits()
-    switcher = board_of().partial_fit(X[:n], y[:n], classes=CLASSES)
+    switcher = pool_of().partial_fit(X[:n], y[:n], classes=CLASSES)
     proba = switcher.predict_proba(X[:n])
     assert np.all(proba[np.arange(n), y[:n]] > 0.1)
     np.testing.assert_array_equal(switcher.readout_losses_, math.log(10))
@@ -390,8 +394,8 @@ def test_twenty_rows_already_predict(readouts, n_calls):
 def test_trace_on_disk_holds_the_same_numbers_and_is_memory_mapped(tmp_path):
     folder = tmp_path / "new" / "trace"
     X, y = digits()
-    switcher = in_pieces(board_of(store=folder), X, y, (10, 100))
-    assert_same_walk(switcher, fitted())
+    switcher = in_pieces(pool_of(store=folder), X, y, (10, 100))
+    assert_same_run(switcher, fitted())
     assert isinstance(switcher.posterior_, np.memmap)
     assert isinstance(switcher.readout_losses_, np.memmap)
     np.testing.assert_array_equal(
@@ -401,42 +405,41 @@ def test_trace_on_disk_holds_the_same_numbers_and_is_memory_mapped(tmp_path):
         np.load(folder / "posterior.npy"), fitted().posterior_
     )
     np.testing.assert_array_equal(
-        switcher.switch("bayes").codelengths, fitted().switch("bayes").codelengths
+        switcher.remix("bayes").codelengths, fitted().remix("bayes").codelengths
     )
 
 
 def test_second_fit_replaces_the_trace_on_disk(tmp_path):
     X, y = digits()
-    switcher = board_of(store=str(tmp_path))
+    switcher = pool_of(store=str(tmp_path))
     switcher.fit(X[:150, :20], y[:150])
-    assert_same_walk(switcher.fit(X, y), fitted())
+    assert_same_run(switcher.fit(X, y), fitted())
     switcher.fit(X[:60], y[:60])
     assert switcher.posterior_.shape == (60, 4)
     np.testing.assert_array_equal(switcher.codelengths_, fitted().codelengths_[:60])
 
 
-def test_walk_with_its_trace_on_disk_goes_on_after_pickling(tmp_path):
+def test_run_with_its_trace_on_disk_goes_on_after_pickling(tmp_path):
     X, y = digits()
-    switcher = board_of(store=tmp_path).partial_fit(X[:70], y[:70], classes=CLASSES)
+    switcher = pool_of(store=tmp_path).partial_fit(X[:70], y[:70], classes=CLASSES)
     other = through_pickle(switcher)
-    assert_same_walk(other.partial_fit(X[70:], y[70:]), fitted())
+    assert_same_run(other.partial_fit(X[70:], y[70:]), fitted())
 
 
 # Losses for the second stage
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".safetensors"])
 @pytest.mark.parametrize("weights", [None, [4.0, 2, 1, 0]])
-def test_saved_losses_cost_what_the_walk_costs(tmp_path, suffix, weights):
-    switcher = board_of(switching=FixedShare(m=3), expert_weights=weights)
+def test_saved_losses_cost_what_the_run_costs(tmp_path, weights):
+    switcher = pool_of(switching=FixedShare(m=3), expert_weights=weights)
     switcher.fit(*digits())
-    written = switcher.save_losses(tmp_path / f"losses{suffix}")
+    written = switcher.save_losses(tmp_path / "losses.npy")
     stored = load_losses(written[0])
     trace = forward(FixedShare(m=3), stored.losses, stored.weights)
     assert trace.codelength == switcher.codelength_
     np.testing.assert_array_equal(trace.posterior, switcher.posterior_)
     assert stored.readouts == switcher.readout_names_
-    assert stored.architectures == [readout.architecture for readout in BOARD]
+    assert stored.architectures == [readout.architecture for readout in POOL]
     assert stored.switching == "FixedShare(m=3)"
     assert stored.n_classes == 10
     assert (stored.weights is None) == (weights is None)
@@ -447,10 +450,10 @@ def test_saved_losses_cost_what_the_walk_costs(tmp_path, suffix, weights):
     assert found == pytest.approx(switcher.codelength_, rel=1e-6)
 
 
-def test_saved_losses_say_how_the_walk_was_begun(tmp_path):
+def test_saved_losses_say_how_the_run_was_begun(tmp_path):
     X, y = digits()
     switcher = small(expert_weights=[1, 2]).partial_fit(X[:50], y[:50], CLASSES)
-    switcher.set_params(expert_weights=None, switching="bayes", readouts=BOARD)
+    switcher.set_params(expert_weights=None, switching="bayes", readouts=POOL)
     other = through_pickle(switcher.partial_fit(X[50:], y[50:]))
     for each in (switcher, other):
         each.save_losses(tmp_path / "losses.npy")
@@ -463,22 +466,22 @@ def test_saved_losses_say_how_the_walk_was_begun(tmp_path):
 
 def test_losses_in_the_store_can_be_opened_on_the_way(tmp_path):
     X, y = digits()
-    switcher = board_of(store=tmp_path)
+    switcher = pool_of(store=tmp_path)
     for start in range(0, N, 50):
         rows = slice(start, start + 50)
         switcher.partial_fit(X[rows], y[rows], classes=CLASSES)
         stored = load_losses(tmp_path / "losses.npy")
         np.testing.assert_array_equal(stored.losses, switcher.readout_losses_)
         assert stored.readouts == switcher.readout_names_
-        assert stored.groups == [readout.architecture for readout in BOARD]
+        assert stored.groups == [readout.architecture for readout in POOL]
     trace = forward(None, stored.losses, stored.weights)
     assert trace.codelength == switcher.codelength_
-    assert_same_walk(switcher, fitted())
+    assert_same_run(switcher, fitted())
 
 
 def test_losses_in_the_store_never_stand_under_other_names(tmp_path, monkeypatch):
     small(store=tmp_path).fit(*digits())
-    other = small(store=tmp_path).set_params(readouts=BOARD[2:])
+    other = small(store=tmp_path).set_params(readouts=POOL[2:])
     append, stood = GrowingArray.append, []
 
     def look(self, rows):
@@ -497,10 +500,10 @@ def test_losses_in_the_store_never_stand_under_other_names(tmp_path, monkeypatch
 def test_losses_are_not_saved_over_the_store(tmp_path, name):
     (tmp_path / "new").mkdir()
     switcher = small(store=tmp_path).fit(*digits())
-    with pytest.raises(ValueError, match="apart from the store of the walk"):
+    with pytest.raises(ValueError, match="apart from the store of the run"):
         switcher.save_losses(tmp_path / name)
     switcher.save_losses(tmp_path / "new" / "losses.npy")
-    assert_same_walk(switcher, small().fit(*digits()))
+    assert_same_run(switcher, small().fit(*digits()))
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
@@ -517,14 +520,14 @@ def test_traces_cannot_be_written_to(on_disk, tmp_path):
 def test_labels_may_be_strings():
     X, y = digits()
     names = np.array([f"n{9 - label}" for label in y])
-    switcher = board_of().fit(X, names)
+    switcher = pool_of().fit(X, names)
     assert switcher.classes_.tolist() == [f"n{i}" for i in range(10)]
-    mirrored = board_of().fit(X, 9 - y)
-    assert_same_walk(switcher, mirrored)
+    mirrored = pool_of().fit(X, 9 - y)
+    assert_same_run(switcher, mirrored)
     expected = [f"n{label}" for label in mirrored.predict(X)]
     assert switcher.predict(X).tolist() == expected
-    more = in_pieces(board_of(), X, names, (40,), [f"n{i}" for i in range(10)])
-    assert_same_walk(more, mirrored)
+    more = in_pieces(pool_of(), X, names, (40,), [f"n{i}" for i in range(10)])
+    assert_same_run(more, mirrored)
 
 
 @pytest.mark.parametrize("labels", [[-5, 7], [False, True], [0.0, 1.0], ["a", "b"]])
@@ -532,21 +535,21 @@ def test_labels_stand_for_their_order_alone(labels):
     X, y = digits()
     switcher = small().fit(X, np.array(labels)[y % 2])
     assert switcher.classes_.tolist() == labels
-    assert_same_walk(switcher, small().fit(X, y % 2))
+    assert_same_run(switcher, small().fit(X, y % 2))
     assert set(switcher.predict(X).tolist()) <= set(labels)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "uint8"])
 def test_dtype_of_features_changes_nothing(dtype):
     X, y = digits()
-    assert_same_walk(board_of().fit(X.astype(dtype), y), fitted())
+    assert_same_run(pool_of().fit(X.astype(dtype), y), fitted())
 
 
-def test_data_frames_are_walked_and_their_columns_remembered():
+def test_data_frames_are_scored_and_their_columns_remembered():
     X, y = digits()
     frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
-    switcher = board_of().fit(frame, pd.Series(y))
-    assert_same_walk(switcher, fitted())
+    switcher = pool_of().fit(frame, pd.Series(y))
+    assert_same_run(switcher, fitted())
     assert switcher.feature_names_in_.tolist() == list(frame)
     np.testing.assert_array_equal(switcher.predict(frame), fitted().predict(X))
     with pytest.raises(ValueError, match="feature names"):
@@ -555,18 +558,18 @@ def test_data_frames_are_walked_and_their_columns_remembered():
         switcher.partial_fit(frame.rename(columns={"pixel 3": "x"}), y)
 
 
-def test_lists_are_walked_too():
+def test_lists_are_scored_too():
     X, y = digits()
-    assert_same_walk(board_of().fit(X.tolist(), y.tolist()), fitted())
+    assert_same_run(pool_of().fit(X.tolist(), y.tolist()), fitted())
 
 
-def test_shuffled_walk_equals_the_walk_over_permuted_rows():
+def test_shuffled_run_equals_the_run_over_permuted_rows():
     X, y = digits()
-    shuffled = board_of(shuffle=True).fit(X, y)
+    shuffled = pool_of(shuffle=True).fit(X, y)
     order = shuffled.order_
     assert sorted(order) == list(range(N))
     assert not np.array_equal(order, np.arange(N))
-    assert_same_walk(shuffled, board_of(shuffle=False).fit(X[order], y[order]))
+    assert_same_run(shuffled, pool_of(shuffle=False).fit(X[order], y[order]))
     np.testing.assert_array_equal(fitted().order_, np.arange(N))
 
 
@@ -574,11 +577,11 @@ def test_shuffled_walk_equals_the_walk_over_permuted_rows():
 def test_seeds_repeat_and_their_absence_does_not(shuffle):
     X, y = digits()
     one, same, other = (
-        board_of(shuffle=shuffle, random_state=seed).fit(X, y) for seed in (5, 5, 6)
+        pool_of(shuffle=shuffle, random_state=seed).fit(X, y) for seed in (5, 5, 6)
     )
-    assert_same_walk(same, one)
+    assert_same_run(same, one)
     assert one.codelength_ != other.codelength_
-    free = board_of(shuffle=shuffle, random_state=None)
+    free = pool_of(shuffle=shuffle, random_state=None)
     assert free.fit(X, y).codelength_ != clone(free).fit(X, y).codelength_
 
 
@@ -588,10 +591,10 @@ def test_generator_as_seed_gives_new_draws_at_every_fit():
     one, other = (small(random_state=generator).fit(X, y) for _ in range(2))
     assert one.codelength_ != other.codelength_
     again = small(random_state=np.random.RandomState(3)).fit(X, y)
-    assert_same_walk(again, one)
+    assert_same_run(again, one)
 
 
-def test_walk_leaves_the_global_generators_alone():
+def test_run_leaves_the_global_generators_alone():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     small(shuffle=True, random_state=0).fit(*digits()).predict(digits()[0])
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
@@ -626,7 +629,7 @@ def test_parameters_of_a_prior_object_can_be_set_and_searched():
         cv=PrequentialSplit(),
     ).fit(X, y)
     expected = [
-        -switcher.fit(X, y).switch(FixedShare(m=m)).codelength for m in (1, 2, 100)
+        -switcher.fit(X, y).remix(FixedShare(m=m)).codelength for m in (1, 2, 100)
     ]
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
 
@@ -667,14 +670,14 @@ def test_unknown_preset_is_refused_in_a_sentence():
 
 def test_switcher_works_in_a_pipeline():
     X, y = digits()
-    pipeline = make_pipeline(FunctionTransformer(), board_of()).fit(X, y)
-    assert_same_walk(pipeline[-1], fitted())
+    pipeline = make_pipeline(FunctionTransformer(), pool_of()).fit(X, y)
+    assert_same_run(pipeline[-1], fitted())
 
 
 def test_clone_of_a_fitted_switcher_is_as_new():
     other = clone(fitted())
     assert not hasattr(other, "classes_")
-    assert_same_walk(other.fit(*digits()), fitted())
+    assert_same_run(other.fit(*digits()), fitted())
 
 
 @pytest.mark.parametrize(
@@ -682,7 +685,7 @@ def test_clone_of_a_fitted_switcher_is_as_new():
     [
         lambda s: s.predict(digits()[0]),
         lambda s: s.predict_proba(digits()[0]),
-        lambda s: s.switch("bayes"),
+        lambda s: s.remix("bayes"),
         lambda s: s.save_losses("losses.npy"),
     ],
     ids=["predict", "predict_proba", "switch", "save_losses"],
@@ -708,7 +711,7 @@ def test_bar_is_shown_only_when_asked_for(capsys):
     assert shown.out == ""
     assert "MDLReadoutSwitcher" in shown.err
     assert "200/200" in shown.err
-    assert_same_walk(switcher, small().fit(*digits()))
+    assert_same_run(switcher, small().fit(*digits()))
 
 
 # Bad input
@@ -768,8 +771,8 @@ def test_fit_refuses_options_in_a_sentence(options, error, words):
 
 WRONG_CALLS = {
     "another width": (lambda X: X[:, :5], lambda y: y, {}, "X has 5 features.*64"),
-    "strange label": (lambda X: X, lambda y: y + 1, {}, r"among the classes.*\[10\]"),
-    "strange type": (
+    "unknown label": (lambda X: X, lambda y: y + 1, {}, r"among the classes.*\[10\]"),
+    "unknown type": (
         lambda X: X,
         lambda y: y.astype(str),
         {},
@@ -792,13 +795,13 @@ WRONG_CALLS = {
 def test_refused_call_leaves_the_stream_as_it_was(name, n):
     of_X, of_y, options, words = WRONG_CALLS[name]
     X, y = digits()
-    switcher = board_of().partial_fit(X[:n], y[:n], classes=CLASSES)
+    switcher = pool_of().partial_fit(X[:n], y[:n], classes=CLASSES)
     kept = switcher.predict_proba(X[:50])
     with pytest.raises(ValueError, match=words):
         switcher.partial_fit(of_X(X[n:]), of_y(y[n:]), **options)
     assert switcher.n_samples_seen_ == n
     np.testing.assert_array_equal(switcher.predict_proba(X[:50]), kept)
-    assert_same_walk(switcher.partial_fit(X[n:], y[n:]), fitted())
+    assert_same_run(switcher.partial_fit(X[n:], y[n:]), fitted())
 
 
 @pytest.mark.parametrize(
@@ -809,26 +812,26 @@ def test_refused_call_leaves_the_stream_as_it_was(name, n):
         {"X": X_OK, "y": Y_OK + 5, "classes": [0, 1]},
         {"X": X_OK * np.nan, "y": Y_OK, "classes": [0, 1]},
     ],
-    ids=["no classes", "one class", "strange labels", "NaN"],
+    ids=["no classes", "one class", "unknown labels", "NaN"],
 )
 def test_refused_first_call_leaves_no_trace(first):
-    switcher = board_of()
+    switcher = pool_of()
     with pytest.raises(ValueError, match=r"classes|NaN"):
         switcher.partial_fit(**first)
     with pytest.raises(NotFittedError):
         switcher.predict(X_OK)
     X, y = digits()
-    assert_same_walk(switcher.partial_fit(X, y, classes=CLASSES), fitted())
+    assert_same_run(switcher.partial_fit(X, y, classes=CLASSES), fitted())
 
 
 def test_first_call_refused_for_an_option_can_be_made_again():
-    switcher = board_of(switching="nope")
+    switcher = pool_of(switching="nope")
     with pytest.raises(ValueError, match="nope"):
         switcher.partial_fit(X_OK, Y_OK, classes=[0, 1])
     switcher.set_params(switching=None)
     with pytest.raises(NotFittedError):
         switcher.predict(X_OK)
-    assert_same_walk(switcher.partial_fit(*digits(), classes=CLASSES), fitted())
+    assert_same_run(switcher.partial_fit(*digits(), classes=CLASSES), fitted())
 
 
 @pytest.mark.parametrize(
@@ -854,14 +857,14 @@ def test_priors_by_name_are_the_objects():
     }
     for name, prior in objects.items():
         np.testing.assert_array_equal(
-            fitted().switch(name).codelengths, fitted().switch(prior).codelengths
+            fitted().remix(name).codelengths, fitted().remix(prior).codelengths
         )
 
 
 class TestStreamsThatAPriorRefuses:
-    """Some priors take short streams alone: nothing is walked, nothing is lost."""
+    """Some priors take short streams alone: nothing is scored, nothing is lost."""
 
-    def test_fit_is_refused_before_the_walk(self):
+    def test_fit_is_refused_before_the_run(self):
         X, y = digits(60)
         switcher = small(switching=UniversalShare(max_steps=59))
         with pytest.raises(
@@ -883,17 +886,24 @@ class TestStreamsThatAPriorRefuses:
             switcher.partial_fit(X[:40], y[:40])
         switcher.partial_fit(X[40:], y[40:])
         whole = small(switching=RunLength(n_rates=None)).partial_fit(X, y, CLASSES)
-        assert_same_walk(switcher, whole)
+        assert_same_run(switcher, whole)
 
 
 def test_weights_by_architecture_do_not_drown_the_few():
     X, y = digits(80)
-    board = [LinearReadout(**FAST), *(MLPReadout((9,), **FAST) for _ in range(3))]
-    switcher = board_of(board, expert_weights="architecture").fit(X, y)
+    pool = [LinearReadout(**FAST), *(MLPReadout((9,), **FAST) for _ in range(3))]
+    switcher = pool_of(pool, expert_weights="architecture").fit(X, y)
     np.testing.assert_allclose(switcher.expert_weights_, [1 / 2, *[1 / 6] * 3])
     np.testing.assert_allclose(switcher.posterior_[0], switcher.expert_weights_)
-    given = board_of(board, expert_weights=switcher.expert_weights_).fit(X, y)
-    assert_same_walk(given, switcher)
-    again = switcher.switch(None)
+    given = pool_of(pool, expert_weights=switcher.expert_weights_).fit(X, y)
+    assert_same_run(given, switcher)
+    again = switcher.remix(None)
     assert again.codelength == switcher.codelength_
     assert small().fit(X, y).expert_weights_ is None
+
+
+def test_types_name_every_prior_and_no_other():
+    names = get_args(get_args(Switching)[1])
+    with pytest.raises(ValueError, match="name a known prior") as caught:
+        as_prior("none")
+    assert str(sorted(names)) in str(caught.value)

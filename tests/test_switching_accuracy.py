@@ -13,17 +13,19 @@ import pytest
 from scipy.special import betaln, gammaln
 from switching_cases import falling, price, random_losses, summable
 
-from sklearn_mdl.switching import (
+from sklearn_mdl import (
     BayesMixture,
     FixedShare,
-    ForwardPass,
     LearnedShare,
-    MarkovPrior,
-    Moves,
-    RunLength,
     SwitchDistribution,
-    UniversalShare,
     forward,
+)
+from sklearn_mdl.switching import (
+    ForwardPass,
+    MarkovPrior,
+    RunLength,
+    Transition,
+    UniversalShare,
 )
 
 LONG = np.longdouble
@@ -178,10 +180,10 @@ class TestAgainstLogs:
 
 
 class Borders(MarkovPrior):
-    """Draws anew at every 1000th step alone."""
+    """Redraws at every 1000th step only."""
 
-    def moves(self, t):
-        return Moves(draw=np.array([float(t % 1000 == 1)]))
+    def transition(self, t):
+        return Transition(draw=np.array([float(t % 1000 == 1)]))
 
 
 class TestUnlifted:

@@ -13,9 +13,9 @@ from safetensors.torch import save_file
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_mdl import TimmEncoder
-from sklearn_mdl.images import LazyImages
-from sklearn_mdl.images.timm_models import check_name, source_of
+from sklearn_mdl._core.images.lazy import LazyImages
+from sklearn_mdl.encoders import TimmEncoder
+from sklearn_mdl.encoders._timm import check_name, source_of
 
 timm = pytest.importorskip("timm")
 Image = pytest.importorskip("PIL.Image")
@@ -56,7 +56,7 @@ def test_features_are_the_models_own_before_its_classifier(name):
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_random_weights_come_from_a_seed_and_touch_no_other():
+def test_random_weights_are_seeded_and_use_no_other_generator():
     torch.manual_seed(7)
     before = torch.get_rng_state()
     one = TimmEncoder("test_vit", **SMALL).transform(IMAGES)
@@ -180,7 +180,7 @@ def checkpoint(tmp_path):
 @pytest.mark.parametrize("suffix", [".safetensors", ".pth"])
 @pytest.mark.parametrize("n_classes", [0, 7, 1000])
 @pytest.mark.parametrize("name", ["test_vit", "test_resnet"])
-def test_weights_come_from_a_file_with_or_without_a_classifier(
+def test_weights_are_loaded_from_a_file_with_or_without_a_classifier(
     checkpoint, name, n_classes, suffix
 ):
     path, features = checkpoint(name, suffix, num_classes=n_classes)

@@ -14,10 +14,11 @@ import pytest
 import torch
 from image_cases import SHARED
 
-from sklearn_mdl import VTAB_TASKS, TorchEncoder, VtabTask, load_vtab
-from sklearn_mdl.images.fingerprints import images_fingerprint
-from sklearn_mdl.vtab import norb, records, retina
-from sklearn_mdl.vtab.loading import READERS
+from sklearn_mdl._core.images.lazy import images_fingerprint
+from sklearn_mdl.datasets import VTAB_TASKS, VtabTask, load_vtab
+from sklearn_mdl.datasets._vtab import norb, records, retina
+from sklearn_mdl.datasets._vtab.loading import READERS
+from sklearn_mdl.encoders import TorchEncoder
 
 Image = pytest.importorskip("PIL.Image")
 torchvision = pytest.importorskip("torchvision")
@@ -140,7 +141,7 @@ def test_tasks_are_those_of_the_paper():
         assert (task.group, task.n_examples) == (row["group"], int(row["n_examples"]))
 
 
-def test_tasks_say_all_that_must_be_known():
+def test_descriptions_of_tasks_are_complete():
     assert len(VTAB_TASKS) == 19
     groups = [task.group for task in VTAB_TASKS.values()]
     counts = [groups.count(name) for name in ("natural", "specialized", "structured")]
@@ -220,7 +221,7 @@ def test_labels_parts_and_images_are_read(name, write, tmp_path):
 
 
 @pytest.mark.parametrize("name", VTAB_TASKS)
-def test_missing_files_are_named_with_where_they_come_from(name, write, tmp_path):
+def test_missing_files_are_named_with_their_origin(name, write, tmp_path):
     write(name)
     task = VTAB_TASKS[name]
     for file in task.files:
@@ -272,7 +273,7 @@ def test_labels_beyond_those_of_the_task_are_refused(write, tmp_path):
         ("KittiDistance", "Kitti/raw/training/label_2/000005.txt"),
     ],
 )
-def test_damaged_files_are_told(name, file, write, tmp_path):
+def test_damaged_files_are_reported(name, file, write, tmp_path):
     write(name)
     (tmp_path / file).write_text("Car what")
     with pytest.raises(ValueError, match="must be as their owners publish them, but"):
@@ -331,7 +332,7 @@ def test_files_that_are_not_the_owners_hdf5_are_named(kind, write, tmp_path):
         load_vtab("PatchCamelyon", tmp_path)
 
 
-def test_patches_without_labels_are_told(write, tmp_path):
+def test_patches_without_labels_are_reported(write, tmp_path):
     write("PatchCamelyon")
     stem = tmp_path / "pcam" / "camelyonpatch_level_2_split"
     shutil.copy(f"{stem}_train_x.h5", f"{stem}_test_x.h5")
@@ -339,7 +340,7 @@ def test_patches_without_labels_are_told(write, tmp_path):
         load_vtab("PatchCamelyon", tmp_path)
 
 
-def test_files_with_another_checksum_are_told(write, tmp_path, monkeypatch):
+def test_files_with_another_checksum_are_reported(write, tmp_path, monkeypatch):
     write("SVHN")
     monkeypatch.undo()
     with pytest.raises(ValueError, match=r"SVHN .* cannot be read .*corrupted"):
@@ -550,7 +551,7 @@ def eye(radius, height, width, value=120):
 
 
 @pytest.mark.parametrize("radius", [80, 250, 700])
-def test_eyes_of_all_sizes_come_out_alike(radius, tmp_path):
+def test_eyes_of_all_sizes_look_alike(radius, tmp_path):
     image = eye(radius, 2 * radius + 11, 3 * radius)
     scaled = retina.scale_to_radius(image)
     lit = (scaled[len(scaled) // 2].sum(1) > 0).sum() / 2

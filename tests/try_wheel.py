@@ -1,11 +1,12 @@
-"""Whether the archives hold what they should, and the installed package works.
+"""Check that the archives hold what they should, and that the installed package works.
 
 ``make check-dist`` runs this in an empty environment that holds the wheel and what it
-requires, with the folder of the archives as its argument. It is no test of pytest's,
-which that environment lacks.
+requires, with the folder of the archives as its argument. That environment has no
+pytest.
 """
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -20,34 +21,38 @@ import sklearn_mdl
 
 
 def check_wheel(path: Path) -> None:
-    """The wheel holds the package, its mark of types and its licence, and no data."""
+    """Check that the wheel holds package, types and licence, and no data."""
     names = zipfile.ZipFile(path).namelist()
     info = f"sklearn_mdl-{sklearn_mdl.__version__}.dist-info"
     assert {name.split("/")[0] for name in names} == {"sklearn_mdl", info}, names
     code = [name for name in names if name.startswith("sklearn_mdl/")]
     others = [name for name in code if not name.endswith(".py")]
-    assert others == ["sklearn_mdl/py.typed"], others
+    templates = ("macros.html", "report.html", "style.css")
+    places = [f"sklearn_mdl/report/templates/{name}" for name in templates]
+    expected = ["__init__.pyi", "py.typed", "datasets/_vtab/tasks.toml"]
+    places += [f"sklearn_mdl/{name}" for name in expected]
+    assert sorted(others) == sorted(places), others
     assert f"{info}/licenses/LICENSE" in names, names
 
 
 def check_source(path: Path) -> None:
-    """The source archive holds all that `make test` and `make docs` need."""
+    """Check that the source archive holds all that `make test` and `make docs` need."""
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"LICENSE", "CITATION.cff", "CHANGELOG.md", "Makefile", "pyproject.toml"}
     wanted |= {"tests/data/vtab_codelengths.csv", "docs/conf.py", "docs/index.md"}
-    wanted |= {"examples/plot_codelength.py", "sklearn_mdl/py.typed"}
+    wanted |= {"examples/codelength/plot_codelength.py", "sklearn_mdl/py.typed"}
     assert wanted <= names, wanted - names
     built = ("docs/_build", "docs/generated", "docs/auto_examples", ".venv")
     assert not [name for name in names if name.startswith(built)]
 
 
 def check_package() -> None:
-    """The package is the installed one, fits, and answers on the command line."""
+    """Check that the package is the installed one, fits, and has its command line."""
     home = Path(sklearn_mdl.__file__).parent
     assert home.is_relative_to(sys.prefix), home
     for extra in ("pytest", "matplotlib", "timm", "constriction"):
-        assert importlib.util.find_spec(extra) is None, f"{extra}: not empty enough"
+        assert importlib.util.find_spec(extra) is None, f"{extra} is installed"
     for name in sklearn_mdl.__all__:
         getattr(sklearn_mdl, name)
 
@@ -59,7 +64,7 @@ def check_package() -> None:
         features, labels = Path(folder, "features.npy"), Path(folder, "labels.npy")
         np.save(features, X)
         np.save(labels, y)
-        program = Path(sys.prefix, "bin", "sklearn-mdl")
+        program = shutil.which("sklearn-mdl", path=Path(sys.executable).parent)
         printed = subprocess.run(
             [program, "score", features, labels],
             check=True,
@@ -76,7 +81,7 @@ def main() -> None:
     check_wheel(wheel)
     check_source(source)
     check_package()
-    print(f"{wheel.name} and {source.name}: whole, installed, and at work")
+    print(f"{wheel.name} and {source.name}: complete, installed, working")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
-"""A page of its own for every name that ``api.md`` lists.
+"""A page for every name that ``api.md`` lists.
 
-``api.md`` stays a list that anyone can read and that a test holds against ``__all__``.
-The build makes links of its names, and writes the pages that they lead to into
-``generated/``.
+``api.md`` is a list of names, package by package, which a test compares with
+``__all__``. The build turns each list into a table of names and summaries, and writes
+the pages that the names link to into ``generated/``.
 """
 
 from __future__ import annotations
 
 import builtins
+import importlib
 import inspect
+import pkgutil
 import re
 import shutil
 from pathlib import Path
@@ -20,18 +22,21 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.ext.autosummary.generate import generate_autosummary_docs
 
+import sklearn_mdl
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PACKAGE = "sklearn_mdl"
 LISTED = "api"
 PAGES = "generated"
 SHAPE = re.compile(r"(?<!`)\([\w ,]+\)")
 NAME_ = re.compile(r"(\w)_(?!\w)")
-ITEM = re.compile(r"^\* `(?P<name>\w+)`:", re.MULTILINE)
-EXAMPLE = re.compile(r"\]\(\.\./examples/(?P<name>\w+)\.py\)")
+ITEM = re.compile(r"^\* `(?P<name>\w+)`$", re.MULTILINE)
+ITEMS = re.compile(r"(?:^\* `\w+`\n)+", re.MULTILINE)
+EXAMPLE = re.compile(r"\]\(\.\./examples/(?P<name>\w+/\w+)\.py\)")
 
 
 def write_pages(app: Sphinx) -> None:
-    """Write one page for each name, anew, so that none of a lost name stays."""
+    """Write one page for each name, and delete those of names that are gone."""
     folder = Path(app.srcdir) / PAGES
     for old in folder.glob("sklearn_mdl.*.rst"):
         old.unlink()
@@ -39,29 +44,44 @@ def write_pages(app: Sphinx) -> None:
     listing = Path(app.doctreedir) / "names.rst"
     listing.parent.mkdir(parents=True, exist_ok=True)
     lines = [".. autosummary::", f"   :toctree: {folder}", ""]
-    lines += [f"   sklearn_mdl.{name}" for name in names(app)]
+    lines += [f"   {path_of(name)}" for name in listed_names(Path(app.srcdir))]
     listing.write_text("\n".join(lines) + "\n", encoding="utf-8")
     generate_autosummary_docs([str(listing)], app=app, overwrite=True)
 
 
-def names(app: Sphinx) -> list[str]:
+def listed_names(folder: Path) -> list[str]:
     """List the names of ``api.md`` in their order."""
-    text = (Path(app.srcdir) / f"{LISTED}.md").read_text(encoding="utf-8")
+    text = (folder / f"{LISTED}.md").read_text(encoding="utf-8")
     return [found["name"] for found in ITEM.finditer(text)]
 
 
+def path_of(name: str) -> str:
+    """Return from where a public name is imported: the root, or its package."""
+    if name in sklearn_mdl.__all__:
+        return f"{PACKAGE}.{name}"
+    for info in pkgutil.iter_modules(sklearn_mdl.__path__, f"{PACKAGE}."):
+        if info.ispkg and name in getattr(
+            importlib.import_module(info.name), "__all__", ()
+        ):
+            return f"{info.name}.{name}"
+    raise LookupError(f"no public package has {name}")
+
+
 def link_names(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Make the names of the list links, and put their pages behind it."""
-    if docname != LISTED:
-        return
-    linked = ITEM.sub(r"* {py:obj}`~sklearn_mdl.\g<name>`:", source[0])
-    pages = [f"{name} <{PAGES}/sklearn_mdl.{name}>" for name in names(app)]
-    toctree = ["", "```{toctree}", ":hidden:", ":maxdepth: 1", "", *pages, "```", ""]
-    source[0] = linked + "\n".join(toctree)
+    """Turn the lists of names into tables with summaries, and put pages behind them."""
+    if docname == LISTED:
+        source[0] = ITEMS.sub(lambda found: table(ITEM.findall(found[0])), source[0])
+
+
+def table(listed: list[str]) -> str:
+    """Return the table of some names, each with the first line of its docstring."""
+    lines = [".. autosummary::", f"   :toctree: {PAGES}", "   :nosignatures:", ""]
+    lines += [f"   ~{path_of(name)}" for name in listed]
+    return "\n".join(["```{eval-rst}", *lines, "```", ""])
 
 
 def link_examples(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Lead to the page of an example in the gallery, where a page links to its file."""
+    """Link to the page of an example in the gallery, where a page links to its file."""
     source[0] = EXAMPLE.sub(r"](auto_examples/\g<name>.rst)", source[0])
 
 
@@ -88,10 +108,14 @@ def find_name(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: Element
 ) -> Element | None:
     """Look for a name in backticks among the public ones, wherever it is used."""
-    target = node.get("reftarget", "").removeprefix(f"{PACKAGE}.")
+    target = node.get("reftarget", "").rpartition(".")[2]
     if node.get("refdomain") != "py" or not target:
         return None
-    page, name = node["refdoc"], f"{PACKAGE}.{target}"
+    try:
+        name = path_of(target)
+    except LookupError:
+        return None
+    page = node["refdoc"]
     python = env.domains["py"]
     return python.resolve_xref(env, page, app.builder, "obj", name, node, shown)
 
@@ -102,8 +126,9 @@ def forget_gallery(app: Sphinx) -> None:
 
 
 def name_file(settings: dict[str, Any], path: str) -> None:
-    """Let an example know where it lies, as Python would: the gallery does not."""
-    builtins.__dict__["__file__"] = str(EXAMPLES / Path(path or "none").name)
+    """Set ``__file__`` of an example, as Python does and the gallery does not."""
+    found = EXAMPLES.rglob(Path(path or "none").name)
+    builtins.__dict__["__file__"] = str(next(found, EXAMPLES))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Codelengths of different tasks are not commensurable: tasks differ in their numbers of
 classes and examples. So encoders are ranked on each dataset, the ranks are averaged,
-and two averages are called different if they lie further apart than the critical
+and two averages are called different if they differ by more than the critical
 difference of the Nemenyi test (Li, Bornschein and Hutter, 2023, Evaluating
 Representations with Readout Model Switching, ICLR, Section 4; after Demsar, 2006,
 Statistical Comparisons of Classifiers over Multiple Data Sets, Journal of Machine
@@ -12,26 +12,35 @@ The constant of the test depends on the number of encoders compared. The paper u
 q = 3.12 throughout, which belongs to 14 encoders; here it is computed for each number.
 
 Tables have shape (n_datasets, n_encoders): one score per cell, averaged over orders,
-lower is better. Tests of pairs take codelengths and work on their log ratios, which are
-commensurable; their outcome does not hang on the other encoders, as that of average
-ranks does.
+lower is better. Tests of pairs take codelengths and use their log ratios, which are
+commensurable; unlike average ranks, their results do not depend on other encoders.
 """
 
-from sklearn_mdl.ranking.bayesian import BayesianSignedRank, bayesian_signed_rank
-from sklearn_mdl.ranking.bootstrap import RankIntervals, rank_intervals
-from sklearn_mdl.ranking.nemenyi import (
+from sklearn_mdl.ranking._bayesian import BayesianSignedRank, bayesian_signed_rank
+from sklearn_mdl.ranking._pairs import (
+    MOST_ENCODERS as MOST_ENCODERS,
+    Floats as Floats,
+    Pairs as Pairs,
+    WinTable,
+    average_ranks,
+    check_fraction as check_fraction,
+    checked_pairs as checked_pairs,
+    win_table,
+)
+from sklearn_mdl.ranking._ranks import (
+    FriedmanTest,
+    RankIntervals,
+    friedman_test,
     nemenyi_critical_difference,
     nemenyi_p_values,
     rank_groups,
+    rank_intervals,
 )
-from sklearn_mdl.ranking.omnibus import FriedmanTest, friedman_test
-from sklearn_mdl.ranking.ranks import average_ranks
-from sklearn_mdl.ranking.wilcoxon import (
+from sklearn_mdl.ranking._wilcoxon import (
     PairwiseWilcoxon,
     holm_adjusted,
     pairwise_wilcoxon,
 )
-from sklearn_mdl.ranking.wins import WinTable, win_table
 
 __all__ = [
     "BayesianSignedRank",

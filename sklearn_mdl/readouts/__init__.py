@@ -1,40 +1,68 @@
-"""The user's readouts, grids of them, and how they are gathered into stacks."""
+"""Readouts: linear, MLP, neighbours, wrapped classifiers, fine-tuned networks."""
 
-from sklearn_mdl.readouts.density_stack import DensityStack
-from sklearn_mdl.readouts.estimators import LinearReadout, MLPReadout
-from sklearn_mdl.readouts.gather import stack_readouts, stack_regressors
-from sklearn_mdl.readouts.grid import (
-    as_values,
-    check_settings,
-    default_readouts,
-    grid_of,
-    linear_or_mlp,
-    net_grid,
-    readout_names,
+from sklearn_mdl.readouts._base import (
+    Readout as Readout,
+    check_readout as check_readout,
 )
-from sklearn_mdl.readouts.regressor_grid import default_regressors, regressor_grid
-from sklearn_mdl.readouts.regressors import (
+from sklearn_mdl.readouts._build import (
+    build_learners as build_learners,
+    hidden_widths as hidden_widths,
+)
+from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
+from sklearn_mdl.readouts._finetune.pairs import (
+    FrozenReadout,
+    as_readout as as_readout,
+    check_images as check_images,
+)
+from sklearn_mdl.readouts._floor import (
+    class_frequencies as class_frequencies,
+    complete as complete,
+    floored as floored,
+    spread as spread,
+)
+from sklearn_mdl.readouts._grid import (
+    default_readouts,
+    default_regressors,
+    grid_edges as grid_edges,
+    mixed_readouts as mixed_readouts,
+    readout_names as readout_names,
+    regressor_grid,
+)
+from sklearn_mdl.readouts._isolation import (
+    Notes as Notes,
+    collected as collected,
+    has_net as has_net,
+    net_draws as net_draws,
+    seeded as seeded,
+)
+from sklearn_mdl.readouts._neighbors import KNeighborsReadout
+from sklearn_mdl.readouts._net_regressors import (
     LinearReadoutRegressor,
     MLPReadoutRegressor,
 )
-from sklearn_mdl.readouts.stack import ReadoutStack
+from sklearn_mdl.readouts._nets import LinearReadout, MLPReadout
+from sklearn_mdl.readouts._paper_grids import preset_settings, readout_grid
+from sklearn_mdl.readouts._stack import ReadoutStack as ReadoutStack
+from sklearn_mdl.readouts._wrappers import (
+    IncrementalReadout,
+    RefitReadout,
+    warn_of_failures as warn_of_failures,
+)
 
 __all__ = [
-    "DensityStack",
+    "FineTunedReadout",
+    "FrozenReadout",
+    "IncrementalReadout",
+    "KNeighborsReadout",
     "LinearReadout",
     "LinearReadoutRegressor",
     "MLPReadout",
     "MLPReadoutRegressor",
-    "ReadoutStack",
-    "as_values",
-    "check_settings",
+    "RefitReadout",
+    "ScratchReadout",
     "default_readouts",
     "default_regressors",
-    "grid_of",
-    "linear_or_mlp",
-    "net_grid",
-    "readout_names",
+    "preset_settings",
+    "readout_grid",
     "regressor_grid",
-    "stack_readouts",
-    "stack_regressors",
 ]

@@ -1,0 +1,21 @@
+"""Data of several benchmarks."""
+
+import numpy as np
+
+from sklearn_mdl.datasets import load_feature_directory
+
+
+def feature_cells(folder, datasets=()):
+    """Features (float32) and labels of a directory, by ``dataset/encoder``."""
+    return {
+        f"{dataset}/{encoder}": (np.asarray(X, dtype=np.float32), np.asarray(y))
+        for dataset, (features, y) in load_feature_directory(folder).items()
+        if not datasets or dataset in datasets
+        for encoder, X in features.items()
+    }
+
+
+def permuted(X, y, seed):
+    """Rows in the order ``default_rng(seed).permutation(N)``."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    return X[order], y[order]

@@ -1,0 +1,288 @@
+"""Training without stacks: one net after the other, in the same minibatch steps.
+
+Every loop below predicts a minibatch, learns it, and then learns the minibatches of its
+replay streams, with the same initial weights, minibatches, replay and AdamW as the
+readouts of a stack. Every loop is written to be fast: minibatches are tensors made
+beforehand, callbacks are off, AdamW is torch's fused one, averages are kept by one
+``torch._foreach_lerp_``, and a net goes through all its steps before the next one, so
+that its weights stay in the cache. Nets are made before the clock starts. preqtorch's
+own loader, replay streams and averages are used as they are.
+"""
+
+import copy
+import time
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from benchmarks._floors import threads_of_torch
+from sklearn_mdl._core.nets.mlp import StackedMLP
+from sklearn_mdl._core.stream.steps import ReplayStreams
+
+try:
+    import preqtorch
+except ImportError:
+    preqtorch = None
+
+WITHOUT_PREQTORCH = (
+    "preqtorch is not installed, so its rows are left out; "
+    "pip install --no-deps preqtorch==0.2.0"
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Settings of one net."""
+
+    lr: float
+    weight_decay: float
+    label_smoothing: float = 0.0
+
+
+class Stream:
+    """The whole minibatches of some rows, and which of them replay when.
+
+    Parameters
+    ----------
+    X, y : ndarray of shape (n, d) and (n,)
+    seed : int
+        Of the replay streams and of the initial weights.
+    n_streams, batch_size : int
+    """
+
+    def __init__(self, X, y, seed, n_streams=10, batch_size=32):
+        self.seed = seed
+        self.n_streams = n_streams
+        self.batch_size = batch_size
+        self.n_minibatches = len(X) // batch_size
+        n_rows = self.n_minibatches * batch_size
+        self.x = torch.as_tensor(X[:n_rows], dtype=torch.float32)
+        self.y = torch.as_tensor(y[:n_rows], dtype=torch.long)
+        pairs = zip(self.x.split(batch_size), self.y.split(batch_size), strict=True)
+        self.batches = list(pairs)
+        streams = ReplayStreams(n_streams, seed=seed)
+        self.positions = [streams.advance().tolist() for _ in self.batches]
+
+    @property
+    def n_steps(self):
+        return self.n_minibatches * (1 + self.n_streams)
+
+    def __iter__(self):
+        """Yield new minibatches, each with those that are replayed after it."""
+        for new, positions in zip(self.batches, self.positions, strict=True):
+            yield new, [self.batches[position] for position in positions]
+
+
+def sequential(sizes, seed):
+    """Build one net with the initial weights of a readout."""
+    layers = []
+    for weight, bias in StackedMLP(sizes, [seed]).pairs:
+        linear = nn.Linear(*weight.shape[:0:-1])
+        with torch.no_grad():
+            linear.weight.copy_(weight[0])
+            linear.bias.copy_(bias[0, 0])
+        layers += [linear, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class Averaged:
+    """A copy of a module that follows its weights."""
+
+    def __init__(self, module, step_size):
+        self.module = copy.deepcopy(module) if step_size < 1 else module
+        self.pairs = (list(self.module.parameters()), list(module.parameters()))
+        self.step_size = step_size
+
+    def update(self):
+        if self.step_size < 1:
+            with torch.no_grad():
+                torch._foreach_lerp_(*self.pairs, self.step_size)
+
+
+def train_skorch(sizes, setting, stream, step_size):
+    """One skorch net; losses in nats, and the clock before and after minibatches."""
+    net = NeuralNetClassifier(
+        sequential,
+        module__sizes=sizes,
+        module__seed=stream.seed,
+        criterion=nn.CrossEntropyLoss,
+        criterion__label_smoothing=setting.label_smoothing,
+        optimizer=torch.optim.AdamW,
+        optimizer__lr=setting.lr,
+        optimizer__weight_decay=setting.weight_decay,
+        optimizer__fused=True,
+        train_split=None,
+        callbacks="disable",
+        verbose=0,
+        device="cpu",
+    ).initialize()
+    predictor = copy.copy(net)
+    averaged = Averaged(net.module_, step_size)
+    predictor.module_ = averaged.module
+    losses, ticks = [], [time.perf_counter()]
+    for new, replayed in stream:
+        losses.append(_losses(predictor.evaluation_step(new), new[1]))
+        for batch in (new, *replayed):
+            net.train_step(batch)
+            averaged.update()
+        ticks.append(time.perf_counter())
+    return torch.cat(losses), np.array(ticks)
+
+
+def train_plain(sizes, setting, stream, step_size=1.0):
+    """One net in plain torch; as :func:`train_skorch`."""
+    net = sequential(sizes, stream.seed)
+    optimizer = torch.optim.AdamW(
+        net.parameters(),
+        lr=setting.lr,
+        weight_decay=setting.weight_decay,
+        fused=True,
+    )
+    criterion = nn.CrossEntropyLoss(label_smoothing=setting.label_smoothing)
+    averaged = Averaged(net, step_size)
+    losses, ticks = [], [time.perf_counter()]
+    for new, replayed in stream:
+        with torch.no_grad():
+            losses.append(_losses(averaged.module(new[0]), new[1]))
+        for x, y in (new, *replayed):
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+            averaged.update()
+        ticks.append(time.perf_counter())
+    return torch.cat(losses), np.array(ticks)
+
+
+def train_preqtorch(sizes, setting, stream, step_size):
+    """One run of preqtorch's encoder with replay streams; as :func:`train_skorch`.
+
+    Its averages predict; then it takes one step on the new minibatch and one on that of
+    each stream. Its streams follow the same rule as ours, from another generator, and
+    it has no label smoothing.
+    """
+    made = []
+
+    def adamw(parameters, lr):
+        options = {"weight_decay": setting.weight_decay, "fused": True}
+        made.append(torch.optim.AdamW(parameters, lr=lr, **options))
+        return made[0]
+
+    model = preqtorch.ModelClass(
+        _OnBatches,
+        device="cpu",
+        kwargs={"net": sequential(sizes, stream.seed)},
+        init_func=_keep,
+    )
+    encoder = _timed_encoder()(model, device="cpu", optimizer_fn=adamw)
+    losses = []
+    encoder.encode(
+        torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(stream.x, stream.y), stream.batch_size
+        ),
+        "digits",
+        n_replay_samples=stream.n_streams,
+        loss_fn=partial(_summable_loss, losses),
+        learning_rate=setting.lr,
+        seed=stream.seed % 2**31,
+        alpha=step_size,
+        use_beta=False,
+        use_ema=True,
+        replay_type="streams",
+    )
+    (optimizer,) = made
+    n_steps = {int(state["step"]) for state in optimizer.state.values()}
+    if n_steps != {stream.n_steps}:
+        raise RuntimeError(f"preqtorch took {n_steps} steps, not {stream.n_steps}")
+    # The first loss of every minibatch is its prediction's, the others train.
+    return torch.cat(losses[:: stream.n_streams + 2]), np.array(encoder.ticks)
+
+
+class _OnBatches(nn.Module):
+    """A net that takes rows and labels, as preqtorch asks."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, batch):
+        return self.net(batch[0])
+
+
+def _keep(model):
+    return model
+
+
+def _summable_loss(losses, batch, output):
+    found = nn.functional.cross_entropy(output, batch[1], reduction="none")
+    losses.append(found.detach())
+    return found
+
+
+def _timed_encoder():
+    class Timed(preqtorch.MIREncoder):
+        """Looks at the clock when all is ready, and after every minibatch."""
+
+        def initialize(self, *args, **kwargs):
+            found = super().initialize(*args, **kwargs)
+            self.ticks = [time.perf_counter()]
+            return found
+
+        def step(self, *args, **kwargs):
+            super().step(*args, **kwargs)
+            self.ticks.append(time.perf_counter())
+
+    return Timed
+
+
+def _losses(logits, labels):
+    return nn.functional.cross_entropy(logits, labels, reduction="none")
+
+
+class Separate:
+    """Many nets of one shape, one after the other.
+
+    Parameters
+    ----------
+    train : callable
+        One of the three above.
+    sizes : tuple of int
+    settings : list of Setting
+    stream : Stream
+    step_size : float
+        Of the averages.
+
+    Attributes
+    ----------
+    losses : ndarray of shape (n_rows, n_settings)
+        Of the last run, in nats.
+    drift : list of float
+        Time of the second half of the minibatches over that of the first, run by run:
+        where it stays at one, a prefix may be scaled up.
+    """
+
+    def __init__(self, train, sizes, settings, stream, step_size):
+        self.train = train
+        self.sizes = sizes
+        self.settings = settings
+        self.stream = stream
+        self.step_size = step_size
+        self.drift = []
+
+    def run(self, n_threads):
+        """Train all nets and return their seconds."""
+        with threads_of_torch(n_threads):
+            found = [
+                self.train(self.sizes, setting, self.stream, self.step_size)
+                for setting in self.settings
+            ]
+        self.losses = np.stack([losses.numpy() for losses, _ in found], axis=1)
+        ticks = np.array([ticks for _, ticks in found])
+        half = self.stream.n_minibatches // 2
+        spans = np.diff(ticks, axis=1).sum(0)
+        if half:
+            self.drift.append(spans[-half:].sum() / spans[:half].sum())
+        return (ticks[:, -1] - ticks[:, 0]).sum()

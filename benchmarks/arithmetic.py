@@ -1,0 +1,112 @@
+"""How far codelengths move with the arithmetic, and how far with the seed.
+
+The default readouts are fitted on digits with seeds 0 to 9, then with seed 0 under
+other instructions, more threads, and with the update that a GPU takes (a formula over
+all members, which torch compiles where it can), each in a process of its own. Products
+of lower precision, an option of torch on GPUs
+(``torch.set_float32_matmul_precision``), are done as those do them: factors rounded to
+10 bits behind the point (TF32) or to 7 (bfloat16), sums in float32. The order of the
+rows is the same throughout, so the seed moves initial weights and replay alone.
+"""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+FIT = """
+import sys
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+
+from sklearn_mdl import MDLReadoutSwitcher
+from sklearn_mdl._core.nets import adamw
+
+seed, n_threads, n_jobs = map(int, sys.argv[1:4])
+if sys.argv[4] != "fused":
+    adamw._FusedCalls = adamw._Formula
+adamw.can_compile = lambda device: sys.argv[4] == "compiled"
+n_bits = int(sys.argv[5])
+
+
+def rounded(x):  # to nearest, and to even
+    if x.dtype != torch.float32:
+        return x
+    unit = 1 << (23 - n_bits)
+    bits = x.contiguous().view(torch.int32)
+    bits = bits + (unit // 2 - 1) + (bits >> (23 - n_bits) & 1)
+    return (bits & -unit).view(torch.float32)
+
+
+def bmm(a, b, **options):
+    return exact_bmm(rounded(a), rounded(b), **options)
+
+
+def baddbmm(bias, a, b, **options):
+    return exact_baddbmm(bias, rounded(a), rounded(b), **options)
+
+
+exact_bmm, exact_baddbmm = torch.bmm, torch.baddbmm
+if n_bits < 23:
+    torch.bmm, torch.baddbmm = bmm, baddbmm
+torch.set_num_threads(n_threads)
+X, y = load_digits(return_X_y=True)
+order = np.random.default_rng(0).permutation(len(y))
+switcher = MDLReadoutSwitcher(random_state=seed, device="cpu", n_jobs=n_jobs)
+print(repr(switcher.fit(X[order], y[order]).codelength_))
+"""
+SEEDS = range(10)
+ARITHMETIC = {
+    "as it is, again": {},
+    "two torch threads": {"n_threads": 2},
+    "two jobs": {"n_jobs": 2},
+    "AVX2 in torch": {"ATEN_CPU_CAPABILITY": "avx2"},
+    "AVX2 in products": {"MKL_CBWR": "AVX2"},
+    "AVX2 in both": {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2"},
+    "formula of the GPU": {"update": "formula"},
+    "the same, compiled": {"update": "compiled"},
+    "TF32 products": {"n_bits": 10},
+    "bfloat16 products": {"n_bits": 7},
+    "any processor": {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"},
+}
+
+
+def codelength(seed=0, n_threads=1, n_jobs=1, update="fused", n_bits=23, **environment):
+    """Codelength of digits in a process of its own, in nats."""
+    arguments = [str(seed), str(n_threads), str(n_jobs), update, str(n_bits)]
+    done = subprocess.run(
+        [sys.executable, "-c", FIT, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout)
+
+
+class Arithmetic:
+    """Codelength of digits by seed, and by arithmetic at seed 0."""
+
+    params = [[*(f"seed {seed}" for seed in SEEDS), *ARITHMETIC]]
+    unit = "nats"
+    formats = {"track_codelength": ".4f"}
+
+    def track_codelength(self, case):
+        if case in ARITHMETIC:
+            return codelength(**ARITHMETIC[case])
+        return codelength(int(case.removeprefix("seed ")))
+
+    def report(self, table):
+        found = {case: row["track_codelength"][0] for (case,), row in table.items()}
+        nats = np.array([found[f"seed {seed}"] for seed in SEEDS])
+        print(
+            f"seeds {SEEDS.start} to {SEEDS.stop - 1}: mean {nats.mean():.2f} nats, "
+            f"standard deviation {nats.std(ddof=1):.2f}, from {nats.min():.2f} to "
+            f"{nats.max():.2f}"
+        )
+        print(f"\nseed 0: {nats[0]:.4f} nats; what else moves it, in nats")
+        for name in ARITHMETIC:
+            print(f"{name:20s}{found[name] - nats[0]:+10.4f}")

@@ -1,0 +1,261 @@
+"""Codelengths of the default switcher: on digits, and on real deep features.
+
+``digits`` prints the codelength and wall time of a default fit on digits in ten orders,
+``default_rng(s).permutation(N)`` for s = 100, ..., 109, beside switching priors that
+read the same losses and a block-wise logistic regression (``logistic.py``).
+``features`` prints, for every encoder and dataset of a directory, nats per example
+beside those of the logistic regression. ``choices`` reverts one choice of the default
+readouts at a time, on digits, wine and breast cancer, each in the orders of s = 0, 1
+and 2. ``mixed`` runs the mixed readouts, and takes the default ones and the best of
+each kind from the same losses: on digits in the ten orders, and on datasets of a
+directory if it is given.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+
+from benchmarks._data import feature_cells, permuted
+from benchmarks.logistic import best_codelength
+from sklearn_mdl import LearnedShare, MDLReadoutSwitcher, forward, uniform_codelength
+from sklearn_mdl.readouts import default_readouts
+
+ORDERS = range(100, 110)
+KINDS = {
+    "nets": ("linear", "mlp"),
+    "neighbours": ("neighbors",),
+    "lda": ("LinearDiscriminantAnalysis",),
+    "logistic": ("LogisticRegression",),
+}
+
+
+def timed_fit(X, y, readouts=None):
+    """Return a fitted switcher and the seconds of its fit."""
+    start = time.perf_counter()
+    switcher = MDLReadoutSwitcher(readouts, random_state=0).fit(X, y)
+    return switcher, time.perf_counter() - start
+
+
+class Digits:
+    """A default fit on digits in ten orders."""
+
+    params = [list(ORDERS)]
+    param_names = ["order"]
+    unit = "nats"
+    formats = {
+        f"track_{name}": ".1f"
+        for name in (
+            *("learned_share", "bayes", "elementwise", "best_readout", "logistic"),
+            "seconds",
+        )
+    }
+    summarise = True
+
+    def setup(self, order):
+        self.X, self.y = permuted(*load_digits(return_X_y=True), order)
+        self.switcher, self.seconds = timed_fit(self.X, self.y)
+
+    def track_learned_share(self, order):
+        return self.switcher.codelength_
+
+    def track_bayes(self, order):
+        return self.switcher.remix("bayes").codelength
+
+    def track_elementwise(self, order):
+        return self.switcher.remix("elementwise").codelength
+
+    def track_best_readout(self, order):
+        return self.switcher.readout_codelengths_.min()
+
+    def track_logistic(self, order):
+        return best_codelength(f"digits/{order}", self.X, self.y)
+
+    def track_seconds(self, order):
+        return self.seconds
+
+    def report(self, table):
+        X, y = load_digits(return_X_y=True)
+        n_readouts = len(default_readouts(X.shape[1], 10))
+        uniform = uniform_codelength(len(y), 10)
+        print(f"{n_readouts} readouts; uniform code {uniform:.1f}")
+
+
+class Features:
+    """Every cell of a directory, rows in the order of the files."""
+
+    options = {"features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"}}
+    param_names = ["cell"]
+    unit = "nats per example"
+    formats = {
+        "track_features": ".0f",
+        "track_logistic": ".4f",
+        "track_ours": ".4f",
+        "track_ratio": ".3f",
+        "track_seconds": ".1f",
+    }
+
+    def prepare(self):
+        self.cells = feature_cells(self.features)
+
+    @property
+    def params(self):
+        return list(self.cells)
+
+    def setup(self, name):
+        self.X, self.y = self.cells[name]
+        self.reference = best_codelength(name, self.X.astype(np.float64), self.y)
+        self.switcher, self.seconds = timed_fit(self.X, self.y)
+
+    def track_features(self, name):
+        return self.X.shape[1]
+
+    def track_logistic(self, name):
+        return self.reference / len(self.y)
+
+    def track_ours(self, name):
+        return self.switcher.codelength_ / len(self.y)
+
+    def track_ratio(self, name):
+        return self.switcher.codelength_ / self.reference
+
+    def track_seconds(self, name):
+        return self.seconds
+
+    def report(self, table):
+        ratios = np.array([row["track_ratio"] for row in table.values()])
+        seconds = [row["track_seconds"] for row in table.values()]
+        print(
+            f"shorter than the logistic regression in {np.sum(ratios < 1)} of "
+            f"{len(ratios)} cells; mean ratio {ratios.mean():.4f}; seconds a cell: "
+            f"median {np.median(seconds):.1f}, longest {np.max(seconds):.1f}"
+        )
+
+
+CHOICES = {
+    "default": {},
+    "no calibration": {"calibration": False},
+    "no label smoothing": {"label_smoothing": 0.0},
+    "neither": {"calibration": False, "label_smoothing": 0.0},
+    "no weight decay": {"weight_decay": 0.0},
+    "no averaged weights": {"ema_step_size": 1.0},
+    "standard scaling only": {"scaling": "standard"},
+    "whitening only": {"scaling": "whiten"},
+    "no scaling": {"scaling": None},
+    "10 replay streams": {"n_replay_streams": 10},
+    "3 replay streams": {"n_replay_streams": 3},
+}
+
+
+class Choices:
+    """The default readouts with one choice of their settings reverted."""
+
+    params = [list(CHOICES)]
+    param_names = ["choice"]
+    unit = "nats, mean of 3 orders"
+    formats = {f"track_{name}": ".1f" for name in ("digits", "wine", "cancer")}
+
+    def track_digits(self, choice):
+        return self._mean(load_digits, choice)
+
+    def track_wine(self, choice):
+        return self._mean(load_wine, choice)
+
+    def track_cancer(self, choice):
+        return self._mean(load_breast_cancer, choice)
+
+    def _mean(self, load, choice):
+        X, y = load(return_X_y=True)
+        readouts = default_readouts(X.shape[1], len(np.unique(y)))
+        readouts = [readout.set_params(**CHOICES[choice]) for readout in readouts]
+        distinct = {(r.architecture, str(r.get_params())): r for r in readouts}
+        fits = [
+            timed_fit(*permuted(X, y, seed), list(distinct.values()))
+            for seed in range(3)
+        ]
+        return np.mean([switcher.codelength_ for switcher, _ in fits])
+
+
+class Mixed:
+    """The mixed readouts on ten orders of digits, or on datasets of a directory."""
+
+    options = {
+        "features": {
+            "type": Path,
+            "nargs": "?",
+            "help": "folder of DATASET/ENCODER.npy",
+        },
+        "datasets": {"nargs": "*", "help": "names of datasets (default: all)"},
+    }
+    param_names = ["cell"]
+    unit = "nats"
+    formats = {
+        f"track_{name}": ".1f"
+        for name in (
+            *("mixed", "default", "best_net", "best_neighbours", "best_lda"),
+            *("best_logistic", "seconds"),
+        )
+    }
+    summarise = True
+
+    def prepare(self):
+        self.members = []  # of rows that are not measured in other processes
+        if self.features is not None:
+            self.cells = feature_cells(self.features, self.datasets)
+            return
+        data = load_digits(return_X_y=True)
+        self.cells = {f"digits {seed}": permuted(*data, seed) for seed in ORDERS}
+
+    @property
+    def params(self):
+        return list(self.cells)
+
+    def setup(self, name):
+        self.switcher, self.seconds = timed_fit(*self.cells[name], "mixed")
+        self.names = [readout.architecture for readout in self.switcher.readouts_]
+        self.members.append(self.switcher.readout_codelengths_)
+
+    def track_mixed(self, name):
+        return self.switcher.codelength_
+
+    def track_default(self, name):
+        is_net = [name.startswith(KINDS["nets"]) for name in self.names]
+        losses = self.switcher.readout_losses_[:, np.array(is_net)]
+        return forward(LearnedShare(), losses).codelength
+
+    def track_best_net(self, name):
+        return self._best("nets")
+
+    def track_best_neighbours(self, name):
+        return self._best("neighbours")
+
+    def track_best_lda(self, name):
+        return self._best("lda")
+
+    def track_best_logistic(self, name):
+        return self._best("logistic")
+
+    def track_seconds(self, name):
+        return self.seconds
+
+    def _best(self, kind):
+        of_kind = [name.startswith(KINDS[kind]) for name in self.names]
+        return self.switcher.readout_codelengths_[of_kind].min()
+
+    def report(self, table):
+        mixed, default = (
+            np.array([row[f"track_{name}"][0] for row in table.values()])
+            for name in ("mixed", "default")
+        )
+        ratios = mixed / default
+        print(
+            f"mixed over default: mean ratio {ratios.mean():.4f}, shorter in "
+            f"{np.sum(ratios < 1)} of {len(ratios)} cells"
+        )
+        if self.features is None and self.members:
+            means = np.mean(self.members, axis=0)
+            print(
+                f"the best of {len(means)} readouts in the mean of all orders: "
+                f"{means.min():.1f} nats"
+            )

@@ -1,0 +1,115 @@
+"""Labels as messages: the bits promised, the bits sent, and whether labels are decoded.
+
+For digits, wine, breast cancer and iris the labels are encoded with the default
+readouts and decoded again. With a directory of features the same is done for its
+datasets, too, by every encoder or by those that are named. Sizes are the same at every
+run on one machine.
+"""
+
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+
+from benchmarks._data import feature_cells
+from sklearn_mdl import (
+    MDLReadoutSwitcher,
+    decode_labels,
+    encode_labels,
+    uniform_codelength,
+)
+from sklearn_mdl.switcher import LabelMessage
+
+LOADERS = {
+    "digits": load_digits,
+    "wine": load_wine,
+    "breast cancer": load_breast_cancer,
+    "iris": load_iris,
+}
+
+
+def timed(function, *arguments):
+    """Return what a function returns, and its seconds."""
+    start = time.perf_counter()
+    return function(*arguments), time.perf_counter() - start
+
+
+class Coding:
+    """Sizes of messages in bits, and seconds; fails if a label is decoded wrongly."""
+
+    options = {
+        "features": {
+            "type": Path,
+            "nargs": "?",
+            "help": "folder of DATASET/ENCODER.npy",
+        },
+        "encoders": {"nargs": "*", "help": "names of encoders (default: all)"},
+    }
+    param_names = ["cell"]
+    unit = "bits and seconds"
+    formats = {
+        **{f"track_{name}": ".0f" for name in ("n", "c", "payload", "header")},
+        "track_uniform": ".0f",
+        "track_codelength": ".1f",
+        **{f"track_{name}_seconds": ".1f" for name in ("fit", "encode", "decode")},
+    }
+
+    def prepare(self):
+        self.cells = {name: load(return_X_y=True) for name, load in LOADERS.items()}
+        if self.features is not None:
+            for name, cell in feature_cells(self.features).items():
+                if not self.encoders or name.partition("/")[2] in self.encoders:
+                    self.cells[name] = cell
+
+    @property
+    def params(self):
+        return list(self.cells)
+
+    def setup(self, name):
+        X, self.y = self.cells[name]
+        self.switcher = MDLReadoutSwitcher(shuffle=True, random_state=0)
+        encoded, self.encoding = timed(encode_labels, self.switcher, X, self.y)
+        found, self.decoding = timed(decode_labels, self.switcher, X, encoded)
+        np.testing.assert_array_equal(found, self.y)
+        self.message = LabelMessage.from_bytes(encoded)
+        _, self.fitting = timed(self.switcher.fit, X, self.y)
+
+    def track_n(self, name):
+        return len(self.y)
+
+    def track_c(self, name):
+        return len(self.switcher.classes_)
+
+    def track_uniform(self, name):
+        nats = uniform_codelength(len(self.y), len(self.switcher.classes_))
+        return nats / math.log(2)
+
+    def track_codelength(self, name):
+        return self.switcher.codelength_ / math.log(2)
+
+    def track_payload(self, name):
+        return self.message.payload_bits
+
+    def track_header(self, name):
+        return self.message.header_bits
+
+    def track_fit_seconds(self, name):
+        return self.fitting
+
+    def track_encode_seconds(self, name):
+        return self.encoding
+
+    def track_decode_seconds(self, name):
+        return self.decoding
+
+    def report(self, table):
+        bits, payload = (
+            np.array([row[f"track_{name}"][0] for row in table.values()])
+            for name in ("codelength", "payload")
+        )
+        worst = (np.abs(payload - bits) - 0.001 * bits).max()
+        print(
+            f"all labels were decoded; payload within 0.1 % + {max(0, worst):.1f} bits"
+        )

@@ -1,0 +1,221 @@
+"""The paper's whole VTAB grid of frozen readouts, 8 shapes x 576 settings, on a GPU.
+
+``run`` evaluates every shape of the grid, with all its settings, over so many random
+rows (d = 768, 100 classes), keeps each shape's measurements in a file, and goes on from
+there when started again. It checks that time is linear in the rows, extrapolates to
+50,000, and sets the bytes that the steps must move, and the time they would take at the
+measured copy bandwidth, beside it. ``floor`` says how long those bytes take at a
+bandwidth in bytes a second, without a GPU. ``--small`` is the same with few settings of
+little width, to see on a CPU that it works:
+
+    python -m benchmarks gpu run slices.json --rows 1024 2048
+    python -m benchmarks gpu run small.json --rows 64 --device cpu --small
+"""
+
+import json
+import platform
+import time
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sklearn_mdl import MDLReadoutSwitcher, readout_grid
+from sklearn_mdl._core.nets.mlp import count_parameters
+
+N_FEATURES, N_CLASSES, GOAL_ROWS = 768, 100, 50_000
+SMALL = {
+    "hidden_layer_sizes": [(32,) * depth for depth in range(8)],
+    "n_replay_streams": [3, 10],
+    "lr": [1e-3, 3e-3],
+    "beta1": [0.9],
+    "weight_decay": [0.0, 1e-2],
+}
+
+
+def grid(small):
+    """Readouts by shape."""
+    readouts = readout_grid("vtab-frozen", **(SMALL if small else {}))
+    shapes = groupby(readouts, key=lambda readout: len(readout.hidden_layer_sizes))
+    return {depth: list(members) for depth, members in shapes}
+
+
+def data(n_rows):
+    """Random rows whose labels are almost a linear map."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, N_FEATURES)).astype(np.float32)
+    W = rng.standard_normal((N_FEATURES, N_CLASSES)).astype(np.float32)
+    y = (X @ W + 10 * rng.standard_normal((n_rows, N_CLASSES))).argmax(1)
+    y[:N_CLASSES] = np.arange(N_CLASSES)[:n_rows]
+    return X, y
+
+
+def copy_rate(device):
+    """Bytes a second, read and written, of a large copy."""
+    source = torch.zeros(2**27 if device.type == "cuda" else 2**25, device=device)
+    target = torch.empty_like(source)
+    best = np.inf
+    for _ in range(5):
+        wait(device)
+        start = time.perf_counter()
+        target.copy_(source)
+        wait(device)
+        best = min(best, time.perf_counter() - start)
+    return 2 * source.nbytes / best
+
+
+def wait(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def bytes_to_move(learner, n_rows, batch_size=32):
+    """Bytes that a stack's optimiser steps must read and write.
+
+    A step reads weights forward and backward, writes gradients, reads weights,
+    gradients and both moments and writes all but the gradients, and reads and writes
+    every average: each number once. Activations are left out.
+    """
+    trained = sum(p.nbytes for p in learner.net.module_.parameters())
+    averaged = sum(
+        p.nbytes for own in learner.averages.copies for pair in own.pairs for p in pair
+    )
+    n_steps = n_rows // batch_size * (learner.n_replay_streams + 1)
+    return n_steps * (10 * trained + 2 * averaged)
+
+
+def evaluate(readouts, X, y, device):
+    """Fit and time; the paper's batch of 32."""
+    switcher = MDLReadoutSwitcher(readouts, device=str(device), random_state=0)
+    wait(device)
+    start = time.perf_counter()
+    switcher.partial_fit(X, y, classes=np.arange(N_CLASSES))
+    wait(device)
+    return switcher, time.perf_counter() - start
+
+
+class Run:
+    """Seconds of every shape, linearity in the rows, and an extrapolation."""
+
+    options = {
+        "slices": {"type": Path, "help": "JSON file of measurements"},
+        "--rows": {"type": int, "nargs": "+", "default": [1024]},
+        "--device": {"default": "cuda"},
+        "--small": {"action": "store_true", "help": "few settings of little width"},
+    }
+    param_names = ["rows", "hidden layers"]
+    unit = "one shape of the grid; of floor: time at the copy bandwidth over ours"
+    formats = {
+        "track_readouts": ".0f",
+        "track_seconds": ".1f",
+        "track_us_per_step": ".2f",
+        "track_gb_per_s": ".0f",
+        "track_of_floor": ".2f",
+        "track_nats": ".2f",
+    }
+
+    def prepare(self):
+        self.grid = grid(self.small)
+
+    @property
+    def params(self):
+        return [self.rows, list(self.grid)]
+
+    def setup(self, n_rows, depth):
+        found = json.loads(self.slices.read_text()) if self.slices.exists() else {}
+        key = f"{n_rows}/{depth}"
+        if key not in found:
+            found[key] = self._measure(n_rows, self.grid[depth])
+            self.slices.write_text(json.dumps(found, indent=1) + "\n")
+        self.entry = found[key]
+
+    def _measure(self, n_rows, readouts):
+        device = torch.device(self.device)
+        X, y = data(n_rows)
+        evaluate(readouts[:: len(readouts) // 2], X[:512], y[:512], device)  # warm up
+        switcher, seconds = evaluate(readouts, X, y, device)
+        learners = switcher._run.learners
+        is_gpu = device.type == "cuda"
+        return {
+            "readouts": len(readouts),
+            "steps": sum(
+                len(stack.columns) * (n_rows // 32) * (stack.n_replay_streams + 1)
+                for stack in learners
+            ),
+            "seconds": seconds,
+            "bytes": sum(bytes_to_move(stack, n_rows) for stack in learners),
+            "copy_rate": copy_rate(device),
+            "codelength": switcher.codelength_,
+            "device": torch.cuda.get_device_name(device)
+            if is_gpu
+            else platform.processor(),
+            "torch": torch.__version__,
+        }
+
+    def track_readouts(self, *row):
+        return self.entry["readouts"]
+
+    def track_seconds(self, *row):
+        return self.entry["seconds"]
+
+    def track_us_per_step(self, *row):
+        return self.entry["seconds"] / self.entry["steps"] * 1e6
+
+    def track_gb_per_s(self, *row):
+        return self.entry["bytes"] / self.entry["seconds"] / 1e9
+
+    def track_of_floor(self, *row):
+        return self.entry["bytes"] / self.entry["copy_rate"] / self.entry["seconds"]
+
+    def track_nats(self, *row):
+        return self.entry["codelength"]
+
+    def report(self, table):
+        totals, floors = dict.fromkeys(self.rows, 0.0), dict.fromkeys(self.rows, 0.0)
+        for (n_rows, _), values in table.items():
+            seconds = values["track_seconds"][0]
+            totals[n_rows] += seconds
+            floors[n_rows] += values["track_of_floor"][0] * seconds
+        parts = ", ".join(f"{n} rows {t:.1f} s" for n, t in totals.items())
+        print(f"all shapes: {parts}")
+        n, last = GOAL_ROWS, max(totals)
+        if len(totals) > 1:
+            a, b = sorted(totals)[-2:]
+            slope = (totals[b] - totals[a]) / (b - a)
+            print(
+                f"{totals[b] / totals[a] * a / b:.3f} of linear from {a} to {b} rows; "
+                f"extrapolated to {n}: {(totals[b] + slope * (n - b)) / 60:.1f} min"
+            )
+        minutes = floors[last] / last * n / 60
+        print(f"byte floor at {n} rows: {minutes:.1f} min at the copy bandwidth")
+
+
+class Floor:
+    """Bytes of the whole grid at 50,000 rows, and the time that they take."""
+
+    options = {"--bandwidth": {"type": float, "default": 4.8e12, "help": "bytes/s"}}
+    params = [list(range(8))]
+    param_names = ["hidden layers"]
+    unit = f"{GOAL_ROWS} rows"
+    formats = {"track_bytes": ".2e", "track_parameters": ",.0f"}
+
+    def setup(self, depth):
+        self.readouts = grid(small=False)[depth]
+        sizes = (N_FEATURES, *self.readouts[-1].hidden_layer_sizes, N_CLASSES)
+        self.n_parameters = count_parameters(sizes)
+
+    def track_parameters(self, depth):
+        return self.n_parameters
+
+    def track_bytes(self, depth):
+        readouts = self.readouts
+        averages = {r.ema_step_size for r in readouts if r.ema_step_size < 1}
+        n_trainings = len(readouts) / (len(averages) + 1)
+        steps = np.mean([r.n_replay_streams + 1 for r in readouts])
+        step = 4 * self.n_parameters * (10 + 2 * len(averages))
+        return GOAL_ROWS // 32 * steps * n_trainings * step
+
+    def report(self, table):
+        total = sum(values["track_bytes"][0] for values in table.values())
+        print(f"all: {total:.2e} bytes, {total / self.bandwidth / 60:.1f} min")

@@ -1,0 +1,36 @@
+"""
+A first codelength: what it is and how it grows
+===============================================
+
+Every digit is predicted by all readouts before its label is seen. The total log-loss of
+the mixture is the codelength. How it grows shows how fast the features pay off, and the
+posterior over readouts shows which readout predicts best at which number of labels.
+"""
+
+# %%
+# One fit is one pass over the data. Nothing is held out: each example is test data
+# first and training data afterwards.
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_digits
+
+from sklearn_mdl import (
+    CodelengthDisplay,
+    MDLReadoutSwitcher,
+    PosteriorDisplay,
+    uniform_codelength,
+)
+
+X, y = load_digits(return_X_y=True)
+switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
+uniform = uniform_codelength(len(y), len(switcher.classes_))
+print(f"{switcher.codelength_:.0f} nats; a uniform code needs {uniform:.0f}")
+
+# %%
+# The cumulative codelength of the mixture and of the best readout of each architecture,
+# minus that of the best single readout in hindsight. Below zero, switching is better.
+CodelengthDisplay.from_estimator(switcher, reference="best")
+
+# %%
+# The posterior over readouts, summed over the settings of each architecture.
+PosteriorDisplay.from_estimator(switcher)
+plt.show()

@@ -1,0 +1,64 @@
+"""
+Test for a shift between train and test part
+============================================
+
+The paper compares accuracies on the original split of each VTAB task with those on a
+reshuffled one (figure "Comparison of train and test accuracies on the original and
+reshuffled VTAB datasets"), finds some tasks shifted, and reshuffles all of them before
+the evaluation. Three datasets are tested here: the digits, whose last third other
+people wrote; the digits reshuffled; and breast cancer, cut after two thirds.
+
+Result: the digits are shifted, by two points of accuracy for a nearest neighbour
+and by almost five for a logistic regression. Reshuffled they are not, nor is breast
+cancer as far as this test can see.
+"""
+
+# %%
+# The original split differs if its accuracy is extreme among reshuffled splits of the
+# same sizes.
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_mdl.datasets import reshuffle, train_test_shift
+
+
+def cut(X, y, n_train):
+    return (X[:n_train], y[:n_train]), (X[n_train:], y[n_train:])
+
+
+splits = {
+    "digits": cut(*load_digits(return_X_y=True), 1200),
+    "breast cancer": cut(*load_breast_cancer(return_X_y=True), 380),
+}
+splits["digits, reshuffled"] = reshuffle(*splits["digits"], random_state=0)
+readouts = {
+    "nearest neighbour": KNeighborsClassifier(1),
+    "logistic": make_pipeline(
+        StandardScaler(), LogisticRegression(C=0.1, max_iter=500)
+    ),
+}
+found = {
+    name: train_test_shift(*parts, readouts=readouts, random_state=0)
+    for name, parts in splits.items()
+}
+for name, shift in found.items():
+    print(f"{name}\n{shift.summary()}\n")
+
+# %%
+# Filled: the original split. Circles: nineteen reshuffled ones.
+figure, panels = plt.subplots(1, len(found), figsize=(9.0, 3.4), layout="constrained")
+for ax, (name, shift) in zip(panels, found.items(), strict=True):
+    for i, (own, *others) in enumerate(100 * shift.test_accuracies):
+        ax.plot(others, np.full(len(others), i), "o", mfc="none", color="tab:gray")
+        ax.plot(own, i, "D", color="tab:red")
+    ax.set_yticks(range(len(readouts)), readouts if ax is panels[0] else [])
+    verdict = "the parts differ" if shift.differs else "no difference found"
+    ax.set(title=f"{name}:\n{verdict}", xlabel="test accuracy, %")
+    ax.set_ylim(-0.5, len(readouts) - 0.5)
+    ax.grid(axis="x", alpha=0.4)
+plt.show()

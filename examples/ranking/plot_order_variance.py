@@ -1,0 +1,67 @@
+"""
+Variance over orders of the examples
+====================================
+
+A codelength depends on the order of the rows. The paper evaluates one encoder in five
+orders of CIFAR-100 and finds a standard deviation of 134 nats in 55,906, 0.24 %, far
+less than the distance to the encoders ranked next to it (its appendix, "Data ordering
+and Variance of MDL score"). Here is the same for 900 digits, three encoders and five
+orders.
+
+Result: a standard deviation of 5 to 7 % of these short codes, twenty to thirty
+times the paper's, since it falls with the number of examples. The ranking is not in
+doubt, since an order of the rows moves all encoders together: no interval of a
+difference contains zero.
+"""
+
+# %%
+# Every encoder is evaluated in the same five orders.
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+
+from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer, readout_grid
+
+N_DIGITS = 900  # fewer make it quicker
+
+X, y = load_digits(return_X_y=True)
+rows = np.random.default_rng(0).permutation(len(y))[:N_DIGITS]
+encoders = {"raw": "passthrough", "PCA to 16": PCA(16), "PCA to 8": PCA(8)}
+readouts = readout_grid(
+    hidden_layer_sizes=[(), (64,)], lr=[3e-3, 1e-2], n_replay_streams=10
+)
+scorer = RepresentationScorer(MDLReadoutSwitcher(readouts), n_orders=5)
+scorer.fit({"digits": (X[rows], y[rows])}, encoders)
+nats = scorer.order_codelengths_[0]
+
+# %%
+# The spread over orders, beside that of the paper.
+print(f"{'':18s}   mean      sd   sd / mean")
+print(f"{'the paper':18s}{55906:7.0f}{134:8.1f}{134 / 55906:12.2%}")
+for name, own in zip(encoders, nats, strict=True):
+    sd = own.std(ddof=1)
+    print(f"{name:18s}{own.mean():7.1f}{sd:8.1f}{sd / own.mean():12.2%}")
+
+# %%
+# An order affects all encoders alike: differences vary less than codelengths. Intervals
+# are Student's, of level 0.9, for the mean over all possible orders.
+found = scorer.paired_differences()
+names = list(encoders)
+print(f"\n{'':24s}   mean      sd   90% interval")
+for (i, j), mean, sd, low, high in zip(
+    found.pairs, found.mean, found.std, found.lower, found.upper, strict=True
+):
+    pair = f"{names[i]} - {names[j]}"
+    print(f"{pair:24s}{mean[0]:7.1f}{sd[0]:8.1f}   [{low[0]:.1f}, {high[0]:.1f}]")
+
+# %%
+# A line joins the codelengths of one order.
+figure, ax = plt.subplots(layout="constrained")
+for k, column in enumerate(nats.T):
+    ax.plot(column, range(len(names)), f"{'osD^v'[k]}-", label=f"order {k}")
+ax.set_yticks(range(len(names)), names)
+ax.set(xlabel="codelength of the digits, nats", ylim=(-0.4, len(names) - 0.6))
+ax.legend()
+ax.grid(axis="x", alpha=0.4)
+plt.show()

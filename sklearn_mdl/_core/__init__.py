@@ -1,0 +1,1 @@
+"""The engine of the package; nothing here is public."""

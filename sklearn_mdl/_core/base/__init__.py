@@ -1,0 +1,1 @@
+"""Base classes of estimators that predict each example before they learn it."""

@@ -1,0 +1,210 @@
+"""Base of online classifiers: classes, labels and probabilities."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from sklearn_mdl._core.base.estimator import OnlineEstimator
+from sklearn_mdl._core.io.environment import fingerprint
+from sklearn_mdl._core.sklearn_compat import fit_context
+from sklearn_mdl._core.stream.outcomes import ClassLabels
+from sklearn_mdl._core.validation import (
+    GROUPED,
+    check_class_labels,
+    is_grouped,
+    warn_caller,
+)
+from sklearn_mdl.metrics import PrequentialMeasures, measure
+
+
+class OnlineClassifier(ClassifierMixin, OnlineEstimator):
+    """Base of classifiers that predict each example before they learn it."""
+
+    classes_: np.ndarray
+    _all_diverged = (
+        "all readouts have diverged and predict uniformly since then, so that the code "
+        "says little about the features; lower the learning rates"
+    )
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> Self:
+        """Evaluate more rows of the same stream.
+
+        How a stream is cut into calls changes nothing: codelengths are those of one
+        ``fit`` on all rows, bit for bit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All labels that can occur; required at the first call, optional afterwards.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If ``classes`` is missing at the first call or differs later, if y holds a
+            label outside them, and as in :meth:`fit`.
+        """
+        known = None
+        if hasattr(self, "_run"):
+            self._check_classes(classes)
+        elif classes is not None:
+            known = np.unique(classes)
+        with warnings.catch_warnings():  # a few rows may well be of as many classes
+            warnings.filterwarnings("ignore", "The number of unique classes")
+            return self._continue(X, y, known)
+
+    def fit_stream(self, blocks: Iterable[object], classes: ArrayLike) -> Self:
+        """Forget everything, then evaluate blocks of rows one after the other.
+
+        Parameters
+        ----------
+        blocks : iterable of (X, y)
+            Each as for :meth:`partial_fit`, from a generator or a torch ``DataLoader``.
+        classes : array-like of shape (n_classes,)
+            All labels that can occur, since the first blocks may lack some.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If there is no block, and as in :meth:`partial_fit`. The blocks before one
+            that is refused stay learned.
+        TypeError
+            If a block is no pair.
+        """
+        return self._continue_by_blocks(blocks, classes=classes)
+
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        """Log-probabilities of the mixture under the posterior for the next example.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            In nats, columns in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        rows: np.ndarray = self._validated(X, reset=False)
+        run = self._run.flushed_copy()
+        with np.errstate(divide="ignore"):  # a readout of weight zero
+            log_weights = np.log(run.forward.weights)[:, None, None]
+        blocks = [
+            logsumexp(log_weights + prediction.values.cpu().numpy(), axis=0)
+            for prediction in run.predictions(rows)
+        ]
+        log_proba: np.ndarray = np.concatenate(blocks)
+        log_proba -= logsumexp(log_proba, axis=1, keepdims=True)
+        return log_proba
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Probabilities of the mixture, (n_samples, n_classes)."""
+        proba: np.ndarray = np.exp(self.predict_log_proba(X))
+        return proba
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Most probable class of every row, (n_samples,)."""
+        check_is_fitted(self)
+        return self._decoded(self.predict_log_proba(X).argmax(1))
+
+    def measures(self, *, n_bins: int = 15) -> PrequentialMeasures:
+        """Accuracy, Brier score and calibration of the prequential predictions.
+
+        Every prediction of the mixture was made before its label was seen, so that no
+        row need be held out for them.
+
+        Parameters
+        ----------
+        n_bins : int, default=15
+            Bins of the expected calibration error.
+
+        Returns
+        -------
+        measures : PrequentialMeasures
+            With the codelength, and two reference codes, in nats.
+        """
+        check_is_fitted(self)
+        return measure(
+            self._run.trace.summaries,
+            self.codelengths_,
+            self._labels_seen(),
+            n_classes=len(self.classes_),
+            n_bins=n_bins,
+        )
+
+    def _check_classes(self, classes: ArrayLike | None) -> None:
+        if classes is not None and not np.array_equal(
+            np.unique(classes), self.classes_
+        ):
+            raise ValueError(
+                f"classes must stay {self.classes_.tolist()!r} as at the first call, "
+                f"got {np.unique(classes).tolist()!r}; fit a new estimator for others"
+            )
+
+    def _checked(
+        self, X: ArrayLike, y: ArrayLike, *, reset: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rows, labels = self._validated(X, y, reset=reset)
+        labels = column_or_1d(labels, warn=True)
+        check_class_labels(labels)
+        return rows, labels
+
+    def _classes_of(self, y: np.ndarray) -> np.ndarray:
+        return np.unique(y)
+
+    def _outcome(self, classes: np.ndarray | None) -> ClassLabels:
+        if classes is None:
+            raise ValueError(
+                "classes must be passed on the first call to partial_fit. It was None; "
+                "name all labels that can occur"
+            )
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs labels of at least two classes, got "
+                f"one class only, {classes.tolist()!r}; nothing is left to code"
+            )
+        self.classes_ = classes
+        return ClassLabels(len(classes))
+
+    def _check_order(self, labels: np.ndarray) -> None:
+        if is_grouped(labels):
+            warn_caller(GROUPED)
+
+    def _encoded(self, y: np.ndarray) -> np.ndarray:
+        labels = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
+        unknown = self.classes_[labels] != y
+        if np.any(unknown):
+            raise ValueError(
+                f"y must hold labels among the classes {self.classes_.tolist()!r}, got "
+                f"{np.unique(y[unknown]).tolist()!r}; name all at the first call"
+            )
+        return labels
+
+    def _decoded(self, labels: np.ndarray) -> np.ndarray:
+        decoded: np.ndarray = self.classes_[labels]
+        return decoded
+
+    def _fingerprint_of(self, labels: np.ndarray) -> str:
+        named = np.concatenate([self.classes_, self.classes_[labels]])
+        return fingerprint(named.astype(str), "U")

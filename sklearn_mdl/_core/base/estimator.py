@@ -1,0 +1,341 @@
+"""The scikit-learn side of an estimator that is evaluated online, whatever it predicts.
+
+``fit`` checks its data, makes a run and drives it; everything else is read off the run.
+
+Estimators are dataclasses: each parameter is stated once, as a field, and so
+scikit-learn's rule that ``__init__`` only stores parameters holds by construction.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from numbers import Integral
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sklearn_mdl._core.base.saving import FileMixin
+from sklearn_mdl._core.io.environment import environment_of, fingerprint
+from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, settings_of
+from sklearn_mdl._core.numerics import as_array
+from sklearn_mdl._core.sklearn_compat import (
+    CallbackSupportMixin,
+    FitTasks,
+    fit_context,
+    with_callbacks,
+)
+from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT, Checkpoint
+from sklearn_mdl._core.stream.outcomes import Outcome
+from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.storage import is_mapped
+from sklearn_mdl._core.validation import check_finite, warn_caller
+
+RandomState = int | np.random.RandomState | None
+
+
+class NotYet:
+    """Placeholder of the run before ``fit``: an instance's own takes precedence."""
+
+    def __get__(self, estimator: object, owner: type) -> Self:
+        """Raise NotFittedError where an estimator is asked for it."""
+        if estimator is None:
+            return self
+        raise NotFittedError(
+            f"This {owner.__name__} must have been evaluated on some rows, but it is "
+            "not fitted yet; call fit first"
+        )
+
+
+class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
+    """Base of estimators that predict each example before they learn it.
+
+    Subclasses say which run they need in ``_make_run``, and how labels are checked and
+    encoded.
+    """
+
+    shuffle: bool = False
+    verbose: int = 0
+    checkpoint: str | PathLike[str] | None = None
+    random_state: RandomState
+    _run: PrequentialRun = NotYet()  # type: ignore[assignment]
+    _seed: int
+    _all_diverged: str  # warning if no readout predicts any more
+
+    @abstractmethod
+    def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
+        """Make the run of a new stream."""
+
+    @abstractmethod
+    def _outcome(self, classes: np.ndarray | None) -> Outcome:
+        """Return the kind of the labels, and remember classes where there are any."""
+
+    @abstractmethod
+    def _checked(
+        self, X: ArrayLike, y: ArrayLike, *, reset: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Check features and labels."""
+
+    @abstractmethod
+    def _encoded(self, y: np.ndarray) -> np.ndarray:
+        """Return labels as a run takes them."""
+
+    @abstractmethod
+    def _decoded(self, labels: np.ndarray) -> np.ndarray:
+        """Return labels of a run as the user gave them."""
+
+    @abstractmethod
+    def _fingerprint_of(self, labels: np.ndarray) -> str:
+        """Return a hash of the labels as the user gave them."""
+
+    def _classes_of(self, y: np.ndarray) -> np.ndarray | None:
+        """Return the classes of a whole stream, None where labels are numbers."""
+        return None
+
+    def _check_order(self, labels: np.ndarray) -> None:
+        """Warn of labels that should have been permuted."""
+
+    def _after_fit(self) -> None:
+        """Warn of anything that should be known of a stream after ``fit``."""
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Forget everything, then evaluate the rows online, once, in the order given.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features, taken as float32.
+        y : array-like of shape (n_samples,)
+            Labels: of at least two classes, or, for a regressor, real numbers. Every
+            label counts once, since a weighted sum is the length of no code: there is
+            no ``sample_weight``; repeat or drop rows instead.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If X (or real labels) hold NaN or infinity, if lengths differ, or if a
+            classifier is given labels of one class only.
+        """
+        with self._all_or_nothing():
+            rows, given = self._checked(X, y, reset=True)
+            self._begin(rows.shape[1], self._classes_of(given), n_rows=len(rows))
+            labels = self._encoded(given)
+            if not self.shuffle:
+                self._check_order(labels)
+            order = self.order_ if self.shuffle else None
+            checkpoint = self._checkpoint_of(rows, labels)
+            self._drive(rows, labels, order, checkpoint, given)
+        self._after_fit()
+        return self
+
+    def _continue(
+        self, X: ArrayLike, y: ArrayLike, classes: np.ndarray | None = None
+    ) -> Self:
+        """Evaluate more rows of the same stream, or the first ones of a new one."""
+        first = not hasattr(self, "_run")
+        with self._all_or_nothing():
+            rows, given = self._checked(X, y, reset=first)
+            if first:
+                self._begin(rows.shape[1], classes)
+            labels = self._encoded(given)
+            self._run.check_length(len(rows))
+        self._drive(rows, labels)
+        return self
+
+    def _continue_by_blocks(self, blocks: Iterable[object], **classes: object) -> Self:
+        """Forget everything, then take blocks as ``partial_fit`` does."""
+        pairs = pairs_of(blocks)
+        X, y = next(pairs)
+        with self._all_or_nothing():
+            for name in vars(self).keys() - self.get_params(deep=False).keys():
+                if not name.startswith("_skl"):  # callbacks, which are scikit-learn's
+                    delattr(self, name)
+            self.partial_fit(X, y, **classes)
+        for X, y in pairs:
+            self.partial_fit(X, y)
+        return self
+
+    def _begin(
+        self,
+        n_features: int,
+        classes: np.ndarray | None,
+        *,
+        n_rows: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Begin a new stream; if its rows are known, settle their order."""
+        outcome = self._outcome(classes)
+        if seed is None:
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._run = self._make_run(n_features, outcome, seed)
+        self._seed = seed
+        if n_rows is not None:
+            self.order_ = np.arange(n_rows)
+            if self.shuffle:
+                self.order_ = np.random.default_rng(seed).permutation(n_rows)
+
+    @with_callbacks
+    def _drive(
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        order: np.ndarray | None = None,
+        checkpoint: Checkpoint | None = None,
+        given: np.ndarray | None = None,
+    ) -> None:
+        """Drive the run over rows; callbacks are notified if labels are ``given``."""
+        tasks = None
+        if given is not None and hasattr(self, "_skl_callbacks"):
+            tasks = FitTasks(self, X, given)
+        title = type(self).__name__ if self.verbose else None
+        try:
+            self._run.run(
+                X, labels, order, checkpoint=checkpoint, tasks=tasks, title=title
+            )
+        finally:
+            if hasattr(self, "order_"):
+                self.order_ = self.order_[: self._run.n_scored]
+        if self._run.diverged.all():
+            warn_caller(self._all_diverged)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True once a stream has begun."""
+        return hasattr(self, "_run")
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave the estimator as it was if its data are refused."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException as error:
+            run: PrequentialRun | None = self.__dict__.get("_run")
+            is_new = run is not before.get("_run")
+            goes_on = is_new and run is not None and run.can_go_on and run.n_scored
+            # An interrupted stream stays where it can go on.
+            if not (isinstance(error, KeyboardInterrupt) and goes_on):
+                self.__dict__.clear()
+                self.__dict__.update(before)
+            raise
+
+    def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
+        """Check features, and labels where they are given.
+
+        Memory maps are not converted, which would copy them whole.
+        """
+        rows, *labels = map(as_array, (X, *y))
+        left_alone = is_mapped(rows) and rows.dtype.kind in "fiu"
+        with np.errstate(over="ignore"):  # refused below, with its place
+            found = validate_data(
+                self,
+                rows,
+                *labels,
+                dtype=rows.dtype if left_alone else np.float32,
+                ensure_all_finite=False,
+                reset=reset,
+            )
+        names = getattr(self, "feature_names_in_", None)
+        check_finite(found[0] if y else found, names)
+        return found
+
+    def _checkpoint_of(self, X: np.ndarray, labels: np.ndarray) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        if not isinstance(self.random_state, Integral):
+            raise ValueError(
+                "checkpoint needs a random_state that is an integer, got "
+                f"{self.random_state!r}, with which a resumed run would draw other "
+                "numbers; pass for example random_state=0"
+            )
+        about = {
+            # The device is part of the environment: another one warns.
+            "settings": settings_of(self, WITHOUT_EFFECT | {"device"}),
+            "X": {"shape": list(X.shape), "sha256": fingerprint(X, "<f4")},
+            "y": self._fingerprint_of(labels),
+            ENVIRONMENT: environment_of(self._run.device),
+        }
+        return Checkpoint(Path(self.checkpoint), about)
+
+    @property
+    def codelength_(self) -> float:
+        """Codelength of all labels seen, in nats."""
+        return float(np.sum(self.codelengths_))
+
+    @property
+    def codelengths_(self) -> np.ndarray:
+        """Codelength of every example in the order taken, (n_samples_seen_,), nats."""
+        return self._run.trace.codelengths
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Number of examples evaluated so far."""
+        return self._run.n_scored
+
+    def heldout_codelengths(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+        """Codelengths of rows that come after the stream; they leave no trace in it.
+
+        A copy goes on over them: each is predicted by what was learned from all before
+        it, and then learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        codelengths : ndarray of shape (n_samples,)
+            In nats.
+
+        Raises
+        ------
+        ValueError
+            If y holds a class that the stream does not know, and as in :meth:`fit`.
+        """
+        check_is_fitted(self)
+        return self._continued(*self._checked(X, y, reset=False))
+
+    def _continued(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return self._run.continued(X, self._encoded(y))
+
+    def _labels_seen(self) -> np.ndarray:
+        labels: np.ndarray = self._run.labels.cpu().numpy()
+        return labels
+
+
+def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
+    """Yield the blocks of a stream, each of them checked.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    TypeError
+        If one is no pair.
+    """
+    number = -1
+    for number, block in enumerate(blocks):
+        if not isinstance(block, (tuple, list)) or len(block) != 2:
+            raise TypeError(
+                "blocks must yield pairs (X, y), of features and their labels, but "
+                f"block {number} is {type(block).__name__}; yield both together"
+            )
+        yield block[0], block[1]
+    if number < 0:
+        raise ValueError(
+            "blocks must yield at least one pair (X, y), got none; a generator "
+            "that was read before yields nothing more"
+        )

@@ -1,0 +1,196 @@
+"""Base of online regressors: labels that are real numbers, and densities of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from sklearn_mdl._core.base.estimator import OnlineEstimator
+from sklearn_mdl._core.io.environment import fingerprint
+from sklearn_mdl._core.numerics import as_array
+from sklearn_mdl._core.sklearn_compat import fit_context
+from sklearn_mdl._core.stream.outcomes import RealTargets, mixture_moments
+from sklearn_mdl.metrics import (
+    RegressionMeasures,
+    gaussian_codelengths,
+    measure_regression,
+)
+
+LARGEST = 1e150  # whose square is still a number
+
+
+class OnlineRegressor(RegressorMixin, OnlineEstimator):
+    """Base of regressors that predict each example before they learn it."""
+
+    prior_location: float = 0.0
+    prior_scale: float = 1.0
+    _all_diverged = (
+        "all readouts have diverged and predict what the labels alone suggest since "
+        "then, so that the code says little about the features; lower the learning "
+        "rates"
+    )
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Evaluate more rows of the same stream.
+
+        How a stream is cut into calls changes nothing: codelengths are those of one
+        ``fit`` on all rows, bit for bit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            As in :meth:`fit`.
+        """
+        return self._continue(X, y)
+
+    def fit_stream(self, blocks: Iterable[object]) -> Self:
+        """Forget everything, then evaluate blocks of rows one after the other.
+
+        Parameters
+        ----------
+        blocks : iterable of (X, y)
+            Each as for :meth:`partial_fit`, from a generator or a torch ``DataLoader``.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If there is no block, and as in :meth:`partial_fit`. The blocks before one
+            that is refused stay learned.
+        TypeError
+            If a block is no pair.
+        """
+        return self._continue_by_blocks(blocks)
+
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Mean of the mixture under the posterior for the next example.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        return_std : bool, default=False
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+            Of the densities' locations.
+        std : ndarray of shape (n_samples,)
+            Only if ``return_std``: the standard deviation of the mixture; infinite
+            where a density has none, with two degrees of freedom or less.
+        """
+        check_is_fitted(self)
+        rows: np.ndarray = self._validated(X, reset=False)
+        run = self._run.flushed_copy()
+        weights = torch.from_numpy(run.forward.weights)[:, None]
+        found = []
+        for prediction in run.predictions(rows):
+            values = prediction.values.cpu()
+            moments = mixture_moments(values, weights.expand(values.shape[:2]))
+            found.append(torch.stack(moments))
+        mean, std = torch.cat(found, 1).numpy()
+        return (mean, std) if return_std else mean
+
+    @property
+    def reference_codelengths_(self) -> np.ndarray:
+        """Cost of every example under a Gaussian that learns online, in nats.
+
+        Of shape (n_samples_seen_,): :func:`~sklearn_mdl.metrics.gaussian_codelengths`,
+        with the same fixed density for the first minibatch.
+        """
+        targets = cast(RealTargets, self._run.outcome)
+        return gaussian_codelengths(
+            self._labels_seen(),
+            n_first=self._run.batch_size,
+            location=targets.location,
+            scale=targets.scale,
+        )
+
+    def measures(self) -> RegressionMeasures:
+        """Errors of the prequential predictions, beside the codelength.
+
+        Every prediction of the mixture was made before its label was seen, so that no
+        row need be held out for them.
+
+        Returns
+        -------
+        measures : RegressionMeasures
+            With the codelength and that of the reference, in nats.
+        """
+        check_is_fitted(self)
+        return measure_regression(
+            self._run.trace.summaries[:, 0],
+            self._labels_seen(),
+            self.codelength_,
+            float(self.reference_codelengths_.sum()),
+            self._run.batch_size,
+        )
+
+    def _checked(
+        self, X: ArrayLike, y: ArrayLike, *, reset: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        with suppress(TypeError):  # anything but an array is refused below
+            _check_size(np.asarray(as_array(y)))
+        rows, given = self._validated(X, y, reset=reset)
+        labels = _as_numbers(column_or_1d(given, warn=True))
+        _check_size(labels)  # also those given as a column, or as objects
+        return rows, labels
+
+    def _outcome(self, classes: np.ndarray | None) -> RealTargets:
+        return RealTargets(float(self.prior_location), float(self.prior_scale))
+
+    def _encoded(self, y: np.ndarray) -> np.ndarray:
+        """Return the labels as they are: none is unknown."""
+        return y
+
+    def _decoded(self, labels: np.ndarray) -> np.ndarray:
+        return labels
+
+    def _fingerprint_of(self, labels: np.ndarray) -> str:
+        return fingerprint(labels, "<f8")
+
+
+def _as_numbers(labels: np.ndarray) -> np.ndarray:
+    """Return a float64 copy, which nobody else changes."""
+    with suppress(TypeError, ValueError):
+        if labels.dtype.kind not in "mM":  # numpy would count days, or nanoseconds
+            return np.array(labels, dtype=np.float64)
+    raise ValueError(
+        f"y must hold real numbers, got labels of type {labels.dtype}; take a "
+        "classifier for classes, and numbers for dates"
+    )
+
+
+def _check_size(labels: np.ndarray) -> None:
+    """Refuse labels that are not finite, or whose squares would not be, by place."""
+    if labels.dtype.kind not in "fiu" or labels.ndim != 1:
+        return
+    bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
+    if bad.any():
+        row = int(np.argmax(bad))
+        what = "NaN" if np.isnan(labels[row]) else "infinity or a number too large"
+        raise ValueError(
+            f"y must hold finite numbers of at most {LARGEST:g}, but Input y contains "
+            f"{what} in row {row}; drop rows that lack a label"
+        )

@@ -1,0 +1,183 @@
+"""Images decoded on demand: sequences, minibatches and fingerprints of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch.utils.data import ConcatDataset, Dataset, Subset
+
+from sklearn_mdl._core.images.reading import (
+    FilePart,
+    Images,
+    as_images,
+    decode,
+    item_at,
+    located,
+    unreadable,
+)
+from sklearn_mdl._core.io.environment import fingerprint
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def chained(parts: Sequence[Images]) -> Images:
+    """Return several sequences as one, one after the other."""
+    return ConcatDataset(cast(list[Dataset[object]], parts))
+
+
+@dataclass(eq=False, repr=False)
+class LazyImages(Sequence[Any]):
+    """PIL images in colour, each decoded when it is asked for.
+
+    Parameters
+    ----------
+    items : sequence
+        Paths, file parts or arrays, one an image.
+    decode : callable, default=None
+        From an item to a PIL image; None opens the item.
+    about : str, default=""
+        Name of the processing in ``decode``, which counts in fingerprints.
+    """
+
+    items: Images
+    decode: Callable[[Any], Image] | None = None
+    about: str = ""
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Image]:
+        """Decode one after the other."""
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, i: Any) -> Any:
+        """Decode one image, or take a slice of them, which is not decoded."""
+        if isinstance(i, slice):
+            return self.take(np.arange(len(self))[i])
+        item = self.items[i]
+        if self.decode is not None:
+            return self.decode(item)
+        return decode(item, located(i, item), "RGB")
+
+    def __add__(self, other: LazyImages) -> LazyImages:
+        """Return the images of both, in this order."""
+        if (self.decode, self.about) != (other.decode, other.about):
+            raise ValueError(
+                "Images can be joined if they are decoded alike, got "
+                f"{self.about or 'plain images'} and {other.about or 'plain images'}; "
+                "encode them apart"
+            )
+        both = chained([self.items, other.items])
+        return LazyImages(both, self.decode, self.about)
+
+    def take(self, rows: ArrayLike) -> LazyImages:
+        """Return the images of some rows, in their order."""
+        rows = np.asarray(rows, dtype=np.int64)
+        if isinstance(self.items, np.ndarray):
+            return LazyImages(self.items[rows], self.decode, self.about)
+        chosen = Subset(cast(Dataset[object], self.items), rows.tolist())
+        return LazyImages(chosen, self.decode, self.about)
+
+
+def minibatches(
+    prepare: Callable[[int], Tensor], rows: range, batch_size: int, n_threads: int
+) -> Iterator[Tensor]:
+    """Prepare images row by row, and stack them.
+
+    Parameters
+    ----------
+    prepare : callable
+        From a row to a tensor, (C, H, W).
+    rows : range
+    batch_size : int
+    n_threads : int
+        With more than one, the next minibatch is prepared while one is used. Decoding
+        and resizing release the interpreter's lock, so threads run side by side.
+
+    Yields
+    ------
+    batch : Tensor of shape (B, C, H, W)
+    """
+    batches = [rows[i : i + batch_size] for i in range(0, len(rows), batch_size)]
+    if n_threads == 1:
+        for batch in batches:
+            yield _stack(map(prepare, batch), batch)
+        return
+    pool = ThreadPoolExecutor(n_threads)
+    waiting: deque[tuple[range, list[Future[Tensor]]]] = deque()
+    try:
+        for n_submitted, batch in enumerate(batches, start=1):
+            waiting.append((batch, [pool.submit(prepare, row) for row in batch]))
+            while len(waiting) > 1 or (waiting and n_submitted == len(batches)):
+                first, futures = waiting.popleft()
+                yield _stack((future.result() for future in futures), first)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _stack(tensors: Iterable[Tensor], batch: range) -> Tensor:
+    found = list(tensors)
+    for row, tensor in zip(batch, found, strict=True):
+        if tensor.shape != found[0].shape:
+            raise ValueError(
+                "The transform must make all images one shape, but it made "
+                f"{tuple(found[0].shape)} of row {batch[0]} and {tuple(tensor.shape)} "
+                f"of row {row}; add a resize and a crop"
+            )
+    return torch.stack(found)
+
+
+def images_fingerprint(X: object) -> str:
+    """SHA-256 of images: of their files' content, or else of their pixels.
+
+    Parameters
+    ----------
+    X : images, as encoders take them
+        Lazy images are not decoded: the items behind them are read.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read.
+    """
+    images = as_images(X)
+    about = ""
+    if isinstance(images, LazyImages):
+        about = images.about
+        images = images.items
+    elif isinstance(images, np.ndarray) and images.dtype.kind not in "OU":
+        about = f"{images.shape} {images.dtype.str}\n"
+        whole = about + fingerprint(images, images.dtype.str)
+        return hashlib.sha256(whole.encode()).hexdigest()
+    digest = hashlib.sha256(about.encode())
+    for row in range(len(images)):
+        item = item_at(images, row)
+        digest.update(f"\n{_item_fingerprint(item, located(row, item))}".encode())
+    return digest.hexdigest()
+
+
+def _item_fingerprint(item: object, where: str) -> str:
+    if isinstance(item, str | Path):
+        try:
+            with Path(item).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise unreadable(where, error) from error
+    if isinstance(item, FilePart):
+        item = item.read_bytes()
+    if isinstance(item, bytes):
+        return hashlib.sha256(item).hexdigest()
+    image = decode(item, where, "RGB")
+    return hashlib.sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()

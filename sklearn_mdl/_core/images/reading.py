@@ -1,0 +1,212 @@
+"""Read pictures from files, arrays and PIL images."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class Images(Protocol):
+    """Images by row, of any of the `KINDS`."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, row: int, /) -> object: ...
+
+
+KINDS = (
+    "an array (N, H, W, C) or (N, H, W), a list of paths, PIL images or arrays, or a "
+    "torch dataset with a length"
+)
+DEEP = ("I", "F")  # modes of more than 8 bits a channel begin so
+
+
+def needed(module: str, caller: str, extra: str) -> ModuleType:
+    """Import a module of an extra.
+
+    Raises
+    ------
+    ImportError
+        Naming the extra to install, if the module is missing.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{caller} needs {module.partition('.')[0]}, which cannot be imported "
+            f"({error}); install it with pip install 'sklearn-mdl[{extra}]'"
+        ) from error
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """An encoded image inside a larger file."""
+
+    path: Path
+    offset: int
+    length: int
+
+    def read_bytes(self) -> bytes:
+        """Read the bytes of the image."""
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            return file.read(self.length)
+
+
+def as_images(X: object) -> Images:
+    """Check that X holds images, and return it with a length and rows.
+
+    Raises
+    ------
+    TypeError
+        If X is of a kind that holds no images.
+    ValueError
+        If X is empty, or an array of another shape.
+    """
+    if isinstance(X, torch.Tensor):
+        raise TypeError(
+            "Images must be arrays with channels last, got a tensor of shape "
+            f"{tuple(X.shape)}; pass X.permute(0, 2, 3, 1).numpy()"
+        )
+    by_row = hasattr(X, "__len__") and hasattr(X, "__getitem__")
+    other = isinstance(X, torch.utils.data.IterableDataset) or hasattr(X, "keys")
+    has_rows = (by_row and not other) or hasattr(X, "to_numpy")
+    if isinstance(X, str | bytes | Path) or not has_rows:
+        raise TypeError(f"Images must be {KINDS}, got {type(X).__name__}; pass a list")
+    if hasattr(X, "to_numpy"):  # a column of a data frame
+        X = X.to_numpy()
+    if isinstance(X, np.ndarray):
+        is_column = X.dtype.kind in "OU" and X.ndim == 1
+        if not is_column and X.ndim not in (3, 4):
+            raise ValueError(
+                f"Images must be {KINDS}, got an array of shape {X.shape} and dtype "
+                f"{X.dtype}; give every image its height and width"
+            )
+    images = cast(Images, X)
+    if not len(images):
+        raise ValueError("Images must be at least one, got none; pass more")
+    return images
+
+
+def item_at(images: Images, row: int) -> object:
+    """Return the undecoded image of a row; in an example of a dataset it is first."""
+    item = images[row]
+    return item[0] if isinstance(item, tuple | list) else item
+
+
+def located(row: int, item: object) -> str:
+    """Name an image by its row, and by its file if it has one."""
+    match item:
+        case FilePart():
+            return f"row {row} ({str(item.path)!r} at byte {item.offset})"
+        case str() | Path():
+            return f"row {row} ({str(item)!r})"
+    return f"row {row}"
+
+
+def image_at(images: Images, row: int, mode: str) -> Image:
+    """Decode the image of a row.
+
+    Parameters
+    ----------
+    images : as `as_images` returns them
+    row : int
+    mode : {"RGB", "L"}
+        Colour or grey.
+
+    Raises
+    ------
+    ValueError
+        Naming the row and file, if the image cannot be read, or has more than 8 bits a
+        channel.
+    """
+    item = item_at(images, row)
+    return decode(item, located(row, item), mode)
+
+
+def decode(item: object, where: str, mode: str) -> Image:
+    """Make an 8-bit PIL image of a path, bytes, an array, a tensor or a PIL image."""
+    image = _opened(item, where)
+    if image.mode.startswith(DEEP):
+        raise ValueError(
+            f"Images must have 8 bits a channel, but that of {where} has mode "
+            f"{image.mode!r}; scale its values to 0 to 255 first"
+        )
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image if image.mode == mode else image.convert(mode)
+
+
+def _opened(item: object, where: str) -> Image:
+    pil = needed("PIL.Image", "Reading images", "images")
+    if isinstance(item, pil.Image):
+        return cast("Image", item)
+    if isinstance(item, torch.Tensor):
+        item = item.detach().cpu()  # of a torch dataset, (C, H, W) or (H, W)
+        if item.ndim == 3:
+            if item.shape[0] not in (1, 3, 4):
+                raise ValueError(
+                    "Tensors in a dataset must have shape (C, H, W) with 1, 3 or 4 "
+                    f"channels, but {where} has {tuple(item.shape)}; permute its axes"
+                )
+            item = item.permute(1, 2, 0)
+        item = np.asarray(item.numpy())
+    if isinstance(item, np.ndarray):
+        return cast("Image", pil.fromarray(_eight_bits(item, where)))
+    if not isinstance(item, str | Path | FilePart | bytes):
+        raise TypeError(
+            f"Images must be {KINDS}, but {where} holds {type(item).__name__}; convert "
+            "it first"
+        )
+    try:
+        content = item.read_bytes() if isinstance(item, FilePart) else item
+        with pil.open(
+            io.BytesIO(content) if isinstance(content, bytes) else content
+        ) as image:
+            image.load()
+            return cast("Image", image)
+    except Exception as error:  # a broken file may make PIL raise anything
+        raise unreadable(where, error) from error
+
+
+def unreadable(where: str, error: Exception) -> ValueError:
+    """Make the error of an image that cannot be read."""
+    return ValueError(
+        f"Images must be readable, but that of {where} is not ({error}); mend it or "
+        "leave it out"
+    )
+
+
+def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
+    if not fits or not array.size:
+        raise ValueError(
+            "An image must have shape (H, W) or (H, W, C) with 1, 3 or 4 channels, but "
+            f"that of {where} has {array.shape}; convert it first"
+        )
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype == bool:
+        return array.astype(np.uint8) * 255
+    is_float = array.dtype.kind == "f"
+    if is_float and array.min() >= 0 and array.max() <= 1:  # false if any is NaN
+        return np.asarray(np.rint(array * 255), dtype=np.uint8)
+    if is_float:
+        found = f"go from {array.min():g} to {array.max():g}; scale them first"
+    else:
+        found = f"have dtype {array.dtype}; convert them first"
+    raise ValueError(
+        f"Pixels must be uint8, or floats from 0 to 1, but those of {where} {found}"
+    )

@@ -1,0 +1,197 @@
+"""Images as rows of pixels, so that readouts take them as they take features."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor, uint8
+
+from sklearn_mdl._core.images.reading import (
+    Images,
+    as_images,
+    image_at,
+    located,
+    needed,
+)
+from sklearn_mdl._core.io.safetensors_io import replaced
+
+CHANNELS = {"RGB": 3, "L": 1}
+CHECKED_AT_ONCE = 2**24  # numbers
+Shape = tuple[int, int, int]  # height, width, channels
+
+
+def image_rows(
+    images: object,
+    size: int | Sequence[int] | None = None,
+    *,
+    mode: str = "RGB",
+    path: str | os.PathLike[str] | None = None,
+) -> np.ndarray:
+    """Make rows of pixels of images, as readouts that look at images take them.
+
+    Parameters
+    ----------
+    images : images
+        An array (N, H, W, C) or (N, H, W), uint8 or floats from 0 to 1; a list of
+        paths, PIL images or arrays; or a torch dataset with a length.
+    size : int or (int, int), default=None
+        Height and width. Images are cropped at the centre to this aspect and resized
+        (bicubic, with Pillow). None takes images of one size as they are.
+    mode : {"RGB", "L"}, default="RGB"
+        Colour or grey: three numbers a pixel, or one.
+    path : path-like, default=None
+        A ``.npy`` file for the rows, written completely or not at all. Rows are read
+        from the file as they are needed, so that they may exceed memory.
+
+    Returns
+    -------
+    rows : ndarray of shape (N, H * W * C), uint8
+        A read-only memory map of the file, if there is one. Of an array that holds
+        such pixels already, a view.
+
+    Raises
+    ------
+    ValueError
+        Naming the row and file, if an image cannot be read or has another size.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_mdl.encoders import image_rows
+    >>> image_rows(load_digits().images / 16, mode="L").shape
+    (1797, 64)
+    """
+    if mode not in CHANNELS:
+        raise ValueError(f"mode must be 'RGB' or 'L', got {mode!r}; choose one of them")
+    images = as_images(images)
+    wanted = _height_and_width(size)
+    is_ready = _is_ready(images, wanted, CHANNELS[mode])
+    if is_ready and path is None:
+        return np.asarray(images).reshape(len(images), -1)
+    first = np.asarray(images[0]) if is_ready else _pixels(images, 0, mode, wanted)
+    shape = len(images), first.size
+
+    def fill(rows: np.ndarray) -> np.ndarray:
+        if is_ready:
+            rows[:] = np.asarray(images).reshape(shape)
+            return rows
+        for row in range(len(images)):
+            pixels = _pixels(images, row, mode, wanted)
+            if pixels.shape != first.shape:
+                raise ValueError(
+                    "Images must be of one size, but that of "
+                    f"{located(row, images[row])} has shape {pixels.shape} and the "
+                    f"first {first.shape}; pass a size"
+                )
+            rows[row] = pixels.ravel()
+        return rows
+
+    if path is None:
+        return fill(np.empty(shape, np.uint8))
+    path = Path(path)
+    if path.suffix != ".npy":
+        raise ValueError(
+            f"path must end in .npy, got {str(path)!r}; name it {path.stem}.npy"
+        )
+    with replaced(path) as aside:
+        mapped = np.lib.format.open_memmap(aside, "w+", np.uint8, shape)
+        fill(mapped)
+        mapped.flush()
+    found: np.ndarray = np.load(path, mmap_mode="r")
+    return found
+
+
+def _height_and_width(size: object) -> tuple[int, int] | None:
+    if size is None:
+        return None
+    pair = tuple(size) if isinstance(size, Iterable) else (size, size)
+    if len(pair) != 2 or not all(map(_is_count, pair)):
+        raise ValueError(
+            f"size must be one or two positive integers, got {size!r}; pass for "
+            "example 224"
+        )
+    return int(pair[0]), int(pair[1])
+
+
+def _is_count(number: object) -> bool:
+    return isinstance(number, Integral) and int(number) > 0
+
+
+def _is_ready(images: Images, size: tuple[int, int] | None, n_channels: int) -> bool:
+    """Return true for an array that holds such pixels already."""
+    if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
+        return False
+    n_own = images.shape[3] if images.ndim == 4 else 1
+    return n_own == n_channels and size in (None, images.shape[1:3])
+
+
+def _pixels(
+    images: Images, row: int, mode: str, size: tuple[int, int] | None
+) -> np.ndarray:
+    image = image_at(images, row, mode)
+    if size is not None:
+        pil = needed("PIL.Image", "image_rows", "images")
+        ops = needed("PIL.ImageOps", "image_rows", "images")
+        image = ops.fit(image, size[::-1], method=pil.Resampling.BICUBIC)
+    return np.asarray(image, dtype=np.uint8)
+
+
+def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
+    """Return height, width and channels of images whose rows have so many pixels.
+
+    Parameters
+    ----------
+    n_features : int
+    image_shape : (H, W, C), (H, W) or None
+        None takes squares of one or three channels: no number of pixels is that of
+        both.
+
+    Raises
+    ------
+    ValueError
+        If no image of that shape has so many pixels.
+    """
+    if image_shape is None:
+        for n_channels in CHANNELS.values():
+            side = math.isqrt(n_features // n_channels)
+            if side and side * side * n_channels == n_features:
+                return side, side, n_channels
+        raise ValueError(
+            "Rows must hold the pixels of square images of one or three channels, got "
+            f"{n_features} columns; make them with image_rows or pass image_shape"
+        )
+    shape = (*image_shape, 1) if len(image_shape) == 2 else tuple(image_shape)
+    whole = all(map(_is_count, shape))
+    if len(shape) != 3 or not whole or math.prod(shape) != n_features:
+        raise ValueError(
+            f"image_shape must be (H, W, C) with the {n_features} numbers of a row, got"
+            f" {image_shape!r}; pass the shape of one image"
+        )
+    return int(shape[0]), int(shape[1]), int(shape[2])
+
+
+def check_pixels(X: np.ndarray) -> None:
+    """Raise ValueError unless rows (n, d) hold whole numbers from 0 to 255."""
+    if X.dtype == np.uint8:
+        return
+    step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
+    for start in range(0, len(X), step):
+        rows = X[start : start + step]
+        refused = ~((rows >= 0) & (rows <= 255) & (rows == np.floor(rows)))
+        if refused.any():
+            row, column = np.argwhere(refused)[0]
+            raise ValueError(
+                "Rows of pixels must hold whole numbers from 0 to 255, but row "
+                f"{start + row}, column {column} holds {rows[row, column]:g}; make them"
+                " with image_rows"
+            )
+
+
+def pixels_of(rows: Tensor, shape: Shape) -> Tensor:
+    """Turn rows (n, d) into images (n, H, W, C), uint8."""
+    return rows.to(uint8).view(-1, *shape)

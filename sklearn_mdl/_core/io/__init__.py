@@ -1,0 +1,1 @@
+"""Append-only arrays, safetensors files, parameters as JSON, the environment."""

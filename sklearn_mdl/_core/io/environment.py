@@ -1,0 +1,107 @@
+"""Conditions of the numbers of a run: arithmetic, to the last bit, and data."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+import torch
+
+from sklearn_mdl._core.io.parameters import Json
+
+LIBRARIES = ("sklearn_mdl", "torch", "numpy", "scipy", "scikit-learn", "skorch")
+HASH_BYTES = 2**24
+SHOWN = 200  # characters of a value in a message
+
+
+def environment_of(device: torch.device) -> Json:
+    """Say where the arithmetic is done: to be called with its threads as they will be.
+
+    Returns
+    -------
+    environment : dict
+        Versions of the libraries, machine, instructions, device, dtype and threads.
+    """
+    simd = np.show_config(mode="dicts").get("SIMD Extensions", {})
+    return {
+        "versions": {name: version_of(name) for name in LIBRARIES},
+        "python": "{}.{}".format(*sys.version_info),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "cpu_torch": torch.backends.cpu.get_cpu_capability(),
+        "cpu_numpy": " ".join(simd.get("found", [])),
+        "device": _name_of(device),
+        "dtype": str(torch.get_default_dtype()),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "mkl_cbwr": os.environ.get("MKL_CBWR"),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _name_of(device: torch.device) -> str:
+    """Name a device by what it computes with: which of several alike is no matter."""
+    if device.type != "cuda":
+        return device.type
+    return f"cuda: {torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"
+
+
+def version_of(name: str) -> str:
+    """Return the version of an installed library."""
+    if name == "torch":
+        return str(torch.__version__)  # also says for which device it was built
+    try:
+        return version(name)
+    except PackageNotFoundError:  # a bare checkout
+        return "not installed"
+
+
+def fingerprint(X: np.ndarray, dtype: str) -> str:
+    """SHA-256 of the numbers of an array, row by row, as they are in a dtype."""
+    digest = hashlib.sha256()
+    step = max(1, HASH_BYTES // max(1, X[:1].nbytes))
+    for start in range(0, len(X), step):
+        digest.update(np.ascontiguousarray(X[start : start + step], dtype=dtype).data)
+    return digest.hexdigest()
+
+
+def first_difference(
+    was: object, now: object, name: str = ""
+) -> tuple[str, object, object] | None:
+    """Find the first place in which two pieces of JSON differ.
+
+    Returns
+    -------
+    difference : (name, was, now) or None
+        The dotted name of the place and what stands there; None if they are equal.
+    """
+    if isinstance(was, dict) and isinstance(now, dict):
+        dot = f"{name}." if name else ""
+        inner = [
+            (was.get(key, _NOT_GIVEN), now.get(key, _NOT_GIVEN), f"{dot}{key}")
+            for key in {**now, **was}
+        ]
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        both = enumerate(zip(was, now, strict=True))
+        inner = [(*values, f"{name}[{i}]") for i, values in both]
+    else:
+        # Not by == alone: to Python, true is one.
+        same = isinstance(was, bool) == isinstance(now, bool) and bool(was == now)
+        return None if same else (name, was, now)
+    return next(filter(None, (first_difference(*items) for items in inner)), None)
+
+
+def cut_short(value: object) -> str:
+    """Write a value out for a message, the beginning of it if it is a long one."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "not given"
+
+
+_NOT_GIVEN = _NotGiven()

@@ -1,0 +1,181 @@
+"""Named arrays and a description in one file: written whole or not at all, and checked.
+
+The format is that of safetensors (eight bytes with the length of a JSON header, the
+header, the numbers), so that other tools can read it and nothing in it is ever run. The
+library's own writer wants all arrays in memory; this one takes them block by block.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from sklearn_mdl._core.io.parameters import Json
+
+KEY = "sklearn_mdl"
+BLOCK = 2**24  # bytes written or read at once
+
+_NAMES = {
+    "<f8": "F64",
+    "<f4": "F32",
+    "<f2": "F16",
+    "<i8": "I64",
+    "<i4": "I32",
+    "|u1": "U8",
+    "|b1": "BOOL",
+}
+_CODES = {name: code for code, name in _NAMES.items()}
+
+
+def write_archive(
+    path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, object]
+) -> None:
+    """Write arrays and a description; whoever reads meanwhile finds the old file.
+
+    Parameters
+    ----------
+    path : Path
+    arrays : mapping of str to ndarray
+        Of any shape, also memory-mapped.
+    about : mapping
+        Anything that JSON can hold.
+
+    Raises
+    ------
+    OSError
+        If the disk is full, or the folder is missing; what stood there still stands.
+    """
+    entries: dict[str, Json] = {}
+    end = 0
+    for name, array in arrays.items():
+        start, end = end, end + array.nbytes
+        entries[name] = {
+            "dtype": _NAMES[_code(array)],
+            "shape": list(array.shape),
+            "data_offsets": [start, end],
+        }
+    content = {"about": about, "tensors": entries, "sha256": _checksum(arrays)}
+    text = json.dumps(content)
+    text_digest = hashlib.sha256(text.encode()).hexdigest()
+    metadata = {KEY: text, f"{KEY}.sha256": text_digest}
+    header = json.dumps({"__metadata__": metadata, **entries}).encode()
+    header += b" " * (-len(header) % 8)  # numbers then begin at a multiple of 8
+    with replaced(path) as aside, aside.open("xb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        for array in arrays.values():
+            for block in _blocks(array):
+                file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _code(array: np.ndarray) -> str:
+    return array.dtype.newbyteorder("<").str
+
+
+def _blocks(array: np.ndarray) -> Iterator[memoryview]:
+    """Cut an array into blocks of bytes, in the order of its rows."""
+    if array.ndim == 0:
+        array = array[None]
+    step = max(1, BLOCK // max(1, array[:1].nbytes))
+    for start in range(0, len(array), step):
+        part = array[start : start + step]
+        yield np.ascontiguousarray(part, dtype=_code(array)).view(np.uint8).data
+
+
+def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays.values():
+        for block in _blocks(array):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Give another name beside `path` to write to, which takes its place at the end."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        yield aside
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def read_archive(path: Path) -> tuple[dict[str, np.ndarray], Json]:
+    """Read what :func:`write_archive` wrote.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+        Maps of the file, read-only.
+    about : dict
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is none of ours, or damaged.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"A file that was saved is needed, but {path} is none; check the path"
+        )
+    try:
+        metadata, entries, start = read_head(path)
+        unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)
+        if unknown:
+            raise ValueError(f"numbers of type {', '.join(sorted(unknown))}")
+    except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise ValueError(
+            f"{path} must be a file that sklearn_mdl saved, but it cannot be read "
+            f"({error}); save it again"
+        ) from error
+    text, promised = metadata.get(KEY), metadata.get(f"{KEY}.sha256")
+    if text is None or promised is None:
+        raise ValueError(
+            f"{path} must be a file that sklearn_mdl saved, but it holds tensors of "
+            "another kind, such as weights or losses; name another file"
+        )
+    if hashlib.sha256(text.encode()).hexdigest() == promised:
+        content = json.loads(text)
+        arrays = {name: mapped(path, entry, start) for name, entry in entries.items()}
+        if content["tensors"] == entries and content["sha256"] == _checksum(arrays):
+            return arrays, content["about"]
+    raise ValueError(
+        f"{path} must be as it was saved, but its checksum is another one, so that it "
+        "is damaged; save it again"
+    )
+
+
+def read_head(path: Path) -> tuple[dict[str, str], dict[str, Json], int]:
+    """Metadata, entries in the order of their bytes, and where the bytes begin."""
+    with safe_open(path, framework="numpy") as archive:  # checks header and offsets
+        metadata = archive.metadata() or {}
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        entries = json.loads(file.read(length))
+    entries.pop("__metadata__", None)
+    ordered = sorted(entries.items(), key=lambda item: item[1]["data_offsets"])
+    return metadata, dict(ordered), 8 + length
+
+
+def mapped(path: Path, entry: Json, start: int) -> np.ndarray:
+    """Map the numbers of an entry, read-only, of a file whose bytes begin there."""
+    code, shape = _CODES[entry["dtype"]], tuple(entry["shape"])
+    if 0 in shape:  # nothing to map
+        return np.empty(shape, dtype=code)
+    offset = start + entry["data_offsets"][0]
+    if not shape:
+        number: np.ndarray = np.memmap(path, code, "r", offset, (1,))[0]
+        return number
+    return np.memmap(path, dtype=code, mode="r", offset=offset, shape=shape)

@@ -1,0 +1,1 @@
+"""Many networks of one shape as one torch module, their optimiser and averages."""

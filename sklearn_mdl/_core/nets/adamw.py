@@ -1,0 +1,295 @@
+"""AdamW with settings of its own for each member, and forward calibration by it."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.special import expit
+from torch import Tensor, nn
+
+from sklearn_mdl._core.nets.mlp import gradient_of
+
+Group = dict[str, Any]  # of parameters, as torch.optim has it
+State = dict[Tensor, Any]
+SETTINGS = ("lr", "beta1", "beta2", "eps", "weight_decay")
+
+
+class StackedAdamW(torch.optim.Optimizer):
+    """AdamW (Loshchilov and Hutter, 2019) with one setting per member.
+
+    Parameters
+    ----------
+    params : iterable of Parameter
+        Each with the member as its leading axis.
+    lr, beta1, beta2, eps, weight_decay : sequence of float, one per member
+        As in ``torch.optim.AdamW``.
+
+    Notes
+    -----
+    On a CPU each member's update is one call of torch's fused kernel over views of the
+    stacked tensors: a single pass through memory, where a broadcast formula makes ten.
+    On a GPU, where hundreds of calls cost more than passes, it is the formula, compiled
+    into one pass where :func:`can_compile` says so.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        lr: Sequence[float],
+        beta1: Sequence[float],
+        beta2: Sequence[float],
+        eps: Sequence[float],
+        weight_decay: Sequence[float],
+    ) -> None:
+        settings = zip(lr, beta1, beta2, eps, weight_decay, strict=True)
+        members = [dict(zip(SETTINGS, values, strict=True)) for values in settings]
+        super().__init__(params, {"members": members, "n_steps": 0})
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["exp_avg"] = torch.zeros_like(p)
+                self.state[p]["exp_avg_sq"] = torch.zeros_like(p)
+        self._calls: dict[int, _FusedCalls | _Formula] = {}
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Take in parameters as torch does, but do not import its compiler for it."""
+        add = torch.optim.Optimizer.add_param_group
+        getattr(add, "__wrapped__", add)(self, param_group)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Drop the views, which belong to tensors of another process."""
+        super().__setstate__(state)
+        self._calls = {}
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps taken."""
+        return int(self.param_groups[0]["n_steps"])
+
+    @n_steps.setter
+    def n_steps(self, n_steps: int) -> None:
+        for group in self.param_groups:
+            group["n_steps"] = n_steps
+
+    def moments(self) -> list[Tensor]:
+        """First and second moments of all parameters, to be read or overwritten."""
+        params = [p for group in self.param_groups for p in group["params"]]
+        names = ("exp_avg", "exp_avg_sq")
+        return [self.state[p][name] for p in params for name in names]
+
+    @torch.no_grad()
+    def step(  # type: ignore[override]
+        self, closure: Callable[[], float] | None = None
+    ) -> float | None:
+        """Take one step for every member; ``closure`` may compute the gradients."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self.update()
+        return loss
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take one step by the gradients as they stand, without hooks."""
+        for i, group in enumerate(self.param_groups):
+            calls = self._calls.get(i)
+            if calls is None or not calls.hold(group["params"]):
+                on_cpu = group["params"][0].device.type == "cpu"
+                make = _FusedCalls if on_cpu else _Formula
+                calls = self._calls[i] = make(group, self.state)
+            group["n_steps"] += 1
+            calls.run(group["n_steps"])
+
+
+class _Update:
+    """The update of one group of parameters: its tensors are looked up once."""
+
+    def __init__(self, group: Group, state: State) -> None:
+        self.tensors = [
+            (p, p.grad, state[p]["exp_avg"], state[p]["exp_avg_sq"])
+            for p in group["params"]
+        ]
+
+    def hold(self, params: list[nn.Parameter]) -> bool:
+        """Return True while the tensors are of these parameters' gradients."""
+        pairs = zip(params, self.tensors, strict=True)
+        return all(p.grad is grad for p, (_, grad, *_) in pairs)
+
+
+class _FusedCalls(_Update):
+    """The arguments of one fused update per member: views that are made once."""
+
+    def __init__(self, group: Group, state: State) -> None:
+        super().__init__(group, state)
+        self.step = torch.zeros((), device=group["params"][0].device)
+        self.steps = [self.step] * len(self.tensors)
+        alike = list(zip(*self.tensors, strict=True))  # all parameters, all gradients
+        self.members = [
+            ([[tensor[k] for tensor in tensors] for tensors in alike], settings)
+            for k, settings in enumerate(group["members"])
+        ]
+
+    def run(self, n_steps: int) -> None:
+        self.step.fill_(n_steps)
+        for (p, g, m, v), settings in self.members:
+            torch._fused_adamw_(
+                p, g, m, v, [], self.steps, amsgrad=False, maximize=False, **settings
+            )
+
+
+class _Formula(_Update):
+    """The update of all members at once, one tensor after the other."""
+
+    def __init__(self, group: Group, state: State) -> None:
+        super().__init__(group, state)
+        device = group["params"][0].device
+        table = [[settings[name] for name in SETTINGS] for settings in group["members"]]
+        self.settings = torch.tensor(table, dtype=torch.float64, device=device).T
+        self.n_steps = torch.zeros((), dtype=torch.float64, device=device)
+        self.update = adamw_update
+        if can_compile(device):
+            self.update = torch.compile(adamw_update, dynamic=True)
+
+    def run(self, n_steps: int) -> None:
+        self.n_steps.fill_(n_steps)
+        rates = adamw_rates(self.settings, self.n_steps)
+        for p, g, m, v in self.tensors:
+            per_member = (-1, *[1] * (p.ndim - 1))
+            self.update(p, g, m, v, *(r.to(p.dtype).view(per_member) for r in rates))
+
+
+def can_compile(device: torch.device) -> bool:
+    """Return True if torch can compile for a device: with Triton and a C compiler."""
+    compilers = ("gcc", "cc", "clang")
+    return (
+        device.type == "cuda"
+        and importlib.util.find_spec("triton") is not None
+        and any(shutil.which(name) for name in compilers)
+    )
+
+
+def adamw_rates(settings: Tensor, n_steps: Tensor) -> tuple[Tensor, ...]:
+    """Return the rates of :func:`adamw_update` at the ``n_steps``-th step, (K,) each.
+
+    Parameters
+    ----------
+    settings : Tensor of shape (5, K)
+        Step size, two decay rates of moments, epsilon and weight decay.
+    n_steps : Tensor
+        A scalar: on a GPU it changes without the host.
+    """
+    lr, beta1, beta2, eps, weight_decay = settings
+    root = (1 - beta2**n_steps).sqrt()
+    return (
+        1 - beta1,
+        1 - beta2,
+        1 - lr * weight_decay,
+        lr * root / (1 - beta1**n_steps),
+        eps * root,
+    )
+
+
+def adamw_update(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *rates: Tensor) -> None:
+    """Take a step of AdamW in place, by rates that broadcast to the tensors."""
+    gain1, gain2, kept, step, eps = rates
+    m.lerp_(grad, gain1)
+    v.lerp_(grad * grad, gain2)
+    p.mul_(kept).sub_(step * m / (v.sqrt() + eps))
+
+
+# Forward calibration: a few numbers that shape predictions, such as a factor of logits,
+# are moved by one step on each minibatch, along the loss of predictions that had not
+# yet seen its labels (Bornschein, Li and Hutter, 2022).
+
+IDENTITY = math.log(math.e - 1)  # softplus of it is one
+MAX_SLOPE = 1e6  # what overflows no square
+# Of the optimiser: fast, so that one step a minibatch follows a readout that overfits.
+CALIBRATION = (0.1, 0.9, 0.99, 1e-8, 0.0)
+
+
+class ForwardCalibration:
+    """Numbers of several members, each with an optimiser's state of its own.
+
+    Parameters
+    ----------
+    start : Tensor of shape (K, P)
+        Values of every member before anything is learned; their dtype and device stay.
+    """
+
+    def __init__(self, start: Tensor) -> None:
+        self.values = torch.nn.Parameter(start)
+        self.optimizer = StackedAdamW(
+            [self.values], *([setting] * len(start) for setting in CALIBRATION)
+        )
+
+    def member(self, index: int) -> list[float]:
+        """Return the values of one member, (P,)."""
+        found: list[float] = self.values[index].tolist()
+        return found
+
+    @torch.no_grad()
+    def learn(self, slopes: Tensor) -> None:
+        """Take one step against the derivatives (K, P) of the mean loss.
+
+        NaN counts as zero, and slopes too large to be squared are cut, so that those of
+        a diverging readout do not overflow.
+        """
+        slopes = slopes.clamp(-MAX_SLOPE, MAX_SLOPE).nan_to_num(nan=0.0)
+        gradient_of(self.values).copy_(slopes)
+        self.optimizer.update()
+
+    def pick(self, members: Sequence[int]) -> ForwardCalibration:
+        """Return a copy of some members."""
+        index = list(members)
+        other = ForwardCalibration(self.values.detach()[index])
+        moments = zip(other.optimizer.moments(), self.optimizer.moments(), strict=True)
+        for own, theirs in moments:
+            own.copy_(theirs[index])
+        other.optimizer.n_steps = self.optimizer.n_steps
+        return other
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All values and moments, by name."""
+        first, second = self.optimizer.moments()
+        n_steps = torch.tensor(self.optimizer.n_steps)
+        numbers = {"values": self.values, "first": first, "second": second}
+        return {**numbers, "n_steps": n_steps}
+
+    @torch.no_grad()
+    def load_state_dict(self, learned: Mapping[str, Tensor]) -> None:
+        """Take over the state of another one with as many values."""
+        own = self.state_dict()
+        for name in ("values", "first", "second"):
+            own[name].copy_(learned[name])
+        self.optimizer.n_steps = int(learned["n_steps"])
+
+
+class LogitScale(ForwardCalibration):
+    """Factor of the logits of one readout: softplus of a raw value."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.tensor([[IDENTITY]], dtype=torch.float64))
+
+    @property
+    def factor(self) -> float:
+        """The factor as it is now."""
+        return logit_scale_of(*self.member(0))[0]
+
+    def learn_factor(self, derivative: float) -> None:
+        """Take one step against the derivative of the mean loss by the factor.
+
+        It is the mean, over rows, of the expected logit less that of the label.
+        """
+        _, slope = logit_scale_of(*self.member(0))
+        self.learn(torch.tensor([[derivative * slope]], dtype=torch.float64))
+
+
+def logit_scale_of(raw: float) -> tuple[float, float]:
+    """Return the factor of logits, softplus of a raw value, and its slope."""
+    return float(np.logaddexp(0.0, raw)), float(expit(raw))

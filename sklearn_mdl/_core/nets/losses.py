@@ -1,0 +1,151 @@
+"""Losses of stacked networks and their gradients, for classes and for real labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from sklearn_mdl._core.numerics import in_lanes
+
+
+class StackedCrossEntropy(nn.Module):
+    """Mean cross-entropy of each member, summed over members, with label smoothing.
+
+    Parameters
+    ----------
+    label_smoothing : sequence of float, one per member
+        Share of the target spread evenly over all classes. It serves training alone.
+    n_classes : int
+        Number of classes ``C``.
+    """
+
+    targets: Tensor
+
+    def __init__(self, label_smoothing: Sequence[float], n_classes: int) -> None:
+        super().__init__()
+        # One table of smoothed targets by label, shared where the smoothing is.
+        distinct = sorted(set(label_smoothing))
+        shares = torch.tensor(label_smoothing if len(distinct) > 1 else distinct)
+        shares = shares.view(-1, 1, 1)
+        self.register_buffer(
+            "targets", torch.eye(n_classes) * (1 - shares) + shares / n_classes
+        )
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Loss in nats, a scalar, for (K, B, C) logits and (B,) labels."""
+        losses = self._targets(labels) * log_softmax(logits)
+        return -losses.sum(-1).mean(-1).sum()
+
+    def gradient(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the derivative of :meth:`forward` by the logits, (K, B, C)."""
+        return softmax(logits).sub_(self._targets(labels)).div_(len(labels))
+
+    def _targets(self, labels: Tensor) -> Tensor:
+        """Smoothed targets (1 or K, B, C), laid out as logits are."""
+        return self.targets.index_select(2, labels).mT  # a symmetric table
+
+
+def softmax(logits: Tensor) -> Tensor:
+    """Softmax over the classes, the last axis of (K, B, C), laid out as (K, C, B)."""
+    return logits.mT.softmax(1).mT
+
+
+def log_softmax(logits: Tensor) -> Tensor:
+    """Log-softmax over the classes, as `softmax`."""
+    return logits.mT.log_softmax(1).mT
+
+
+# Residuals, in scales, beyond which a Gaussian is pulled no harder: one outlier would
+# otherwise fill AdamW's second moment for a thousand steps.
+MAX_RESIDUAL = 5.0
+# Scales, as logarithms and in those of the labels, that are as narrow as any may be.
+# Equal labels would ask for ever narrower ones, and a row far out can be given one that
+# no float has.
+LEAST_LOG_SCALE = -28.0
+FARTHEST = 1e150  # scales beyond which residuals count as no further: squares overflow
+
+
+def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> Tensor:
+    """Minus log density of standardised residuals, in nats.
+
+    Parameters
+    ----------
+    z : Tensor
+        Residuals divided by the scale.
+    log_scale : Tensor
+        Logarithm of the scale: the Jacobian of that division.
+    degrees_of_freedom : Tensor
+        Infinity is the Gaussian. All three broadcast; their logarithms of gamma
+        functions are taken in the shape that they have.
+    """
+    gaussian = degrees_of_freedom.isinf()
+    dof = torch.where(gaussian, 1.0, degrees_of_freedom)
+    squares = z.square()
+    normaliser = (
+        in_lanes(torch.lgamma, dof / 2)
+        - in_lanes(torch.lgamma, (dof + 1) / 2)
+        + in_lanes(torch.log, dof * math.pi) / 2
+    )
+    tail = normaliser + (dof + 1) / 2 * in_lanes(torch.log1p, squares / dof)
+    return log_scale + torch.where(
+        gaussian, squares / 2 + math.log(2 * math.pi) / 2, tail
+    )
+
+
+def pull(z: Tensor, degrees_of_freedom: Tensor) -> Tensor:
+    """Return the weights ``w`` of residuals: the loss falls by ``w z`` along ``z``."""
+    gaussian = degrees_of_freedom.isinf()
+    dof = torch.where(gaussian, 1.0, degrees_of_freedom)
+    return torch.where(gaussian, 1.0, (dof + 1) / (dof + z.square()))
+
+
+class StackedStudentT(nn.Module):
+    """Mean loss of each member, summed over members.
+
+    Parameters
+    ----------
+    degrees_of_freedom : sequence of float, one per member
+        Infinity is the Gaussian.
+    heteroscedastic : sequence of float, one per member
+        One where the scale may depend on the features, 0 where it may not: by this the
+        gradient of the weights that lead to it is to be multiplied.
+    """
+
+    degrees_of_freedom: Tensor
+    heteroscedastic: Tensor
+
+    def __init__(
+        self, degrees_of_freedom: Sequence[float], heteroscedastic: Sequence[float]
+    ) -> None:
+        super().__init__()
+        dof, free = (
+            torch.tensor(values).view(-1, 1)
+            for values in (degrees_of_freedom, heteroscedastic)
+        )
+        self.register_buffer("degrees_of_freedom", dof)
+        self.register_buffer("heteroscedastic", free)
+
+    def forward(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Loss in nats, a scalar, for (K, B, 2) outputs and (B,) standardised y."""
+        location, log_scale = outputs.unbind(-1)
+        z = (y - location) * (-log_scale).exp()
+        dof = self.degrees_of_freedom.to(z)
+        return student_t_loss(z, log_scale, dof).mean(-1).sum()
+
+    def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return the derivative of :meth:`forward` by the outputs, (K, B, 2).
+
+        Residuals count as ``MAX_RESIDUAL`` scales at most, and a scale below
+        ``LEAST_LOG_SCALE`` is widened only.
+        """
+        location, log_scale = outputs.unbind(-1)
+        precision = in_lanes(torch.exp, -log_scale.clamp_min(LEAST_LOG_SCALE))
+        z = ((y - location) * precision).clamp_(-MAX_RESIDUAL, MAX_RESIDUAL)
+        wz = pull(z, self.degrees_of_freedom) * z
+        widening = 1 - wz * z
+        free = (log_scale > LEAST_LOG_SCALE) | (widening < 0)
+        slope = torch.where(free, widening, 0.0)
+        return torch.stack([-wz * precision, slope], -1).div_(len(y))

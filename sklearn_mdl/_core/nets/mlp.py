@@ -1,0 +1,206 @@
+"""Perceptrons side by side, their gradients, and moving averages of their weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Self, cast
+
+import torch
+from torch import Tensor, nn
+
+
+class StackedLinear(nn.Module):
+    """``K`` linear layers side by side.
+
+    Parameters
+    ----------
+    n_members : int
+        Number of layers ``K``.
+    in_features, out_features : int
+        Width of the input and of the output.
+
+    Attributes
+    ----------
+    weight : Parameter of shape (n_members, out_features, in_features)
+    bias : Parameter of shape (n_members, 1, out_features)
+        Both start at zero.
+    """
+
+    def __init__(self, n_members: int, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(n_members, out_features, in_features))
+        self.bias = nn.Parameter(torch.zeros(n_members, 1, out_features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``x`` of shape (K, B, in_features) to (K, B, out_features)."""
+        return torch.baddbmm(self.bias, x, self.weight.mT)
+
+    @torch.no_grad()
+    def draw_weights(self, member: int, generator: torch.Generator) -> None:
+        """Draw one member's weights and bias as ``nn.Linear`` does."""
+        bound = self.weight.shape[-1] ** -0.5
+        for tensor in (self.weight[member].T, self.bias[member]):
+            values = torch.empty(tensor.shape).uniform_(
+                -bound, bound, generator=generator
+            )
+            tensor.copy_(values)
+
+
+class StackedMLP(nn.Module):
+    """``K`` perceptrons of one shape: linear layers with ReLU between them.
+
+    Parameters
+    ----------
+    layer_sizes : sequence of int
+        Widths from the input to the output; two widths make linear readouts.
+    seeds : sequence of int
+        One seed per member, for its hidden weights. The output layer starts at zero, so
+        that a code is uniform before any label is seen.
+    """
+
+    pairs: list[tuple[nn.Parameter, nn.Parameter]]  # weight and bias, layer by layer
+    n_members: int
+
+    def __init__(self, layer_sizes: Sequence[int], seeds: Sequence[int]) -> None:
+        super().__init__()
+        layers = [StackedLinear(len(seeds), i, o) for i, o in pairwise(layer_sizes)]
+        for member, seed in enumerate(seeds):
+            generator = torch.Generator().manual_seed(seed)
+            for layer in layers[:-1]:
+                layer.draw_weights(member, generator)
+        self._set_layers(layers)
+
+    def _set_layers(self, layers: Sequence[StackedLinear]) -> None:
+        self.layers = nn.ModuleList(layers)
+        # Looking a parameter up through modules costs as much as using it.
+        self.pairs = [(layer.weight, layer.bias) for layer in layers]
+        self.n_members = len(layers[0].weight)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        # Moving to another device may replace the parameters.
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._set_layers([cast(StackedLinear, layer) for layer in self.layers])
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (K, B, C) of rows (B, d), seen by every member, or (K, B, d)."""
+        return self.activations(x)[-1]
+
+    def activations(self, x: Tensor) -> list[Tensor]:
+        """Input, hidden activations and logits, as :meth:`backward` wants them."""
+        h = x.expand(self.n_members, *x.shape[-2:])  # (K, B, d), a view
+        found = [h]
+        for weight, bias in self.pairs[:-1]:
+            h = torch.baddbmm(bias, h, weight.mT).relu_()
+            found.append(h)
+        weight, bias = self.pairs[-1]
+        found.append(torch.baddbmm(bias.mT, weight, h.mT).mT)
+        return found
+
+    @torch.no_grad()
+    def backward(self, activations: list[Tensor], grad: Tensor) -> None:
+        """Write ``.grad`` of every parameter.
+
+        Parameters
+        ----------
+        activations : list of Tensor
+            Of :meth:`activations`.
+        grad : Tensor of shape (K, B, C)
+            Derivative of the loss by the logits.
+        """
+        for i in range(len(self.pairs) - 1, -1, -1):
+            (weight, bias), h = self.pairs[i], activations[i]
+            torch.bmm(grad.mT, h, out=gradient_of(weight))
+            torch.sum(grad, 1, keepdim=True, out=gradient_of(bias))
+            if i:
+                grad = torch.bmm(grad, weight)
+                grad = torch.ops.aten.threshold_backward(grad, h, 0.0)
+
+    def pick(self, members: Sequence[int]) -> StackedMLP:
+        """Return a copy of some members, not to be trained."""
+        other = copy.deepcopy(self)
+        layers = [cast(StackedLinear, layer) for layer in other.layers]
+        index = list(members)
+        for layer in layers:
+            layer.weight = nn.Parameter(layer.weight[index], requires_grad=False)
+            layer.bias = nn.Parameter(layer.bias[index], requires_grad=False)
+        other._set_layers(layers)
+        return other
+
+
+def count_parameters(layer_sizes: Sequence[int]) -> int:
+    """Count weights and biases of one perceptron, widths from input to output."""
+    return sum((i + 1) * o for i, o in pairwise(layer_sizes))
+
+
+def gradient_of(parameter: nn.Parameter) -> Tensor:
+    """Return the parameter's gradient to write into.
+
+    One buffer for life: :class:`StackedAdamW` keeps views of it.
+    """
+    if parameter.grad is None:
+        parameter.grad = torch.empty_like(parameter)
+    return parameter.grad
+
+
+class StackedAverages:
+    """Exponential moving averages of trained weights, for prediction alone.
+
+    Parameters
+    ----------
+    trained : StackedMLP
+        The ``T`` perceptrons that are being trained.
+    sources : sequence of int
+        For each of ``K`` readouts the training that it follows.
+    step_sizes : sequence of float
+        ``average <- (1 - step) average + step weights`` after every optimiser step; at
+        1 the readout is its training and owns no weights.
+    warmup : sequence of bool
+        Where true, the ``n``-th step is at least ``1 / (n + 1)``, a plain mean at
+        first.
+    """
+
+    def __init__(
+        self,
+        trained: StackedMLP,
+        sources: Sequence[int],
+        step_sizes: Sequence[float],
+        warmup: Sequence[bool],
+    ) -> None:
+        self.n_steps = 0
+        rules = zip(step_sizes, warmup, strict=True)
+        each = zip(sources, rules, strict=True)
+        wanted = [(s, rule if rule[0] < 1 else None) for s, rule in each]
+        self.rules = list(dict.fromkeys(rule for _, rule in wanted if rule))
+        followed = [sorted({s for s, r in wanted if r == rule}) for rule in self.rules]
+        self.copies = [trained.pick(members) for members in followed]
+        # Where each readout's logits stand among those of the trainings and the copies.
+        table: list[tuple[int, tuple[float, bool] | None]]
+        table = [(s, None) for s in range(trained.n_members)]
+        for rule, members in zip(self.rules, followed, strict=True):
+            table += [(s, rule) for s in members]
+        device = trained.pairs[0][0].device
+        self.places = torch.tensor([table.index(w) for w in wanted], device=device)
+        self.followed = [torch.tensor(members, device=device) for members in followed]
+
+    def logits(self, trained: StackedMLP, x: Tensor) -> Tensor:
+        """Logits (K, n, C) of rows (T, n, d)."""
+        logits = [trained.forward(x).mT]
+        for members, own in zip(self.followed, self.copies, strict=True):
+            logits.append(own.forward(x.index_select(0, members)).mT)
+        return torch.cat(logits).index_select(0, self.places).mT
+
+    @torch.no_grad()
+    def update(self, trained: StackedMLP) -> None:
+        """Follow the weights after an optimiser step."""
+        self.n_steps += 1
+        for (step, warm), members, own in zip(
+            self.rules, self.followed, self.copies, strict=True
+        ):
+            weight = max(step, 1 / (self.n_steps + 1)) if warm else step
+            whole = len(members) == trained.n_members
+            for mine, theirs in zip(own.pairs, trained.pairs, strict=True):
+                for average, p in zip(mine, theirs, strict=True):
+                    average.lerp_(p if whole else p.index_select(0, members), weight)

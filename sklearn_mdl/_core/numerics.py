@@ -1,0 +1,112 @@
+"""Arithmetic of a run: quick, and with the same bits every time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Intel's library of products may otherwise sum in an order that depends on where in
+# memory a number lies (it does on processors of other makers), and a stack of readouts
+# would not equal its parts. It is read at the first product of a process, and costs no
+# time.
+os.environ.setdefault("MKL_CBWR", "AUTO")
+
+
+LANES = 64  # more than a vector register holds
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread: small products lose more than they win by a second.
+
+    It also makes the numbers independent of how many cores a machine has.
+    """
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+@contextmanager
+def flushed_denormals(flush: bool = True) -> Iterator[None]:
+    """Take numbers below 1e-38 for zero, in this thread; or see that it does not.
+
+    Moments and gradients of rare features fade to such numbers, with which a processor
+    is many times slower; no prediction is moved by them.
+    """
+    smallest = torch.tensor(1e-40, dtype=torch.float32)
+    flushes = not bool((smallest * 1.0).any())  # what the thread did before
+    torch.set_flush_denormal(flush)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(flushes)
+
+
+def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """Apply an elementwise function to values of any shape, in whole vectors.
+
+    On a CPU the last bits of a vector instruction differ from those of a scalar one,
+    which takes what is left over at the end: the numbers of a readout or a row would
+    depend on its neighbours.
+    """
+    flat = values.reshape(-1)
+    whole = torch.nn.functional.pad(flat, (0, -len(flat) % LANES))
+    return function(whole)[: len(flat)].view(values.shape)
+
+
+def mixture(log_proba: Iterable[Tensor], weights: Iterable[Tensor]) -> Tensor:
+    """Mix predictions (n, C), one for each readout, by as many weights (n,)."""
+    # One after the other: no K x n x C numbers are made, and the sum has one order.
+    terms = (w[:, None] * p.exp() for p, w in zip(log_proba, weights, strict=True))
+    return reduce(Tensor.add_, terms)
+
+
+def as_array(values: object) -> Any:
+    """Return tensors of any device as arrays, and leave everything else alone."""
+    if not isinstance(values, torch.Tensor):
+        return values
+    values = values.detach().cpu()
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+
+
+def resolve_device(device: str) -> torch.device:
+    """Return the device a name stands for; "auto" takes a GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(
+            f"device must be 'auto' or the name of a torch device, got {device!r}; try "
+            "'cpu' or 'cuda'"
+        ) from error
+
+
+def last_level_cache() -> int | None:
+    """Bytes of the largest cache that a core reads, or None if the system is silent."""
+    # Not SC_LEVEL3_CACHE_SIZE, which may count the caches of cores that are not ours.
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        with suppress(OSError, ValueError):
+            sizes.append(int(path.read_text().strip().removesuffix("K")) * 1024)
+    return max(sizes, default=None)
+
+
+def memory_of(device: torch.device) -> int | None:
+    """All memory of a device in bytes, or None where the system does not say."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system has it
+        return None

@@ -1,0 +1,106 @@
+"""The only module that touches scikit-learn's private names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import (
+    Interval as Interval,
+    Options as Options,
+    StrOptions as StrOptions,
+    validate_params as _validate_params,
+)
+from sklearn.utils.multiclass import _check_partial_fit_first_call
+from sklearn.utils.validation import _num_samples
+
+try:
+    from sklearn.callback import (
+        CallbackSupportMixin as CallbackSupportMixin,
+        with_callbacks as _with_callbacks,
+    )
+except ImportError:  # before scikit-learn 1.9
+    _with_callbacks = None
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing: this version has no callbacks."""
+
+
+check_partial_fit_first_call = _check_partial_fit_first_call
+num_samples = _num_samples
+Constraints = dict[str, list[Any]]  # of parameters, as scikit-learn checks them
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def with_callbacks(method: Method) -> Method:
+    """Tear callbacks down after the method, where this version has any."""
+    if _with_callbacks is None:
+        return method
+    decorated: Method = _with_callbacks(method)
+    return decorated
+
+
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Method]:
+    """Check parameters by ``_parameter_constraints`` before the method runs."""
+    decorate: Callable[[Method], Method] = _fit_context(
+        prefer_skip_nested_validation=prefer_skip_nested_validation
+    )
+    return decorate
+
+
+def validate_params(constraints: Constraints) -> Callable[[Method], Method]:
+    """Check the parameters of a function before it runs."""
+    decorate: Callable[[Method], Method] = _validate_params(
+        constraints, prefer_skip_nested_validation=False
+    )
+    return decorate
+
+
+def predict_proba(classifier: Any, X: Any) -> np.ndarray:
+    """Return probabilities (n, C) as scikit-learn 1.9 does.
+
+    Before, a linear classifier whose one-vs-rest probabilities of a row were all zero
+    divided zero by zero; it is as well to say that they are all alike.
+    """
+    proba = np.array(classifier.predict_proba(X), dtype=np.float64)
+    lost = np.isnan(proba).all(axis=1)
+    if lost.any() and hasattr(classifier, "decision_function"):
+        decided = np.isfinite(classifier.decision_function(X)).reshape(len(proba), -1)
+        proba[lost & decided.all(axis=1)] = 1 / proba.shape[1]
+    return proba
+
+
+class FitTasks:
+    """Notify scikit-learn's callbacks of a fit and of its parts.
+
+    Parameters
+    ----------
+    estimator : object
+        With callbacks, within a method that is decorated by ``with_callbacks``.
+    X, y : array-like
+        Data of the fit.
+    """
+
+    def __init__(self, estimator: Any, X: object, y: object) -> None:
+        self._estimator = estimator
+        self._data = {"X": X, "y": y}
+
+    def begin(self, n_parts: int) -> None:
+        """Notify that the fit begins."""
+        self._whole = self._estimator._init_callback_context(max_subtasks=n_parts)
+        self._whole.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+
+    def begin_part(self) -> None:
+        """Notify that a part begins."""
+        self._part = self._whole.subcontext(task_name="segment")
+        self._part.call_on_fit_task_begin(estimator=self._estimator)
+
+    def end_part(self) -> bool:
+        """Notify that the part has ended; returns True if a callback wants to stop."""
+        return bool(self._part.call_on_fit_task_end(estimator=self._estimator))
+
+    def end(self) -> None:
+        """Notify that the fit has ended."""
+        self._whole.call_on_fit_task_end(estimator=self._estimator, **self._data)

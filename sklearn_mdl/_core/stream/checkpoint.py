@@ -1,0 +1,201 @@
+"""State of a run on disk, so that it can go on in another process.
+
+Little has to be kept: labels, losses and what the learners have learned. The rest
+follows from them, bit by bit, and is computed again: scaling and replay from the rows
+and their number, the mixture from the losses.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sklearn_mdl._core.io.environment import cut_short, first_difference
+from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.numerics import one_thread
+from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.validation import warn_caller
+
+BLOCK = 4096  # rows of losses that are mixed at once
+READOUT = "readout"  # what the names of arrays that belong to one begin with
+
+
+def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
+    """Everything but rows and losses that a run needs in order to go on.
+
+    Raises
+    ------
+    TypeError
+        If a learner cannot write down what it has learned.
+    """
+    arrays = {
+        "labels": run.labels.cpu().numpy(),
+        "summaries": run.trace.summaries,
+        "diverged": run.diverged,
+    }
+    for learner in run.learners:
+        for column, parts in learner.state_dict().items():
+            for name, tensor in parts.items():
+                arrays[f"{READOUT}.{column}.{name}"] = tensor.detach().cpu().numpy()
+    return arrays
+
+
+def resume(
+    run: PrequentialRun,
+    arrays: Mapping[str, np.ndarray],
+    losses: np.ndarray | None = None,
+) -> int:
+    """Bring a new run to where another one was.
+
+    Parameters
+    ----------
+    run : PrequentialRun
+        With its rows taken in, none of them evaluated.
+    arrays : mapping
+        Arrays of :func:`progress_of`.
+    losses : ndarray of shape (n, K) or None
+        None where they lie in the store of this run already.
+
+    Returns
+    -------
+    n_rows : int
+        Number of rows that count as evaluated.
+
+    Raises
+    ------
+    ValueError
+        If the arrays are not those of such a run.
+    """
+    labels = torch.from_numpy(np.array(arrays["labels"])).to(run.outcome.dtype)
+    n_rows, rows = len(labels), run.rows
+    if n_rows > len(run.samples):
+        raise ValueError(
+            f"The stream must hold the {n_rows} rows that were evaluated, got "
+            f"{len(run.samples)}; give them all, in the same order"
+        )
+    with one_thread():
+        while (count := rows.next_refresh(rows.n_refreshed)) <= n_rows:
+            rows.refresh(count)
+        rows.extend(n_rows)
+        rows.reveal(0, labels)
+        if rows.n_refreshed:
+            # No learner has units of its own yet, so that none is re-expressed.
+            run.outcome.refresh(labels[: rows.n_refreshed], run.learners)
+        learned: dict[int, dict[str, Tensor]] = {}
+        for key, array in arrays.items():
+            head, _, rest = key.partition(".")
+            if head == READOUT:
+                column, _, name = rest.partition(".")
+                tensor = torch.from_numpy(np.array(array))
+                learned.setdefault(int(column), {})[name] = tensor
+        for learner, state in zip(run.learners, run.states, strict=True):
+            failed = np.asarray(arrays["diverged"])[list(learner.columns)]
+            state.resume(n_rows, torch.from_numpy(failed))
+            learner.load_state_dict(learned)
+    trace, summaries = run.trace, np.asarray(arrays["summaries"])
+    adopted = losses is None
+    if losses is None:
+        trace.adopt(n_rows)
+        losses = trace.losses
+    for start in range(0, n_rows, BLOCK):
+        part = slice(start, start + BLOCK)
+        block = np.asarray(losses[part])
+        reading = run.forward.extend(block)
+        if adopted:
+            trace.account(reading.codelengths, summaries[part])
+        else:
+            trace.append(block, reading.codelengths, reading.posterior, summaries[part])
+    return n_rows
+
+
+NAME = "progress.safetensors"
+ENVIRONMENT = "environment"  # it may change between two calls, with a warning
+SECONDS = 30.0  # between two times, at least
+SHARE = 0.05  # of the time that may go into writing
+
+
+class Checkpoint:
+    """A file to which a run is written from time to time.
+
+    Losses lie in the store of the run, which grows with every segment; a file beside
+    them says how many of them count, and what the readouts had learned by then. It is
+    replaced whole, so that a killed process leaves one that is whole.
+
+    Parameters
+    ----------
+    folder : Path
+    about : mapping
+        All that determines the numbers, as JSON: a run goes on only as it began. If
+        the "environment" differs, there is a warning.
+    """
+
+    def __init__(self, folder: Path, about: Mapping[str, object]) -> None:
+        self.path = folder / NAME
+        self.about = about
+        self._next = 0.0
+
+    def resume(self, run: PrequentialRun) -> int:
+        """Bring a run, whose rows are taken in, to where the file says.
+
+        Returns
+        -------
+        n_rows : int
+            Number of rows that count as evaluated; 0 if there is no file yet.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, or of another run.
+        """
+        if not self.path.exists():
+            return 0
+        arrays, about = read_archive(self.path)
+        self._compare(about)
+        n_rows = resume(run, arrays)
+        self._wait(0.0)
+        return n_rows
+
+    def _compare(self, about: Mapping[str, object]) -> None:
+        names = [name for name in {**self.about, **about} if name != ENVIRONMENT]
+        was, now = ({k: a.get(k) for k in names} for a in (about, self.about))
+        if difference := first_difference(was, now):
+            name, then, here = difference
+            raise ValueError(
+                f"A checkpoint must go on as it began, but {name} was "
+                f"{cut_short(then)} in {self.path}, and is {cut_short(here)}; name "
+                "another folder, or delete this one to begin again"
+            )
+        elsewhere = first_difference(about.get(ENVIRONMENT), self.about[ENVIRONMENT])
+        if elsewhere is not None:
+            name, then, here = elsewhere
+            warn_caller(
+                f"the run began where {name} was {then!r}, and goes on where it is "
+                f"{here!r}, so that the last digits may differ"
+            )
+
+    def save_if_due(self, run: PrequentialRun) -> None:
+        """Write the state after a segment, if the last time is long enough ago."""
+        if time.monotonic() >= self._next:
+            self.save(run)
+
+    def save(self, run: PrequentialRun) -> None:
+        """Write the state after a segment.
+
+        Raises
+        ------
+        OSError
+            If the disk is full; the file before is then still there.
+        """
+        start = time.monotonic()
+        run.trace.secure()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_archive(self.path, progress_of(run), self.about)
+        self._wait(time.monotonic() - start)
+
+    def _wait(self, seconds: float) -> None:
+        self._next = time.monotonic() + max(SECONDS, seconds / SHARE)

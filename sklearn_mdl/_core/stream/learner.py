@@ -1,0 +1,117 @@
+"""The contract of a learner: one readout, or several of one kind, on a stream."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
+
+if TYPE_CHECKING:
+    from sklearn_mdl._core.stream.outcomes import TargetScaling
+
+Learned = Mapping[int, Mapping[str, Tensor]]  # tensors by column and by name
+
+
+class Learner(ABC):
+    """Base of learners; a run calls nothing else of them.
+
+    A learner predicts ``rows_ahead`` rows at once, then observes their labels; once a
+    minibatch is full it is updated by it and by replayed ones. One that predicts whole
+    minibatches is given their labels by the update alone.
+
+    Attributes
+    ----------
+    columns : list of int
+        Places of its ``K`` readouts among all readouts of the run.
+    scalings : sequence of {"standard", "whiten", None}
+        The scalings in which it is given rows; the same for all learners of a run.
+    view : int
+        The place among them of the scaling that it uses, if it uses one only.
+    n_replay_streams : int
+    recency : float
+        The replay it asks for.
+    rows_ahead : int or None
+        Rows that it predicts before it must observe their labels; None is a minibatch.
+        Predictions are made on whole blocks of so many rows, counted from the beginning
+        of a minibatch, with zeros for rows that are not known yet.
+    target : TargetScaling or None
+        The units in which it works where labels are real numbers; None before it has
+        learned anything.
+    notes : mapping of int to list of str
+        Exceptions and warnings of wrapped estimators, by column.
+    failures : mapping of int to str
+        Readouts whose last fit raised, by column: by which fit they predict instead.
+    """
+
+    columns: list[int]
+    scalings: Sequence[str | None]
+    view: int
+    n_replay_streams: int = 0
+    recency: float = 1.0
+    rows_ahead: int | None = None
+    target: TargetScaling | None = None
+    notes: Mapping[int, list[str]] = MappingProxyType({})
+    failures: Mapping[int, str] = MappingProxyType({})
+
+    def attach(self, rows: ScaledRows) -> None:  # noqa: B027
+        """Remember the rows of the run, for a learner that reads past ones again."""
+
+    @abstractmethod
+    def predict(self, x: Tensor) -> Tensor:
+        """Predict rows (n_scalings, n, d): ``P`` numbers each, (K, n, P), float64.
+
+        These are log-probabilities of classes, or location, log scale and degrees of
+        freedom of a density. NaN comes first where a readout has no prediction for a
+        row; another one takes its place. Changes nothing that matters.
+        """
+
+    def observe(self, labels: Tensor) -> None:  # noqa: B027
+        """Take in the labels of a block just predicted, as soon as all are known."""
+
+    @abstractmethod
+    def update(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None:
+        """Learn from a new minibatch first, then from the replayed ones."""
+
+    def re_express(self, changes: Sequence[ReExpression | None]) -> None:  # noqa: B027
+        """Adapt to rows that are scaled again: one change for each scaling."""
+
+    def retarget(self, target: TargetScaling) -> None:
+        """Adopt other units of real labels, without a change of what is predicted."""
+        self.target = target
+
+    def retire(self, columns: Collection[int]) -> None:
+        """Drop some of its readouts; the others go on with the same bits.
+
+        A learner none of whose readouts remain is dropped by the run.
+        """
+        raise TypeError(
+            f"{type(self).__name__} must hold several readouts to drop some of them, "
+            f"got {self.columns}; drop the learner"
+        )
+
+    def state_dict(self) -> dict[int, dict[str, Tensor]]:
+        """All that it has learned, by column and name, however readouts are grouped.
+
+        Raises
+        ------
+        TypeError
+            If it cannot be written down.
+        """
+        raise TypeError(
+            "Readouts must be able to write down what they have learned, but "
+            f"{type(self).__name__} is not; pickle the estimator instead"
+        )
+
+    def load_state_dict(self, learned: Learned) -> None:
+        """Take over what learners of the same settings have learned."""
+        raise TypeError(
+            f"Readouts must be able to take over a state, but {type(self).__name__} is "
+            "not; unpickle the estimator instead"
+        )

@@ -1,0 +1,300 @@
+"""Outcomes of a stream, classes or real numbers, and the cost of predicting them.
+
+A learner's predictions for ``n`` rows are one tensor (K, n, P): ``P`` numbers that name
+a distribution. The run slices, joins and replaces them without knowing their meaning; a
+:class:`Prediction` knows it, and an :class:`Outcome` makes one of what a learner
+predicts, and says what is predicted in place of a readout that has no prediction.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sklearn_mdl._core.nets.losses import FARTHEST, student_t_loss
+from sklearn_mdl._core.numerics import in_lanes, mixture
+from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl.metrics import summarise
+
+
+@dataclass(frozen=True)
+class Prediction(ABC):
+    """Predictions of ``K`` readouts for ``n`` rows before their labels are seen.
+
+    Attributes
+    ----------
+    values : Tensor of shape (K, n, P), float64
+        The numbers that name a distribution for each readout and row.
+    """
+
+    values: Tensor
+
+    @abstractmethod
+    def losses(self, labels: Tensor) -> Tensor:
+        """Cost (K, n) in nats of the labels (n,)."""
+
+    def with_values(self, values: Tensor) -> Self:
+        """Return other numbers (K', n', P) with the same meaning."""
+        return replace(self, values=values)
+
+
+class Outcome(ABC):
+    """Kind of labels that a run predicts.
+
+    Attributes
+    ----------
+    dtype : torch.dtype
+        Of the labels.
+    n_numbers : int
+        Numbers ``P`` that name the distribution of a label.
+    n_kept : int
+        Numbers that are kept of every prediction of the mixture.
+    feature_reach : float
+        Deviations from their mean beyond which scaled features count as no further.
+    """
+
+    dtype: torch.dtype
+    n_numbers: int
+    n_kept: int
+    feature_reach: float
+
+    @abstractmethod
+    def predict(self, learner: Learner, x: Tensor) -> Prediction:
+        """Let a learner predict rows (n_scalings, n, d).
+
+        NaN stands first in ``values`` where a readout has no prediction for a row.
+        """
+
+    @abstractmethod
+    def fallback(self, values: Tensor) -> Tensor | float:
+        """Return what is predicted where ``values`` are none, (P,) or one number."""
+
+    def init_units(self, learner: Learner, y: Tensor) -> None:  # noqa: B027
+        """Prepare a learner for learning a minibatch with labels (n,)."""
+
+    def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:  # noqa: B027
+        """Take in all labels (n,) seen so far, whose number has doubled."""
+
+    @abstractmethod
+    def summarise(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
+        """Summarise the mixture of predictions, (n, n_kept), for the measures.
+
+        Parameters
+        ----------
+        values : iterable of Tensor of shape (n, P)
+            One for each readout.
+        weights : Tensor of shape (K, n)
+            Of the mixture.
+        """
+
+
+class ClassPrediction(Prediction):
+    """Log-probabilities (K, n, C) of classes."""
+
+    def losses(self, labels: Tensor) -> Tensor:
+        """Minus log-probability of the labels (n,), (K, n), in nats."""
+        chosen = labels.expand(len(self.values), -1).unsqueeze(-1)
+        return -self.values.gather(2, chosen).squeeze(-1)
+
+
+class ClassLabels(Outcome):
+    """Classes, encoded as integers; a readout without prediction predicts uniformly.
+
+    Parameters
+    ----------
+    n_classes : int
+    """
+
+    dtype = torch.long
+    n_kept = 3
+    feature_reach = math.inf  # a class costs as many nats, at most
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_numbers = n_classes
+
+    def predict(self, learner: Learner, x: Tensor) -> ClassPrediction:
+        """Ask a learner for the log-probabilities of rows."""
+        return ClassPrediction(learner.predict(x))
+
+    def fallback(self, values: Tensor) -> float:
+        """Return the uniform prediction, one number for all classes."""
+        return -math.log(values.shape[-1])
+
+    def summarise(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
+        """Most probable class, its probability, sum of squared ones, (n, 3)."""
+        return summarise(mixture(values, weights).cpu().numpy())
+
+
+FIRST_DEGREES_OF_FREEDOM = 1.0  # before anything is known: the heaviest usual tails
+EVEN = 2.0**-40  # labels that differ by less, relative to their size, count as equal
+# Nine in ten Gaussian labels lie within 1.6 deviations of the median. Those beyond 8.2,
+# five times that, are none of theirs.
+CORE = 0.9
+REACH = 5.0
+
+
+class TargetScaling(NamedTuple):
+    """Mean and standard deviation of labels that were seen, outlying ones winsorised.
+
+    Labels further from the median than ``REACH`` times the distance within which
+    ``CORE`` of them lie count as being that far, unless this distance is zero. So a few
+    outlying labels move neither much, and labels without any keep both to the bit.
+
+    Attributes
+    ----------
+    n_rows : int
+    mean, scale : float
+        In the units of the labels; the scale is 0 if they are all equal.
+    """
+
+    n_rows: int
+    mean: float
+    scale: float
+
+    @classmethod
+    def of(cls, y: Tensor) -> Self:
+        """Take the labels (n,), in sums that are exact."""
+        labels = _winsorised(y.cpu().numpy())
+        n = len(labels)
+        mean = math.fsum(labels / n)
+        gaps = labels - mean
+        widest = float(np.abs(gaps).max())
+        if widest <= EVEN * np.abs(labels).max():
+            return cls(n, mean, 0.0)
+        squares = math.fsum((gaps / widest) ** 2)
+        return cls(n, mean, widest * math.sqrt(squares / n))
+
+
+def _winsorised(labels: np.ndarray) -> np.ndarray:
+    """Winsorise labels (n,), by distance, unless those of the core are all equal."""
+    median = np.median(labels)
+    rank = int(CORE * (len(labels) - 1))
+    core = np.partition(np.abs(labels - median), rank)[rank]
+    bound = REACH * core if core > EVEN * np.abs(median) else np.inf
+    return labels.clip(median - bound, median + bound)
+
+
+class DensityPrediction(Prediction):
+    """Student-t densities: location, logarithm of the scale, degrees of freedom.
+
+    Infinitely many degrees of freedom are a Gaussian.
+    """
+
+    def losses(self, labels: Tensor) -> Tensor:
+        """Minus log density of the labels (n,) in their own units, (K, n), in nats."""
+        location, log_scale, dof = self.values.unbind(-1)
+        z = (labels - location) * in_lanes(torch.exp, -log_scale)
+        z = z.clamp(-FARTHEST, FARTHEST)
+        # One number for a readout, unless it failed meanwhile: only a CPU is asked.
+        if not dof.is_cuda and (dof == dof[:, :1]).all():
+            dof = dof[:, :1]
+        return student_t_loss(z, log_scale, dof)
+
+
+class RealTargets(Outcome):
+    """Labels that are real numbers.
+
+    All readouts predict a fixed Student-t with one degree of freedom until the first
+    minibatch is full. One that has no prediction later predicts the Student-t that
+    labels alone suggest: that of a Gaussian of unknown mean and variance, under
+    Jeffreys' prior, after the rows by which the labels were last scaled, outlying ones
+    winsorised (:class:`TargetScaling`).
+
+    Scaled features are cut at 50 deviations: beyond them a readout extrapolates, and
+    the logarithm of its scale costs as many nats as it is wrong.
+
+    Parameters
+    ----------
+    location, scale : float
+        Of the fixed Student-t, in the units of the labels.
+    """
+
+    dtype = torch.float64
+    n_numbers = 3  # location, log scale, degrees of freedom
+    n_kept = 2
+    feature_reach = 50.0
+
+    def __init__(self, location: float, scale: float) -> None:
+        self.location = location
+        self.scale = scale
+        self.known: TargetScaling | None = None
+        self._fallback: Tensor | None = None  # made when needed, until the next refresh
+
+    def predict(self, learner: Learner, x: Tensor) -> DensityPrediction:
+        """Ask a learner for densities, if it has learned anything."""
+        if learner.target is None:
+            shape = (len(learner.columns), x.shape[1], 3)
+            first = torch.tensor(self._first(), dtype=torch.float64, device=x.device)
+            return DensityPrediction(first.expand(shape))
+        return DensityPrediction(learner.predict(x))
+
+    def fallback(self, values: Tensor) -> Tensor:
+        """Return the density that labels alone suggest, (3,)."""
+        if self._fallback is None:
+            found, known = self._first(), self.known
+            if known is not None and known.scale:
+                n = known.n_rows
+                scale = known.scale * math.sqrt((n + 1) / (n - 1))
+                found = [known.mean, math.log(scale), n - 1.0]
+            self._fallback = values.new_tensor(found)
+        return self._fallback
+
+    def _first(self) -> list[float]:
+        return [self.location, math.log(self.scale), FIRST_DEGREES_OF_FREEDOM]
+
+    def init_units(self, learner: Learner, y: Tensor) -> None:
+        """Give a learner units to learn its first minibatch in."""
+        if learner.target is None:
+            learner.retarget(self._units(TargetScaling.of(y)))
+
+    def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:
+        """Take in all labels (n,) seen so far, and give learners other units."""
+        self.known, self._fallback = TargetScaling.of(y), None
+        for learner in learners:
+            learner.retarget(self._units(self.known))
+
+    def _units(self, known: TargetScaling) -> TargetScaling:
+        """Labels that are all equal say nothing of their scale."""
+        return known if known.scale else known._replace(scale=self.scale)
+
+    def summarise(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
+        """Return mean and standard deviation of the mixture, (n, 2).
+
+        Infinite where they do not exist. The mean is that of the locations.
+        """
+        moments = mixture_moments(torch.stack(list(values)), weights)
+        return torch.stack(moments, -1).cpu().numpy()
+
+
+def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean of the locations and standard deviation of mixed densities, (n,) each.
+
+    Parameters
+    ----------
+    values : Tensor of shape (K, n, 3)
+        Densities, as of a :class:`DensityPrediction`.
+    weights : Tensor of shape (K, n)
+        Of the mixture.
+    """
+    location, log_scale, dof = values.unbind(-1)
+    mean = _weighted_sum(weights, location)
+    spread = torch.where(dof.isinf(), 1.0, dof / (dof - 2))
+    spread = torch.where(dof > 2, spread, torch.inf)
+    variance = in_lanes(torch.exp, 2 * log_scale) * spread
+    both = variance + (location - mean).square()
+    return mean, _weighted_sum(weights, both).sqrt()
+
+
+def _weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
+    # One after the other, in one order; nothing of what has no weight, infinite or not.
+    total = torch.zeros_like(values[0])
+    for w, v in zip(weights, values, strict=True):
+        total += torch.where(w > 0, w * v, 0.0)
+    return total

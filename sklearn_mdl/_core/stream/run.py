@@ -1,0 +1,384 @@
+"""A prequential run: many learners on one stream, and the trace that they leave."""
+
+from __future__ import annotations
+
+import copy
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed
+from torch import Tensor
+from tqdm import tqdm
+
+from sklearn_mdl._core.numerics import memory_of, one_thread
+from sklearn_mdl._core.sklearn_compat import FitTasks
+from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
+from sklearn_mdl._core.stream.scaling import ScaledRows
+from sklearn_mdl._core.stream.steps import (
+    PassState,
+    prequential_steps,
+    score_segment,
+    usable,
+)
+from sklearn_mdl._core.stream.storage import PrequentialTrace, SampleStore
+from sklearn_mdl.switching import ForwardPass, SwitchingPrior
+
+if TYPE_CHECKING:
+    from sklearn_mdl._core.stream.checkpoint import Checkpoint
+
+SEGMENT = 1024  # rows that one learner is evaluated on before the next one's turn
+KEPT = 2**27  # bytes of predictions that wait for the others' before they are mixed
+
+
+class PrequentialRun:
+    """Many learners on one stream, and the trace that they leave.
+
+    Parameters
+    ----------
+    learners : list of Learner
+    prior : SwitchingPrior
+    weights : ndarray of shape (K,) or None
+        Prior weights of the readouts.
+    outcome : Outcome
+        Kind of the labels.
+    n_features : int
+    batch_size : int
+    seed : int
+        Of the replay streams: the same for all readouts.
+    device : torch.device
+    store : "memory" or path
+        Where the trace is kept, and rows that are not memory-mapped.
+    n_jobs : int or None
+        Learners that are evaluated side by side, as threads.
+
+    Attributes
+    ----------
+    samples : SampleStore
+        The rows in their order.
+    rows : ScaledRows
+        The same as readouts see them, and the one copy of the labels.
+    states : list of PassState
+        Position of every learner.
+    forward : ForwardPass
+    trace : PrequentialTrace
+    """
+
+    def __init__(
+        self,
+        learners: Sequence[Learner],
+        prior: SwitchingPrior,
+        weights: np.ndarray | None,
+        *,
+        outcome: Outcome,
+        n_features: int,
+        batch_size: int,
+        seed: int,
+        device: torch.device,
+        store: str | PathLike[str] = "memory",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.learners = learners
+        self.outcome = outcome
+        self.batch_size = batch_size
+        self.device = device
+        self.n_jobs = n_jobs
+        self.columns = [c for learner in learners for c in learner.columns]
+        self.n_readouts = len(self.columns)
+        folder = None if store == "memory" else Path(store)
+        self.samples = SampleStore(n_features, folder and folder / "features.npy")
+        self.forward = ForwardPass(prior, self.n_readouts, weights)
+        self.trace = PrequentialTrace(self.n_readouts, store, outcome.n_kept)
+        n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
+        self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
+        self._flushed: PrequentialRun | None = None
+        self.can_go_on = True  # False if the last call was interrupted in a segment
+        self.rows = ScaledRows(
+            self.samples,
+            learners[0].scalings,
+            batch_size,
+            device,
+            outcome.feature_reach,
+            outcome.dtype,
+        )
+        self.states = [PassState.attached(lr, self.rows, seed) for lr in learners]
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the copy that serves predictions; it is made again."""
+        return {**self.__dict__, "_flushed": None}
+
+    @property
+    def n_scored(self) -> int:
+        """Number of rows evaluated so far."""
+        return len(self.trace)
+
+    @property
+    def labels(self) -> Tensor:
+        """Labels of all rows evaluated so far, (n_scored,)."""
+        return self.rows.labels[: self.n_scored]
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """Mask of the readouts whose predictions have stopped being finite, (K,)."""
+        found = np.zeros(self.n_readouts, dtype=bool)
+        for learner, state in zip(self.learners, self.states, strict=True):
+            found[list(learner.columns)] = state.failed.cpu().numpy()
+        return found
+
+    def check_length(self, n_rows: int) -> None:
+        """Refuse a stream that is longer by so many rows, if it must be.
+
+        Raises
+        ------
+        ValueError
+            If the prior allows no such length.
+        MemoryError
+            If the trace would not fit into memory.
+        """
+        self.forward.check_length(n_rows)
+        self.trace.check_room(n_rows, memory_of(torch.device("cpu")))
+
+    def run(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        order: np.ndarray | None = None,
+        *,
+        checkpoint: Checkpoint | None = None,
+        tasks: FitTasks | None = None,
+        title: str | None = None,
+    ) -> None:
+        """Evaluate and learn new rows (n, d) with encoded labels (n,), by segments.
+
+        Parameters
+        ----------
+        X, y : ndarray
+        order : ndarray of shape (n,) or None
+            In which they are taken.
+        checkpoint : Checkpoint or None
+            From which the run goes on, if it holds one, and to which it is written.
+        tasks : FitTasks or None
+            Notified of every segment; the run ends when it wants to stop.
+        title : str or None
+            Of the progress bar; None shows none.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After the segment in which Ctrl-C was pressed. The run then ends there, and
+            can go on over other rows. A second Ctrl-C does not wait, and leaves a run
+            that cannot.
+        RuntimeError
+            If an earlier call was interrupted in this way.
+        ValueError
+            If the prior refuses a stream of that length; nothing is changed then.
+        """
+        begin = self.begin(X, order)
+        if checkpoint is not None:
+            checkpoint.resume(self)
+        ordered = torch.as_tensor(y if order is None else y[order])
+        labels = ordered.to(self.device, self.outcome.dtype)  # where predictions are
+        n_rows, stopped = len(self.samples), False
+        if tasks is not None:
+            tasks.begin(self.count_segments())
+        with (
+            tqdm(
+                total=len(X),
+                initial=self.n_scored - begin,
+                unit="row",
+                desc=title,
+                disable=title is None,
+            ) as bar,
+            one_thread(),
+            deferred_interrupt() as interrupted,
+        ):
+            while self.n_scored < n_rows and not stopped:
+                if tasks is not None:
+                    tasks.begin_part()
+                start, stop = self.n_scored, self.open_segment()
+                found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+                    delayed(score_segment)(
+                        prequential_steps(
+                            learner, self.rows, state, self.outcome, stop
+                        ),
+                        labels[start - begin : stop - begin],
+                    )
+                    for learner, state in zip(self.learners, self.states, strict=True)
+                )
+                self._mix(found, stop - start)
+                bar.update(stop - start)
+                wish = tasks is not None and tasks.end_part()
+                stopped = wish or interrupted()
+                if checkpoint is not None and not stopped:
+                    checkpoint.save_if_due(self)
+        self.end()
+        if checkpoint is not None:
+            checkpoint.save(self)
+        if tasks is not None:
+            tasks.end()
+        if interrupted():
+            raise KeyboardInterrupt
+
+    def _mix(self, found: Sequence[tuple[np.ndarray, Prediction]], n_rows: int) -> None:
+        """Mix losses and predictions of all learners on a segment, and close it."""
+        losses = np.empty((n_rows, self.n_readouts))
+        for learner, (columns, _) in zip(self.learners, found, strict=True):
+            losses[:, learner.columns] = columns
+        values = chain.from_iterable(predicted.values for _, predicted in found)
+        reading = self.forward.extend(losses)
+        self.close_segment(losses, reading.codelengths, reading.posterior, values)
+
+    def begin(self, X: np.ndarray, order: np.ndarray | None = None) -> int:
+        """Take in rows (n, d) to be evaluated; returns the first one's place."""
+        if not self.can_go_on:
+            raise RuntimeError(
+                "A stream must go on from where a call ended, but the last call was "
+                "interrupted within a segment; call fit again"
+            )
+        self.check_length(len(X))
+        self._flushed = None
+        self.can_go_on = False  # until the end
+        self.samples.append(X, order)
+        return len(self.samples) - len(X)
+
+    def end(self) -> None:
+        """End the stream here: forget rows that were taken in but not evaluated."""
+        self.samples.cut(self.n_scored)
+        self.can_go_on = True
+
+    def count_segments(self) -> int:
+        """Count the segments that are not yet evaluated."""
+        count, start = 0, self.n_scored
+        while start < len(self.samples):
+            count, start = count + 1, self.segment_end(start)
+        return count
+
+    def segment_end(self, start: int) -> int:
+        """Return the end of a segment; none goes beyond a refresh of the scalings."""
+        refresh = self.rows.next_refresh(start)
+        return min(start + self.segment, refresh, len(self.samples))
+
+    def open_segment(self) -> int:
+        """Make the rows of the next segment ready; returns its end."""
+        stop = self.segment_end(self.n_scored)
+        # The first minibatch is learned with its own statistics, after it was scored
+        # (uniformly, whatever they are: output layers start at zero).
+        if not self.rows.n_refreshed and stop >= self.batch_size:
+            self.rows.refresh(self.batch_size)
+        self.rows.extend(stop)
+        return stop
+
+    def close_segment(
+        self,
+        losses: np.ndarray,
+        codelengths: np.ndarray,
+        posterior: np.ndarray,
+        values: Iterable[Tensor],
+    ) -> None:
+        """Keep what the rows of a segment cost, and refresh the scalings if due.
+
+        Predictions (n, P) are given one for each readout, learner after learner.
+        """
+        predicted = list(values)
+        # Summed column by column, so in an order that does not depend on the stacks.
+        in_order = (predicted[i] for i in np.argsort(self.columns))
+        weights = torch.as_tensor(posterior.T).to(self.device)
+        kept = self.outcome.summarise(in_order, weights)
+        self.trace.append(losses, codelengths, posterior, kept)
+        if self.n_scored < self.rows.next_refresh(self.n_scored - 1):
+            return
+        if self.n_scored > self.batch_size:
+            changes = self.rows.refresh(self.n_scored)
+            for learner in self.learners:
+                learner.re_express(changes)
+        self.outcome.refresh(self.labels, self.learners)
+
+    def flushed_copy(self) -> PrequentialRun:
+        """Return a copy that has learned its pending rows too, for prediction only."""
+        if all(state.n_learned == state.n_scored for state in self.states):
+            return self
+        if self._flushed is not None:
+            return self._flushed
+        other = copy.copy(self)
+        # Seen rows, once they were scaled, stay as they are and need no copy.
+        shared = [self.samples, *([self.rows] if self.rows.n_refreshed else [])]
+        memo = {id(thing): thing for thing in shared}
+        parts = (self.learners, self.states, self.rows)
+        other.learners, other.states, other.rows = copy.deepcopy(parts, memo)
+        with one_thread():
+            if not other.rows.n_refreshed:
+                other.rows.refresh(self.n_scored)
+            for learner, state in zip(other.learners, other.states, strict=True):
+                state.learn(learner, other.rows, self.outcome)
+        self._flushed = other
+        return other
+
+    def continued(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Codelengths of rows that follow, (n,), in nats; evaluated by a copy."""
+        if not len(X):
+            return np.empty(0)
+        own = {
+            id(self.samples): self.samples.branch(),
+            id(self.trace): self.trace.branch(),
+        }
+        other = copy.deepcopy(self, own)
+        other.run(X, y)
+        return other.trace.codelengths
+
+    def predictions(self, X: np.ndarray) -> Iterator[Prediction]:
+        """Predictions of rows (n, d) that are not part of the stream.
+
+        Yields
+        ------
+        prediction : Prediction
+            Of all readouts, (K, B, P), for one minibatch after the other, the last one
+            cut to its rows.
+        """
+        order = torch.as_tensor(np.argsort(self.columns), device=self.device)
+        diverged = torch.as_tensor(self.diverged, device=self.device)[:, None]
+        for start in range(0, len(X), self.batch_size):
+            rows = X[start : start + self.batch_size]
+            with one_thread():
+                x = self.rows.scaled(rows)
+                found = [self.outcome.predict(lr, x) for lr in self.learners]
+            values = torch.cat([each.values for each in found])[order, : len(rows)]
+            failed = values[..., 0].isnan() | diverged
+            yield usable(found[0].with_values(values), failed, self.outcome)
+
+
+@contextmanager
+def deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """Defer a first Ctrl-C; a second one acts at once.
+
+    Yields
+    ------
+    asked : callable
+        Returns True after a Ctrl-C, so that the computation can stop at the next good
+        place. Always False outside the main thread and where a program handles Ctrl-C
+        itself: nothing is deferred there.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or before is not signal.default_int_handler:
+        yield lambda: False
+        return
+    asked = threading.Event()
+
+    def remember(signum: int, frame: FrameType | None) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

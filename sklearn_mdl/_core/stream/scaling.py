@@ -1,0 +1,350 @@
+r"""Feature scaling learned online: running standardiser and whitener.
+
+A scaling maps a row ``x`` to ``(x - m) T``. It is computed from full minibatches that
+have already been scored, refreshed when their number doubles, and shared by all
+readouts that ask for it. At a refresh the first layer of a readout is re-expressed,
+
+.. math::
+
+    W' = T_{new}^{-1} T_{old} W, \qquad b' = b + (m_{new} - m_{old}) T_{old} W,
+
+so that the function it computes does not jump: a code should not punish a
+representation for what an affine map undoes.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sklearn_mdl._core.stream.storage import SampleStore
+
+ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in place
+
+MAX_WHITENED_FEATURES = 2048
+TAKEN_AT_ONCE = 2**21  # numbers of which moments are computed in one go
+# Scaled minibatches kept for the next reader. Those that a segment reads, with 16
+# streams and 768 features in two scalings, take 110 MB.
+KEPT_BYTES = {"cpu": 128 * 2**20, "cuda": 8 * 2**30}
+_EIGENVALUE_FLOOR = 1e-6  # of the mean eigenvalue: what float32 rows can carry
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The affine map ``x -> (x - mean) T``, with a diagonal or a symmetric ``T``.
+
+    Parameters
+    ----------
+    mean : Tensor of shape (d,), float64
+    transform, inverse : Tensor of shape (d,) or (d, d), float64
+        ``T`` and its inverse; one-dimensional where they are diagonal.
+    """
+
+    mean: Tensor
+    transform: Tensor
+    inverse: Tensor
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Scale float32 minibatches, (n, B, d) to (n, B, d)."""
+        centred = x - self.mean.to(x)
+        transform = self.transform.to(x)
+        if transform.ndim == 1:
+            return centred * transform
+        # One product a minibatch: the last bits of a row depend on the product's shape.
+        return torch.bmm(centred, transform.expand(len(x), -1, -1))
+
+    def re_expression(self, old: Scaling) -> ReExpression:
+        """Make what keeps a first layer's function when ``old`` gives way to this one.
+
+        Returns
+        -------
+        re_express : callable
+            Changes ``weight`` (K, h, d) and ``bias`` (K, 1, h) in place.
+        """
+        diagonal = old.transform.ndim == 1
+        if diagonal:
+            change = self.inverse * old.transform
+            shift = (self.mean - old.mean) * old.transform
+        else:
+            change = old.transform @ self.inverse  # both are symmetric
+            shift = (self.mean - old.mean) @ old.transform
+
+        def re_express(weight: Tensor, bias: Tensor) -> None:
+            # Not @, which picks another kernel for one member than for several.
+            some_shift = shift.to(weight).expand(len(weight), 1, -1)
+            bias.add_(torch.bmm(some_shift, weight.mT))
+            factor = change.to(weight)
+            weight.copy_(
+                weight * factor
+                if diagonal
+                else torch.bmm(weight, factor.expand(len(weight), -1, -1))
+            )
+
+        return re_express
+
+
+class RunningStandardizer:
+    """Running mean and regularised running variance of every feature.
+
+    The variance of a feature is taken as its own plus the (lower) median of the
+    positive ones. Without the second term nearly constant features (digits has many)
+    would be blown up to noise. The median, not the mean: one feature on a large scale
+    (wine has one) must not silence the others.
+
+    Parameters
+    ----------
+    n_features : int
+        Width ``d``.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n_rows = 0
+        self.mean = torch.zeros(n_features, dtype=torch.float64)
+        self.scatter = torch.zeros(n_features, dtype=torch.float64)
+
+    def update(self, X: np.ndarray) -> None:
+        """Take in a block of rows, (n, d) (Chan, Golub and LeVeque, 1983)."""
+        # In rows, however X lies in memory: that decides the order of summation.
+        x = torch.from_numpy(np.array(X, dtype=np.float64, order="C"))
+        centre = x.mean(0)
+        gap = centre - self.mean
+        total = self.n_rows + len(x)
+        between = self._scatter(gap[None]) * (self.n_rows * len(x) / total)
+        self.scatter += self._scatter(x - centre) + between
+        self.mean = self.mean + gap * (len(x) / total)
+        self.n_rows = total
+
+    def _scatter(self, centred: Tensor) -> Tensor:
+        return centred.square().sum(0)
+
+    def scaling(self) -> Scaling:
+        """Return the scaling by the rows taken in so far."""
+        variance = self.scatter / self.n_rows
+        positive = variance[variance > 0]
+        usual = positive.median() if len(positive) else torch.ones(())
+        deviation = (variance + usual).sqrt()
+        return Scaling(self.mean, 1 / deviation, deviation)
+
+
+class RunningWhitener(RunningStandardizer):
+    """Running mean and shrunk running covariance; symmetric (ZCA) whitening.
+
+    The covariance is shrunk towards a multiple of the identity by the oracle
+    approximating rule (Chen, Wiesel, Eldar and Hero, 2010), whose share falls with the
+    number of rows. The symmetric inverse root keeps axes where they were, so weights
+    keep their meaning from one refresh to the next.
+
+    Parameters
+    ----------
+    n_features : int
+        Width ``d``, at most ``MAX_WHITENED_FEATURES``: the eigendecomposition grows
+        with the third power of it.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__(n_features)
+        self.scatter = torch.zeros(n_features, n_features, dtype=torch.float64)
+
+    def _scatter(self, centred: Tensor) -> Tensor:
+        return centred.T @ centred
+
+    def scaling(self) -> Scaling:
+        """Return the scaling by the rows taken in so far."""
+        covariance = shrunk_covariance(self.scatter / self.n_rows, self.n_rows)
+        values, vectors = torch.linalg.eigh(covariance)
+        values = values.clamp_min(_EIGENVALUE_FLOOR * values.mean())
+        values = torch.where(values > 0, values, 1.0).sqrt()  # (d,) standard deviations
+        return Scaling(
+            self.mean, (vectors / values) @ vectors.T, (vectors * values) @ vectors.T
+        )
+
+
+RUNNING = {"standard": RunningStandardizer, "whiten": RunningWhitener}
+
+
+def check_width(scaling: str | None, n_features: int) -> None:
+    """Raise a ValueError if features are too many to be whitened."""
+    if scaling == "whiten" and n_features > MAX_WHITENED_FEATURES:
+        raise ValueError(
+            f"scaling='whiten' needs at most {MAX_WHITENED_FEATURES} features, got "
+            f"{n_features}; use scaling='standard' or reduce the width first"
+        )
+
+
+def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
+    """Shrink the covariance (d, d) of ``n_rows`` rows by the rule named above."""
+    d = len(covariance)
+    spread = covariance.square().mean()
+    level = covariance.diagonal().mean()
+    numerator = spread + level**2
+    denominator = (n_rows + 1) * (spread - level**2 / d)
+    share = (numerator / denominator).clamp(max=1.0) if denominator > 0 else 1.0
+    return (1 - share) * covariance + share * level * torch.eye(
+        d, dtype=covariance.dtype
+    )
+
+
+class ScaledRows:
+    """A stream as readouts see it: rows scaled, by minibatches, and revealed labels.
+
+    A minibatch is scaled when it is read. It is kept for the next reader (another
+    learner, a replay stream) until the scaling changes or room is needed: so a stream
+    may be larger than memory, and a small one is scaled once. Rows that are not known
+    yet are zero.
+
+    Parameters
+    ----------
+    store : SampleStore
+        The raw rows.
+    scalings : sequence of {"standard", "whiten", None}
+        Every minibatch is seen in each of them; None leaves rows as they are.
+    batch_size : int
+    device : torch.device
+    reach : float
+        Scaled features count as this far from their mean at most.
+    label_dtype : torch.dtype
+
+    Attributes
+    ----------
+    labels : Tensor
+        Labels in the order of the rows, with room behind those that were revealed. Each
+        learner reads those of the rows that it has scored, and no others.
+    n_refreshed : int
+        Number of rows that the last refresh had taken in. Before the first, scaled rows
+        are all zero, since nothing is known of them that a code may use.
+    """
+
+    def __init__(
+        self,
+        store: SampleStore,
+        scalings: Sequence[str | None],
+        batch_size: int,
+        device: torch.device,
+        reach: float = math.inf,
+        label_dtype: torch.dtype = torch.long,
+    ) -> None:
+        self.store = store
+        self.batch_size = batch_size
+        self.device = device
+        self.reach = reach
+        self.running = [
+            None if scaling is None else RUNNING[scaling](store.n_features)
+            for scaling in scalings
+        ]
+        self.current: list[Scaling | None] = [None] * len(scalings)
+        self.n_refreshed = 0
+        self.labels = torch.empty(0, dtype=label_dtype, device=device)
+        self._n_rows = 0
+        n_numbers = len(scalings) * batch_size * max(1, store.n_features)
+        self._kept = _Kept(KEPT_BYTES.get(device.type, KEPT_BYTES["cuda"]), n_numbers)
+
+    def batch(self, index: int, n_rows: int | None = None) -> Tensor:
+        """First rows of a minibatch in every scaling, (n_scalings, n_rows, d)."""
+        found = self._kept.get(index)
+        if found is None:
+            start = index * self.batch_size
+            stop = min(start + self.batch_size, self._n_rows)
+            found = self.scaled(self.store.rows(start, stop))
+            self._kept.put(index, found)
+        return found[:, :n_rows]
+
+    def scaled(self, X: np.ndarray) -> Tensor:
+        """Scale at most ``B`` raw rows as they stand now, (n_scalings, B, d)."""
+        padded = np.zeros((1, self.batch_size, self.store.n_features), np.float32)
+        padded[0, : len(X)] = X
+        x = torch.from_numpy(padded).to(self.device)
+        found = torch.zeros(len(self.running), *x.shape[1:], device=self.device)
+        for i, (running, scaling) in enumerate(
+            zip(self.running, self.current, strict=True)
+        ):
+            if running is None:
+                found[i] = x[0]
+            elif scaling is not None:
+                found[i] = scaling.apply(x)[0]
+                if self.reach < math.inf:
+                    found[i].clamp_(-self.reach, self.reach)
+        found[:, len(X) :] = 0
+        return found
+
+    def labelled(self, index: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Rows and labels of a minibatch, of those up to row ``stop``."""
+        start = index * self.batch_size
+        labels = self.labels[start : min(start + self.batch_size, stop)]
+        return self.batch(index, len(labels)), labels
+
+    def reveal(self, start: int, labels: Tensor) -> None:
+        """Write down labels from row ``start`` on; learners all write the same ones."""
+        self.labels[start : start + len(labels)] = labels
+
+    def extend(self, stop: int) -> None:
+        """Make the store's rows up to ``stop`` readable here, with room for labels."""
+        if stop > self._n_rows:
+            self._kept.pop(self._n_rows // self.batch_size, None)  # it was not full
+            self._n_rows = stop
+        if stop > len(self.labels):
+            room = self.labels.new_empty(max(stop, 2 * len(self.labels)))
+            room[: len(self.labels)] = self.labels
+            self.labels = room
+
+    def next_refresh(self, n_rows: int) -> int:
+        """Return the first of B, 2B, 4B, ... rows, where scalings are due, after some.
+
+        Rows are scaled again whenever the number of full minibatches has doubled.
+        """
+        return self.batch_size << (n_rows // self.batch_size).bit_length()
+
+    def refresh(self, n_rows: int) -> list[ReExpression | None]:
+        """Take in the store's rows up to ``n_rows`` and scale all rows again.
+
+        Returns
+        -------
+        changes : list of callable or None, one per scaling
+            Change of first layers (:meth:`Scaling.re_expression`); None where
+            nothing is scaled, and at the first refresh, before anything was learned.
+        """
+        # By blocks whose size depends on the width alone.
+        step = max(self.batch_size, TAKEN_AT_ONCE // max(1, self.store.n_features))
+        for start in range(self.n_refreshed, n_rows, step):
+            rows = self.store.rows(start, min(start + step, n_rows))
+            for running in self.running:
+                if running is not None:
+                    running.update(rows)
+        self.n_refreshed = n_rows
+        self._kept.clear()
+        changes: list[ReExpression | None] = []
+        for i, running in enumerate(self.running):
+            old = self.current[i]
+            new = self.current[i] = None if running is None else running.scaling()
+            if old is None or new is None:
+                changes.append(None)
+            else:
+                changes.append(new.re_expression(old))
+        return changes
+
+
+class _Kept(dict[int, Tensor]):
+    """Minibatches at hand, up to so many bytes; the oldest make room for new ones.
+
+    Learners that run in threads of their own share it.
+    """
+
+    def __init__(self, n_bytes: int, n_numbers: int) -> None:
+        super().__init__()
+        self.n_places = max(1, n_bytes // (4 * n_numbers))
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[_Kept], tuple[int, int]]:
+        """Copy the size alone: what is at hand is scaled again."""
+        return _Kept, (4 * self.n_places, 1)
+
+    def put(self, index: int, batch: Tensor) -> None:
+        with self._lock:
+            self[index] = batch
+            while len(self) > self.n_places:
+                del self[next(iter(self))]

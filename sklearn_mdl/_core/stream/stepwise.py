@@ -1,0 +1,127 @@
+"""The prequential pass, one label at a time, as a decoder needs it.
+
+Scoring evaluates every learner on a segment by itself, since the labels are at hand. A
+decoder has none: it must know the mixture of all learners before it can decode the next
+label, and no learner may go on before it has observed it. Steps, forward pass and trace
+are those of :class:`~sklearn_mdl._core.stream.run.PrequentialRun`, and so are the
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sklearn_mdl._core.numerics import flushed_denormals, one_thread
+from sklearn_mdl._core.stream.outcomes import Prediction
+from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.steps import prequential_steps
+
+
+def stepwise(
+    run: PrequentialRun, X: np.ndarray, order: np.ndarray | None = None
+) -> Generator[np.ndarray, int, None]:
+    """Evaluate new rows (n, d), and ask for their classes one by one.
+
+    After it the run is as if it had been given those rows and labels at once.
+
+    Parameters
+    ----------
+    run : PrequentialRun
+    X : ndarray of shape (n, d)
+    order : ndarray of shape (n,) or None
+        In which the rows are taken; None takes them as they lie.
+
+    Yields
+    ------
+    probabilities : ndarray of shape (C,), float64
+        Of the mixture, for the next row, given all rows and labels before it. They sum
+        to one but for rounding, and may be zero. Learners predict as many rows at once
+        as they can; the weights of the mixture move with every label.
+
+    Receives
+    --------
+    label : int
+        Encoded label of that row.
+
+    Raises
+    ------
+    RuntimeError
+        If an earlier call was interrupted.
+    ValueError
+        If the prior refuses a stream of that length; nothing is changed then.
+    """
+    run.begin(X, order)
+    in_order = np.argsort(run.columns)
+    while run.n_scored < len(run.samples):
+        start = run.n_scored
+        with one_thread():
+            stop = run.open_segment()
+        queues = [
+            _Queue(prequential_steps(learner, run.rows, state, run.outcome, stop), run)
+            for learner, state in zip(run.learners, run.states, strict=True)
+        ]
+        losses, readings = [], []
+        for _ in range(start, stop):
+            row = np.concatenate([queue.row() for queue in queues])[in_order]  # (K, C)
+            label = yield _mixture(run, row)
+            losses.append(-row[:, label])
+            with flushed_denormals(False):
+                readings.append(run.forward.extend(losses[-1][np.newaxis]))
+            for queue in queues:
+                queue.reveal(label)
+        codelengths = np.concatenate([reading.codelengths for reading in readings])
+        posterior = np.concatenate([reading.posterior for reading in readings])
+        values = [v for queue in queues for v in torch.cat(queue.predicted, dim=1)]
+        with one_thread():
+            run.close_segment(np.stack(losses), codelengths, posterior, values)
+    run.end()
+
+
+class _Queue:
+    """Predictions of one learner that wait for their labels to be revealed."""
+
+    def __init__(
+        self, steps: Generator[Prediction, Tensor, None], run: PrequentialRun
+    ) -> None:
+        self._steps = steps
+        self._device = run.device
+        self.predicted: list[Tensor] = []
+        self._revealed: list[int] = []
+        self._advance(None)
+
+    def row(self) -> np.ndarray:
+        """Log-probabilities (K, C) of the next row."""
+        found: np.ndarray = self._rows[:, len(self._revealed)]
+        return found
+
+    def reveal(self, label: int) -> None:
+        """Keep the label of that row; the learner goes on when its block is full."""
+        self._revealed.append(label)
+        if len(self._revealed) == self._rows.shape[1]:
+            labels = torch.tensor(self._revealed, dtype=torch.long, device=self._device)
+            self._revealed = []
+            self._advance(labels)
+
+    def _advance(self, labels: Tensor | None) -> None:
+        with one_thread(), flushed_denormals():
+            try:
+                steps = self._steps
+                prediction = next(steps) if labels is None else steps.send(labels)
+            except StopIteration:
+                return
+        self.predicted.append(prediction.values)
+        self._rows = prediction.values.cpu().numpy()
+
+
+def _mixture(run: PrequentialRun, log_proba: np.ndarray) -> np.ndarray:
+    """Mix predictions (K, C) of one row by the weights of its step."""
+    # Sums down the columns, not a matrix product, whose order of summation is a matter
+    # of the machine's threads. The same state of denormals as in the forward pass.
+    with flushed_denormals(False):
+        weights = run.forward.weights[:, np.newaxis]
+        mixture: np.ndarray = np.add.reduce(weights * np.exp(log_proba), axis=0)
+    return mixture

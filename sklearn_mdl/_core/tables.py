@@ -1,0 +1,77 @@
+"""Tables of texts, aligned for the screen or set for LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        # After the end of a row LaTeX would read "[" as the length of a skip.
+        **{bracket: f"{{{bracket}}}" for bracket in "[]"},
+        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    }
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts, whose first column names the rows.
+
+    Attributes
+    ----------
+    head : sequence of str
+        Names of the columns.
+    rows : sequence of sequences of str
+    n_left : int, default=1
+        Number of columns that are aligned on the left; the others are numbers.
+    bold : collection of (int, int), default=()
+        Rows and columns of the cells that are set bold, where that is possible.
+    """
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    n_left: int = 1
+    bold: Collection[tuple[int, int]] = ()
+
+    def to_text(self) -> str:
+        """Return aligned columns, with two spaces before each."""
+        rows = [self.head, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(
+            "".join(
+                f"  {text:{'<' if j < self.n_left else '>'}{width}}"
+                for j, (text, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        )
+
+    def to_latex(self) -> str:
+        """Return a ``tabular`` with the rules of booktabs and texts escaped."""
+        head = [escape_latex(text) for text in self.head]
+        rows = [[escape_latex(text) for text in row] for row in self.rows]
+        for i, j in self.bold:
+            rows[i][j] = rf"\textbf{{{rows[i][j]}}}"
+        columns = "l" * self.n_left + "r" * (len(head) - self.n_left)
+        lines = [
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            " & ".join(head) + r" \\",
+            r"\midrule",
+            *(" & ".join(row) + r" \\" for row in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def escape_latex(text: str) -> str:
+    """Return text that LaTeX sets as it stands, in one line."""
+    return " ".join(text.split()).translate(_LATEX)

@@ -1,0 +1,166 @@
+"""Checks of features and labels, and of steps that would make a codelength lie."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import SelectorMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+
+OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages between a warning and its caller
+CHECKED_AT_ONCE = 2**24  # numbers
+GROUPED = (
+    "y should come in no particular order, but it is grouped by class, and the code "
+    "pays for that; pass shuffle=True or permute the rows"
+)
+
+
+def warn_caller(message: str) -> None:
+    """Warn at the line that called this package, whatever lies in between."""
+    frame, level = inspect.currentframe(), 1
+    while (
+        frame is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] in OWN
+    ):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
+    """Refuse features (n, d) that are not finite as float32, and say where.
+
+    Raises
+    ------
+    ValueError
+        With the first row and column at fault.
+    """
+    step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
+    for start in range(0, len(X), step):
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            rows = X[start : start + step].astype(np.float32, copy=False)
+            total = rows.sum(dtype=np.float64)
+        if np.isfinite(total):
+            continue  # no number is out of range, or the sum would be, too
+        row, column = np.argwhere(~np.isfinite(rows))[0]
+        what = "NaN" if np.isnan(rows[row, column]) else "infinity or a value too large"
+        where = f"row {start + row}, column {column}"
+        if names is not None:
+            where += f" ({names[column]!r})"
+        raise ValueError(
+            f"X must hold finite float32 numbers, but Input X contains {what} in "
+            f"{where}; drop or impute what is missing"
+        )
+
+
+def check_class_labels(y: np.ndarray) -> None:
+    """Refuse labels that are no classes, such as real numbers.
+
+    Raises
+    ------
+    ValueError
+        Begins as scikit-learn's own message does, and says where real labels go.
+    """
+    try:
+        check_classification_targets(y)
+    except ValueError as error:
+        if "type: continuous" not in str(error):
+            raise
+        raise ValueError(
+            "Unknown label type: continuous, where classes are needed; pass real "
+            "numbers to MDLReadoutSwitcherRegressor, or cut them into classes"
+        ) from error
+
+
+def distinct_classes(labels: np.ndarray, name: str) -> np.ndarray:
+    """Return the classes of labels in ascending order.
+
+    Raises
+    ------
+    ValueError
+        Naming the one that needs them, unless there are two or more.
+    """
+    check_class_labels(labels)
+    classes = np.unique(labels)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} needs labels of at least two classes, got one class only, "
+            f"{classes.tolist()!r}; add rows of another class or leave it out"
+        )
+    return classes
+
+
+def is_grouped(labels: np.ndarray) -> bool:
+    """Return True if encoded labels are sorted class by class."""
+    n_runs = 1 + np.count_nonzero(np.diff(labels))
+    return bool(n_runs == labels.max() + 1 and len(labels) > 4 * n_runs)
+
+
+def labelled_step(transformer: BaseEstimator) -> str | None:
+    """Name of the first step that would fit on the labels, None if there is none.
+
+    Features may depend on no label that is coded: selecting the best of 1,000 random
+    features by the labels "compresses" random labels. Frozen steps were fitted before.
+    """
+    if transformer is None or isinstance(transformer, (FrozenEstimator, str)):
+        return None
+    steps = _steps(transformer)
+    if steps:
+        return next(filter(None, map(labelled_step, steps)), None)
+    return type(transformer).__name__ if _learns_y(transformer) else None
+
+
+def _steps(transformer: BaseEstimator) -> list[BaseEstimator]:
+    """List the estimators that a composed transformer fits on its X and y."""
+    match transformer:
+        case Pipeline():
+            return [step for _, step in transformer.steps]
+        case FeatureUnion():
+            return [step for _, step in transformer.transformer_list]
+        case ColumnTransformer():
+            steps = [step for _, step, _ in transformer.transformers]
+            return [*steps, transformer.remainder]
+        case SelectorMixin(estimator=estimator) | object(estimator=estimator, cv=_):
+            return [estimator]  # a selector by a model, a search
+    return []
+
+
+def _learns_y(transformer: BaseEstimator) -> bool:
+    """Read tags; selectors by a score of y lack them, and so does PLS."""
+    y = inspect.signature(transformer.fit).parameters.get("y")
+    return (
+        get_tags(transformer).target_tags.required
+        or (y is not None and y.default is y.empty)
+        or (
+            isinstance(transformer, SelectorMixin)
+            and hasattr(transformer, "score_func")
+        )
+    )
+
+
+def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
+    """Raise ValueError if a transformer would see the labels that are coded."""
+    step = labelled_step(transformer)
+    if step is not None:
+        raise ValueError(
+            f"An encoder must be fitted without the labels that are coded, but {name} "
+            f"holds {step}, which requires y; fit it on other data and pass "
+            "FrozenEstimator(...) around it"
+        )
+
+
+def refuse_weights(given: Mapping[str, object], caller: str) -> None:
+    """Raise TypeError for weights of labels, by name."""
+    for name in given:
+        raise TypeError(
+            f"{caller} needs labels that all count once, since a weighted sum is "
+            f"the length of no code, but got {name}; leave it out, and repeat or "
+            "drop rows to weigh them"
+        )

@@ -1,0 +1,40 @@
+"""Other protocols: probes, block-wise and variational codes, LogME, control tasks."""
+
+from sklearn_mdl.baselines._blockwise import BlockwiseCode
+from sklearn_mdl.baselines._compare import compare_protocols
+from sklearn_mdl.baselines._comparison import (
+    ProtocolComparison,
+    number as number,
+    value_text as value_text,
+)
+from sklearn_mdl.baselines._control_tasks import (
+    RandomEncoder,
+    Selectivity,
+    cluster_types,
+    control_labels,
+    selectivity,
+)
+from sklearn_mdl.baselines._evidence import LogEvidence, log_evidence
+from sklearn_mdl.baselines._net_probes import LinearProbe, MLPProbe
+from sklearn_mdl.baselines._probes import KNeighborsProbe
+from sklearn_mdl.baselines._refits import SubsampledLosses, subsampled_losses
+from sklearn_mdl.baselines._variational import VariationalCode
+
+__all__ = [
+    "BlockwiseCode",
+    "KNeighborsProbe",
+    "LinearProbe",
+    "LogEvidence",
+    "MLPProbe",
+    "ProtocolComparison",
+    "RandomEncoder",
+    "Selectivity",
+    "SubsampledLosses",
+    "VariationalCode",
+    "cluster_types",
+    "compare_protocols",
+    "control_labels",
+    "log_evidence",
+    "selectivity",
+    "subsampled_losses",
+]

@@ -1,0 +1,167 @@
+"""Base of estimators that are fitted on all labelled rows at once, and their rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_X_y, column_or_1d
+from sklearn.utils.validation import validate_data
+
+from sklearn_mdl._core.numerics import as_array
+from sklearn_mdl._core.validation import check_finite, distinct_classes
+from sklearn_mdl.metrics import uniform_codelength
+
+Array = np.ndarray
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Seed = int | RandomState | None
+
+PRECISIONS = (np.float64, np.float32)  # any other becomes the first
+SCALED_AT_ONCE = 2**20  # numbers
+
+
+class Labelled(NamedTuple):
+    """Checked rows and their labels.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Not copied if they have one of the precisions wanted.
+    labels : ndarray of shape (n_samples,)
+        0, ..., C - 1.
+    classes : ndarray of shape (n_classes,)
+        The labels as given.
+    """
+
+    X: Array
+    labels: Integers
+    classes: Array
+
+    @property
+    def uniform(self) -> float:
+        """Codelength of the labels under the uniform code, in nats."""
+        return uniform_codelength(len(self.labels), len(self.classes))
+
+
+class LabelledEstimator(BaseEstimator):
+    """Base of estimators whose ``_fit`` takes checked rows and labels."""
+
+    classes_: Array
+    n_features_in_: int
+    _precisions: ClassVar[DTypeLike | tuple[DTypeLike, ...]] = PRECISIONS
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit on all rows; the estimator stays as it was if they are refused.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, if rows are not finite numbers, if labels
+            are no classes or of one class only, or if no fit is possible.
+        TypeError
+            If ``estimator`` is not of the kind needed.
+
+        Warns
+        -----
+        UserWarning
+            If the last fit of an ``estimator`` or its predictions raised, so that an
+            earlier one or the class frequencies predicted in its place.
+        """
+        self._validate_params()
+        before = dict(vars(self))
+        try:
+            data = self._checked(X, y)
+            self.classes_ = data.classes
+            self._fit(data)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    @abstractmethod
+    def _fit(self, data: Labelled) -> None: ...
+
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> Labelled:
+        rows, given = self._validated(X, y, reset=True)
+        given = column_or_1d(given, warn=True)
+        classes = distinct_classes(given, type(self).__name__)
+        labels = np.searchsorted(classes, given).astype(np.int64)
+        return Labelled(rows, labels, classes)
+
+    def _validated(
+        self, X: ArrayLike, *y: ArrayLike, reset: bool
+    ) -> tuple[Array, Array]:
+        """Return rows, and labels if there are any, else the rows again."""
+        with np.errstate(over="ignore"):  # refused below, with its place
+            found = validate_data(
+                self,
+                *map(as_array, (X, *y)),
+                dtype=self._precisions,
+                ensure_all_finite=False,
+                reset=reset,
+            )
+        rows, labels = found if y else (found, found)
+        check_finite(rows, getattr(self, "feature_names_in_", None))
+        return rows, labels
+
+
+def checked_pair(
+    X: ArrayLike, y: ArrayLike, dtype: DTypeLike | tuple[DTypeLike, ...] = PRECISIONS
+) -> tuple[Array, Array]:
+    """Return rows and labels of a function's argument, checked."""
+    found: tuple[Array, Array] = check_X_y(as_array(X), as_array(y), dtype=dtype)
+    return found
+
+
+def scaler_of(X: Array) -> StandardScaler:
+    """Learn means and variances of rows (n, d), in float64."""
+    scaler = StandardScaler()
+    for rows in _blocks(X):
+        scaler.partial_fit(X[rows].astype(np.float64))
+    return scaler
+
+
+def scaled_array(X: Array, scaler: StandardScaler | None, dtype: DTypeLike) -> Array:
+    """Copy rows (n, d) in a scaling, or as they are, as numbers of a type."""
+    if scaler is None:
+        return X.astype(dtype)
+    found = np.empty_like(X, dtype, subok=False)
+    for rows in _blocks(X):
+        found[rows] = scaler.transform(X[rows].astype(np.float64))
+    return found
+
+
+def scaled_tensor(
+    X: Array, scaler: StandardScaler | None, device: torch.device
+) -> torch.Tensor:
+    """Copy rows (n, d) in a scaling, or as they are, to a device as float32."""
+    found = torch.empty(X.shape, dtype=torch.float32, device=device)
+    for rows in _blocks(X):
+        block = X[rows].astype(np.float64 if scaler else np.float32)
+        found[rows] = torch.from_numpy(scaler.transform(block) if scaler else block)
+    return found
+
+
+def _blocks(X: Array) -> Iterator[slice]:
+    """Yield slices of rows, whose float64 copies take little memory."""
+    step = max(1, SCALED_AT_ONCE // X.shape[1])
+    for start in range(0, len(X), step):
+        yield slice(start, start + step)

@@ -1,0 +1,445 @@
+"""One call that measures encoders by several protocols."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from itertools import product
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from sklearn_mdl._core.numerics import as_array
+from sklearn_mdl._core.sklearn_compat import Interval, num_samples, validate_params
+from sklearn_mdl.baselines._base import Array, Seed
+from sklearn_mdl.baselines._comparison import Place, ProtocolComparison
+from sklearn_mdl.baselines._control_tasks import RandomEncoder, cluster_types
+from sklearn_mdl.baselines._protocols import (
+    ACCURACY,
+    PROTOCOLS,
+    Measured,
+    Measurement,
+    Protocol,
+    Split,
+    list_estimators,
+    measure,
+)
+from sklearn_mdl.display import check_choice
+from sklearn_mdl.encoders import FeatureCache
+from sklearn_mdl.model_selection import (
+    Failure,
+    checked_datasets,
+    gather,
+    run_side_by_side,
+)
+
+Datasets = Mapping[str, tuple[object, ArrayLike]]
+
+GOOD_ENOUGH = 0.5  # of the entropy of the labels
+REFERENCES = {"random": "(random encoder)", "shuffled": "(shuffled labels)"}
+TYPES_PER_CLASS = 10  # clusters of a control task
+ROWS_PER_TYPE = 10
+
+
+class Encoded(NamedTuple):
+    """Features of one encoder, or why there are none, and the time spent on them."""
+
+    X: Array | None
+    reason: str = ""
+    seconds: float = 0.0
+
+
+Gathered = tuple[object, Array, dict[str, Encoded]]  # rows, labels, features
+
+
+class Study(NamedTuple):
+    """One dataset, split, with the features of all encoders.
+
+    Attributes
+    ----------
+    name : str
+    data : array-like or None
+        Rows before any encoder.
+    features : dict of str to Encoded
+        References stand last.
+    n_classes : int
+        Classes among the rows learned.
+    split : Split
+    """
+
+    name: str
+    data: object
+    features: dict[str, Encoded]
+    n_classes: int
+    split: Split
+
+
+@validate_params(
+    {
+        "protocols": [list, tuple, Mapping, None],
+        "references": [list, tuple],
+        "test_size": [Interval(Real, 0, 1, closed="neither")],
+        "epsilon": [Interval(Real, 0, None, closed="left"), None],
+        "results": [str, PathLike, None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+)
+def compare_protocols(  # noqa: PLR0913, named options of one public call
+    encoders: Mapping[str, object] | None,
+    X: ArrayLike | Mapping[str, tuple[object, ArrayLike]] | None,
+    y: ArrayLike | None = None,
+    *,
+    protocols: Sequence[str] | Mapping[str, BaseEstimator | None] | None = None,
+    types: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    references: Sequence[str] = (),
+    test_size: float = 0.2,
+    epsilon: float | None = None,
+    results: str | PathLike[str] | None = None,
+    random_state: Seed = 0,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> ProtocolComparison:
+    """Measure encoders by several protocols, side by side.
+
+    Rows are permuted once and split. All protocols learn from, or code, the same train
+    rows; accuracies are those on the test rows. Encoders are fitted on all rows without
+    labels, as :class:`~sklearn_mdl.RepresentationScorer` fits them.
+
+    Parameters
+    ----------
+    encoders : mapping of str to transformer or array
+        An array of shape (n_samples, width) is features; None or "passthrough" keeps X.
+        May be None if X is a mapping of datasets that holds features.
+    X : array-like of shape (n_samples, ...), mapping, or None
+        Data. None if all encoders are arrays. A mapping ``{name: (X, y)}``, or ``{name:
+        ({encoder: features}, y)}`` with ``encoders=None``, is several datasets.
+    y : array-like of shape (n_samples,), default=None
+        Labels; None if X is a mapping.
+    protocols : sequence of str or mapping of str to estimator, default=None
+        None takes all there are, by name:
+
+        * "linear", "mlp", "knn": accuracy of a
+          :class:`~sklearn_mdl.baselines.LinearProbe`, of an
+          :class:`~sklearn_mdl.baselines.MLPProbe` with a small grid, of a
+          :class:`~sklearn_mdl.baselines.KNeighborsProbe`
+        * "selectivity": of the linear probe, on a control task
+          (:func:`~sklearn_mdl.baselines.selectivity`)
+        * "logme": :func:`~sklearn_mdl.baselines.log_evidence`
+        * "blockwise": :class:`~sklearn_mdl.baselines.BlockwiseCode`
+        * "variational": :class:`~sklearn_mdl.baselines.VariationalCode`
+        * "sdl", "esc": :func:`~sklearn_mdl.metrics.surplus_description_length` and
+          :func:`~sklearn_mdl.metrics.sample_complexity`, from the run of "mdl"
+        * "mdl": the codelength of :class:`~sklearn_mdl.MDLReadoutSwitcher`
+
+        In a mapping each may have its own estimator, or None for the default. A
+        classifier at "blockwise" is refitted by blocks; one at "sdl" or "esc" is fitted
+        on subsamples (:func:`~sklearn_mdl.baselines.subsampled_losses`). Any other name
+        needs a classifier, whose accuracy is taken.
+    types : array-like of shape (n_samples,) or mapping of dataset to such, default=None
+        Types of the rows, for control tasks. None takes clusters of X.
+    references : sequence of {"random", "shuffled"}, default=()
+        Rows for comparison beside the encoders: a
+        :class:`~sklearn_mdl.baselines.RandomEncoder` of the width of the widest, and
+        the first encoder's features with their rows permuted against the labels, which
+        carry nothing.
+    test_size : float, default=0.2
+        Share of the rows on which accuracy is taken.
+    epsilon : float, default=None
+        Loss that is good enough, in nats a label; None takes half the entropy of the
+        labels.
+    results : path-like, default=None
+        A directory in which features of transformers are kept as float32, as
+        :class:`~sklearn_mdl.RepresentationScorer` keeps them.
+    random_state : int, RandomState instance or None, default=0
+        Split, references, and every ``random_state`` of an estimator that is None.
+    n_jobs : int, default=None
+        Measurements side by side, as processes; wall times then contend. On a machine
+        with several GPUs each process takes one.
+    verbose : int, default=0
+        Show a progress bar over measurements, with the time left.
+
+    Returns
+    -------
+    comparison : ProtocolComparison
+        A value that could not be computed is NaN, and has its reason.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If encoders, data, protocols or settings are not of that form. An exception of a
+        protocol or of an encoder is kept as a reason.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_mdl import compare_protocols
+    >>> X, y = load_wine(return_X_y=True)
+    >>> found = compare_protocols(
+    ...     {"raw": X, "two axes": PCA(2)},
+    ...     X,
+    ...     y,
+    ...     protocols={"knn": None, "blockwise": LogisticRegression(max_iter=1000)},
+    ... )
+    >>> found.frame()["blockwise rank"].tolist()
+    [1.0, 2.0]
+    """
+    if not isinstance(protocols, Mapping):
+        protocols = dict.fromkeys(PROTOCOLS if protocols is None else protocols)
+    estimators = list_estimators(protocols)
+    references = list(dict.fromkeys(references))
+    for reference in references:
+        check_choice(reference, "references", list(REFERENCES))
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    datasets = _checked_datasets(X, y)
+    cache = None if results is None else FeatureCache(Path(results) / "features")
+    by_name = _types_by_name(types, datasets)
+    studies = []
+    for name, gathered in _encode_all(datasets, encoders, cache).items():
+        study = _split(name, gathered, by_name.get(name), test_size, epsilon, seed)
+        for reference in references:
+            study.features[REFERENCES[reference]] = _reference(reference, study, seed)
+        if "selectivity" in protocols and study.split.types is None:
+            split = study.split._replace(types=_clusters(study, seed))
+            study = study._replace(split=split)
+        studies.append(study)
+    tasks = [
+        Measurement(study.name, encoder, served, estimator, found.X, study.split)
+        for study in studies
+        for encoder, found in study.features.items()
+        for served, estimator in estimators
+        if found.X is not None
+    ]
+    numbered = dict(enumerate(tasks))
+    outcomes = run_side_by_side(
+        measure, numbered, n_jobs=n_jobs, verbose=verbose, desc="measurements"
+    )
+    measured = [(tasks[i], outcome) for i, outcome in outcomes]
+    return _assembled(studies, list(protocols), measured, len(references))
+
+
+def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
+    """Return the datasets by name; a single one has none."""
+    if not isinstance(X, Mapping):
+        if y is None:
+            raise ValueError(
+                "y must hold the labels, got None; only a mapping of datasets, "
+                "{name: (X, y)}, has its own"
+            )
+        return {"": (X, y)}
+    if y is not None:
+        raise ValueError(
+            "y must be None where X is a mapping of datasets, which has the labels, "
+            f"{{name: (X, y)}}, but got {type(y).__name__}; leave it out"
+        )
+    return checked_datasets(X)
+
+
+def _types_by_name(types: object, datasets: Datasets) -> Mapping[str, object]:
+    if types is None or "" in datasets:
+        return {"": types}
+    if not isinstance(types, Mapping):
+        raise TypeError(
+            "types of several datasets must be a mapping {name: types}, got "
+            f"{type(types).__name__}; name the dataset that has them"
+        )
+    unknown = [name for name in types if name not in datasets]
+    if unknown:
+        raise ValueError(
+            f"types must be of datasets among {list(datasets)}, got those of "
+            f"{unknown[0]!r}; name the dataset that has them"
+        )
+    return types
+
+
+def _encode_all(
+    datasets: Datasets, encoders: object, cache: FeatureCache | None
+) -> dict[str, Gathered]:
+    """Run the encoders over all datasets, as a ranking does."""
+    if encoders is None:
+        return {
+            name: (None, labels, {e: _encoded(X) for e, X in features.items()})
+            for name, (features, labels) in gather(datasets, None, "raise").items()
+        }
+    if not isinstance(encoders, Mapping) or not encoders:
+        raise TypeError(
+            "encoders must be a non-empty mapping {name: transformer or features}, got "
+            f"{type(encoders).__name__}; give each encoder a name"
+        )
+    return {name: _encode(name, *datasets[name], encoders, cache) for name in datasets}
+
+
+def _encode(
+    name: str,
+    data: object,
+    y: ArrayLike,
+    encoders: Mapping[str, object],
+    cache: FeatureCache | None,
+) -> Gathered:
+    data, labels, found = as_array(data), np.asarray(as_array(y)), {}
+    for title, encoder in encoders.items():
+        if title in REFERENCES.values():
+            raise ValueError(
+                f"Names of encoders must differ from those of references, got {title!r}"
+                "; choose another"
+            )
+        is_given = hasattr(encoder, "shape") and not hasattr(encoder, "fit")
+        if not is_given:
+            _check_rows(name, data, labels, title)
+        start = time.perf_counter()
+        rows = {title: as_array(encoder)} if is_given else data
+        transformers = None if is_given else {title: encoder}
+        given = {name: (rows, labels)}
+        (dataset,) = gather(given, transformers, "raise", cache).values()
+        seconds = 0.0 if is_given else time.perf_counter() - start
+        found[title] = _encoded(dataset.features[title], seconds)
+    return data, labels, found
+
+
+def _check_rows(name: str, data: object, labels: Array, encoder: str) -> None:
+    if data is None:
+        raise ValueError(
+            f"X must hold the data that encoder {encoder!r} is to encode, got None; "
+            "pass X, or features in place of encoders"
+        )
+    if not isinstance(data, Mapping) and num_samples(data) != len(labels):
+        raise ValueError(
+            f"Every row needs one label, but {_called(name)} has {num_samples(data)} "
+            f"rows and {len(labels)} labels; pass X and y of one length"
+        )
+
+
+def _called(name: str) -> str:
+    return f"dataset {name!r}" if name else "the data"
+
+
+def _encoded(X: Array | Failure, seconds: float = 0.0) -> Encoded:
+    if isinstance(X, Failure):
+        return Encoded(None, X.error, seconds)
+    return Encoded(X, "", seconds)
+
+
+def _split(
+    name: str,
+    gathered: Gathered,
+    types: object,
+    test_size: float,
+    epsilon: float | None,
+    seed: int,
+) -> Study:
+    """Draw the rows to be learned, the same for every encoder."""
+    data, y, features = gathered
+    order = np.random.default_rng(seed).permutation(len(y))
+    n_train = max(0, len(y) - int(np.ceil(test_size * len(y))))
+    counts = np.unique(y[order[:n_train]], return_counts=True)[1]
+    if len(counts) < 2:
+        raise ValueError(
+            "At least two classes must be among the rows learned, but "
+            f"{_called(name)} has {len(counts)} among {n_train}; pass more rows or a "
+            "smaller test_size"
+        )
+    of_rows = None if types is None else np.asarray(types)
+    if of_rows is not None and of_rows.shape != y.shape:
+        raise ValueError(
+            f"types must have shape {y.shape}, one for each label of {_called(name)}, "
+            f"got {of_rows.shape}; pass the type of each row"
+        )
+    if epsilon is None:
+        shares = counts / n_train
+        epsilon = GOOD_ENOUGH * -float(shares @ np.log(shares))
+    split = Split(y, of_rows, order, n_train, float(epsilon), seed)
+    return Study(name, data, features, len(counts), split)
+
+
+def _table_of(data: object) -> Array | None:
+    """Return data as a table of finite numbers, or None where they are none."""
+    try:
+        table = np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError):  # paths, texts, data frames with words
+        return None
+    is_table = table.ndim >= 2 and np.isfinite(table).all()
+    return table.reshape(len(table), -1) if is_table else None
+
+
+def _clusters(study: Study, seed: int) -> Array | None:
+    """Return types for control tasks, if the data are numbers."""
+    table = _table_of(study.data)
+    if table is None:
+        return None
+    n_types = min(TYPES_PER_CLASS * study.n_classes, len(table) // ROWS_PER_TYPE)
+    return cluster_types(table, max(2, n_types), random_state=seed)
+
+
+def _reference(reference: str, study: Study, seed: int) -> Encoded:
+    usable = [e.X for e in study.features.values() if e.X is not None]
+    if not usable:
+        return Encoded(None, "no encoder has features")
+    if reference == "shuffled":  # rows that have lost their labels
+        places = np.random.default_rng(seed).permutation(len(study.split.y))
+        return Encoded(usable[0][places])
+    table = _table_of(study.data)
+    if table is None:
+        return Encoded(None, "a random encoder needs X as finite numbers")
+    start = time.perf_counter()
+    width = max(X.shape[1] for X in usable)
+    found = RandomEncoder(width, random_state=seed).fit_transform(table)
+    return Encoded(found, "", time.perf_counter() - start)
+
+
+def _assembled(
+    studies: Sequence[Study],
+    wanted: list[str],
+    measured: Sequence[tuple[Measurement, Measured | Failure]],
+    n_references: int,
+) -> ProtocolComparison:
+    """Put values, times and reasons in their places."""
+    splits, encoders = [study.split for study in studies], list(studies[0].features)
+    places = list(product([study.name for study in studies], encoders, wanted))
+    reasons = {
+        (study.name, encoder, protocol): found.reason
+        for study in studies
+        for encoder, found in study.features.items()
+        for protocol in wanted
+        if found.X is None
+    }
+    notes, nan = dict[Place, list[str]](), float("nan")
+    numbers = dict.fromkeys(places, (nan, False, nan))  # value, bound, seconds
+    for task, outcome in measured:
+        for protocol in task.protocols:
+            place = (task.dataset, task.encoder, protocol)
+            if isinstance(outcome, Failure):  # its process died
+                reasons[place] = outcome.error
+                continue
+            value = outcome.values.get(protocol, (nan, False))
+            numbers[place] = *value, outcome.seconds
+            reasons |= {place: outcome.reason} if outcome.reason else {}
+            notes |= {place: outcome.notes} if outcome.notes else {}
+    table = np.array([numbers[place] for place in places])
+    shape = len(studies), len(encoders), len(wanted)
+    values, are_bounds, seconds = table.T.reshape(3, *shape)
+    times = [[study.features[e].seconds for e in encoders] for study in studies]
+    return ProtocolComparison(
+        tuple(study.name for study in studies),
+        tuple(encoders),
+        tuple(PROTOCOLS.get(n, Protocol(n, n, ACCURACY, True)) for n in wanted),
+        values,
+        are_bounds.astype(bool),
+        seconds,
+        np.array(times),
+        {place: reasons[place] for place in places if place in reasons},
+        {place: notes[place] for place in places if place in notes},
+        tuple(split.n_train for split in splits),
+        tuple(len(split.y) - split.n_train for split in splits),
+        tuple(study.n_classes for study in studies),
+        tuple(split.epsilon for split in splits),
+        n_references,
+    )

@@ -1,0 +1,265 @@
+"""The result of a comparison of protocols, and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from sklearn_mdl._core.tables import Table
+from sklearn_mdl.baselines._base import Floats
+from sklearn_mdl.baselines._protocols import ACCURACY, EVIDENCE, NATS, Protocol
+from sklearn_mdl.display import data_frame
+from sklearn_mdl.metrics import uniform_codelength
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+DIGITS = {ACCURACY: 4, EVIDENCE: 4, NATS: 1}
+Place = tuple[str, str, str]  # dataset, encoder, protocol
+
+
+@dataclass(frozen=True)
+class ProtocolComparison:
+    """Values of several protocols for encoders, on one dataset or on several.
+
+    Printed, it is a table; in a notebook, a data frame.
+
+    Attributes
+    ----------
+    dataset_names, encoder_names : tuple of str
+        References stand last among encoders; they have values and no ranks.
+    protocols : tuple of Protocol
+        Each with ``name``, ``title``, ``unit`` and ``greater_is_better``.
+    values : ndarray of shape (n_datasets, n_encoders, n_protocols)
+        NaN where a protocol could not be computed.
+    is_bound : ndarray of shape (n_datasets, n_encoders, n_protocols), bool
+        True where a value is a lower bound, since its curve ends too early.
+    seconds : ndarray of shape (n_datasets, n_encoders, n_protocols)
+        Wall time; protocols that share one run have the time of that run.
+    encoding_seconds : ndarray of shape (n_datasets, n_encoders)
+        Wall time of features; 0 where they were given.
+    reasons : dict of (dataset, encoder, protocol) to str
+        Why there is no value.
+    notes : dict of (dataset, encoder, protocol) to list of str
+        Warnings of the computation.
+    n_train, n_test, n_classes : tuple of int
+        Rows learned and coded, rows on which accuracy is taken, and classes among the
+        former, by dataset.
+    epsilons : tuple of float
+        The loss that is good enough for surplus description length and sample
+        complexity, in nats a label, by dataset.
+    n_references : int
+        Rows that are no encoder.
+    """
+
+    dataset_names: tuple[str, ...]
+    encoder_names: tuple[str, ...]
+    protocols: tuple[Protocol, ...]
+    values: Floats
+    is_bound: NDArray[np.bool_]
+    seconds: Floats
+    encoding_seconds: Floats
+    reasons: dict[Place, str]
+    notes: dict[Place, list[str]]
+    n_train: tuple[int, ...]
+    n_test: tuple[int, ...]
+    n_classes: tuple[int, ...]
+    epsilons: tuple[float, ...]
+    n_references: int = 0
+
+    @property
+    def ranks(self) -> Floats:
+        """Ranks of encoders, 1 is best and ties share, of the shape of ``values``.
+
+        NaN for references, and for all encoders where one of them has no value: ranks
+        over unequal sets mean nothing.
+        """
+        found = np.full(self.values.shape, np.nan)
+        n_ranked = len(self.encoder_names) - self.n_references
+        for d, p in np.ndindex(len(self.dataset_names), len(self.protocols)):
+            column = self.values[d, :n_ranked, p]
+            if not np.isnan(column).any():
+                sign = -1 if self.protocols[p].greater_is_better else 1
+                found[d, :n_ranked, p] = rankdata(sign * column)
+        return found
+
+    @property
+    def average_ranks(self) -> Floats:
+        """Mean over datasets of the ranks, (n_encoders, n_protocols).
+
+        NaN where a rank is on any dataset.
+        """
+        mean: Floats = self.ranks.mean(0)
+        return mean
+
+    @property
+    def average_places(self) -> Floats:
+        """Places by average ranks, (n_encoders, n_protocols); equals share the better.
+
+        NaN where the average rank is.
+        """
+        found: Floats = rankdata(
+            self.average_ranks, method="min", axis=0, nan_policy="omit"
+        )
+        return found
+
+    def summary(self) -> str:
+        """Return values, ranks, wall times and reasons of missing values, as text."""
+        n_datasets = len(self.dataset_names)
+        blocks = [self._legend(), *map(self._text_of, range(n_datasets))]
+        if n_datasets > 1:
+            head = f"Average ranks over {n_datasets} datasets"
+            blocks.append(f"{head}\n{self._text(self._average_columns())}")
+        if self.reasons:
+            lines = [
+                f"  {', '.join(filter(None, place))}: {reason}"
+                for place, reason in self.reasons.items()
+            ]
+            blocks.append("\n".join(["Not computed", *lines]))
+        return "\n\n".join(blocks)
+
+    def __str__(self) -> str:
+        """Return the summary."""
+        return self.summary()
+
+    def frame(self, dataset: str | None = None) -> DataFrame:
+        """Values and ranks of one dataset as a pandas DataFrame.
+
+        Parameters
+        ----------
+        dataset : str, default=None
+            May be left out if there is one only.
+
+        Returns
+        -------
+        frame : DataFrame
+            A row for each encoder; for each protocol a column of its name and one of
+            its name and " rank".
+
+        Raises
+        ------
+        ValueError
+            If there are several datasets and none is named, or if it is not there.
+        ImportError
+            If pandas is not installed.
+        """
+        return self._frame(self._value_columns(self._dataset(dataset)))
+
+    def seconds_frame(self, dataset: str | None = None) -> DataFrame:
+        """Wall times of one dataset in seconds, as :meth:`frame` has its values."""
+        return self._frame(self._time_columns(self._dataset(dataset)))
+
+    def average_frame(self) -> DataFrame:
+        """Average ranks over datasets, and their places, as a pandas DataFrame.
+
+        Returns
+        -------
+        frame : DataFrame
+            A row for each encoder; for each protocol the average rank and, under its
+            name and " #", the place by it. Accuracies have their mean over datasets
+            beside it, under " mean": accuracies of unlike tasks are not commensurable,
+            and their order may be another.
+        """
+        return self._frame(self._average_columns())
+
+    def _dataset(self, name: str | None) -> int:
+        names = list(self.dataset_names)
+        if name is None and len(names) == 1:
+            return 0
+        if name not in names:
+            raise ValueError(
+                f"dataset must be one of {names}, got {name!r}; pass one of them, or "
+                "take average_frame()"
+            )
+        return names.index(name)
+
+    def _value_columns(self, d: int) -> Iterator[Column]:
+        n_encoders = len(self.encoder_names)
+        for p, (name, *_) in enumerate(self.protocols):
+            texts = [value_text(self, d, e, p) for e in range(n_encoders)]
+            yield Column(name, name, self.values[d, :, p], texts)
+            yield Column.of(f"{name} rank", "#", self.ranks[d, :, p], "g")
+
+    def _time_columns(self, d: int) -> Iterator[Column]:
+        yield Column.of("encoding", "encoding", self.encoding_seconds[d], ".2f")
+        for p, (name, *_) in enumerate(self.protocols):
+            yield Column.of(name, name, self.seconds[d, :, p], ".2f")
+
+    def _average_columns(self) -> Iterator[Column]:
+        for p, (name, _, unit, _) in enumerate(self.protocols):
+            if unit == ACCURACY:
+                title, means = f"{name} mean", self.values[:, :, p].mean(0)
+                yield Column.of(title, title, means, ".4f")
+            yield Column.of(name, name, self.average_ranks[:, p], ".2f")
+            yield Column.of(f"{name} #", "#", self.average_places[:, p], "g")
+
+    def _text(self, columns: Iterable[Column]) -> str:
+        columns = list(columns)
+        texts = (column.texts for column in columns)
+        rows = list(zip(self.encoder_names, *texts, strict=True))
+        return Table(["encoder", *(c.title for c in columns)], rows).to_text()
+
+    def _frame(self, columns: Iterable[Column]) -> DataFrame:
+        table: dict[str, object] = {"encoder": self.encoder_names}
+        return data_frame(table | {c.name: c.values for c in columns}, "encoder")
+
+    def _repr_html_(self) -> str:
+        single = len(self.dataset_names) == 1
+        return str((self.frame() if single else self.average_frame()).to_html())
+
+    def _legend(self) -> str:
+        better = {True: "greater is better", False: "smaller is better"}
+        lines = ["Protocols, and after each the rank (#) of the encoder by it"]
+        lines += [
+            f"  {p.name}: {p.title}, {p.unit}, {better[p.greater_is_better]}"
+            for p in self.protocols
+        ]
+        if self.is_bound.any():
+            bounds = "lower bounds: the data end before the threshold is met"
+            lines.append(f"  >= marks {bounds}")
+        return "\n".join(lines)
+
+    def _text_of(self, d: int) -> str:
+        """Values, ranks and wall times on one dataset."""
+        n_train, n_classes = self.n_train[d], self.n_classes[d]
+        name = self.dataset_names[d]
+        head = (
+            f"{f'{name}: ' if name else ''}{n_train} rows learned and coded, "
+            f"{self.n_test[d]} tested, {n_classes} classes, uniform code "
+            f"{uniform_codelength(n_train, n_classes):.1f} nats"
+        )
+        if {p.name for p in self.protocols} & {"sdl", "esc"}:
+            head += f", epsilon {self.epsilons[d]:.3f} nats"
+        values = self._text(self._value_columns(d))
+        return f"{head}\n{values}\n\n  seconds\n{self._text(self._time_columns(d))}"
+
+
+class Column(NamedTuple):
+    """A column of a table: its names in a frame and in text, values and their texts."""
+
+    name: str
+    title: str
+    values: Floats
+    texts: list[str]
+
+    @classmethod
+    def of(cls, name: str, title: str, values: Floats, style: str) -> Self:
+        """Write every value in one style."""
+        return cls(name, title, values, [number(value, style) for value in values])
+
+
+def value_text(comparison: ProtocolComparison, d: int, e: int, p: int) -> str:
+    """Return a value in the digits of its unit, marked if it is a lower bound."""
+    bound = ">= " if comparison.is_bound[d, e, p] else ""
+    digits = DIGITS.get(comparison.protocols[p].unit, 0)
+    return bound + number(comparison.values[d, e, p], f".{digits}f")
+
+
+def number(value: float, style: str) -> str:
+    """Return a number as text, and a dash where there is none; zero has no sign."""
+    return "-" if np.isnan(value) else format(value, f"z{style}")

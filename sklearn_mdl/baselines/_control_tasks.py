@@ -1,0 +1,254 @@
+"""Control tasks and selectivity: how much of its accuracy a probe memorises.
+
+A control task gives every *type* of rows a label drawn at random: only a probe that
+memorises types predicts it. Selectivity is the accuracy on a task less that on a
+control task (Hewitt and Liang, 2019). The random encoder is the control of encoders
+that were trained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.cluster import KMeans
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sklearn_mdl._core.numerics import as_array
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval
+from sklearn_mdl.baselines._base import Array, Floats, Seed
+
+if TYPE_CHECKING:
+    from sklearn.base import ClassifierMixin
+
+Part = tuple[ArrayLike, ArrayLike]
+
+
+class Selectivity(NamedTuple):
+    """Accuracy on a task, and on a control task.
+
+    Attributes
+    ----------
+    value : float
+        ``accuracy - control_accuracy``: greater is better.
+    accuracy, control_accuracy : float
+        On the test rows.
+    """
+
+    value: float
+    accuracy: float
+    control_accuracy: float
+
+
+def control_labels(
+    types: ArrayLike, y: ArrayLike, *, random_state: Seed = None
+) -> Array:
+    """Draw a label for each type, from the frequencies of the labels of a task.
+
+    Parameters
+    ----------
+    types : array-like of shape (n_samples,)
+        Arguments of the control task: words, identities, clusters
+        (:func:`cluster_types`). They must not depend on the features under test. Where
+        every row has its own type, control labels are random labels, and no probe
+        predicts them on new rows.
+    y : array-like of shape (n_samples,)
+        Labels of the task.
+    random_state : int, RandomState instance or None, default=None
+
+    Returns
+    -------
+    labels : ndarray of shape (n_samples,)
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ.
+
+    References
+    ----------
+    Hewitt and Liang, 2019, Designing and interpreting probes with control tasks, EMNLP,
+    section 2.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.baselines import control_labels
+    >>> found = control_labels(["a", "b", "a"], [0, 1, 1], random_state=0)
+    >>> bool(found[0] == found[2])
+    True
+    """
+    types, y = np.asarray(as_array(types)), np.asarray(as_array(y))
+    if types.ndim != 1 or y.shape != types.shape:
+        raise ValueError(
+            "types and y must both have shape (n_samples,), got "
+            f"{types.shape} and {y.shape}; give one type for each label"
+        )
+    distinct, places = np.unique(types, return_inverse=True)
+    rng = check_random_state(random_state)
+    drawn: Array = y[rng.randint(len(y), size=len(distinct))][places]
+    return drawn
+
+
+def cluster_types(X: ArrayLike, n_types: int, *, random_state: Seed = None) -> Array:
+    """Sort rows into types by k-means, for data that have none of their own.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The data before any encoder, so that the control task is the same for all.
+    n_types : int
+        Clusters; many more than classes, and many fewer than rows.
+    random_state : int, RandomState instance or None, default=None
+
+    Returns
+    -------
+    types : ndarray of shape (n_samples,)
+
+    Raises
+    ------
+    ValueError
+        If rows are not finite, or fewer than types.
+    """
+    X = check_array(as_array(X), dtype=[np.float64, np.float32])
+    found: Array = KMeans(n_types, n_init=1, random_state=random_state).fit_predict(X)
+    return found
+
+
+def selectivity(
+    probe: ClassifierMixin,
+    train: Part,
+    test: Part,
+    types: Part,
+    *,
+    random_state: Seed = None,
+) -> Selectivity:
+    """Compare a probe's accuracy on a task and on a control task.
+
+    Parameters
+    ----------
+    probe : classifier
+        Copied and fitted once for each task.
+    train, test : (X, y)
+        Features of shape (n, d) and labels of shape (n,).
+    types : (array-like, array-like)
+        Of the train and of the test rows; see :func:`control_labels`.
+    random_state : int, RandomState instance or None, default=None
+        Of the control labels; the probe has its own.
+
+    Returns
+    -------
+    selectivity : Selectivity
+
+    Raises
+    ------
+    ValueError
+        If lengths differ.
+
+    References
+    ----------
+    Hewitt and Liang, 2019, section 2.2.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> from sklearn_mdl.baselines import cluster_types, selectivity
+    >>> X, y = load_digits(return_X_y=True)
+    >>> types = cluster_types(X, 100, random_state=0)
+    >>> parts = (X[:1000], y[:1000]), (X[1000:], y[1000:])
+    >>> found = selectivity(
+    ...     RidgeClassifier(), *parts, (types[:1000], types[1000:]), random_state=0
+    ... )
+    >>> found.accuracy > found.control_accuracy
+    True
+    """
+    (X, y), (X_test, y_test), (kinds, test_kinds) = (
+        map(as_array, part) for part in (train, test, types)
+    )
+    check_consistent_length(X, y, kinds)
+    check_consistent_length(X_test, y_test, test_kinds)
+    all_kinds, labels = (np.concatenate(p) for p in ((kinds, test_kinds), (y, y_test)))
+    control = control_labels(all_kinds, labels, random_state=random_state)
+    accuracy = float(np.mean(clone(probe).fit(X, y).predict(X_test) == y_test))
+    fitted = clone(probe).fit(X, control[: len(y)])
+    hits = fitted.predict(X_test) == control[len(y) :]
+    control_accuracy = float(np.mean(hits))
+    return Selectivity(accuracy - control_accuracy, accuracy, control_accuracy)
+
+
+@dataclass(eq=False, repr=False)
+class RandomEncoder(TransformerMixin, BaseEstimator):
+    """A reference: one layer of rectified units with random weights.
+
+    Features are standardised, multiplied by a Gaussian matrix and rectified. An encoder
+    that was trained should leave a shorter code than this one of the same width. For
+    your own network the better reference is the same network before training, for
+    example ``TimmEncoder(..., pretrained=False)``.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Units; None takes as many as there are features.
+    random_state : int, RandomState instance or None, default=None
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+    biases_ : ndarray of shape (n_components,)
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_mdl.baselines import RandomEncoder
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> RandomEncoder(100, random_state=0).fit_transform(X).shape
+    (1797, 100)
+    """
+
+    n_components: int | None = None
+    _: KW_ONLY
+    random_state: Seed = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+    }
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Draw the weights.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        self._validate_params()
+        rows = validate_data(self, X, dtype=np.float64)
+        rng = check_random_state(self.random_state)
+        n_features = rows.shape[1]
+        n_components = self.n_components or n_features
+        self.components_ = rng.normal(size=(n_components, n_features))
+        self.components_ /= np.sqrt(n_features)
+        self.biases_ = rng.normal(size=n_components)
+        self._scaler = StandardScaler().fit(rows)
+        return self
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Activations (n_samples, n_components)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        activations = self._scaler.transform(X) @ self.components_.T + self.biases_
+        found: Floats = np.maximum(0.0, activations)
+        return found

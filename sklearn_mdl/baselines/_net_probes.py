@@ -1,0 +1,427 @@
+"""Linear and MLP probes: the accuracy protocols of the paper.
+
+Settings of a net are trained side by side, and the best on held-out rows is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from numbers import Integral, Real
+from typing import ClassVar, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from sklearn_mdl._core.nets.mlp import StackedMLP
+from sklearn_mdl._core.numerics import flushed_denormals, resolve_device
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl.baselines._base import (
+    Array,
+    Floats,
+    Integers,
+    Labelled,
+    Seed,
+    scaled_tensor,
+    scaler_of,
+)
+from sklearn_mdl.baselines._probes import Probe
+from sklearn_mdl.readouts import (
+    LinearReadout,
+    MLPReadout,
+    ReadoutStack,
+    build_learners,
+    hidden_widths,
+    readout_grid,
+)
+
+# The paper, appendix A.4; it leaves open the width of its perceptrons of 1 to 7 layers.
+LEARNING_RATES = (1e-4, 3e-4, 1e-3, 3e-3)
+WEIGHT_DECAYS = (0.0, 1e-6, 1e-4, 1e-2)
+EMA_STEP_SIZES = (1e-4, 1e-2, 1.0)
+DEPTHS = tuple((512,) * depth for depth in range(1, 8))
+GRID = ("lr", "weight_decay", "ema_step_size")
+Values = float | Sequence[float]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearProbe(Probe):
+    """Linear evaluation: a softmax classifier, its settings chosen on held-out rows.
+
+    Linear evaluation reports the accuracy of this classifier on test rows.
+
+    Parameters
+    ----------
+    lr : float or sequence of float, default=(1e-4, 3e-4, 1e-3, 3e-3)
+        Learning rates of AdamW to be tried.
+    weight_decay : float or sequence of float, default=(0, 1e-6, 1e-4, 1e-2)
+        Decoupled weight decays to be tried.
+    ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)
+        Steps of the averaged weights to be tried: ``average <- (1 - step) average +
+        step weights``; at 1 the weights themselves predict.
+    ema_warmup : bool, default=True
+        Let the ``n``-th averaging step be at least ``1 / (n + 1)``; without it a step
+        of 1e-4 hardly leaves the initial weights within 1,000 steps.
+    label_smoothing : float, default=0.0
+        Share of each training target spread over all classes.
+    batch_size : int, default=1024
+        Rows of a minibatch, at most.
+    max_steps : int, default=1000
+        Steps of the optimiser. Weights are tried on the held-out rows after the last,
+        after half as many, a quarter and so on: their number is a setting like others.
+    validation_fraction : float, default=0.1
+        Share of the rows, drawn at random, on which settings are compared.
+    scaling : {"standard"} or None, default="standard"
+        Standardise features by the rows learned from.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. Features are held there.
+    random_state : int, RandomState instance or None, default=None
+        Held-out rows, initial weights and minibatches.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        The setting of the smallest mean log-loss on the held-out rows, and ``n_steps``.
+    settings_ : list of dict, n_settings
+        All that were tried.
+    steps_ : ndarray of shape (n_checkpoints,)
+        Numbers of steps after which they were.
+    validation_scores_ : ndarray of shape (n_settings, n_checkpoints)
+        Accuracy on the held-out rows; NaN where a setting diverged.
+    validation_losses_ : ndarray of shape (n_settings, n_checkpoints)
+        Mean log-loss there in nats; infinite where a setting diverged.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+
+    Notes
+    -----
+    Settings of one shape are trained as stacks, and settings that differ in their
+    averaging step alone share one training. The winner is not trained again on all
+    rows, as in the paper, appendix "Accuracy-based evaluations".
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Evaluating Representations with Readout Model
+    Switching, ICLR, appendix A.4 and its table of hyper-parameters.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn_mdl.baselines import LinearProbe
+    >>> X, X_test, y, y_test = train_test_split(
+    ...     *load_wine(return_X_y=True), random_state=0
+    ... )
+    >>> probe = LinearProbe(max_steps=200, random_state=0).fit(X, y)
+    >>> probe.score(X_test, y_test) > 0.9
+    True
+    """
+
+    lr: Values = LEARNING_RATES
+    weight_decay: Values = WEIGHT_DECAYS
+    ema_step_size: Values = EMA_STEP_SIZES
+    ema_warmup: bool = True
+    label_smoothing: float = 0.0
+    batch_size: int = 1024
+    max_steps: int = 1000
+    validation_fraction: float = 0.1
+    scaling: str | None = "standard"
+    device: str = "auto"
+    random_state: Seed = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "lr": ["array-like", Real],
+        "weight_decay": ["array-like", Real],
+        "ema_step_size": ["array-like", Real],
+        "ema_warmup": ["boolean"],
+        "label_smoothing": [Interval(Real, 0, 1, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "scaling": [StrOptions({"standard"}), None],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    @property
+    def hidden_layer_sizes(self) -> int | Sequence[int | Sequence[int]]:
+        """Widths of the nets to be tried: a linear probe has no hidden layers."""
+        return ((),)
+
+    def _fit(self, data: Labelled) -> None:
+        nets = readout_grid(hidden_layer_sizes=self.hidden_layer_sizes)
+        readouts = readout_grid(
+            hidden_layer_sizes=[hidden_widths(net.hidden_layer_sizes) for net in nets],
+            **{name: getattr(self, name) for name in GRID},
+            ema_warmup=self.ema_warmup,
+            label_smoothing=self.label_smoothing,
+            n_replay_streams=0,
+            calibration=False,
+            scaling=None,
+        )
+        for readout in readouts:
+            readout._validate_params()
+        device = resolve_device(self.device)
+        learned, held_out, seed = self._split(len(data.X))
+        scaler = scaler_of(data.X[learned]) if self.scaling else None
+
+        def rows(places: Array) -> Rows:
+            y = torch.from_numpy(data.labels[places])
+            return Rows(scaled_tensor(data.X[places], scaler, device), y.to(device))
+
+        trials = try_readouts(
+            *(readouts, rows(learned), rows(held_out), len(data.classes)),
+            max_steps=self.max_steps,
+            batch_size=self.batch_size,
+            seed=seed,
+        )
+        self.settings_ = [
+            {name: getattr(readout, name) for name in ("hidden_layer_sizes", *GRID)}
+            for readout in readouts
+        ]
+        self.steps_ = trials.steps
+        self.validation_losses_, self.validation_scores_ = trials.losses, trials.scores
+        setting, checkpoint = trials.best
+        n_steps = int(trials.steps[checkpoint])
+        self.best_params_ = {**self.settings_[setting], "n_steps": n_steps}
+        self._net, self._scaler = trials.net.cpu(), scaler  # to be loaded anywhere
+
+    def predict_log_proba(self, X: ArrayLike) -> Floats:
+        """Log-probabilities (n_samples, n_classes) in nats, as ``classes_`` go."""
+        return self._log_proba(self._checked_rows(X))
+
+    def _proba(self, X: Array) -> Floats:
+        return np.exp(self._log_proba(X))
+
+    def _log_proba(self, X: Array) -> Floats:
+        x = scaled_tensor(X, self._scaler, torch.device("cpu"))
+        return log_probabilities(self._net, x)
+
+
+@dataclass(eq=False, repr=False)
+class MLPProbe(LinearProbe):
+    """MLP evaluation: perceptrons of several depths, the best on held-out rows.
+
+    The depth is a setting like the others. The paper's grid is the default, with the
+    width of 512 that it leaves open: 7 x 48 settings in 7 x 16 trainings, for a GPU; on
+    a CPU pass a few settings and depths.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : sequence of tuple of int, default=((512,), ..., 7 * (512,))
+        Widths of hidden layers to be tried; the widths of one net stand for that net.
+    lr : float or sequence of float, default=(1e-4, 3e-4, 1e-3, 3e-3)
+    weight_decay : float or sequence of float, default=(0, 1e-6, 1e-4, 1e-2)
+    ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)
+    ema_warmup : bool, default=True
+    label_smoothing : float, default=0.0
+    batch_size : int, default=1024
+    max_steps : int, default=1000
+    validation_fraction : float, default=0.1
+    scaling : {"standard"} or None, default="standard"
+    device : str, default="auto"
+    random_state : int, RandomState instance or None, default=None
+        This and all above as for :class:`LinearProbe`.
+
+    Attributes
+    ----------
+    best_params_, settings_, steps_, validation_scores_, validation_losses_
+        As those of :class:`LinearProbe`.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn_mdl.baselines import MLPProbe
+    >>> X, X_test, y, y_test = train_test_split(
+    ...     *load_wine(return_X_y=True), random_state=0
+    ... )
+    >>> probe = MLPProbe([(32,), (32, 32)], lr=3e-3, max_steps=100, random_state=0)
+    >>> probe.fit(X, y).score(X_test, y_test) > 0.9
+    True
+    """
+
+    hidden_layer_sizes: int | Sequence[int | Sequence[int]] = DEPTHS
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "hidden_layer_sizes": ["array-like", Sequence, Integral],
+        **LinearProbe._parameter_constraints,
+    }
+
+
+NetReadout = LinearReadout | MLPReadout
+EVALUATED_AT_ONCE = 2**23  # outputs of a layer
+FEWEST_STEPS = 8  # before which no weights are tried
+
+
+class Rows(NamedTuple):
+    """Rows on a device."""
+
+    x: Tensor  # (n, d), float32
+    y: Tensor  # (n,), int64
+
+
+class Trials(NamedTuple):
+    """Losses and accuracies of all settings, and the best of them.
+
+    Attributes
+    ----------
+    steps : ndarray of shape (n_checkpoints,)
+    losses, scores : ndarray of shape (n_settings, n_checkpoints)
+        Mean log-loss in nats and accuracy on held-out rows.
+    best : (int, int)
+        Setting and checkpoint of the smallest loss.
+    net : StackedMLP
+        The weights that they left: a stack of one.
+    """
+
+    steps: Integers
+    losses: Floats
+    scores: Floats
+    best: tuple[int, int]
+    net: StackedMLP
+
+
+def checkpoints(max_steps: int) -> list[int]:
+    """Return numbers of steps at which nets are tried: the last, and halves of it."""
+    found = [max_steps]
+    while found[-1] // 2 >= FEWEST_STEPS:
+        found.append(found[-1] // 2)
+    return found[::-1]
+
+
+def try_readouts(
+    readouts: Sequence[NetReadout],
+    learned: Rows,
+    held_out: Rows,
+    n_classes: int,
+    *,
+    max_steps: int,
+    batch_size: int,
+    seed: int,
+) -> Trials:
+    """Train every readout on minibatches, and keep the best on held-out rows.
+
+    Those of one shape are trained as stacks, with the same minibatches for all, so that
+    the numbers of one do not depend on which others are tried. Shapes follow each
+    other: memory holds the stacks of one.
+
+    Parameters
+    ----------
+    readouts : sequence of LinearReadout and MLPReadout
+        As settings; they stay as they are.
+    learned, held_out : Rows
+        On one device.
+    n_classes : int
+    max_steps, batch_size, seed : int
+
+    Raises
+    ------
+    ValueError
+        If every one of them diverged.
+    MemoryError
+        If the readouts of one shape do not fit into the device's memory.
+    """
+    steps = checkpoints(max_steps)
+    losses = np.full((len(readouts), len(steps)), np.nan)
+    scores = losses.copy()
+    best, net, least = (0, 0), None, np.inf
+    for columns, stack in _stacks(readouts, learned.x, n_classes, seed):
+        batches = _minibatches(len(learned.y), batch_size, seed)
+        for i, _ in enumerate(_train(stack, learned, batches, steps)):
+            losses[columns, i], scores[columns, i] = _evaluate(stack, held_out)
+            k = int(np.argmin(losses[columns, i]))
+            if losses[columns[k], i] < least:
+                least, best = float(losses[columns[k], i]), (columns[k], i)
+                net = _member(stack, k)
+    if net is None:
+        raise ValueError(
+            f"At least one of {len(readouts)} settings must be trained to finite "
+            "predictions, but all diverged; lower lr or scale the features"
+        )
+    return Trials(np.array(steps), losses, scores, best, net)
+
+
+def _stacks(
+    readouts: Sequence[NetReadout], x: Tensor, n_classes: int, seed: int
+) -> Iterator[tuple[list[int], ReadoutStack]]:
+    """Yield stacks, each with the places of its members among the readouts."""
+    shapes: dict[object, list[int]] = {}
+    for i, readout in enumerate(readouts):
+        shapes.setdefault(readout.hidden_layer_sizes, []).append(i)
+    for places in shapes.values():
+        members, width = [readouts[i] for i in places], x.shape[1]
+        for stack in build_learners(
+            members, width, n_classes, seed=seed, device=x.device
+        ):
+            own = [places[column] for column in stack.columns]
+            yield own, cast(ReadoutStack, stack)
+
+
+def _train(
+    stack: ReadoutStack, rows: Rows, batches: Iterator[Integers], stops: Sequence[int]
+) -> Iterator[None]:
+    """Take steps on shuffled minibatches, and pause where it is to be tried."""
+    for n_steps, batch in enumerate(islice(batches, stops[-1]), start=1):
+        places = torch.from_numpy(batch).to(rows.y.device)
+        with flushed_denormals():
+            stack.update(rows.x[places][None], rows.y[places], iter(()))
+        if n_steps in stops:
+            yield
+
+
+def _minibatches(n_rows: int, batch_size: int, seed: int) -> Iterator[Integers]:
+    """Yield minibatches without end: parts of permutations, nearly equal in size."""
+    rng = np.random.default_rng(seed)
+    n_parts = -(-n_rows // batch_size)
+    while True:
+        yield from np.array_split(rng.permutation(n_rows), n_parts)
+
+
+def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
+    """Mean log-loss and accuracy (K,); infinite and NaN where a member diverged."""
+    n_members = len(stack.columns)
+    step = _rows_at_once(stack.net.module_, n_members)
+    loss = torch.zeros(n_members, dtype=torch.float64)
+    hits = torch.zeros(n_members, dtype=torch.float64)
+    for start in range(0, len(rows.y), step):
+        x, y = rows.x[start : start + step], rows.y[start : start + step]
+        log_proba = stack.predict(x[None])
+        index = y.expand(n_members, -1)[..., None]
+        loss -= log_proba.gather(2, index)[..., 0].sum(1).cpu()
+        hits += (log_proba.argmax(2) == y).sum(1).cpu()
+    usable = loss.isfinite()
+    nan, inf = float("nan"), float("inf")
+    mean = torch.where(usable, loss / len(rows.y), inf)
+    return mean.numpy(), torch.where(usable, hits / len(rows.y), nan).numpy()
+
+
+def _rows_at_once(net: StackedMLP, n_members: int) -> int:
+    """Count the rows whose widest layer, of all members, has so many outputs."""
+    widest = max(weight.shape[1] for weight, _ in net.pairs)
+    return max(1, EVALUATED_AT_ONCE // (n_members * widest))
+
+
+def _member(stack: ReadoutStack, member: int) -> StackedMLP:
+    """Copy the weights by which one member predicts: trained, or averaged."""
+    place = int(stack.averages.places[member])
+    modules: list[StackedMLP] = [stack.net.module_, *stack.averages.copies]
+    for module in modules[:-1]:
+        if place < module.n_members:
+            return module.pick([place])
+        place -= module.n_members
+    return modules[-1].pick([place])
+
+
+def log_probabilities(net: StackedMLP, x: Tensor) -> Floats:
+    """Log-probabilities (n, C) of rows (n, d) by a stack of one."""
+    step = _rows_at_once(net, 1)
+    parts = (x[start : start + step] for start in range(0, len(x), step))
+    with torch.no_grad():
+        blocks = [net(part)[0].double().log_softmax(1).cpu() for part in parts]
+    return torch.cat(blocks).numpy()

@@ -1,0 +1,169 @@
+"""Accuracy probes: their common base, and nearest neighbours."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from numbers import Integral, Real
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval
+from sklearn_mdl.baselines._base import Array, Floats, Labelled, LabelledEstimator, Seed
+
+
+class Probe(ClassifierMixin, LabelledEstimator):
+    """Base of classifiers whose settings are chosen on held-out rows.
+
+    Subclasses fit in ``_fit`` and predict in ``_proba``.
+    """
+
+    validation_fraction: float
+    random_state: Seed
+    _precisions = np.float32
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Probabilities (n_samples, n_classes), in the order of ``classes_``."""
+        return self._proba(self._checked_rows(X))
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Most probable class of every row, (n_samples,)."""
+        places = self.predict_proba(X).argmax(1)
+        found: Array = self.classes_[places]
+        return found
+
+    @abstractmethod
+    def _proba(self, X: Array) -> Floats:
+        """Probabilities (n, C) of checked rows."""
+
+    def _checked_rows(self, X: ArrayLike) -> Array:
+        check_is_fitted(self)
+        return self._validated(X, reset=False)[0]
+
+    def _split(self, n_rows: int) -> tuple[Array, Array, int]:
+        """Draw rows to learn from, rows to validate on, and a seed.
+
+        Raises
+        ------
+        ValueError
+            If there is none of either.
+        """
+        rng = check_random_state(self.random_state)
+        n_held_out = int(np.ceil(self.validation_fraction * n_rows))
+        if n_held_out >= n_rows:
+            raise ValueError(
+                f"{type(self).__name__} needs rows to learn from beside those to "
+                f"validate on, got n_samples = {n_rows} of which {n_held_out} are held "
+                "out; pass more rows or a smaller validation_fraction"
+            )
+        order = rng.permutation(n_rows)
+        return order[n_held_out:], order[:n_held_out], int(rng.randint(2**31 - 1))
+
+
+@dataclass(eq=False, repr=False)
+class KNeighborsProbe(Probe):
+    """Nearest-neighbour evaluation: votes weighted by the cosine, k chosen.
+
+    A neighbour at cosine distance ``d`` has weight ``exp(-d / temperature)``. The
+    classifier is scikit-learn's, which gives some classes probability zero: it has an
+    accuracy, and no codelength. :class:`~sklearn_mdl.KNeighborsReadout` has one.
+
+    Parameters
+    ----------
+    n_neighbors : int or sequence of int, default=(1, 5, 20, 100)
+        Numbers of neighbours to be tried; those beyond the rows learned from are left
+        out, except that one neighbour is always tried.
+    temperature : float, default=0.07
+        Smaller values give the nearest more weight.
+    validation_fraction : float, default=0.1
+        Share of the rows, drawn at random, on which numbers of neighbours are compared.
+    random_state : int, RandomState instance or None, default=None
+        Held-out rows.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        The number of neighbours of the greatest accuracy, the smallest of equal ones.
+    settings_ : list of dict, n_settings
+        All that were tried, in ascending order.
+    validation_scores_ : ndarray of shape (n_settings,)
+        Accuracy on the held-out rows.
+    estimator_ : KNeighborsClassifier
+        Fitted on all rows.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+
+    References
+    ----------
+    Wu, Xiong, Yu and Lin, 2018, Unsupervised Feature Learning via Non-Parametric
+    Instance Discrimination, CVPR, section 3.4 (the vote and its temperature).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_mdl.baselines import KNeighborsProbe
+    >>> X, y = load_digits(return_X_y=True)
+    >>> probe = KNeighborsProbe(random_state=0).fit(X[:1000], y[:1000])
+    >>> probe.score(X[1000:], y[1000:]) > 0.9
+    True
+    """
+
+    n_neighbors: int | Sequence[int] = (1, 5, 20, 100)
+    _: KW_ONLY
+    temperature: float = 0.07
+    validation_fraction: float = 0.1
+    random_state: Seed = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_neighbors": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def _fit(self, data: Labelled) -> None:
+        learned, held_out, _ = self._split(len(data.X))
+        counts = [k for k in _counts(self.n_neighbors) if k <= len(learned)] or [1]
+        weights = partial(_weights, temperature=self.temperature)
+        search = GridSearchCV(
+            KNeighborsClassifier(weights=weights, metric="cosine"),
+            {"n_neighbors": counts},
+            scoring="accuracy",
+            cv=[(learned, held_out)],
+            error_score="raise",
+        ).fit(data.X, data.labels)
+        self.settings_ = search.cv_results_["params"]
+        self.validation_scores_ = search.cv_results_["mean_test_score"]
+        self.best_params_ = search.best_params_
+        self.estimator_ = search.best_estimator_
+
+    def _proba(self, X: Array) -> Floats:
+        proba: Floats = self.estimator_.predict_proba(X)
+        return proba
+
+
+def _weights(distances: Array, temperature: float) -> Floats:
+    """Weights (n, k), the nearest of each row with weight 1: nothing underflows."""
+    gaps = distances - distances.min(1, keepdims=True)
+    found: Floats = np.exp(-gaps.astype(np.float64) / temperature)
+    return found
+
+
+def _counts(values: int | Sequence[int]) -> list[int]:
+    """Return numbers of neighbours in ascending order, each once."""
+    found = np.atleast_1d(np.asarray(values, dtype=object)).tolist()
+    if not found or not all(isinstance(k, Integral) and int(k) > 0 for k in found):
+        raise ValueError(
+            f"n_neighbors must hold positive integers, got {values!r}; give one or "
+            "several of them"
+        )
+    return sorted({int(k) for k in found})

@@ -1,0 +1,285 @@
+"""Protocols, and how each is measured on the features of one encoder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+
+from sklearn_mdl.baselines._base import Array
+from sklearn_mdl.baselines._blockwise import BlockwiseCode
+from sklearn_mdl.baselines._control_tasks import selectivity
+from sklearn_mdl.baselines._evidence import log_evidence
+from sklearn_mdl.baselines._net_probes import LinearProbe, MLPProbe
+from sklearn_mdl.baselines._probes import KNeighborsProbe
+from sklearn_mdl.baselines._refits import subsampled_losses
+from sklearn_mdl.baselines._variational import VariationalCode
+from sklearn_mdl.metrics import sample_complexity, surplus_description_length
+from sklearn_mdl.model_selection import Failure
+from sklearn_mdl.readouts import Notes, collected, seeded
+from sklearn_mdl.switcher import MDLReadoutSwitcher
+
+ACCURACY, EVIDENCE, NATS, LABELS = "accuracy", "nats per example", "nats", "labels"
+Rows = tuple[Array, Array]  # and their labels
+OF_LOSSES = ("mdl", "sdl", "esc")  # all from the losses of one run
+
+
+class Protocol(NamedTuple):
+    """A measure of features.
+
+    Attributes
+    ----------
+    name, title : str
+    unit : {"accuracy", "nats per example", "nats", "labels"}
+    greater_is_better : bool
+    """
+
+    name: str
+    title: str
+    unit: str
+    greater_is_better: bool
+
+
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol("linear", "linear probe", ACCURACY, True),
+        Protocol("mlp", "MLP probe", ACCURACY, True),
+        Protocol("knn", "nearest neighbours", ACCURACY, True),
+        Protocol("selectivity", "selectivity of a linear probe", ACCURACY, True),
+        Protocol("logme", "LogME", EVIDENCE, True),
+        Protocol("blockwise", "block-wise code", NATS, False),
+        Protocol("variational", "variational code", NATS, False),
+        Protocol("sdl", "surplus description length", NATS, False),
+        Protocol("esc", "sample complexity", LABELS, False),
+        Protocol("mdl", "readout model switching", NATS, False),
+    )
+}
+
+
+def _small_mlp_probe() -> MLPProbe:
+    """Return a probe that a CPU trains in seconds, which the paper's grid does not."""
+    return MLPProbe(
+        [(128,), (128, 128)], lr=(1e-3, 3e-3), weight_decay=(0, 1e-2), max_steps=500
+    )
+
+
+DEFAULTS: dict[str, Callable[[], BaseEstimator]] = {
+    "linear": LinearProbe,
+    "mlp": _small_mlp_probe,
+    "knn": KNeighborsProbe,
+    "selectivity": LinearProbe,
+    "blockwise": BlockwiseCode,
+    "variational": VariationalCode,
+    "mdl": MDLReadoutSwitcher,
+}
+
+
+class Split(NamedTuple):
+    """The rows of a dataset that are learned and tested, the same for every encoder.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n_samples,)
+    types : ndarray of shape (n_samples,) or None
+        For control tasks.
+    order : ndarray of shape (n_samples,)
+        A permutation, whose first ``n_train`` rows are learned.
+    n_train : int
+    epsilon : float
+        Loss that is good enough, in nats a label.
+    seed : int
+    """
+
+    y: Array
+    types: Array | None
+    order: Array
+    n_train: int
+    epsilon: float
+    seed: int
+
+    def cut(self, values: Array) -> tuple[Array, Array]:
+        """Return the train and the test rows of an array."""
+        return values[self.order[: self.n_train]], values[self.order[self.n_train :]]
+
+
+class Measurement(NamedTuple):
+    """A computation that serves one protocol or several.
+
+    Attributes
+    ----------
+    dataset, encoder : str
+    protocols : tuple of str
+    estimator : estimator or None
+        None for a protocol without one.
+    X : ndarray of shape (n_samples, width)
+        Features of the encoder.
+    split : Split
+    order : None
+        As a failure has it.
+    """
+
+    dataset: str
+    encoder: str
+    protocols: tuple[str, ...]
+    estimator: BaseEstimator | None
+    X: Array
+    split: Split
+    order: None = None
+
+    @property
+    def device(self) -> str:
+        """The device that the estimator asks for."""
+        return str(getattr(self.estimator, "device", "cpu"))
+
+
+class Measured(NamedTuple):
+    """Values of protocols, from one computation.
+
+    Attributes
+    ----------
+    values : dict of str to (float, bool)
+        By protocol the value, and if it is a lower bound; none if the computation
+        failed.
+    seconds : float
+    reason : str
+        Why there are none; empty if there are.
+    notes : list of str
+        Warnings of the computation.
+    """
+
+    values: Mapping[str, tuple[float, bool]]
+    seconds: float
+    reason: str
+    notes: list[str]
+
+
+def list_estimators(
+    protocols: Mapping[str, BaseEstimator | None],
+) -> list[tuple[tuple[str, ...], BaseEstimator | None]]:
+    """Gather the protocols that one computation serves, with its estimator.
+
+    The run of "mdl" serves "sdl" and "esc" as well, unless these have estimators of
+    their own; "selectivity" is that of the linear probe.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown and has no classifier.
+    TypeError
+        If the value of a name is no estimator, or with "mdl" no switcher.
+    """
+    if not protocols:
+        raise ValueError(
+            f"protocols must name at least one of {list(PROTOCOLS)}, got none; pass "
+            "None for all"
+        )
+    defaults = {"sdl": "mdl", "esc": "mdl", "selectivity": "linear"}
+    made = {name: make() for name, make in DEFAULTS.items()}
+    found: dict[tuple[str, int], tuple[list[str], BaseEstimator | None]] = {}
+    for name, given in protocols.items():
+        _check_protocol(name, given)
+        source = defaults.get(name, name)
+        choices = (given, protocols.get(source), made.get(source))
+        estimator = next((one for one in choices if one is not None), None)
+        kind = "mdl" if name in OF_LOSSES else name
+        found.setdefault((kind, id(estimator)), ([], estimator))[0].append(name)
+    return [(tuple(names), estimator) for names, estimator in found.values()]
+
+
+def _check_protocol(name: object, estimator: object) -> None:
+    if not isinstance(name, str) or (name not in PROTOCOLS and estimator is None):
+        raise ValueError(
+            f"protocols must be among {sorted(PROTOCOLS)}, got {name!r}; or give a "
+            "classifier with the name, {name: classifier}, whose accuracy is taken"
+        )
+    if isinstance(estimator, type) or (
+        estimator is not None and not hasattr(estimator, "fit")
+    ):
+        raise TypeError(
+            f"A protocol takes an estimator or None, but {name!r} has {estimator!r}; "
+            "pass an instance with fit"
+        )
+    if name == "mdl" and not isinstance(estimator, MDLReadoutSwitcher | None):
+        raise TypeError(
+            f"'mdl' needs an MDLReadoutSwitcher, got {estimator!r}; wrap a classifier: "
+            "MDLReadoutSwitcher([RefitReadout(...)])"
+        )
+
+
+def measure(task: Measurement, device: str | None = None) -> Measured:
+    """Compute the values of protocols, or the reason why there are none.
+
+    Parameters
+    ----------
+    task : Measurement
+    device : str or None
+        Wins over the estimator's own.
+    """
+    estimator, split = task.estimator, task.split
+    if device is not None and estimator is not None:
+        estimator = clone(estimator).set_params(device=device)
+    notes, start, reason = Notes(), time.perf_counter(), ""
+    values: dict[str, tuple[float, bool]] = {}
+    name = task.protocols[0]
+    try:
+        with collected(notes, split.n_train):
+            train, test = zip(split.cut(task.X), split.cut(split.y), strict=True)
+            if name in OF_LOSSES:
+                values = _of_losses(estimator, train, test, split)
+            else:
+                values = {name: (_value(name, estimator, train, test, split), False)}
+    except Exception as error:
+        reason = Failure.of(error, task.dataset, task.encoder).error
+    return Measured(values, time.perf_counter() - start, reason, notes.lines())
+
+
+def _value(
+    name: str, estimator: BaseEstimator | None, train: Rows, test: Rows, split: Split
+) -> float:
+    if name == "logme":
+        return log_evidence(*train).value
+    if name == "blockwise" and is_classifier(estimator):
+        estimator = BlockwiseCode(estimator)
+    estimator = seeded(estimator, split.seed)
+    if name in ("blockwise", "variational"):
+        return float(estimator.fit(*train).codelength_)
+    if name == "selectivity":
+        if split.types is None:
+            raise ValueError(
+                "Control tasks need types of rows, or X as finite numbers to be "
+                "clustered, got neither; pass types"
+            )
+        types = split.cut(split.types)
+        return selectivity(estimator, train, test, types, random_state=split.seed).value
+    if not is_classifier(estimator):
+        raise TypeError(
+            f"An accuracy needs a classifier, got {estimator!r}; pass a classifier"
+        )
+    X, y = test
+    return float(np.mean(estimator.fit(*train).predict(X) == y))
+
+
+def _of_losses(
+    estimator: BaseEstimator | None, train: Rows, test: Rows, split: Split
+) -> dict[str, tuple[float, bool]]:
+    """Read measures off the losses of a switcher, or of fits on subsamples."""
+    if not isinstance(estimator, MDLReadoutSwitcher):
+        curve = subsampled_losses(estimator, train, test, random_state=split.seed)
+        losses, sizes, total = curve.losses, curve.sizes, float("nan")
+    else:
+        switcher = clone(estimator)
+        if switcher.random_state is None:
+            switcher.set_params(random_state=split.seed)
+        # One folder would serve all encoders, one after the other or side by side.
+        switcher.set_params(store="memory", checkpoint=None).fit(*train)
+        losses, sizes = np.maximum(0.0, switcher.codelengths_), None
+        total = float(switcher.codelength_)
+    return {
+        "mdl": (total, False),
+        "sdl": surplus_description_length(losses, split.epsilon, sizes=sizes),
+        "esc": sample_complexity(losses, split.epsilon, sizes=sizes),
+    }

@@ -1,0 +1,343 @@
+"""A classifier fitted from scratch on parts of the data: its code, its loss by size.
+
+Probabilities are completed and floored as those of
+:class:`~sklearn_mdl.RefitReadout` are, so that no label is impossible.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+
+from sklearn_mdl import readouts
+from sklearn_mdl._core.sklearn_compat import predict_proba
+from sklearn_mdl._core.validation import check_class_labels
+from sklearn_mdl.baselines._base import (
+    Array,
+    Floats,
+    Integers,
+    Seed,
+    checked_pair,
+    scaled_array,
+    scaler_of,
+)
+
+if TYPE_CHECKING:
+    from sklearn.base import ClassifierMixin
+
+CALIBRATED_SHARE = 10  # one row of so many is held out, once there are as many
+LOG_SCALES = (-4.0, 4.0)  # logarithms of the factors of log-probabilities
+
+
+def check_classifier(estimator: object, caller: str) -> None:
+    """Raise TypeError unless an estimator can be fitted and gives probabilities."""
+    has_all = all(hasattr(estimator, name) for name in ("fit", "predict_proba"))
+    if isinstance(estimator, type) or not has_all:
+        raise TypeError(
+            f"{caller} needs a classifier with fit and predict_proba, got "
+            f"{estimator!r}; pass an instance that has both, for example "
+            "CalibratedClassifierCV(SVC(), ensemble=False)"
+        )
+
+
+@dataclass(eq=False)
+class Refits:
+    """Predictions by the last of several fits from scratch.
+
+    Class frequencies predict before there is one.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With ``fit`` and ``predict_proba``; it is copied and stays as it is.
+    n_classes : int
+    standardise : bool
+        Standardise features by the rows of each fit.
+    calibrate : bool
+        Hold a tenth of the rows out of each fit, and multiply the log-probabilities by
+        the factor of the smallest loss on these rows.
+    seed : int
+        Stands in where a ``random_state`` of the estimator is None.
+
+    Attributes
+    ----------
+    notes : Notes
+        Exceptions and warnings of the estimator.
+    failure : str
+        Exception of the last fit, or of a prediction since; empty if there was none.
+    """
+
+    estimator: ClassifierMixin
+    n_classes: int
+    _: KW_ONLY
+    standardise: bool
+    calibrate: bool
+    seed: int
+
+    def __post_init__(self) -> None:
+        """Copy the estimator; nothing is learned yet."""
+        self.blank = readouts.seeded(self.estimator, self.seed)
+        self.is_net = readouts.has_net(self.blank)
+        self.dtype = np.float32 if self.is_net else np.float64
+        self.counts = np.zeros(self.n_classes, dtype=np.int64)
+        self.known = np.zeros(self.n_classes, dtype=bool)
+        self.fitted: ClassifierMixin | None = None
+        self.scaler: StandardScaler | None = None
+        self.logit_scale = 1.0
+        self.notes = readouts.Notes()
+        self.failure = ""
+
+    def losses(
+        self,
+        X: Array,
+        labels: Integers,
+        sizes: Iterable[int],
+        order: Integers,
+        asked: Iterable[tuple[Array, Integers, Integers]],
+    ) -> Iterator[Floats]:
+        """Fit at each of several sizes, and yield the log-losses of other rows.
+
+        Parameters
+        ----------
+        X, labels : ndarray of shape (n_samples, d) and (n_samples,)
+        sizes : iterable of int
+            Rows of each fit: the first so many in the order.
+        order : ndarray of shape (n_samples,)
+        asked : iterable of (X, labels, places)
+            For each fit the rows to be predicted, and which of them.
+        """
+        for size, (rows, targets, places) in zip(sizes, asked, strict=True):
+            self.refit(X[order[:size]], labels[order[:size]])
+            log_proba = self.log_proba(rows[places])
+            yield -log_proba[np.arange(len(places)), targets[places]]
+
+    def refit(self, X: Array, labels: Integers) -> None:
+        """Fit on rows (n, d); if that raises, the fit before stays."""
+        n_rows = len(labels)
+        self.counts = np.bincount(labels, minlength=len(self.counts))
+        n_held_out = n_rows // CALIBRATED_SHARE if self.calibrate else 0
+        n_learned = n_rows - n_held_out
+        scaler = scaler_of(X[:n_learned]) if self.standardise else None
+        estimator = clone(self.blank)
+        rows = scaled_array(X[:n_learned], scaler, self.dtype)
+        self.failure = ""
+        try:
+            with self._isolated():
+                estimator.fit(rows, labels[:n_learned])
+        except Exception as error:
+            self._fail(error)
+            return
+        self.fitted, self.scaler, self.logit_scale = estimator, scaler, 1.0
+        self.known = np.bincount(labels[:n_learned], minlength=len(self.counts)) > 0
+        if n_held_out:
+            self.logit_scale = self._best_scale(X[n_learned:], labels[n_learned:])
+
+    @contextmanager
+    def _isolated(self) -> Iterator[None]:
+        """Note warnings, and leave the generators of torch as they were."""
+        collected = readouts.collected(self.notes, int(self.counts.sum()))
+        with collected, readouts.net_draws(self.is_net, self.seed):
+            yield
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        self.notes.add(type(error), error, int(self.counts.sum()))
+
+    def log_proba(self, X: Array) -> Floats:
+        """Log-probabilities (n, C) of rows (n, d), all finite.
+
+        Rows for which the estimator gives no probabilities get the class frequencies.
+        """
+        if self.fitted is None:
+            log_proba: Floats = np.log(readouts.class_frequencies(self.counts))
+            return np.tile(log_proba, (len(X), 1))
+        logits = np.log(self._proba(X))
+        if self.logit_scale == 1.0:
+            return logits
+        scaled = np.exp(log_softmax(self.logit_scale * logits, axis=1))
+        return np.log(readouts.floored(scaled, self.counts))
+
+    def warn_of_failure(self, stacklevel: int) -> None:
+        """Warn if the last fit or prediction raised."""
+        if self.failure:
+            warnings.warn(
+                f"The last fit of {self.estimator!r} must succeed and predict, but it "
+                f"raised ({self.failure}), so that an earlier one or the class "
+                "frequencies predict in its place; change its settings or leave it out",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+
+    def _proba(self, X: Array) -> Floats:
+        """Probabilities (n, C) before calibration, none of them zero."""
+        frequencies = readouts.class_frequencies(self.counts)
+        try:
+            with self._isolated():
+                rows = scaled_array(X, self.scaler, self.dtype)
+                given = predict_proba(self.fitted, rows)
+            given = readouts.spread(given, self.fitted, len(self.counts))
+            proba = readouts.complete(given, self.known, self.counts)
+        except Exception as error:
+            self._fail(error)
+            proba = np.tile(frequencies, (len(X), 1))
+        lost = np.isnan(proba).any(1)
+        if lost.any():
+            text = "no probabilities in some rows, which get the class frequencies"
+            self.notes.add(UserWarning, text, int(self.counts.sum()))
+            proba[lost] = frequencies
+        return readouts.floored(proba, self.counts)
+
+    def _best_scale(self, X: Array, labels: Integers) -> float:
+        logits = np.log(self._proba(X))
+
+        def loss(log_logit_scale: float) -> float:
+            log_proba = log_softmax(np.exp(log_logit_scale) * logits, axis=1)
+            return -float(log_proba[np.arange(len(labels)), labels].mean())
+
+        found = minimize_scalar(loss, bounds=LOG_SCALES, method="bounded")
+        return float(np.exp(found.x))
+
+
+N_SIZES = 12
+
+
+class SubsampledLosses(NamedTuple):
+    """Mean loss on test rows by the number of labels learned.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (M,)
+        Labels learned.
+    losses : ndarray of shape (M,)
+        Mean log-loss of a test row, in nats, over repeats.
+    by_repeat : ndarray of shape (n_repeats, M)
+    """
+
+    sizes: Integers
+    losses: Floats
+    by_repeat: Floats
+
+
+def subsampled_losses(
+    estimator: ClassifierMixin,
+    train: tuple[ArrayLike, ArrayLike],
+    test: tuple[ArrayLike, ArrayLike],
+    *,
+    sizes: ArrayLike | None = None,
+    n_repeats: int = 5,
+    random_state: Seed = None,
+) -> SubsampledLosses:
+    """Measure a classifier's loss on test rows against the number of train rows.
+
+    :func:`~sklearn_mdl.metrics.surplus_description_length` and
+    :func:`~sklearn_mdl.metrics.sample_complexity` take ``losses`` and ``sizes`` of such
+    a curve. A switcher has one without further fits, for the mixture of its readouts;
+    this one is for any one classifier, and costs a fit for every size and repeat.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With ``fit`` and ``predict_proba``; it is copied. Features are standardised by
+        the rows of each fit, and no label is impossible, as in
+        :class:`~sklearn_mdl.baselines.BlockwiseCode`.
+    train, test : (X, y)
+        Features of shape (n, d) and labels of shape (n,). Subsamples are drawn from the
+        train part without replacement, those of one repeat within each other.
+    sizes : array-like of int of shape (M,), default=None
+        Increasing; None takes 12 that grow in proportion, from 1 to all train rows.
+    n_repeats : int, default=5
+    random_state : int, RandomState instance or None, default=None
+
+    Returns
+    -------
+    losses : SubsampledLosses
+
+    Raises
+    ------
+    TypeError
+        If the estimator has no ``fit`` or no ``predict_proba``.
+    ValueError
+        If sizes do not increase within the train rows, if `n_repeats` is below 1, or if
+        the parts have not the same features.
+
+    Warns
+    -----
+    UserWarning
+        If the last fit of a repeat or its predictions raised, so that an earlier one or
+        the class frequencies predicted in its place.
+
+    References
+    ----------
+    Whitney et al., 2020, Evaluating representations by the complexity of learning
+    low-loss predictors, arXiv:2009.07368, algorithm 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn_mdl.baselines import subsampled_losses
+    >>> from sklearn_mdl.metrics import sample_complexity
+    >>> X, y = load_digits(return_X_y=True)
+    >>> parts = (X[:1000], y[:1000]), (X[1000:], y[1000:])
+    >>> curve = subsampled_losses(GaussianNB(), *parts, random_state=0)
+    >>> sample_complexity(curve.losses, 2.5, sizes=curve.sizes).is_bound
+    False
+    """
+    check_classifier(estimator, "subsampled_losses")
+    (X, y), (X_test, y_test) = checked_pair(*train), checked_pair(*test)
+    if X.shape[1] != X_test.shape[1]:
+        raise ValueError(
+            "Both parts must have the same features, got a width of "
+            f"{X.shape[1]} in the train part and {X_test.shape[1]} in the test part; "
+            "compute both with the same encoder"
+        )
+    check_class_labels(y)
+    classes, places = np.unique(np.concatenate([y, y_test]), return_inverse=True)
+    labels, test_labels = places[: len(y)], places[len(y) :]
+    at = _checked_sizes(sizes, len(y))
+    if n_repeats < 1:
+        raise ValueError(
+            f"n_repeats must be at least 1, got {n_repeats!r}; 5 steady the curve"
+        )
+    rng = check_random_state(random_state)
+    found, failed = np.empty((n_repeats, len(at))), None
+    for repeat in range(n_repeats):
+        order = rng.permutation(len(y))
+        refits = Refits(
+            estimator,
+            len(classes),
+            standardise=True,
+            calibrate=False,
+            seed=int(rng.randint(2**31 - 1)),
+        )
+        asked = [(X_test, test_labels, np.arange(len(y_test)))] * len(at)
+        losses = refits.losses(X, labels, at.tolist(), order, asked)
+        found[repeat] = [loss.mean() for loss in losses]
+        failed = refits if refits.failure else failed
+    if failed is not None:
+        failed.warn_of_failure(stacklevel=3)
+    return SubsampledLosses(at, found.mean(0), found)
+
+
+def _checked_sizes(sizes: ArrayLike | None, n_rows: int) -> Integers:
+    if sizes is None:
+        return np.unique(np.rint(np.geomspace(1, n_rows, N_SIZES)).astype(np.int64))
+    found = np.asarray(sizes)
+    whole = found.ndim == 1 and found.dtype.kind in "iu" and found.size > 0
+    if not whole or np.any(np.diff(found, prepend=0) <= 0) or found[-1] > n_rows:
+        raise ValueError(
+            f"sizes must be increasing integers from 1 to the {n_rows} train rows, got "
+            f"{sizes!r}; leave them out to have them chosen"
+        )
+    return found.astype(np.int64)

@@ -1,0 +1,68 @@
+"""``sklearn-mdl decode``: the labels of a message, given the features."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+import sklearn_mdl
+from sklearn_mdl.cli import _options
+
+SUFFIXES = (".npy", ".txt")
+
+
+def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
+    """Add the command and its options."""
+    parser = _options.add_command(
+        commands,
+        run,
+        "Decompress labels, given the features and the settings of encode.",
+        "sklearn-mdl decode features.npy labels.mdl --out decoded.npy",
+    )
+    _options.add_features(parser, "; labels that it may hold are not read")
+    parser.add_argument(
+        "message", type=Path, metavar="MESSAGE", help="what encode has written"
+    )
+    _options.add_output(parser, "LABELS", ".npy, or .txt with one label a line")
+    _options.add_switcher(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the labels of a message."""
+    _options.check_output(options.out)
+    if options.out.suffix not in SUFFIXES:
+        raise ValueError(
+            f"Labels must be written to a file that ends in {' or '.join(SUFFIXES)}, "
+            f"got {str(options.out)!r}; choose one of these"
+        )
+    switcher = _options.switcher_of(options)
+    if not options.message.is_file():
+        raise FileNotFoundError(
+            "A message must be an existing file, got "
+            f"{str(options.message)!r}; check the path"
+        )
+    message = options.message.read_bytes()
+    is_text = options.out.suffix == ".txt"
+    if is_text:
+        read = sklearn_mdl.switcher.LabelMessage.from_bytes(message)
+        _check_lines(read.header["labels"]["classes"])
+    X = sklearn_mdl.datasets.load_features(options.features)
+    y = sklearn_mdl.decode_labels(switcher, X, message)
+    if is_text:
+        text = "".join(f"{label}\n" for label in y.tolist())
+        options.out.write_text(text, encoding="utf-8")
+    else:  # text is decoded to objects, which numpy would pickle
+        np.save(options.out, y.astype(str) if y.dtype == object else y)
+    print(f"{len(y)} labels, {len(np.unique(y))} classes\nwrote {options.out}")
+
+
+def _check_lines(classes: Iterable[object]) -> None:
+    for label in map(str, classes):
+        if label.splitlines() != [label]:
+            raise ValueError(
+                f"Labels must be of one line each to be written as text, got {label!r};"
+                " write them as .npy"
+            )

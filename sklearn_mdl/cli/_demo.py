@@ -1,0 +1,30 @@
+"""``sklearn-mdl demo``: rank encoders on datasets of scikit-learn."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sklearn_mdl.cli import _options
+from sklearn_mdl.cli._rank import print_results
+
+
+def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
+    """Add the command and its options."""
+    parser = _options.add_command(
+        commands,
+        run,
+        "Rank encoders on scikit-learn's digits, wine and breast cancer.",
+        "sklearn-mdl demo --out demo-results",
+    )
+    _options.add_results(parser, default=Path("demo-results"))
+    _options.add_orders(parser, default=3)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the demo and write its results."""
+    from sklearn_mdl.cli._demo_ranking import run_demo
+
+    _options.make_folder(options.out)
+    scorer = run_demo(n_orders=options.n_orders, n_jobs=options.n_jobs)
+    print_results(scorer, options.out)

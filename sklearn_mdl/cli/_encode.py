@@ -1,0 +1,50 @@
+"""``sklearn-mdl encode``: compress labels for a receiver who has the features."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import sklearn_mdl
+from sklearn_mdl.cli import _options
+
+
+def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
+    """Add the command and its options."""
+    parser = _options.add_command(
+        commands,
+        run,
+        "Compress labels for someone who has the features.",
+        "sklearn-mdl encode features.npy labels.npy --out labels.mdl",
+    )
+    _options.add_features(parser)
+    default = " (default: FEATURES, if it holds them as well)"
+    _options.add_labels(parser, default, nargs="?")
+    _options.add_output(parser, "MESSAGE", "where to write the message")
+    _options.add_switcher(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write labels as a message, and print its size beside the codelength."""
+    _options.check_output(options.out)
+    switcher = _options.switcher_of(options)
+    X, y = _options.load_rows(options.features, options.labels or options.features)
+    message, fitted = sklearn_mdl.switcher.encode(switcher, X, y)
+    options.out.write_bytes(message.to_bytes())
+    print(*_lines(message, fitted.codelength_), f"wrote {options.out}", sep="\n")
+
+
+def _lines(message: sklearn_mdl.switcher.LabelMessage, codelength: float) -> list[str]:
+    features, labels = message.header["features"], message.header["labels"]
+    n, n_classes = features["n_samples"], len(labels["classes"])
+    bits = codelength / math.log(2)
+    uniform = sklearn_mdl.uniform_codelength(n, n_classes) / math.log(2)
+    return [
+        f"{n} examples, {features['n_features']} features, {n_classes} classes",
+        f"codelength    {bits:12.1f} bits  ({codelength:.1f} nats)",
+        f"payload       {message.payload_bits:12d} bits  "
+        f"({message.payload_bits - bits:+.1f})",
+        f"header        {message.header_bits:12d} bits  (classes, checksums, and what "
+        "decoding depends on)",
+        f"uniform code  {uniform:12.1f} bits",
+    ]

@@ -1,0 +1,57 @@
+"""The entry point: ``sklearn-mdl COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from sklearn_mdl.cli import _decode, _demo, _encode, _rank, _remix, _score, _shift
+
+COMMANDS = (_demo, _rank, _score, _remix, _encode, _decode, _shift)
+EXAMPLES = """examples:
+  sklearn-mdl demo --out demo-results
+      rank five encoders on datasets of scikit-learn
+  sklearn-mdl rank FEATURES_DIR --out ranking
+      FEATURES_DIR holds DATASET/ENCODER.npy and DATASET/labels.npy
+      (.npz and .safetensors too)
+  sklearn-mdl score features.npy labels.npy
+      codelength of one set of labels given one set of features
+  sklearn-mdl remix losses.npy --prior bayes --prior fixed-share:m=11
+      codelengths under other priors, from the losses that score has saved
+  sklearn-mdl encode features.npy labels.npy --out labels.mdl
+  sklearn-mdl decode features.npy labels.mdl --out decoded.npy
+      labels to bytes and back: a message as long as the codelength promises
+  sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy
+      test whether train and test part are draws from one distribution
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the status: 2 for bad input, 130 for Ctrl-C."""
+    options = make_parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        print(f"sklearn-mdl {options.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        resumes = options.command == "rank"
+        more = "; run it again to score the missing cells" if resumes else ""
+        print(f"\nsklearn-mdl {options.command}: interrupted{more}", file=sys.stderr)
+        return 130
+    return 0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="sklearn-mdl",
+        description="Say how good a representation is: codelengths of labels given it.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_parser(commands)
+    return parser

@@ -1,0 +1,204 @@
+"""Options that several commands share, and what their values stand for."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import sklearn_mdl
+
+Commands = argparse._SubParsersAction
+FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
+LABELS_HELP = "the same kinds of files: a class for each row"
+READOUTS = ("default", "mixed")
+
+
+def add_command(
+    commands: Commands[argparse.ArgumentParser],
+    run: Callable[[argparse.Namespace], None],
+    help: str,
+    example: str,
+) -> argparse.ArgumentParser:
+    """Add a command, named as in its example ``sklearn-mdl NAME ...``."""
+    parser = commands.add_parser(
+        example.split()[1],
+        help=help,
+        description=help,
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_features(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add the file of features."""
+    parser.add_argument(
+        "features", type=Path, metavar="FEATURES", help=FEATURES_HELP + more
+    )
+
+
+def add_labels(
+    parser: argparse.ArgumentParser, more: str = "", nargs: str | None = None
+) -> None:
+    """Add the file of labels."""
+    parser.add_argument(
+        "labels", type=Path, metavar="LABELS", nargs=nargs, help=LABELS_HELP + more
+    )
+
+
+def add_output(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
+    """Add the file to write."""
+    parser.add_argument(
+        "--out", "-o", type=Path, required=True, metavar=metavar, help=help
+    )
+
+
+def add_number(
+    parser: argparse.ArgumentParser, name: str, default: float, help: str
+) -> None:
+    """Add a number, an integer where its default is one; help ends with the default."""
+    help = f"{help} (default: {default})"
+    parser.add_argument(
+        name, type=type(default), default=default, metavar="N", help=help
+    )
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """Add the seed of all that is random."""
+    add_number(parser, "--seed", 0, "of orders, initial weights and replay")
+
+
+def add_results(parser: argparse.ArgumentParser, default: Path | None = None) -> None:
+    """Add the folder that results are written to."""
+    place = "" if default is None else f" (default: {default})"
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=default,
+        required=default is None,
+        metavar="DIR",
+        help=f"folder for tables, figures and a page{place}",
+    )
+
+
+def add_orders(parser: argparse.ArgumentParser, default: int) -> None:
+    """Add the number of orders, and of cells that are scored in parallel."""
+    add_number(parser, "--n-orders", default, "random orders of each dataset")
+    add_number(parser, "--n-jobs", 2, "cells scored in parallel")
+
+
+def add_readouts(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of readouts, which :func:`readouts_of` reads."""
+    parser.add_argument(
+        "--readouts",
+        choices=READOUTS,
+        default=READOUTS[0],
+        help="list of readouts: the default one, or mixed, which adds nearest "
+        "neighbours and refitted classifiers (default: default)",
+    )
+
+
+def readouts_of(options: argparse.Namespace) -> str | None:
+    """Return the ``readouts`` of a switcher that the option stands for."""
+    return None if options.readouts == READOUTS[0] else str(options.readouts)
+
+
+def add_switcher(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a switcher, which :func:`switcher_of` reads."""
+    add_readouts(parser)
+    parser.add_argument(
+        "--switching",
+        default="learned-share",
+        metavar="PRIOR",
+        help="prior by name, as in remix (default: learned-share)",
+    )
+    parser.add_argument(
+        "--keep-order",
+        action="store_true",
+        help="take the rows in the order of the file, unshuffled",
+    )
+    add_seed(parser)
+
+
+def switcher_of(
+    options: argparse.Namespace, n_jobs: int | None = None
+) -> sklearn_mdl.MDLReadoutSwitcher:
+    """Return the switcher that the options describe."""
+    return sklearn_mdl.MDLReadoutSwitcher(
+        readouts_of(options),
+        switching=parse_prior(options.switching),
+        shuffle=not options.keep_order,
+        n_jobs=n_jobs,
+        random_state=options.seed,
+        verbose=1,
+    )
+
+
+def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
+    """Return the prior that ``name`` or ``name:param=value,...`` stands for.
+
+    Values are Python literals, and plain text where they are none.
+    """
+    name, colon, rest = text.partition(":")
+    prior = sklearn_mdl.switching.as_prior(name)
+    known = prior.get_params()
+    # A comma separates where a name and "=" follow; others belong to a tuple.
+    for item in re.split(r",(?=\s*\w+\s*=)", rest) if colon else []:
+        param, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or param not in known:
+            raise ValueError(
+                f"The parameters of {name} must be given as {name}:PARAM=VALUE,... "
+                f"with PARAM among {sorted(known) or 'none'}, got {item!r}; give those "
+                "alone"
+            )
+        prior.set_params(**{param: _literal(value)})
+    prior.check_params()
+    return prior
+
+
+def _literal(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError):
+        return text
+
+
+def load_rows(features: Path, labels: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Load features and their labels; errors name the file that is at fault."""
+    X = sklearn_mdl.datasets.load_features(features)
+    y = np.asarray(sklearn_mdl.datasets.load_labels(labels))
+    sklearn_mdl.model_selection.check_labels(y, str(labels))
+    sklearn_mdl.model_selection.check_features(X, y, str(features))
+    return X, y
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for results; this fails before the run and not after."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise FileExistsError(
+            f"Results must go to a folder, got the file {str(path)!r}; choose another "
+            "place"
+        ) from error
+
+
+def check_output(path: Path) -> None:
+    """Refuse an output that could not be written after the run."""
+    if not path.parent.is_dir() or path.is_dir():
+        raise FileNotFoundError(
+            f"Output must be a file in an existing folder, got {str(path)!r}; make the "
+            "folder first"
+        )
+
+
+def print_missing_figures() -> None:
+    """Say how to get figures, if matplotlib is not installed."""
+    if not sklearn_mdl.report.can_draw():
+        print('no figures: matplotlib is missing; pip install "sklearn_mdl[plot]"')

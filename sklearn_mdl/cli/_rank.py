@@ -1,0 +1,99 @@
+"""``sklearn-mdl rank``: rank the encoders of a directory of features."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import sklearn_mdl
+from sklearn_mdl.cli import _options
+
+
+def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
+    """Add the command and its options."""
+    parser = _options.add_command(
+        commands,
+        run,
+        "Rank encoders by precomputed features.",
+        "sklearn-mdl rank features --out ranking --n-orders 3",
+    )
+    parser.add_argument(
+        "features",
+        type=Path,
+        metavar="FEATURES_DIR",
+        help="directory of DATASET/ENCODER.npy with DATASET/labels.npy",
+    )
+    _options.add_results(parser)
+    parser.add_argument(
+        "--missing",
+        choices=("raise", "drop"),
+        default="raise",
+        help="what to do with a dataset that lacks an encoder (default: raise)",
+    )
+    parser.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="NAME=DATASET,...",
+        help="datasets that are also ranked apart; may be given again",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="list cells, memory and an estimate of the time, and score nothing",
+    )
+    _options.add_readouts(parser)
+    alpha = "level of tests; intervals have 1 - alpha"
+    _options.add_number(parser, "--alpha", 0.1, alpha)
+    _options.add_seed(parser)
+    _options.add_orders(parser, default=1)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Rank a directory of features and write the results."""
+    scorer = sklearn_mdl.RepresentationScorer(
+        sklearn_mdl.MDLReadoutSwitcher(_options.readouts_of(options)),
+        n_orders=options.n_orders,
+        alpha=options.alpha,
+        groups=_groups(options.group),
+        missing=options.missing,
+        results=options.out,
+        n_jobs=options.n_jobs,
+        random_state=options.seed,
+        verbose=1,
+    )
+    datasets = sklearn_mdl.datasets.load_feature_directory(options.features)
+    if options.dry_run:
+        print(scorer.dry_run(datasets))
+        return
+    _options.make_folder(options.out)
+    print_results(scorer.fit(datasets), options.out)
+    print(f"kept in {options.out / 'cells'}; run it again to score missing cells alone")
+
+
+def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:
+    """Read groups of datasets, as in natural=cifar100,svhn."""
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, members = text.partition("=")
+        if not (name and equals and members) or name in groups:
+            raise ValueError(
+                f"A group must be given once, as NAME=DATASET,..., got {text!r}; write "
+                "for example natural=cifar100,svhn"
+            )
+        groups[name] = members.split(",")
+    return groups or None
+
+
+def print_results(scorer: sklearn_mdl.RepresentationScorer, out: Path) -> None:
+    """Print a ranking, write its tables and figures, and name their files."""
+    print(scorer.summary())
+    for name, ranking in scorer.groups_.items():
+        title = f"Average ranks on {name}"
+        print(f"\n{sklearn_mdl.model_selection.ranking_text(ranking, title)}")
+    seconds = sum(cell.seconds for cell in scorer.cells_)
+    print(f"\n{len(scorer.cells_)} cells, {seconds / len(scorer.cells_):.1f} s each")
+    for path in sklearn_mdl.write_results(scorer, out):
+        print(f"wrote {path}")
+    _options.print_missing_figures()

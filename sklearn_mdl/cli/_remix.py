@@ -1,0 +1,164 @@
+"""``sklearn-mdl remix``: the codelength of stored losses under other priors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import sklearn_mdl
+from sklearn_mdl.cli import _options
+
+if TYPE_CHECKING:
+    from sklearn_mdl.switcher import StoredLosses
+    from sklearn_mdl.switching import ForwardTrace
+
+MAX_ROWS = 1000  # of a posterior that is written as a table
+
+
+def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
+    """Add the command and its options."""
+    parser = _options.add_command(
+        commands,
+        run,
+        "Mix stored losses under other priors, without training again.",
+        "sklearn-mdl remix losses.npy --prior learned-share --weights architecture",
+    )
+    parser.add_argument(
+        "losses",
+        type=Path,
+        metavar="LOSSES",
+        help=".npy or .safetensors, as score --losses writes it",
+    )
+    parser.add_argument(
+        "--prior",
+        action="append",
+        metavar="NAME[:PARAM=VALUE,...]",
+        help="prior, as in bayes or fixed-share:m=11; may be given again "
+        "(default: learned-share)",
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("uniform", "architecture", "stored"),
+        default="stored",
+        help="prior weights: uniform over readouts, uniform over architectures, or "
+        "those stored with the losses (default: stored)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where to write codelengths and posteriors",
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the codelength of stored losses under each of the priors."""
+    priors = {
+        text: _options.parse_prior(text) for text in options.prior or ["learned-share"]
+    }
+    stored = sklearn_mdl.switcher.load_losses(options.losses)
+    for prior in priors.values():
+        prior.check_length(stored.n_samples)  # all fail before the first one is mixed
+    weights = _weights(stored, options.weights)
+    if options.out is not None:
+        _options.make_folder(options.out)
+    width = max(len("best readout"), *map(len, priors))
+    print(*_lines_before(stored, width), sep="\n")
+    stems = sklearn_mdl.model_selection.file_stems(priors)
+    # Without groups there may be thousands of columns: then not all rows are kept.
+    groups = stored.architectures
+    kept = MAX_ROWS if groups is None else None
+    for stem, (text, prior) in zip(stems, priors.items(), strict=True):
+        trace = sklearn_mdl.forward(
+            prior, stored.losses, weights, groups=groups, max_rows=kept
+        )
+        print(_line_of(text, trace, stored, width))
+        if options.out is not None:
+            _write(options.out / stem, trace, stored)
+    if options.out is not None and stored.architectures is None:
+        print("no figures: these losses do not name the architectures of the readouts")
+    elif options.out is not None:
+        _options.print_missing_figures()
+
+
+def _weights(stored: StoredLosses, which: str) -> np.ndarray | None:
+    if which == "architecture":
+        return sklearn_mdl.switching.group_weights(stored.groups)
+    return stored.weights if which == "stored" else None
+
+
+def _lines_before(stored: StoredLosses, width: int) -> Iterator[str]:
+    if not stored.n_samples:
+        raise ValueError(
+            "Losses must be of at least one example, got none; evaluate more rows"
+        )
+    totals = stored.readout_codelengths
+    for name, nats in zip(stored.readouts, totals.tolist(), strict=True):
+        if not nats > -np.inf:  # NaN too
+            raise ValueError(
+                f"Losses must be numbers in nats or plus infinity, got {nats} in "
+                f"{name!r}; look for what is wrong with that readout"
+            )
+    kinds = stored.architectures
+    n_kinds = "unknown" if kinds is None else len(set(kinds))
+    prior = "" if stored.switching is None else f", evaluated under {stored.switching}"
+    yield (
+        f"{stored.n_samples} examples, {stored.n_readouts} readouts, {n_kinds} "
+        f"architectures, {stored.losses.dtype.name}{prior}"
+    )
+    if stored.n_classes is not None:
+        nats = sklearn_mdl.uniform_codelength(stored.n_samples, stored.n_classes)
+        yield _nats("uniform code", nats, stored, width)
+    best = int(np.argmin(totals))
+    line = _nats("best readout", float(totals[best]), stored, width)
+    yield f"{line}  {stored.readouts[best]}"
+
+
+def _nats(title: str, nats: float, stored: StoredLosses, width: int) -> str:
+    per_example = nats / stored.n_samples
+    return f"{title:<{width}} {nats:12.1f} nats  {per_example:8.4f} per example"
+
+
+def _columns(trace: ForwardTrace, stored: StoredLosses) -> list[str]:
+    return [str(name) for name in trace.groups or stored.readouts]
+
+
+def _line_of(text: str, trace: ForwardTrace, stored: StoredLosses, width: int) -> str:
+    mean = trace.posterior.mean(0)
+    top = int(np.argmax(mean))
+    line = _nats(text, trace.codelength, stored, width)
+    return f"{line}  mostly {_columns(trace, stored)[top]} ({mean[top]:.0%})"
+
+
+def _write(stem: Path, trace: ForwardTrace, stored: StoredLosses) -> None:
+    """Write codelengths and posterior under names that begin with `stem`."""
+    codelengths, table, figure = (
+        stem.with_name(f"{stem.name}-{end}")
+        for end in ("codelengths.npy", "posterior.csv", "posterior.png")
+    )
+    np.save(codelengths, trace.codelengths)
+    print(f"wrote {codelengths}")
+    names = _columns(trace, stored)
+    step = 1
+    while -(-len(trace.posterior) // step) > MAX_ROWS:
+        step *= 2
+    rows = zip(trace.steps[::step], trace.posterior[::step].tolist(), strict=True)
+    sklearn_mdl.report.write_rows(
+        table, ["examples seen", *names], ([t, *row] for t, row in rows)
+    )
+    print(f"wrote {table}")
+    if trace.groups is not None and sklearn_mdl.report.can_draw():
+        _draw(figure, trace.posterior, names)
+        print(f"wrote {figure}")
+
+
+def _draw(path: Path, posterior: np.ndarray, names: list[str]) -> None:
+    import matplotlib.pyplot as plt
+
+    display = sklearn_mdl.PosteriorDisplay(posterior, names).plot()
+    display.figure_.savefig(path, dpi=150, bbox_inches="tight")
+    plt.close(display.figure_)

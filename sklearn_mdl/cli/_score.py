@@ -1,0 +1,62 @@
+"""``sklearn-mdl score``: the codelength of labels given features."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+import sklearn_mdl
+from sklearn_mdl.cli import _options
+
+
+def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
+    """Add the command and its options."""
+    parser = _options.add_command(
+        commands,
+        run,
+        "Codelength of labels given features.",
+        "sklearn-mdl score features.npy labels.npy --switching bayes",
+    )
+    _options.add_features(parser)
+    _options.add_labels(parser)
+    _options.add_switcher(parser)
+    parser.add_argument(
+        "--losses",
+        type=Path,
+        metavar="PATH",
+        help="save the losses as .npy or .safetensors, to be mixed by remix",
+    )
+    _options.add_number(parser, "--n-jobs", 1, "stacks of readouts trained in parallel")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the codelength of one set of labels given one set of features."""
+    if options.losses is not None:
+        sklearn_mdl.switcher.check_losses_path(options.losses)
+    switcher = _options.switcher_of(options, options.n_jobs)
+    X, y = _options.load_rows(options.features, options.labels)
+    print(*_lines(switcher.fit(X, y), y), sep="\n")
+    if options.losses is not None:
+        for path in switcher.save_losses(options.losses):
+            print(f"wrote {path}")
+
+
+def _lines(switcher: sklearn_mdl.MDLReadoutSwitcher, y: np.ndarray) -> list[str]:
+    n, n_classes = len(y), len(switcher.classes_)
+    nats = switcher.codelength_
+    uniform = sklearn_mdl.uniform_codelength(n, n_classes)
+    labels = np.searchsorted(switcher.classes_, y[switcher.order_])
+    frequencies = sklearn_mdl.frequency_codelength(labels, n_classes)
+    best = int(np.argmin(switcher.readout_codelengths_))
+    return [
+        f"{n} examples, {switcher.n_features_in_} features, {n_classes} classes",
+        f"codelength        {nats:12.1f} nats  {nats / n:8.4f} per example",
+        f"uniform code      {uniform:12.1f} nats  {uniform / n:8.4f} per example",
+        f"label frequencies {frequencies:12.1f} nats",
+        f"saved             {uniform - nats:12.1f} nats  {(uniform - nats) / n:8.4f} "
+        f"per example, compression {uniform / nats:.2f}",
+        f"best readout      {switcher.readout_codelengths_[best]:12.1f} nats  "
+        f"{switcher.readout_names_[best]}",
+    ]

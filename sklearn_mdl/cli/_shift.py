@@ -1,0 +1,73 @@
+"""``sklearn-mdl shift``: test whether train and test part of a dataset differ."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+import sklearn_mdl
+from sklearn_mdl.cli import _options
+
+Part = tuple[np.ndarray, np.ndarray]
+
+
+def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
+    """Add the command and its options."""
+    parser = _options.add_command(
+        commands,
+        run,
+        "Test whether train and test part of a dataset differ.",
+        "sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy",
+    )
+    helps = {"features": _options.FEATURES_HELP, "labels": _options.LABELS_HELP}
+    for part, what in product(("train", "test"), helps):
+        name = f"{part}_{what}"
+        parser.add_argument(name, type=Path, metavar=name.upper(), help=helps[what])
+    compared = "reshuffled splits to compare with"
+    _options.add_number(parser, "--n-reshuffles", 19, compared)
+    _options.add_number(parser, "--level", 0.05, "of the test")
+    parser.add_argument(
+        "--max-samples",
+        type=int,
+        metavar="N",
+        help="use so many rows of both parts together, drawn at random",
+    )
+    _options.add_number(parser, "--seed", 0, "of reshuffles and draws")
+    _options.add_number(parser, "--n-jobs", 1, "splits fitted in parallel")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print accuracies on the own split, and on reshuffled ones."""
+    parts = [
+        _options.load_rows(options.train_features, options.train_labels),
+        _options.load_rows(options.test_features, options.test_labels),
+    ]
+    if options.max_samples is not None:
+        parts = _subsample(parts, options.max_samples, options.seed)
+    found = sklearn_mdl.datasets.train_test_shift(
+        *parts,
+        n_reshuffles=options.n_reshuffles,
+        level=options.level,
+        random_state=options.seed,
+        n_jobs=options.n_jobs,
+    )
+    print(found.summary())
+
+
+def _subsample(parts: list[Part], max_samples: int, seed: int) -> list[Part]:
+    """Draw rows of each part, in the same proportion."""
+    n = sum(len(y) for _, y in parts)
+    if max_samples < len(parts):
+        raise ValueError(
+            f"--max-samples must leave a row in each part, got {max_samples}; raise it"
+        )
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for X, y in parts:
+        n_rows = min(len(y), max(1, round(max_samples * len(y) / n)))
+        rows = np.sort(rng.permutation(len(y))[:n_rows])
+        drawn.append((X[rows], y[rows]))
+    return drawn

@@ -1,0 +1,25 @@
+"""Feature files, splits and their shift, the VTAB tasks."""
+
+from sklearn_mdl.datasets._files import (
+    load_feature_directory,
+    load_features,
+    load_labels,
+)
+from sklearn_mdl.datasets._shift import TrainTestShift, train_test_shift
+from sklearn_mdl.datasets._splits import prequential_order, reshuffle
+from sklearn_mdl.datasets._vtab.data import VTAB_TASKS, VtabData, VtabTask
+from sklearn_mdl.datasets._vtab.loading import load_vtab
+
+__all__ = [
+    "VTAB_TASKS",
+    "TrainTestShift",
+    "VtabData",
+    "VtabTask",
+    "load_feature_directory",
+    "load_features",
+    "load_labels",
+    "load_vtab",
+    "prequential_order",
+    "reshuffle",
+    "train_test_shift",
+]

@@ -1,0 +1,193 @@
+"""Random orders of a stream, and reshuffled train and test parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state, column_or_1d
+
+from sklearn_mdl._core.sklearn_compat import num_samples
+
+if TYPE_CHECKING:
+    from numpy.random import RandomState
+    from torch import Tensor
+
+Rows = Any  # a list, array, tensor, sparse matrix, data frame or lazy images
+Part = Sequence[Rows]
+
+
+def prequential_order(
+    y: object, random_state: int | RandomState | None = None, stratify: bool = False
+) -> np.ndarray:
+    """Draw an order in which to evaluate rows online.
+
+    A codelength depends on the order, and an order that belongs to the data (by class,
+    by day, by patient) is paid for. A random one makes rows exchangeable.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Labels; without ``stratify`` only their number counts.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the order.
+    stratify : bool, default=False
+        Spread every class evenly over the stream, at random within that. Of the first
+        ``t`` rows, class ``c`` with ``n_c`` rows has ``t n_c / N``, within an error of
+        less than ``1 + C n_c / N``. Curves of small or unbalanced data become less
+        noisy, but the order then depends on the labels: a receiver of the order learns
+        something about them that the codelength does not count. Compare codelengths of
+        stratified orders with each other alone.
+
+    Returns
+    -------
+    order : ndarray of shape (n_samples,)
+        A permutation: fit on ``X[order], y[order]``.
+
+    Raises
+    ------
+    ValueError
+        If ``y`` is not one-dimensional, with ``stratify``.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.datasets import prequential_order
+    >>> y = [0] * 6 + [1] * 3
+    >>> order = prequential_order(y, random_state=0, stratify=True)
+    >>> sorted(order.tolist())
+    [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    """
+    rng = check_random_state(random_state)
+    if not stratify:
+        order: np.ndarray = rng.permutation(num_samples(y))
+        return order
+    _, labels, counts = np.unique(
+        column_or_1d(y), return_inverse=True, return_counts=True
+    )
+    shuffled = rng.permutation(len(labels))
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    ranks = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    # Row i of a class with n rows has a random time in [i / n, (i + 1) / n).
+    times = (ranks + rng.uniform(size=len(labels))) / np.repeat(counts, counts)
+    spread: np.ndarray = by_class[np.argsort(times, kind="stable")]
+    return spread
+
+
+def reshuffle(
+    train: Part, test: Part, random_state: int | RandomState | None = None
+) -> tuple[tuple[Rows, ...], tuple[Rows, ...]]:
+    """Pool a train and a test part, shuffle, and cut into parts of the same sizes.
+
+    Li, Bornschein and Hutter (2023, appendix "Distribution shift between train and test
+    in VTAB") do so to make rows i.i.d. where a dataset's own parts differ, which
+    :func:`~sklearn_mdl.datasets.train_test_shift` tests.
+
+    Parameters
+    ----------
+    train, test : tuple of sequences
+        ``(X, y)``, or any other number of sequences of rows: arrays,
+        tensors, sparse matrices, data frames, lists, or objects with ``+`` and
+        ``take(rows)`` such as the images of :func:`~sklearn_mdl.datasets.load_vtab`,
+        which are not decoded.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the permutation.
+
+    Returns
+    -------
+    train, test : tuple of sequences
+        As many, of the same kinds and lengths.
+
+    Raises
+    ------
+    ValueError
+        If the parts hold different numbers of sequences, or unequal lengths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.datasets import reshuffle
+    >>> train, test = (np.eye(3), [0, 1, 2]), (np.zeros((2, 3)), [3, 4])
+    >>> (X, y), (X_test, y_test) = reshuffle(train, test, random_state=0)
+    >>> len(y), len(y_test), sorted(y + y_test)
+    (3, 2, [0, 1, 2, 3, 4])
+    """
+    n_train, n_test = _check_parts(train, test)
+    rows = check_random_state(random_state).permutation(n_train + n_test)
+    return deal(train, test, rows[:n_train]), deal(train, test, rows[n_train:])
+
+
+def deal(train: Part, test: Part, rows: np.ndarray) -> tuple[Rows, ...]:
+    """Take rows of the pool, in which the test part follows the train part."""
+    return tuple(
+        _take(one, other, rows) for one, other in zip(train, test, strict=True)
+    )
+
+
+def _check_parts(train: Part, test: Part) -> tuple[int, int]:
+    if len(train) != len(test) or not len(train):
+        raise ValueError(
+            "The train and the test part must hold as many sequences each, as in "
+            f"(X, y), got {len(train)} and {len(test)}; pass tuples of the same form"
+        )
+    lengths = [[num_samples(values) for values in part] for part in (train, test)]
+    for name, found in zip(("train", "test"), lengths, strict=True):
+        if len(set(found)) > 1:
+            raise ValueError(
+                f"Sequences of one part must hold the same rows, but those of the "
+                f"{name} part have lengths {found}; pass them for the same rows"
+            )
+    return lengths[0][0], lengths[1][0]
+
+
+def _take(one: Rows, other: Rows, rows: np.ndarray) -> Rows:
+    """Take rows of two sequences as if they were one, without joining them first."""
+    one, other = _detached(one), _detached(other)
+    if hasattr(one, "iloc"):
+        import pandas as pd
+
+        return pd.concat([one, other]).iloc[rows]
+    if sparse.issparse(one):
+        return sparse.vstack([one, other], format="csr")[rows]
+    if _is_tensor(one) and _is_tensor(other):
+        import torch
+
+        _check_shapes(one, other)
+        return torch.cat([one, other.to(one.device)])[rows]
+    if isinstance(one, np.ndarray) or _is_tensor(one):
+        return _take_array(np.asarray(one), np.asarray(other), rows)
+    if type(one).__module__.startswith("polars"):
+        import polars as pl
+
+        return pl.concat([one, other])[rows]
+    if hasattr(one, "take"):
+        return (one + other).take(rows)
+    n = len(one)
+    return [one[i] if i < n else other[i - n] for i in rows.tolist()]
+
+
+def _is_tensor(values: object) -> bool:
+    return hasattr(values, "new_empty")  # torch is not imported here
+
+
+def _detached(values: Rows) -> Rows:
+    return values.detach() if _is_tensor(values) else values
+
+
+def _take_array(one: np.ndarray, other: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    _check_shapes(one, other)
+    taken = np.empty((len(rows), *one.shape[1:]), np.result_type(one, other))
+    first = rows < len(one)
+    taken[first] = one[rows[first]]
+    taken[~first] = other[rows[~first] - len(one)]
+    return taken
+
+
+def _check_shapes(one: Tensor | np.ndarray, other: Tensor | np.ndarray) -> None:
+    if one.shape[1:] != other.shape[1:]:
+        raise ValueError(
+            "Both parts must hold rows of one shape, got "
+            f"{one.shape[1:]} in the train part and {other.shape[1:]} in the test part;"
+            " compute both with the same encoder"
+        )

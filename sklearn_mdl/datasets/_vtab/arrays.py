@@ -1,0 +1,134 @@
+"""Tasks with images in arrays: CIFAR-100, SVHN, PatchCamelyon and dSprites."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl.datasets._vtab import data
+from sklearn_mdl.datasets._vtab.folders import datasets
+
+READ_AT_ONCE = 4096  # images of dSprites
+
+
+def cifar100(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read torchvision's CIFAR100."""
+    found = [datasets().CIFAR100(folder, train=train) for train in (True, False)]
+    names = data.TRAIN, data.TEST
+    parts = [(n, own.data, own.targets) for n, own in zip(names, found, strict=True)]
+    return data.joined(task, parts)
+
+
+def svhn(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read torchvision's SVHN, channels last."""
+    parts = []
+    for name in (data.TRAIN, data.TEST):
+        own = datasets().SVHN(folder, split=name)
+        parts.append((name, own.data.transpose(0, 2, 3, 1), np.atleast_1d(own.labels)))
+    return data.joined(task, parts)
+
+
+@contextmanager
+def _hdf5(path: Path) -> Iterator[Any]:
+    """Open an HDF5 file, and name it in errors, as the library does not."""
+    h5py = needed("h5py", "load_vtab", "vtab")
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except FileNotFoundError:
+        raise
+    except (OSError, KeyError) as error:
+        raise data.UnfitFilesError(
+            f"{path} must be the HDF5 file that its owners publish, but it cannot be "
+            f"read ({str(error).strip(chr(34))}); fetch and unpack it again"
+        ) from error
+
+
+class _Patches:
+    """Images inside one HDF5 file, which is opened for each.
+
+    So they can be pickled, and read by several processes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _hdf5(path) as file:
+            self.n_images = len(file["x"])
+
+    def __len__(self) -> int:
+        return self.n_images
+
+    def __getitem__(self, i: int) -> object:
+        with _hdf5(self.path) as file:
+            return file["x"][i]
+
+
+def patch_camelyon(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read the owners' HDF5 files; torchvision's class reads labels one by one."""
+    parts = []
+    for name, part in (
+        (data.TRAIN, "train"),
+        (data.VALIDATION, "valid"),
+        (data.TEST, "test"),
+    ):
+        stem = folder / "pcam" / f"camelyonpatch_level_2_split_{part}"
+        with _hdf5(Path(f"{stem}_y.h5")) as file:
+            labels = np.asarray(file["y"][:]).reshape(-1)
+        parts.append((name, _Patches(Path(f"{stem}_x.h5")), labels))
+    return data.joined(task, parts)
+
+
+class _Bits:
+    """Images of zeros and ones, eight pixels in a byte: 0.4 GB instead of 3."""
+
+    def __init__(self, packed: np.ndarray, shape: tuple[int, int]) -> None:
+        self.packed = packed
+        self.shape = shape
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        n_pixels = self.shape[0] * self.shape[1]
+        bits = np.unpackbits(self.packed[i], count=n_pixels)
+        return bits.reshape(self.shape) * np.uint8(255)
+
+
+# Columns of the latents (colour, shape, scale, ...) and the numbers of their values.
+LATENTS = {"DSpritesLocation": (4, 32), "DSpritesOrientation": (3, 40)}
+N_BINS = 16
+
+
+def dsprites(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read the owners' .npz: white sprites on black, positions or angles in 16 bins."""
+    path = folder / task.files[0]
+    column, n_values = LATENTS[task.name]
+    with np.load(path, allow_pickle=False) as archive:
+        values = archive["latents_classes"][:, column]
+    return data.joined(task, [(None, _read_bits(path), values * N_BINS // n_values)])
+
+
+def _read_bits(path: Path) -> _Bits:
+    """Read the images of an .npz a few at a time, without an array of all."""
+    with zipfile.ZipFile(path) as archive, archive.open("imgs.npy") as file:
+        np.lib.format.read_magic(file)
+        shape, by_column, dtype = np.lib.format.read_array_header_1_0(file)
+        if dtype != np.uint8 or len(shape) != 3 or by_column:
+            raise data.UnfitFilesError(
+                f"{path} must hold images (N, H, W) of uint8, got shape {shape} and "
+                f"dtype {dtype}; fetch it again"
+            )
+        n, height, width = shape
+        packed = np.empty((n, -(-height * width // 8)), np.uint8)
+        for start in range(0, n, READ_AT_ONCE):
+            stop = min(start + READ_AT_ONCE, n)
+            content = file.read((stop - start) * height * width)
+            pixels = np.frombuffer(content, np.uint8).reshape(stop - start, -1)
+            packed[start:stop] = np.packbits(pixels, axis=1)
+    return _Bits(packed, (height, width))

@@ -1,0 +1,219 @@
+"""A task's images, labels and parts."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from sklearn_mdl._core.images.lazy import LazyImages, chained
+from sklearn_mdl._core.images.reading import Images
+
+if TYPE_CHECKING:
+    from numpy.random import RandomState
+    from PIL.Image import Image
+
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+
+
+class UnfitFilesError(ValueError):
+    """Files that are not those of a task."""
+
+
+@dataclass(frozen=True, eq=False)
+class VtabData:
+    """Images decoded on demand, and VTAB's labels.
+
+    It is also a torch dataset of pairs (image, label).
+
+    Attributes
+    ----------
+    task : VtabTask
+    images : LazyImages
+        PIL images in colour, as encoders take them.
+    y : ndarray of shape (N,), int64
+        Labels from 0 to ``task.n_classes - 1``.
+    parts : ndarray of shape (N,) of str, or None
+        "train", "validation" or "test"; None if the files do not tell.
+    """
+
+    task: VtabTask
+    images: LazyImages
+    y: np.ndarray
+    parts: np.ndarray | None
+
+    def __post_init__(self) -> None:
+        """Check labels against the task."""
+        if len(self.images) != len(self.y) or not len(self.y):
+            raise UnfitFilesError(
+                f"{self.task.name} needs one label for each image, got "
+                f"{len(self.images)} images and {len(self.y)} labels; fetch the files "
+                "again"
+            )
+        low, high = int(self.y.min()), int(self.y.max())
+        if low < 0 or high >= self.task.n_classes:
+            raise UnfitFilesError(
+                f"{self.task.name} has labels from 0 to {self.task.n_classes - 1}, but "
+                f"the files give {low} to {high}; fetch them again"
+            )
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.y)
+
+    def __getitem__(self, i: int) -> tuple[Image, int]:
+        """Decode an image, and return it with its label."""
+        return self.images[i], int(self.y[i])
+
+    def take(self, rows: ArrayLike) -> VtabData:
+        """Return some rows, in their order."""
+        rows = np.asarray(rows, dtype=np.int64)
+        parts = None if self.parts is None else self.parts[rows]
+        return replace(self, images=self.images.take(rows), y=self.y[rows], parts=parts)
+
+    def split(self) -> tuple[VtabData, VtabData]:
+        """Return train and validation part together, and the test part.
+
+        Raises
+        ------
+        ValueError
+            If the files do not tell the parts.
+        """
+        if self.parts is None:
+            raise ValueError(
+                f"The files of {self.task.name} do not tell its parts: they are "
+                f"{self.task.parts}; call reshuffled"
+            )
+        is_test = self.parts == TEST
+        return self.take(np.flatnonzero(~is_test)), self.take(np.flatnonzero(is_test))
+
+    def reshuffled(
+        self, random_state: int | RandomState | None = None, n_train: int | None = None
+    ) -> tuple[VtabData, VtabData]:
+        """Shuffle all images and cut at the size of VTAB's train part, as in the paper.
+
+        Parameters
+        ----------
+        random_state : int, RandomState instance or None, default=None
+            Seeds the permutation.
+        n_train : int, default=None
+            Rows of the train part; None takes the task's own number.
+
+        Returns
+        -------
+        train, test : VtabData
+            The paper evaluates online on the first.
+
+        Raises
+        ------
+        ValueError
+            If images are missing and ``n_train`` is None, or ``n_train`` is too large.
+        """
+        n, whole = len(self), self.task.n_examples + self.task.n_test
+        if n_train is None and n != whole:
+            raise ValueError(
+                f"{self.task.name} has {whole} images, but the files hold {n}; fetch "
+                "the others, or pass n_train"
+            )
+        cut = self.task.n_examples if n_train is None else n_train
+        if not 0 < cut < n:
+            raise ValueError(
+                f"n_train must lie between 1 and {n - 1}, got {n_train}; leave some "
+                "images to the test part"
+            )
+        rows = check_random_state(random_state).permutation(n)
+        return self.take(rows[:cut]), self.take(rows[cut:])
+
+
+def joined(
+    task: VtabTask,
+    parts: Iterable[tuple[str | None, Images, ArrayLike]],
+    decode: Callable[..., Image] | None = None,
+    about: str = "",
+) -> VtabData:
+    """Join the parts that a reader found.
+
+    Parameters
+    ----------
+    task : VtabTask
+    parts : iterable of (name, items, labels)
+        The name is None if the files do not tell the parts; items are as
+        :class:`LazyImages` takes them.
+    decode, about
+        As :class:`LazyImages` takes them.
+    """
+    names, found, labels = zip(*parts, strict=True)
+    items = chained(found)
+    if all(isinstance(own, np.ndarray) for own in found):
+        items = np.concatenate(found)
+    elif all(isinstance(own, list) for own in found):
+        items = list(chain(*found))
+    counts = [np.size(own) for own in labels]
+    return VtabData(
+        task,
+        LazyImages(items, decode, about),
+        np.concatenate([np.asarray(own, dtype=np.int64) for own in labels]),
+        None if None in names else np.repeat(names, counts),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class VtabTask:
+    """One task of the Visual Task Adaptation Benchmark (Zhai et al., 2019).
+
+    Attributes
+    ----------
+    name : str
+        As in the tables of Li, Bornschein and Hutter (2023).
+    group : {"natural", "specialized", "structured"}
+    n_classes : int
+    n_examples : int
+        Rows of the reshuffled train part, on which the paper evaluates online.
+    n_test : int
+        Rows of the test part.
+    labels : str
+        Meaning of the label.
+    parts : str
+        How VTAB divides the images, and whether the files tell which image is where.
+    origin : str
+        Where the owners publish the data.
+    licence : str
+        Its terms; ask the owners where none are stated.
+    files : tuple of str
+        Required files, relative to the folder of all data.
+    download : str
+        Archives to download, and how they become those files.
+    """
+
+    name: str
+    group: str
+    n_classes: int
+    n_examples: int
+    n_test: int
+    labels: str
+    parts: str
+    origin: str
+    licence: str
+    files: tuple[str, ...]
+    download: str
+
+
+def _read_tasks() -> Mapping[str, VtabTask]:
+    text = Path(__file__).with_name("tasks.toml").read_text(encoding="utf-8")
+    tasks = {}
+    for source in tomllib.loads(text)["sources"]:
+        source["files"] = tuple(source["files"])
+        for own in source.pop("tasks"):
+            tasks[own["name"]] = VtabTask(**own, **source)
+    return MappingProxyType(tasks)
+
+
+VTAB_TASKS = _read_tasks()

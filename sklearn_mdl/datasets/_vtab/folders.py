@@ -1,0 +1,129 @@
+"""Tasks with images in folders, one file each."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl.datasets._vtab import data
+from sklearn_mdl.datasets._vtab.retina import PROCESSING, open_retina
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Example = tuple[Path, int]
+
+# In it every program sees other pixels; TensorFlow Datasets leaves it out.
+SUN397_LEFT_OUT = ("church", "outdoor", "sun_bhenjvsvrtumjuri.jpg")
+
+
+def datasets() -> ModuleType:
+    """Return the module of torchvision's datasets."""
+    return needed("torchvision.datasets", "load_vtab", "vtab")
+
+
+def caltech101(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read 102 folders of pictures; torchvision's own class leaves one of them out."""
+    return _categories(task, folder / "caltech101" / "101_ObjectCategories")
+
+
+def resisc45(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read 45 folders of pictures."""
+    return _categories(task, folder / "NWPU-RESISC45")
+
+
+def _categories(task: data.VtabTask, folder: Path) -> data.VtabData:
+    dataset = datasets().ImageFolder(
+        folder, loader=Path, is_valid_file=lambda name: name.lower().endswith(".jpg")
+    )
+    return _of_examples(task, [(None, dataset)])
+
+
+def eurosat(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read torchvision's EuroSAT."""
+    return _of_examples(task, [(None, datasets().EuroSAT(folder, loader=Path))])
+
+
+def sun397(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read torchvision's SUN397, sorted by name, without the picture left out."""
+    examples = [
+        example
+        for example in sorted(datasets().SUN397(folder, loader=Path))
+        if example[0].parts[-3:] != SUN397_LEFT_OUT
+    ]
+    return _of_examples(task, [(None, examples)])
+
+
+OWN_PARTS = {data.TRAIN: "train", data.VALIDATION: "val", data.TEST: "test"}
+
+
+def dtd(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read the first partition of torchvision's DTD."""
+    return _divided(task, partial(datasets().DTD, folder, partition=1))
+
+
+def flowers102(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read torchvision's Flowers102."""
+    return _divided(task, partial(datasets().Flowers102, folder))
+
+
+def _divided(
+    task: data.VtabTask, own: Callable[..., Iterable[Example]]
+) -> data.VtabData:
+    parts = [(part, own(split=name, loader=Path)) for part, name in OWN_PARTS.items()]
+    return _of_examples(task, parts)
+
+
+def pets(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read lists of names and breeds; torchvision's class would open every image."""
+    folder = folder / "oxford-iiit-pet"
+    images = folder / "images"
+    parts = []
+    for part, name in ((data.TRAIN, "trainval.txt"), (data.TEST, "test.txt")):
+        lines = (folder / "annotations" / name).read_text(encoding="utf-8").split("\n")
+        rows = [line.split() for line in lines if line and not line.startswith("#")]
+        found = [(images / f"{row[0]}.jpg", int(row[1]) - 1) for row in rows]
+        parts.append((part, found))
+    return _of_examples(task, parts)
+
+
+def retinopathy(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read photographs of eyes, processed as the winner of the competition did."""
+    folder = folder / "diabetic-retinopathy"
+    parts = [
+        (data.TRAIN, _graded(folder / "trainLabels.csv", folder / "train", None)),
+        (data.VALIDATION, _graded(folder / SOLUTION, folder / "test", "Public")),
+        (data.TEST, _graded(folder / SOLUTION, folder / "test", "Private")),
+    ]
+    return _of_examples(task, parts, open_retina, PROCESSING)
+
+
+SOLUTION = "retinopathy_solution.csv"
+
+
+def _graded(table: Path, images: Path, usage: str | None) -> list[Example]:
+    with table.open(encoding="utf-8", newline="") as file:
+        return [
+            (images / f"{row['image']}.jpeg", int(row["level"]))
+            for row in csv.DictReader(file)
+            if usage is None or row["Usage"] == usage
+        ]
+
+
+def _of_examples(
+    task: data.VtabTask,
+    parts: Sequence[tuple[str | None, Iterable[Example]]],
+    decode: Callable[[Path], Image] | None = None,
+    about: str = "",
+) -> data.VtabData:
+    """Join paths with their labels; without a name, the parts are unknown."""
+    columns = []
+    for name, examples in parts:
+        found = list(examples)
+        columns.append((name, [path for path, _ in found], [y for _, y in found]))
+    return data.joined(task, columns, decode, about)

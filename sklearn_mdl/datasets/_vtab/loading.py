@@ -1,0 +1,120 @@
+"""Load a task from a folder by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from os import PathLike
+from pathlib import Path
+
+from sklearn_mdl.datasets._vtab import arrays, folders, norb, records, scenes
+from sklearn_mdl.datasets._vtab.data import (
+    VTAB_TASKS,
+    UnfitFilesError,
+    VtabData,
+    VtabTask,
+)
+
+READERS: dict[str, Callable[[VtabTask, Path], VtabData]] = {
+    "Caltech101": folders.caltech101,
+    "Cifar100": arrays.cifar100,
+    "DTD": folders.dtd,
+    "Flowers102": folders.flowers102,
+    "Pets": folders.pets,
+    "SVHN": arrays.svhn,
+    "Sun397": folders.sun397,
+    "EuroSAT": folders.eurosat,
+    "PatchCamelyon": arrays.patch_camelyon,
+    "Resisc45": folders.resisc45,
+    "Retinopathy": folders.retinopathy,
+    "ClevrCount": scenes.clevr,
+    "ClevrDistance": scenes.clevr,
+    "DMLab": records.dmlab,
+    "DSpritesLocation": arrays.dsprites,
+    "DSpritesOrientation": arrays.dsprites,
+    "KittiDistance": scenes.kitti,
+    "SmallNORBAzimuth": norb.smallnorb,
+    "SmallNORBElevation": norb.smallnorb,
+}
+
+
+def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
+    """Read a task of VTAB from the files that its owners publish.
+
+    Labels are those of the benchmark's own code (``task_adaptation``), described in
+    :data:`~sklearn_mdl.datasets.VTAB_TASKS`. All images of all parts are returned;
+    methods ``split()`` and ``reshuffled()`` divide them. Images are decoded on demand.
+
+    Parameters
+    ----------
+    task : str or VtabTask
+        A name in ``VTAB_TASKS``.
+    data_dir : path-like
+        Folder of all data. The files belong where ``VTAB_TASKS[task].files`` says;
+        torchvision's datasets download theirs to the same places.
+
+    Returns
+    -------
+    data : VtabData
+        ``images`` and ``y``, and in ``parts`` the part of each image if the files tell
+        it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is missing, with what to download and where to put it.
+    ValueError
+        If there is no such task, or files are damaged.
+    ImportError
+        If torchvision, Pillow or h5py is needed and missing.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.datasets import VTAB_TASKS, load_vtab
+    >>> VTAB_TASKS["KittiDistance"].n_examples
+    6770
+    >>> data = load_vtab("KittiDistance", "data")  # doctest: +SKIP
+    >>> train, test = data.reshuffled(random_state=0)  # doctest: +SKIP
+    """
+    if not isinstance(task, VtabTask):
+        task = _named(task)
+    folder = Path(data_dir)
+    _check_files(task, folder)
+    try:
+        return READERS[task.name](task, folder)
+    except (OSError, ImportError, UnfitFilesError):
+        raise
+    except Exception as error:  # a damaged file may make a reader raise anything
+        reason = str(error).partition(". ")[0]
+        raise ValueError(
+            f"The files of {task.name} in {folder} must be as their owners publish "
+            f"them, but they cannot be read ({type(error).__name__}: {reason}); "
+            f"download {task.download}, from {task.origin}"
+        ) from error
+
+
+def _check_files(task: VtabTask, folder: Path) -> None:
+    for file in task.files:
+        place = folder / file
+        packed = place.with_name(f"{place.name}.gz")
+        if place.exists() or (place.suffix == ".mat" and packed.exists()):
+            continue  # SmallNORB's files are read as they are
+        if packed.exists():
+            raise FileNotFoundError(
+                f"{task.name} needs {place}, but only {packed.name} is there; unpack "
+                "it, since images are read from the middle of the file"
+            )
+        raise FileNotFoundError(
+            f"{task.name} needs {place}, which is not there; download "
+            f"{task.download}, from {task.origin} to {folder}"
+        )
+
+
+def _named(name: str) -> VtabTask:
+    if name not in VTAB_TASKS:
+        near = get_close_matches(str(name), VTAB_TASKS, n=3, cutoff=0.0)
+        raise ValueError(
+            f"task must be one of VTAB's {len(VTAB_TASKS)}, got {name!r}; names near it"
+            f" are {', '.join(map(repr, near))}"
+        )
+    return VTAB_TASKS[name]

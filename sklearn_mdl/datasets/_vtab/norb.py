@@ -1,0 +1,91 @@
+"""SmallNORB: the binary matrices of its owners."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+
+from sklearn_mdl.datasets._vtab import data
+
+# The first four bytes of a file are its type, as the owners document.
+TYPES: dict[int, np.dtype] = {
+    0x1E3D4C51: np.dtype("<f4"),
+    0x1E3D4C53: np.dtype("<f8"),
+    0x1E3D4C54: np.dtype("<i4"),
+    0x1E3D4C55: np.dtype("u1"),
+    0x1E3D4C56: np.dtype("<i2"),
+}
+ELEVATION, AZIMUTH = 1, 2  # columns of the info files; the azimuth counts 0, 2, ..., 34
+READ_AT_ONCE = 256  # pairs of images
+
+
+def smallnorb(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read the left camera's images, and the angles of the camera."""
+    parts = []
+    for name, file in ((data.TRAIN, task.files[0]), (data.TEST, task.files[2])):
+        stem = file.removesuffix("-dat.mat")
+        images = read_matrix(_there(folder / f"{stem}-dat.mat"), left=True)
+        info = read_matrix(_there(folder / f"{stem}-info.mat"))
+        is_azimuth = task.name == "SmallNORBAzimuth"
+        labels = info[:, AZIMUTH] // 2 if is_azimuth else info[:, ELEVATION]
+        parts.append((name, images, labels))
+    return data.joined(task, parts)
+
+
+def _there(path: Path) -> Path:
+    return path if path.exists() else path.with_name(f"{path.name}.gz")
+
+
+def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
+    """Read a matrix: a type, the number of axes, at least three lengths, the numbers.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.mat`` file (not one of Matlab's), or the same with ``.gz``.
+    left : bool, default=False
+        Of a matrix (N, 2, H, W), take the first half of each pair alone.
+
+    Returns
+    -------
+    matrix : ndarray
+
+    Raises
+    ------
+    ValueError
+        If it is no such file, or too short.
+    """
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        return _read(cast(BinaryIO, file), path, left)
+
+
+def _read(file: BinaryIO, path: Path, left: bool) -> np.ndarray:
+    magic, n_axes = (int(n) for n in _numbers(file, path, np.dtype("<i4"), 2))
+    if magic not in TYPES or not 0 < n_axes < 10:
+        raise data.UnfitFilesError(
+            f"{path} must be a matrix of SmallNORB, but it begins with {magic:#010x}; "
+            "fetch it again"
+        )
+    shape = _numbers(file, path, np.dtype("<i4"), max(3, n_axes))[:n_axes].tolist()
+    dtype, width = TYPES[magic], int(np.prod(shape[1:]))
+    if not left:
+        return _numbers(file, path, dtype, shape[0] * width).reshape(shape)
+    kept = np.empty((shape[0], *shape[2:]), dtype)
+    for start in range(0, shape[0], READ_AT_ONCE):
+        stop = min(start + READ_AT_ONCE, shape[0])
+        block = _numbers(file, path, dtype, (stop - start) * width)
+        kept[start:stop] = block.reshape(stop - start, *shape[1:])[:, 0]
+    return kept
+
+
+def _numbers(file: BinaryIO, path: Path, dtype: np.dtype, count: int) -> np.ndarray:
+    content = file.read(count * dtype.itemsize)
+    if len(content) < count * dtype.itemsize:
+        raise data.UnfitFilesError(
+            f"{path} must hold {count} more numbers, but it ends after "
+            f"{len(content) // dtype.itemsize}; fetch it again"
+        )
+    return np.frombuffer(content, dtype)

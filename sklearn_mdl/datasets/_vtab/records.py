@@ -1,0 +1,193 @@
+"""DMLab: TFRecord files of tf.train.Example messages, read without TensorFlow.
+
+A record is its length (8 bytes, little endian), a checksum of the length, the message,
+and a checksum of the message. The message is a protocol buffer; of its fields, three
+nested kinds are needed, which a few lines read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import cast
+
+from sklearn_mdl._core.images.reading import FilePart
+from sklearn_mdl.datasets._vtab import data
+
+POLYNOMIAL = 0x82F63B78  # of CRC-32C, bits reversed
+BYTES_LIST, INT64_LIST = 1, 3  # kinds of features; 2 are floats
+Span = tuple[int, int]
+Value = int | Span
+
+
+def dmlab(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Find the images in the records, and read the labels beside them."""
+    parts = []
+    for part in (data.TRAIN, data.VALIDATION, data.TEST):
+        paths = sorted((folder / "dmlab").glob(f"dmlab-{part}.tfrecord*"))
+        if not paths:
+            raise FileNotFoundError(
+                f"DMLab needs {folder / 'dmlab' / f'dmlab-{part}.tfrecord*'}, got no "
+                f"such file; download {task.download}, from {task.origin}"
+            )
+        items, labels = zip(*chain(*map(examples, paths)), strict=True)
+        parts.append((part, list(items), labels))
+    return data.joined(task, parts)
+
+
+def examples(path: Path) -> Iterator[tuple[FilePart, int]]:
+    """Read the examples of a file: the place of each image, and its label.
+
+    Raises
+    ------
+    ValueError
+        If it is no such file, or cut off.
+    """
+    for offset, record in records(path):
+        features = parse_example(record)
+        if "image" not in features or "label" not in features:
+            raise data.UnfitFilesError(
+                f"Records of {path} must have an image and a label, but one has "
+                f"{sorted(features)}; fetch it again"
+            )
+        start, stop = cast(Span, features["image"][0])
+        label = cast(int, features["label"][0])
+        yield FilePart(path, offset + start, stop - start), label
+
+
+def records(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Read the messages of a TFRecord file, and the byte where each begins.
+
+    Raises
+    ------
+    ValueError
+        If a length does not fit its checksum, or the file ends inside a record.
+    """
+    with path.open("rb") as file:
+        while head := file.read(12):
+            sound = len(head) == 12
+            if sound:
+                length, checksum = struct.unpack("<QI", head)
+                sound = masked_crc(head[:8]) == checksum
+            offset = file.tell()
+            if sound:
+                message = file.read(length)
+                sound = len(message) == length and len(file.read(4)) == 4
+            if not sound:
+                raise data.UnfitFilesError(
+                    f"{path} must be a whole TFRecord file, but it is damaged at byte "
+                    f"{offset}; fetch it again"
+                )
+            yield offset, message
+
+
+def masked_crc(content: bytes) -> int:
+    """CRC-32C, rotated and shifted as TFRecord files keep it."""
+    crc = crc32c(content)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def crc32c(content: bytes) -> int:
+    """Castagnoli's checksum, bit by bit: it is only taken of eight bytes a record."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (POLYNOMIAL if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def parse_example(message: bytes) -> dict[str, list[Value]]:
+    """Read a tf.train.Example.
+
+    Returns
+    -------
+    features : dict of str to list
+        Integers, or places of bytes in the message, as (start, stop).
+
+    Raises
+    ------
+    ValueError
+        If the message is none.
+    """
+    found: dict[str, list[Value]] = {}
+    for number, features in _fields(message, 0, len(message)):
+        if number != 1 or isinstance(features, int):
+            continue
+        for entry_number, entry in _fields(message, *features):
+            if entry_number == 1 and not isinstance(entry, int):
+                name, values = _entry(message, entry)
+                found[name] = values
+    return found
+
+
+def _entry(message: bytes, span: Span) -> tuple[str, list[Value]]:
+    """Read a name and its values."""
+    name, values = "", []
+    for number, field in _fields(message, *span):
+        if isinstance(field, int):
+            continue
+        if number == 1:
+            name = message[slice(*field)].decode()
+        elif number == 2:
+            values = _values(message, field)
+    return name, values
+
+
+def _values(message: bytes, span: Span) -> list[Value]:
+    values: list[Value] = []
+    for kind, part in _fields(message, *span):
+        if isinstance(part, int) or kind not in (BYTES_LIST, INT64_LIST):
+            continue
+        for _, value in _fields(message, *part):
+            if kind == BYTES_LIST or isinstance(value, int):
+                values.append(value)
+                continue
+            at, stop = value  # integers one after the other, packed
+            while at < stop:
+                number, at = _varint(message, at)
+                values.append(_signed(number))
+    return values
+
+
+def _fields(message: bytes, at: int, stop: int) -> Iterator[tuple[int, int | Span]]:
+    """Read the fields of a message: their numbers, and integers or places of bytes."""
+    while at < stop:
+        key, at = _varint(message, at)
+        number, wire = key >> 3, key & 7
+        if wire == 0:
+            value, at = _varint(message, at)
+            yield number, _signed(value)
+            continue
+        length = {1: 8, 5: 4}.get(wire, 0)
+        if wire == 2:
+            length, at = _varint(message, at)
+        if wire not in (1, 2, 5) or at + length > stop:
+            raise data.UnfitFilesError(
+                "A record must be a tf.train.Example, but it cannot be read at byte "
+                f"{at}; fetch the file again"
+            )
+        yield number, (at, at + length)
+        at += length
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(message) or shift > 63:
+            raise data.UnfitFilesError(
+                "A record must be a tf.train.Example, but a number in it does not end "
+                f"at byte {at}; fetch the file again"
+            )
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at += 1
+        shift += 7
+        if byte < 128:
+            return value, at
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value

@@ -1,0 +1,104 @@
+"""Tasks with labels computed from the objects in an image: CLEVR and KITTI."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from sklearn_mdl.datasets._vtab import data
+
+# Each class ends at its bound, and includes it. Depths are compared in single
+# precision, as TensorFlow Datasets keeps them.
+CLEVR_BOUNDS = (8.0, 8.5, 9.0, 9.5, 10.0)
+KITTI_BOUNDS = (8.0, 20.0, 999.0)  # metres; no vehicle counts as 1000
+FEWEST_OBJECTS = 3
+NO_VEHICLE = 1000.0
+VEHICLES = ("Car", "Van", "Truck")
+DEPTH = 13  # of a KITTI label: x, y and z in columns 11 to 13
+TEST_SHARE = VALIDATION_SHARE = 10  # percent of the videos
+MAPPING_SEED = 123
+
+
+def clevr(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read scenes: the number of objects, or the depth of the nearest."""
+    folder = folder / "clevr" / "CLEVR_v1.0"
+    parts = []
+    for part, name in ((data.TRAIN, "train"), (data.TEST, "val")):
+        file = folder / "scenes" / f"CLEVR_{name}_scenes.json"
+        scenes = json.loads(file.read_text(encoding="utf-8"))["scenes"]
+        paths = [folder / "images" / name / scene["image_filename"] for scene in scenes]
+        objects = [scene["objects"] for scene in scenes]
+        if task.name == "ClevrCount":
+            labels = [len(found) - FEWEST_OBJECTS for found in objects]
+        else:
+            depths = [min(o["pixel_coords"][2] for o in found) for found in objects]
+            labels = [_class_of(depth, CLEVR_BOUNDS) for depth in depths]
+        parts.append((part, paths, labels))
+    return data.joined(task, parts)
+
+
+def kitti(task: data.VtabTask, folder: Path) -> data.VtabData:
+    """Read label files: the depth of the nearest car, van or truck.
+
+    Depth is the third coordinate of an object's location, in metres from the camera.
+    """
+    folder = folder / "Kitti" / "raw"
+    files = sorted((folder / "training" / "label_2").glob("*.txt"))
+    images = folder / "training" / "image_2"
+    paths = [images / f"{file.stem}.png" for file in files]
+    labels = [vehicle_class(file) for file in files]
+    parts = video_parts(folder / "mapping", [int(file.stem) for file in files])
+    return replace(data.joined(task, [(None, paths, labels)]), parts=parts)
+
+
+def vehicle_class(file: Path) -> int:
+    """Class of the distance of the nearest vehicle in a KITTI label file."""
+    depths = [NO_VEHICLE]
+    for line in file.read_text(encoding="utf-8").splitlines():
+        fields = line.split()
+        if fields and fields[0] in VEHICLES:
+            depths.append(float(fields[DEPTH]))
+    return _class_of(min(depths), KITTI_BOUNDS)
+
+
+def _class_of(depth: float, bounds: tuple[float, ...]) -> int:
+    return int(np.searchsorted(bounds, np.float32(depth)))
+
+
+def video_parts(mapping: Path, numbers: list[int]) -> np.ndarray | None:
+    """Divide images by their videos, as VTAB does.
+
+    Of the videos, a tenth each goes to the test and to the validation part, drawn as in
+    TensorFlow Datasets with seed 123.
+
+    Parameters
+    ----------
+    mapping : Path
+        The folder of the development kit with the video of each image.
+    numbers : list of int
+        Of the images.
+
+    Returns
+    -------
+    parts : ndarray of str, or None
+        None if the folder is not there.
+    """
+    if not (mapping / "train_rand.txt").is_file():
+        return None
+    text = (mapping / "train_rand.txt").read_text(encoding="utf-8")
+    lines = (mapping / "train_mapping.txt").read_text(encoding="utf-8").splitlines()
+    videos = [lines[int(number) - 1].split()[1] for number in text.split(",")]
+    names = sorted(set(videos))
+    # The legacy generator, whose draws do not change: VTAB's parts depend on them.
+    rng = np.random.RandomState(MAPPING_SEED)
+    n_test = max(1, TEST_SHARE * len(names) // 100)
+    test = set(rng.choice(names, n_test, replace=False).tolist())
+    rest = sorted(set(names) - test)
+    n_validation = max(1, VALIDATION_SHARE * len(names) // 100)
+    validation = set(rng.choice(rest, n_validation, replace=False).tolist())
+    part = dict.fromkeys(names, data.TRAIN)
+    part |= dict.fromkeys(validation, data.VALIDATION) | dict.fromkeys(test, data.TEST)
+    return np.array([part[videos[number]] for number in numbers])

@@ -1,0 +1,334 @@
+"""Common ground of the displays: checks, axes, colours, names and legends."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from numbers import Integral
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.text import Annotation
+    from matplotlib.transforms import Transform
+    from pandas import DataFrame
+
+    from sklearn_mdl.ranking import RankIntervals
+
+Floats = NDArray[np.float64]
+Style = dict[str, Any]
+
+# The palette of Okabe and Ito, which colour-blind eyes can distinguish; its yellow, too
+# pale for lines on paper, is replaced by a grey.
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
+    *("#E69F00", "#56B4E9", "#000000", "#8C8C8C"),
+)
+LINE_STYLES = ("-", "--", ":", "-.")
+LEGEND_ROWS = 24
+LEGEND_WIDTH = 48  # characters; longer names run over several rows
+NARROW_LEGEND_WIDTH = 40
+OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # lines without a name
+NARROW = 3.6  # inches; such axes have their legend below, where it takes no width
+CHARACTER = 0.075  # inches, the mean width of a character
+
+
+class Readout(Protocol):
+    """A readout of a fitted switcher."""
+
+    architecture: str
+
+
+class Switcher(Protocol):
+    """A fitted switcher."""
+
+    codelengths_: Floats
+    expert_weights_: Floats | None
+    posterior_: Floats
+    readout_losses_: Floats
+    reference_codelengths_: Floats  # of a regressor
+    readout_names_: list[str]
+    readouts_: list[Readout]
+
+
+class Cell(Protocol):
+    """The result of one encoder on one order of a dataset."""
+
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def encoder(self) -> str: ...
+    @property
+    def n_classes(self) -> int: ...
+    @property
+    def n_samples(self) -> int: ...
+    @property
+    def codelengths(self) -> Floats: ...
+    @property
+    def mean_posterior(self) -> Mapping[str, float]: ...
+
+
+class Ranking(Protocol):
+    """A fitted ranking of encoders on datasets."""
+
+    @property
+    def alpha(self) -> float: ...
+    @property
+    def average_ranks_(self) -> Floats: ...
+    @property
+    def cells_(self) -> Sequence[Cell]: ...
+    @property
+    def codelengths_(self) -> Floats: ...
+    @property
+    def critical_difference_(self) -> float: ...
+    @property
+    def dataset_names_(self) -> list[str]: ...
+    @property
+    def encoder_names_(self) -> list[str]: ...
+    def preferred_readouts(self) -> list[list[str]]: ...
+    def rank_intervals(self) -> RankIntervals: ...
+    def saved_per_example(self, reference: str) -> Floats: ...
+
+
+class Display:
+    """A figure together with its numbers: ``plot`` draws it, ``frame`` returns them."""
+
+    ax_: Axes
+    figure_: Figure
+
+    def _use_axes(self, ax: Axes | None, width: float, height: float) -> Axes:
+        """Keep the axes to draw on; None makes a figure of this size in inches."""
+        if ax is None:
+            pyplot = plot_extra("matplotlib.pyplot")
+            ax = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+        self.ax_, self.figure_ = ax, cast("Figure", ax.figure)
+        return ax
+
+    def _use_axes_beside_legend(self, ax: Axes | None, labels: Sequence[str]) -> Axes:
+        """Keep the axes to draw on; a new figure has room for a legend on the right."""
+        rows = [row for name in labels for row in _wrapped(name, LEGEND_WIDTH)]
+        height = 0.6 + 0.18 * min(len(rows), LEGEND_ROWS)
+        width = 6.2 + CHARACTER * longest(rows)
+        return self._use_axes(ax, width, max(3.6, height))
+
+
+def plot_extra(module: str) -> ModuleType:
+    """Import a module that only figures and their tables need."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{module} is required for figures and frames, but it is not installed: "
+            'run pip install "sklearn_mdl[plot]".'
+        ) from error
+
+
+def data_frame(table: Mapping[str, object], index: str) -> DataFrame:
+    """Return columns by name as a DataFrame, one of them as its index."""
+    return plot_extra("pandas").DataFrame(table).set_index(index)
+
+
+# Checks
+
+
+def check_fitted(estimator: object, attribute: str) -> None:
+    """Refuse an object without the fitted attribute."""
+    if not hasattr(estimator, attribute):
+        raise AttributeError(
+            f"An object with `{attribute}` was required, got "
+            f"{type(estimator).__name__}: fit it first, and pass it itself rather than "
+            "a pipeline or search around it."
+        )
+
+
+def vector(values: ArrayLike, name: str) -> Floats:
+    """Return values of shape (n,), n > 0, as float64."""
+    array = np.asarray(values, dtype=np.float64)
+    n_missing = np.isnan(array).sum()
+    if array.ndim != 1 or array.size == 0 or n_missing:
+        raise ValueError(
+            f"{name} must have shape (n,), n > 0, and no NaN, got shape {array.shape} "
+            f"with {n_missing} NaN: give one number for each."
+        )
+    return array
+
+
+def check_choice(value: object, name: str, choices: Sequence[str | None]) -> None:
+    """Refuse a value that is none of the choices."""
+    if value not in choices:
+        named = list(choices)
+        raise ValueError(f"`{name}` must be one of {named}, got {value!r}: choose one.")
+
+
+# Curves and posteriors
+
+
+def architectures(estimator: Switcher) -> dict[str, list[int]]:
+    """Return the indices of the readouts of each architecture."""
+    members: dict[str, list[int]] = {}
+    for k, readout in enumerate(estimator.readouts_):
+        members.setdefault(readout.architecture, []).append(k)
+    return members
+
+
+def best_first(ranking: Ranking) -> list[int]:
+    """Return the encoders of a ranking by number, the best average rank first."""
+    check_fitted(ranking, "average_ranks_")
+    order: list[int] = np.argsort(ranking.average_ranks_, kind="stable").tolist()
+    return order
+
+
+def dataset_of(ranking: Ranking, dataset: str | None) -> str:
+    """Return the name of a dataset of a ranking; None is the only one."""
+    check_fitted(ranking, "dataset_names_")
+    names = list(ranking.dataset_names_)
+    if dataset is None and len(names) == 1:
+        dataset = names[0]
+    check_choice(dataset, "dataset", names)
+    return str(dataset)
+
+
+def codelengths_of(ranking: Ranking, dataset: str) -> Iterator[tuple[str, Floats]]:
+    """Yield encoders, best average rank first, with mean codelengths in nats.
+
+    Each order has its own labels at a step: their mean is the mean next-step loss.
+    """
+    cells = [cell for cell in ranking.cells_ if cell.dataset == dataset]
+    for name in [ranking.encoder_names_[i] for i in best_first(ranking)]:
+        orders = [cell.codelengths for cell in cells if cell.encoder == name]
+        yield name, np.mean(orders, axis=0)
+
+
+def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
+    """Return the rows to draw, at most `max_points`, first and last among them."""
+    if max_points < 2:
+        raise ValueError(
+            f"`max_points` must be at least 2, got {max_points}: raise it."
+        )
+    if n_samples <= max_points:
+        return np.arange(n_samples)
+    spaced = np.geomspace if log_x else np.linspace
+    return np.unique(np.rint(spaced(1, n_samples, max_points)).astype(np.intp)) - 1
+
+
+# Lines
+
+
+def line_style(index: int) -> Style:
+    """Return colour and dashes of the line with the given number, counted from zero."""
+    cycle, colour = divmod(index, len(COLOURS))
+    return {
+        "color": COLOURS[colour],
+        "linestyle": LINE_STYLES[cycle % len(LINE_STYLES)],
+    }
+
+
+def named_lines(place: ArrayLike, last: Floats, max_named: int) -> list[int]:
+    """Return the lines that a legend names: by their place, then by their end."""
+    if not isinstance(max_named, Integral) or max_named < 1:
+        raise ValueError(
+            f"`max_named` must be an integer of at least 1, got {max_named!r}: 12 is "
+            "usual."
+        )
+    named: list[int] = np.lexsort((last, place))[:max_named].tolist()
+    return named
+
+
+# Names, notes and legends
+
+
+def note(
+    ax: Axes,
+    text: str,
+    at: tuple[float, float],
+    offset: tuple[float, float],
+    *,
+    xcoords: str | Transform = "data",
+    **style: Any,
+) -> Annotation:
+    """Write small text beside a place, offset by points; the text is no maths."""
+    place: Style = {"xycoords": xcoords, "textcoords": "offset points", "va": "center"}
+    style = {"fontsize": "small", "parse_math": False} | style
+    return ax.annotate(text, at, xytext=offset, **(place | style))
+
+
+def longest(names: Sequence[str]) -> int:
+    """Return the length of the longest name."""
+    return max(map(len, names))
+
+
+def inches_of(ax: Axes) -> tuple[float, float]:
+    """Return width and height of axes before names and legends take their part."""
+    dpi = ax.figure.dpi
+    return ax.bbox.width / dpi, ax.bbox.height / dpi
+
+
+def size_for(n_rows: int, inches: float) -> float:
+    """Return the size of text, in points, of which so many rows fit."""
+    return max(4.5, 0.8 * 72 * inches / n_rows)
+
+
+def name_ticks(axis: Axis, names: Sequence[str], inches: float | None = None) -> None:
+    """Put names at 0, 1, ... on an axis, small enough for the inches they have."""
+    axis.set_ticks(range(len(names)), labels=names)
+    for label in axis.get_ticklabels():
+        label.set_parse_math(False)  # names are the user's
+        if inches is not None:
+            size = size_for(len(names), inches)
+            label.set_fontsize(min(float(label.get_fontsize()), size))
+
+
+def put_legend(
+    ax: Axes,
+    handles: Iterable[Artist | tuple[Artist, ...]],
+    labels: Sequence[str],
+    *,
+    title: str | None = None,
+    below: bool | None = None,
+) -> None:
+    """Put a legend to the right of the axes or below; None is below narrow axes."""
+    width, _ = inches_of(ax)
+    below = width < NARROW if below is None else below
+    wrapped = [
+        _wrapped(label, NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH)
+        for label in labels
+    ]
+    rows = [row for label in wrapped for row in label]
+    place: Style
+    if below:
+        columns = max(1, int(1.3 * width / (0.45 + 0.06 * longest(rows))))
+        place = {"loc": "upper right", "bbox_transform": _below(ax)}
+        place |= {"bbox_to_anchor": (1.0, 0.0)}
+        place |= {"handlelength": 1.6, "columnspacing": 1.0}
+    else:
+        columns = 1 + (len(rows) - 1) // LEGEND_ROWS
+        place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
+    place |= {"borderaxespad": 0.0, "frameon": False, "ncols": columns}
+    # Names are the user's: matplotlib would drop a leading "_", and read "$" as maths.
+    shown = ["\n".join(label) for label in wrapped]
+    shown = [f" {label}" if label.startswith("_") else label for label in shown]
+    legend = ax.legend(list(handles), shown, title=title, alignment="left", **place)
+    for text in [legend.get_title(), *legend.get_texts()]:
+        text.set(parse_math=False, fontsize="small")
+
+
+def _wrapped(label: str, width: int) -> list[str]:
+    """Break a long name into rows, at spaces alone."""
+    rows = textwrap.wrap(label, width, break_long_words=False, break_on_hyphens=False)
+    return rows or [""]
+
+
+def _below(ax: Axes) -> Transform:
+    """Return where the axes' width is one, and zero lies below their labels."""
+    transforms = plot_extra("matplotlib.transforms")
+    inches = 0.1 if ax.xaxis.get_ticks_position() == "top" else 0.45
+    gap = transforms.ScaledTranslation(0.0, -inches, ax.figure.dpi_scale_trans)
+    return cast("Transform", ax.transAxes + gap)

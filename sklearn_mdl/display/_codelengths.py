@@ -1,0 +1,397 @@
+"""Cumulative codelengths and regrets against examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_mdl.display import _base as base
+from sklearn_mdl.display._regret_split import Strategies, best_blocks, mix
+from sklearn_mdl.metrics import regret, uniform_codelength
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+    from pandas import DataFrame
+
+Reference = str | ArrayLike | Mapping[str, ArrayLike] | None
+
+# Of main lines, and of the thin ones behind them.
+_WEIGHTS = ({"linewidth": 2.0, "zorder": 2.5}, {"linewidth": 1.0, "zorder": 2.0})
+_NAMED, _OTHERS = "named", "others"  # marks of the lines that a legend lists
+_LONG_NAMES = {"best": "best readout", "gaussian": "Gaussian"}
+
+
+class CodelengthDisplay(base.Display):
+    """Cumulative codelengths, or regrets to a reference, against examples.
+
+    The regret of encoders or readouts to learning from scratch, or to another one, is
+    the paper's figure of data efficiency; that of switching strategies to one of them
+    its comparison of strategies (Li, Bornschein and Hutter, 2023, Section 4 and
+    Appendix A.6).
+
+    Parameters
+    ----------
+    curves : mapping of str to array-like of shape (n_samples,)
+        Codelength of each example, in nats, under each name.
+    reference : array-like of shape (n_samples,), optional
+        Codelength of each example, in nats, under the code to compare with: the curves
+        become regrets, which are below zero where the curve is the better code.
+    reference_name : str, optional
+        Name of the reference on the vertical axis.
+    thin : mapping of str to str, optional
+        The curves to draw thin, each with the legend entry that it shares with others.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the curves were drawn last.
+    lines_ : dict of str to matplotlib Line2D
+        The drawn curves.
+    """
+
+    def __init__(
+        self,
+        curves: Mapping[str, ArrayLike],
+        *,
+        reference: ArrayLike | None = None,
+        reference_name: str | None = None,
+        thin: Mapping[str, str] | None = None,
+    ) -> None:
+        self.curves = {
+            name: base.vector(c, f"curve {name!r}") for name, c in curves.items()
+        }
+        codes = list(self.curves.values())
+        if not codes:
+            raise ValueError("`curves` must hold a curve, got none: give one or more.")
+        self.reference = None
+        if reference is not None:
+            self.reference = base.vector(reference, "reference")
+            codes.append(self.reference)
+        self.reference_name = reference_name or "reference"
+        self.thin = dict(thin or {})
+        lengths = sorted({len(code) for code in codes})
+        if len(lengths) > 1:
+            raise ValueError(
+                "The curves and the reference must be of one length, got lengths "
+                f"{lengths}: take them from the same examples."
+            )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: base.Switcher,
+        *,
+        reference: Reference = "auto",
+        readouts: str | None = "best",
+        name: str | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Draw the curve of a switcher and, as thin lines, those of its readouts.
+
+        Parameters
+        ----------
+        estimator : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
+            A fitted one.
+        reference : {"auto", "uniform", "gaussian", "best"}, array-like, mapping or None
+            ``"uniform"`` is the uniform code of classes, ``"gaussian"`` the Gaussian
+            code of real labels, both without features; ``"auto"`` takes the one that
+            applies. ``"best"`` is the readout that is best in hindsight. An array of
+            shape (n_samples,) holds another code, which a mapping gives a name; None is
+            no reference. For label frequencies pass
+            ``{"label frequencies": frequency_codelengths(y[estimator.order_])}``.
+        readouts : {"best", "all"} or None
+            The best readout of each architecture, all readouts, or none.
+        name : str, optional
+            Name of the switcher's curve; by default that of its class.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        base.check_fitted(estimator, "codelengths_")
+        losses = np.asarray(estimator.readout_losses_, dtype=np.float64)
+        codes: dict[str, ArrayLike]
+        if hasattr(estimator, "classes_"):
+            codes = _uniform_code(len(losses), len(estimator.classes_))
+        else:
+            codes = {"gaussian": estimator.reference_codelengths_}
+        if isinstance(reference, str) and reference == "auto":
+            (reference,) = codes
+        codes["best"] = losses[:, losses.sum(axis=0).argmin()]
+        compared = _reference_code(reference, codes)
+        if isinstance(reference, str):
+            compared["reference_name"] = _LONG_NAMES.get(reference, reference)
+        name = name or type(estimator).__name__
+        thin_curves, thin = _readout_curves(estimator, losses, readouts, name)
+        curves = {name: estimator.codelengths_, **thin_curves}
+        return cls(curves, **compared, thin=thin).plot(**plot_options)
+
+    @classmethod
+    def from_codelengths(
+        cls,
+        curves: Mapping[str, ArrayLike],
+        *,
+        reference: Reference = None,
+        n_classes: int | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Draw given codelengths, for example one curve per encoder.
+
+        Parameters
+        ----------
+        curves : mapping of str to array-like of shape (n_samples,)
+            Codelength of each example, in nats, under each name.
+        reference : str, array-like of shape (n_samples,), mapping or None
+            The name of a curve, ``"uniform"`` together with `n_classes`, the code
+            given, that under its name as in ``{"from scratch": codelengths}``, or none.
+        n_classes : int, optional
+            Number of classes of the uniform code.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        n_samples = max((np.size(curve) for curve in curves.values()), default=0)
+        codes = {**_uniform_code(n_samples, n_classes), **curves}
+        return cls(curves, **_reference_code(reference, codes)).plot(**plot_options)
+
+    @classmethod
+    def from_scorer(
+        cls,
+        scorer: base.Ranking,
+        dataset: str | None = None,
+        *,
+        reference: Reference = "uniform",
+        **plot_options: Any,
+    ) -> Self:
+        """Draw the encoders of a ranking on one dataset, means over its orders.
+
+        Parameters
+        ----------
+        scorer : RepresentationScorer or Ranking
+            A fitted one.
+        dataset : str, optional
+            Its name; not needed if there is only one.
+        reference : str, array-like of shape (n_samples,), mapping or None
+            The name of an encoder, ``"uniform"``, the code given, that under its name,
+            or none.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        dataset = base.dataset_of(scorer, dataset)
+        curves = dict(base.codelengths_of(scorer, dataset))
+        n_classes = next(c.n_classes for c in scorer.cells_ if c.dataset == dataset)
+        return cls.from_codelengths(
+            curves, reference=reference, n_classes=n_classes, **plot_options
+        )
+
+    @classmethod
+    def from_losses(
+        cls,
+        losses: ArrayLike,
+        strategies: Strategies | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        reference: Reference = "best readout",
+        **plot_options: Any,
+    ) -> Self:
+        """Draw switching strategies that read the same losses.
+
+        Parameters
+        ----------
+        losses : array-like of shape (n_samples, n_readouts)
+            In nats: ``readout_losses_`` of a switcher, or losses from a file.
+        strategies : mapping of str to SwitchingPrior, optional
+            Priors, or their names, under the names that the legend shows; by default
+            those of the paper, the learned share and the run-length prior.
+        weights : array-like of shape (n_readouts,), optional
+            Prior weights of the readouts; uniform if not given.
+        reference : str, array-like of shape (n_samples,), mapping or None
+            ``"best readout"`` in hindsight, ``"best blocks"`` (the best sequence of at
+            most three blocks of one readout each, so that what remains is the cost of
+            switching), the name of a strategy, the code given, that under its name, or
+            none.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        curves = mix(losses, strategies, weights)
+        array = np.asarray(losses)
+        codes: dict[str, ArrayLike]
+        codes = {"best readout": array[:, array.sum(axis=0).argmin()]}
+        if isinstance(reference, str) and reference == "best blocks":
+            _, codes[reference] = best_blocks(array, 3)
+        compared = _reference_code(reference, {**codes, **curves})
+        return cls(curves, **compared).plot(**plot_options)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        log_x: bool = False,
+        symlog_y: bool = False,
+        max_points: int = 2000,
+        max_named: int = 12,
+    ) -> Self:
+        """Draw the curves; the legend lists them in their order at the last example.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+        log_x : bool, default=False
+            Whether examples are spaced logarithmically.
+        symlog_y : bool, default=False
+            Whether nats beyond ten are spaced logarithmically on both sides of zero, so
+            that one bad curve does not press the others flat.
+        max_points : int, default=2000
+            Longer curves are thinned to at most so many points, the last one kept.
+        max_named : int, default=12
+            Of more legend entries only so many are named and have a colour: those that
+            are not thin, those below all others at any example, and those that end
+            lowest. The others are drawn grey, and the legend counts them.
+
+        Returns
+        -------
+        display : CodelengthDisplay
+            The display itself.
+        """
+        values = self._values()
+        n_samples = len(next(iter(values.values())))
+        rows = base.thinned(n_samples, max_points, log_x)
+        drawn = {name: nats[rows] for name, nats in values.items()}
+        entries = {name: self.thin.get(name, name) for name in self.curves}
+        named = self._named(drawn, entries, max_named)
+        n_others = len(set(entries.values())) - len(named)
+        others = f"and {n_others} other{'s' * (n_others > 1)}"
+        listed = [*named, others] if n_others else named
+        ax = self._use_axes_beside_legend(ax, listed)
+        # An earlier display keeps its colours.
+        n_taken = sum(_mark(line) != _OTHERS for line in _labelled_lines(ax))
+        self.lines_: dict[str, Line2D] = {}
+        labelled: set[str] = set()  # the first line of an entry speaks for all of them
+        for name, nats in drawn.items():
+            entry, mark, style = others, _OTHERS, base.OTHERS
+            if entries[name] in named:
+                entry, mark = entries[name], _NAMED
+                style = base.line_style(n_taken + named.index(entry))
+                style |= _WEIGHTS[name in self.thin]
+            (line,) = ax.plot(rows + 1, nats)
+            line.set(**style)
+            self.lines_[name] = line
+            if entry not in labelled:
+                line.set_label(entry)
+                line.__dict__["sklearn_mdl_entry"] = mark
+            labelled.add(entry)
+        self._label_axes(log_x, symlog_y)
+        lines = sorted(_labelled_lines(ax), key=_place_in_legend)
+        base.put_legend(ax, lines, [str(line.get_label()) for line in lines])
+        return self
+
+    def _named(
+        self,
+        drawn: Mapping[str, base.Floats],
+        entries: Mapping[str, str],
+        max_named: int,
+    ) -> list[str]:
+        """Return the legend entries that are named, in their order."""
+        labels = list(dict.fromkeys(entries.values()))
+        is_thin = np.array([label in self.thin.values() for label in labels])
+        members = {label: [n for n in drawn if entries[n] == label] for label in labels}
+        lowest = np.stack([np.min([drawn[n] for n in m], 0) for m in members.values()])
+        rivals = is_thin if is_thin.any() else ~is_thin
+        compared = np.where(rivals[:, None], lowest, np.inf)
+        first = np.isclose(compared, compared.min(axis=0))
+        is_best = (first & (first.sum(axis=0) == 1)).any(axis=1)  # early on, all tie
+        place = np.where(rivals, np.where(is_best, 1, 2), 0)
+        chosen = base.named_lines(place, lowest[:, -1], max_named)
+        return [labels[i] for i in sorted(chosen)]
+
+    def _values(self) -> dict[str, base.Floats]:
+        """Return the drawn values by name, in nats."""
+        if self.reference is None:
+            return {name: np.cumsum(curve) for name, curve in self.curves.items()}
+        return {name: regret(c, self.reference) for name, c in self.curves.items()}
+
+    def _label_axes(self, log_x: bool, symlog_y: bool) -> None:
+        """Give the axes their scale, their labels and the zero line of a regret."""
+        if log_x:
+            self.ax_.set_xscale("log")
+        if symlog_y:
+            self.ax_.set_yscale("symlog", linthresh=10.0)
+        self.ax_.set(xlabel="examples", ylabel="cumulative codelength (nats)")
+        if self.reference is not None:
+            label = f"regret to {self.reference_name} (nats)"
+            self.ax_.set_ylabel(label, parse_math=False, wrap=True)
+            self.ax_.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
+        self.ax_.spines[["top", "right"]].set_visible(False)
+
+    def frame(self) -> DataFrame:
+        """Return the curves, not thinned, as a DataFrame: one row per example."""
+        table = base.plot_extra("pandas").DataFrame(self._values())
+        return table.set_axis(np.arange(1, len(table) + 1)).rename_axis("examples")
+
+
+def _readout_curves(
+    estimator: base.Switcher, losses: base.Floats, readouts: str | None, taken: str
+) -> tuple[dict[str, base.Floats], dict[str, str]]:
+    """Return the readouts' curves by name, and the legend entry of each."""
+    base.check_choice(readouts, "readouts", ("best", "all", None))
+    curves: dict[str, base.Floats] = {}
+    entries: dict[str, str] = {}
+    for architecture, members in base.architectures(estimator).items():
+        best = [members[losses[:, members].sum(axis=0).argmin()]]
+        for k in {"all": members, "best": best, None: []}[readouts]:
+            name = estimator.readout_names_[k]
+            if name in (taken, *curves):
+                name = f"{name} [{k}]"  # or one curve would replace the other
+            curves[name] = losses[:, k]
+            entries[name] = architecture if readouts == "all" else name
+    return curves, entries
+
+
+def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]:
+    """Return the uniform code, in nats per example, if the classes are counted."""
+    if n_classes is None:
+        return {}
+    return {"uniform": np.full(n_samples, uniform_codelength(1, n_classes))}
+
+
+def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> base.Style:
+    """Return the code to compare with, in nats per example, and its name."""
+    if isinstance(reference, Mapping):
+        if len(reference) != 1:
+            raise ValueError(
+                "`reference` must map one name to one code, got "
+                f"{list(reference)}: compare with one of them."
+            )
+        ((name, code),) = reference.items()
+        return {"reference": code, "reference_name": str(name)}
+    if not isinstance(reference, str):
+        return {"reference": reference}
+    if reference not in codes:
+        counted = {"uniform", "gaussian"} & set(codes)
+        hint = "" if counted else " ('uniform' needs `n_classes`)"
+        raise ValueError(
+            f"`reference` must be an array or one of {list(codes)}, got {reference!r}: "
+            f"name one of these{hint}."
+        )
+    return {"reference": codes[reference], "reference_name": reference}
+
+
+def _mark(line: Line2D) -> str | None:
+    """Return the mark that a display has put on a line."""
+    return getattr(line, "sklearn_mdl_entry", None)
+
+
+def _place_in_legend(line: Line2D) -> tuple[bool, float]:
+    """Sort the highest lines first, and others last."""
+    return _mark(line) == _OTHERS, -np.asarray(line.get_ydata())[-1]
+
+
+def _labelled_lines(ax: Axes) -> list[Line2D]:
+    """Return the lines that a legend lists, those of displays and those of others."""
+    return [
+        line
+        for line in ax.get_lines()
+        if _mark(line) or not str(line.get_label()).startswith("_")
+    ]

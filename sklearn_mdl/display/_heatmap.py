@@ -1,0 +1,240 @@
+"""Encoders by datasets as a heat map: savings, or preferred readouts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.display import _base as base
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+KINDS = ("savings", "preferred-readout")
+_CODES = {"uniform": "the uniform code", "frequency": "label frequencies"}
+
+
+class RankingHeatmapDisplay(base.Display):
+    """One value for each encoder and dataset, as a heat map.
+
+    ``"savings"`` shows the nats per example saved against a code without features;
+    below zero the features cost more than they inform.
+
+    ``"preferred-readout"`` shows the readout of the largest mean posterior, the paper's
+    table of readout models: ``argmax_k 1/T sum_t p(k at t | labels before t)``,
+    settings summed by architecture (Li, Bornschein and Hutter, 2023, Section 4).
+    Numbers and colours go from the first readout, usually the simplest, to the last.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_encoders, n_datasets)
+        Nats per example, or names of readouts.
+    encoders : sequence of str of length n_encoders
+    datasets : sequence of str of length n_datasets
+        Their names, in the order of rows and columns.
+    kind : {"savings", "preferred-readout"}, default="savings"
+    reference : str, default="the uniform code"
+        Name of the code that the savings are measured against.
+    readouts : sequence of str, optional
+        All readouts, from simple to deep, whether preferred anywhere or not. By default
+        those preferred, in the order of their names, numbers in them read as numbers.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the map was drawn last.
+    image_ : matplotlib AxesImage
+        The drawn map; of preferred readouts, their places among all, counted from zero.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.display import RankingHeatmapDisplay
+    >>> RankingHeatmapDisplay([[1.2, 0.3]], ["raw"], ["digits", "wine"]).frame()
+         digits  wine
+    raw     1.2   0.3
+    """
+
+    def __init__(
+        self,
+        values: ArrayLike,
+        encoders: Sequence[str],
+        datasets: Sequence[str],
+        *,
+        kind: str = "savings",
+        reference: str = "the uniform code",
+        readouts: Sequence[str] | None = None,
+    ) -> None:
+        base.check_choice(kind, "kind", KINDS)
+        self.values = np.asarray(values, dtype=float if kind == "savings" else str)
+        self.encoders, self.datasets = list(encoders), list(datasets)
+        self.kind, self.reference = kind, reference
+        shape = len(self.encoders), len(self.datasets)
+        if self.values.shape != shape or not self.values.size:
+            raise ValueError(
+                f"`values` must have shape {shape}, a row per encoder and a column per "
+                f"dataset, got {self.values.shape}: give one value for each pair."
+            )
+        if kind == "savings":
+            n_missing = (~np.isfinite(self.values)).sum()
+            if n_missing:
+                raise ValueError(
+                    f"`values` must be finite, got {n_missing} that are not: leave "
+                    "these encoders or datasets out."
+                )
+            return
+        found = set(self.values.ravel().tolist())
+        self.readouts = sorted(found, key=_naturally) if readouts is None else readouts
+        if not found <= set(self.readouts):
+            raise ValueError(
+                "`readouts` must name every readout that is preferred, got none called "
+                f"{sorted(found - set(self.readouts))}: name these too."
+            )
+
+    @classmethod
+    def from_scorer(
+        cls,
+        scorer: base.Ranking,
+        *,
+        kind: str = "savings",
+        reference: str = "uniform",
+        readouts: Sequence[str] | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Draw the map of a ranking, the best average rank on top.
+
+        Parameters
+        ----------
+        scorer : RepresentationScorer or Ranking
+            A fitted one.
+        kind : {"savings", "preferred-readout"}, default="savings"
+        reference : {"uniform", "frequency"}, default="uniform"
+            The code without features: all classes alike, or as often as observed so
+            far.
+        readouts : sequence of str, optional
+            Architectures, from simple to deep; by default all of the ranking, in the
+            order of its readouts.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        order = base.best_first(scorer)
+        values: ArrayLike
+        if kind == "preferred-readout":
+            values = np.array(scorer.preferred_readouts()).T[order]
+            if readouts is None:
+                names = [name for cell in scorer.cells_ for name in cell.mean_posterior]
+                readouts = list(dict.fromkeys(names))
+        else:
+            values = scorer.saved_per_example(reference).T[order]
+        display = cls(
+            values,
+            [scorer.encoder_names_[i] for i in order],
+            scorer.dataset_names_,
+            kind=kind,
+            reference=_CODES.get(reference, reference),
+            readouts=readouts,
+        )
+        return display.plot(**plot_options)
+
+    def plot(self, ax: Axes | None = None, *, within_datasets: bool = True) -> Self:
+        """Draw the map, with a number in every field.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure, whose size follows the numbers
+            of encoders and datasets and the length of their names.
+        within_datasets : bool, default=True
+            Whether the colours of savings go from the least to the most on each
+            dataset; otherwise they show the nats, which differ more between
+            datasets than between encoders.
+
+        Returns
+        -------
+        display : RankingHeatmapDisplay
+            The display itself.
+        """
+        savings, below = self.kind == "savings", False if ax is None else None
+        inches = self._make_axes(ax, 0.5 if savings else 0.28)
+        ax = self.ax_
+        if savings:
+            shown = _from_least_to_most(self.values) if within_datasets else self.values
+            texts = [f"{x:.2f}" for x in (np.round(self.values, 2) + 0.0).ravel()]
+            low, high = shown.min(), shown.max()
+            width = 2.5  # of a number, in letters
+        else:
+            places = {name: k for k, name in enumerate(self.readouts)}
+            shown = np.vectorize(places.__getitem__, otypes=[int])(self.values)
+            texts = [str(k) for k in shown.ravel()]
+            low, high = 0, max(1, len(places) - 1)
+            width = 1 / 1.3
+        limits = {"vmin": low, "vmax": high}
+        self.image_ = ax.imshow(shown, cmap="cividis", aspect="auto", **limits)
+        size = min(8.0, base.size_for(self.values.shape[1], inches[0] / width))
+        for ((i, j), value), text in zip(np.ndenumerate(shown), texts, strict=True):
+            place: base.Style = {"ha": "center", "va": "center", "fontsize": size}
+            dark = value < (low + high) / 2
+            ax.text(j, i, text, color="white" if dark else "black", **place)
+        ax.xaxis.tick_top()
+        base.name_ticks(ax.xaxis, self.datasets, inches[0])
+        base.name_ticks(ax.yaxis, self.encoders, inches[1])
+        ax.tick_params(length=0)
+        ax.tick_params("x", rotation=90)
+        ax.spines[:].set_visible(False)
+        if savings:
+            label = f"nats per example saved against {self.reference}"
+            if within_datasets:
+                label += "\ncolours from the least to the most on each dataset"
+            ax.set_xlabel(label, wrap=True)
+        else:
+            self._put_legend(below)
+        return self
+
+    def _make_axes(self, ax: Axes | None, column: float) -> tuple[float, float]:
+        """Take the axes, and return the inches for the map: its width and height."""
+        n_encoders, n_datasets = self.values.shape
+        if ax is not None:
+            width, height = base.inches_of(self._use_axes(ax, 0, 0))
+            return 0.7 * width, 0.6 * height
+        beside, rows = base.longest(self.encoders), max(n_encoders, 7)
+        width = column * max(n_datasets, 5)
+        if self.kind == "preferred-readout":
+            width = column * n_datasets
+            beside += base.longest(self.readouts)
+            rows = max(4, n_encoders, min(len(self.readouts), base.LEGEND_ROWS))
+        above = 0.09 * base.longest(self.datasets)
+        inches = width, 0.24 * rows
+        self._use_axes(
+            None, 1.4 + inches[0] + base.CHARACTER * beside, 0.8 + above + inches[1]
+        )
+        return inches
+
+    def _put_legend(self, below: bool | None) -> None:
+        """List the readouts, by their numbers in the map."""
+        patch = base.plot_extra("matplotlib.patches").Patch
+        colours = self.image_.cmap(self.image_.norm(np.arange(len(self.readouts))))
+        handles = [patch(facecolor=colour) for colour in colours]
+        labels = [f"{k}  {name}" for k, name in enumerate(self.readouts)]
+        base.put_legend(self.ax_, handles, labels, below=below)
+
+    def frame(self) -> DataFrame:
+        """Return the drawn table as a DataFrame, encoders by datasets."""
+        pandas = base.plot_extra("pandas")
+        return pandas.DataFrame(self.values, self.encoders, self.datasets)
+
+
+def _from_least_to_most(saved: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Stretch every column to 0 ... 1; where all are alike, to the middle."""
+    least, spans = saved.min(axis=0), np.ptp(saved, axis=0)
+    stretched = (saved - least) / np.where(spans > 0, spans, 1.0)
+    return np.where(spans > 0, stretched, 0.5)
+
+
+def _naturally(name: str) -> list[tuple[bool, int, str]]:
+    """Return a key that sorts "mlp 10x8" after "mlp 9x8"."""
+    parts = re.split(r"(\d+)", name)
+    return [(p.isdigit(), int(p) if p.isdigit() else 0, p) for p in parts]

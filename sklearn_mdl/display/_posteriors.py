@@ -1,0 +1,221 @@
+"""The posterior over readouts against examples seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.display import _base as base
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+_HATCHES = ("", "////", "....", "xxxx")
+_BLOCK = 8192
+
+
+class Trace(Protocol):
+    """A trace with the posterior before each of its steps."""
+
+    @property
+    def posterior(self) -> base.Floats: ...
+
+
+class PosteriorDisplay(base.Display):
+    """Posterior probabilities of readouts, stacked, against examples seen.
+
+    Long posteriors are averaged over intervals before they are drawn, so that peaks
+    between two points show, and the areas keep the mean posterior.
+
+    Parameters
+    ----------
+    posterior : array-like of shape (n_samples, n_groups)
+        Probability of each readout, or group of readouts, at example ``t`` given the
+        labels before ``t``. Rows sum to one.
+    names : sequence of str of length n_groups
+        Their names.
+    steps : array-like of shape (n_samples,), optional
+        Examples seen before each row, increasing: ``trace.steps`` of a thinned
+        posterior. By default row ``t`` comes after ``t`` examples.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the areas were drawn last.
+    areas_ : list of matplotlib PolyCollection
+        The drawn areas, from the lowest to the highest.
+    """
+
+    def __init__(
+        self, posterior: ArrayLike, names: Sequence[str], steps: ArrayLike | None = None
+    ) -> None:
+        self.posterior = np.asarray(posterior, dtype=np.float64)
+        self.names = list(names)
+        shape = self.posterior.shape
+        if len(shape) != 2 or shape[0] == 0 or shape[1] != len(self.names):
+            raise ValueError(
+                f"`posterior` must have shape (n_samples, {len(self.names)}), a column "
+                f"per name, got shape {shape}: give both for the same readouts."
+            )
+        total, least = self.posterior.sum(axis=1), self.posterior.min()
+        if not np.allclose(total, 1.0, rtol=0.0, atol=1e-5) or least < 0:
+            raise ValueError(
+                "The rows of `posterior` must be probabilities that sum to one, got "
+                f"sums from {total.min():g} to {total.max():g} and a least entry of "
+                f"{least:g}: normalise them."
+            )
+        self.steps = np.arange(shape[0]) if steps is None else np.asarray(steps)
+        if self.steps.shape != shape[:1] or (np.diff(self.steps) <= 0).any():
+            raise ValueError(
+                f"`steps` must be {shape[0]} increasing numbers, one per row of the "
+                f"posterior, got shape {self.steps.shape}: pass those of its trace."
+            )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: base.Switcher,
+        *,
+        group: str | None = "architecture",
+        **plot_options: Any,
+    ) -> Self:
+        """Draw the posterior over the readouts of a switcher.
+
+        Parameters
+        ----------
+        estimator : MDLReadoutSwitcher
+            A fitted one.
+        group : {"architecture"} or None
+            Whether to add up the settings of each architecture, in order of first
+            appearance, or to show every readout.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        base.check_fitted(estimator, "posterior_")
+        base.check_choice(group, "group", ("architecture", None))
+        posterior = estimator.posterior_
+        if group is None:
+            return cls(posterior, estimator.readout_names_).plot(**plot_options)
+        members = base.architectures(estimator)
+        sums = _sums(posterior, list(members.values()))
+        return cls(sums, list(members)).plot(**plot_options)
+
+    @classmethod
+    def from_trace(
+        cls, trace: Trace, names: Sequence[str], **plot_options: Any
+    ) -> Self:
+        """Draw the posterior of a trace, for example a forward pass or a cell's.
+
+        Parameters
+        ----------
+        trace : object with ``posterior`` and perhaps ``steps``
+            ``ForwardTrace``, or a cell of a ranking, whose names are its
+            ``architectures``.
+        names : sequence of str
+            Names of the columns of the posterior.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        base.check_fitted(trace, "posterior")
+        display = cls(trace.posterior, names, getattr(trace, "steps", None))
+        return display.plot(**plot_options)
+
+    def plot(
+        self, ax: Axes | None = None, *, log_x: bool = True, max_points: int = 400
+    ) -> Self:
+        """Draw the areas; the legend lists them from the top.
+
+        Of more than 24 areas the legend lists the 24 that rise highest.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+        log_x : bool, default=True
+            Whether examples are spaced logarithmically. Such an axis has no zero, so
+            the first row, the prior, is left out.
+        max_points : int, default=400
+            Longer posteriors are averaged over at most so many intervals that are even
+            on the axis, and drawn at the mean of their examples; the first and the
+            last row form intervals of their own.
+
+        Returns
+        -------
+        display : PosteriorDisplay
+            The display itself.
+        """
+        n_samples = len(self.posterior)
+        start = int(log_x and n_samples > 1 and self.steps[0] <= 0)
+        steps, shares = self._averaged(start, max_points, log_x)
+        by_peak = np.argsort(-self.posterior.max(axis=0), kind="stable")
+        listed = np.sort(by_peak[: base.LEGEND_ROWS])[::-1]
+        labels = [self.names[i] for i in listed]
+        ax = self._use_axes_beside_legend(ax, labels)
+        self.areas_ = ax.stackplot(steps, shares.T, linewidth=0.0)
+        for i, area in enumerate(self.areas_):
+            cycle, colour = divmod(i, len(base.COLOURS))
+            hatch = _HATCHES[cycle % len(_HATCHES)]
+            area.set(facecolor=base.COLOURS[colour], edgecolor="white", hatch=hatch)
+        if log_x and steps[0] > 0:
+            ax.set_xscale("log")
+        ax.margins(x=0.0)
+        ax.set(ylim=(0.0, 1.0), xlabel="examples seen", ylabel="posterior probability")
+        base.put_legend(ax, [self.areas_[i] for i in listed], labels)
+        return self
+
+    def _averaged(
+        self, start: int, max_points: int, log_x: bool
+    ) -> tuple[base.Floats, base.Floats]:
+        """Return where points are drawn, and the mean posterior of each."""
+        rows = start + _starts(len(self.posterior) - start, max_points, log_x)
+        # A row stands for the examples up to the next one, which a trace may have left
+        # out; the last, for itself.
+        weights = np.diff(self.steps, append=self.steps[-1] + 1).astype(np.float64)
+        totals = np.add.reduceat(weights, rows)
+        shares = np.add.reduceat(weights[:, None] * self.posterior, rows)
+        is_log = log_x and self.steps[start] > 0
+        x = self.steps.astype(np.float64)
+        x[start:] = np.log(x[start:]) if is_log else x[start:]
+        places = np.add.reduceat(weights * x, rows) / totals
+        places = np.exp(places) if is_log else places
+        alone = np.diff(rows, append=len(x)) == 1
+        places[alone] = self.steps[rows[alone]]
+        return places, shares / totals[:, None]
+
+    def frame(self) -> DataFrame:
+        """Return the posterior, not averaged, as a DataFrame: one row per example."""
+        pandas = base.plot_extra("pandas")
+        table = pandas.DataFrame(self.posterior, self.steps, self.names)
+        return table.rename_axis("examples seen")
+
+
+def _starts(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
+    """Return the first rows of intervals to average, at most `max_points` of them.
+
+    Intervals are even on the axis drawn; the first and the last row form intervals of
+    their own.
+    """
+    if max_points < 3:
+        raise ValueError(
+            f"`max_points` must be at least 3, got {max_points}: raise it."
+        )
+    if n_samples <= max_points:
+        return np.arange(n_samples)
+    inner = base.thinned(n_samples - 1, max_points - 1, log_x)
+    return np.unique(np.concatenate([[0], 1 + inner]))
+
+
+def _sums(posterior: ArrayLike, groups: Sequence[Sequence[int]]) -> base.Floats:
+    """Add up groups of columns; of a posterior on disk, few rows are read at a time."""
+    array = np.asarray(posterior)
+    belongs = np.zeros((array.shape[1], len(groups)))
+    for j, columns in enumerate(groups):
+        belongs[list(columns), j] = 1.0
+    blocks = [
+        array[i : i + _BLOCK] @ belongs for i in range(0, max(1, len(array)), _BLOCK)
+    ]
+    return np.concatenate(blocks)

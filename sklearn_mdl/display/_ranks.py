@@ -1,0 +1,413 @@
+"""Ranks of encoders: over datasets, as averages with intervals, and by size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+from sklearn_mdl.display import _base as base
+from sklearn_mdl.ranking import RankIntervals, average_ranks, rank_intervals
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
+    from matplotlib.lines import Line2D
+    from pandas import DataFrame
+
+KINDS = ("boxes", "intervals", "by-size")
+_BOX = ("whislo", "q1", "med", "q3", "whishi", "mean")
+
+
+class RankDisplay(base.Display):
+    """Ranks of encoders, in one of three kinds of figure; 1 is best.
+
+    ``"boxes"`` shows how the ranks scatter over datasets, the best average on top: a
+    box from the first to the third quartile with a line at the median and a diamond at
+    the mean, the average rank; whiskers reach the farthest ranks within 1.5
+    interquartile ranges of the box; ranks beyond are circles (Li, Bornschein and
+    Hutter, 2023, Appendix A.7).
+
+    ``"intervals"`` shows average ranks with intervals from resampled datasets.
+
+    ``"by-size"`` shows average ranks against the number of labels. The codelength of
+    the first ``n`` labels is what a dataset of ``n`` labels would have cost, since no
+    prediction depends on later labels; so one prequential run ranks encoders at every
+    size.
+
+    Parameters
+    ----------
+    ranks : array-like of shape (n_datasets, n_encoders) or (n_sizes, n_encoders)
+        Rank of each encoder on each dataset; for ``"by-size"``, its average rank at
+        each size.
+    names : sequence of str of length n_encoders
+        Names of the encoders.
+    kind : {"boxes", "intervals", "by-size"}, default="boxes"
+    intervals : RankIntervals, optional
+        Intervals for ``"intervals"``; by default those of
+        :func:`~sklearn_mdl.ranking.rank_intervals`.
+    sizes : array-like of int of shape (n_sizes,), optional
+        Increasing numbers of labels, required for ``"by-size"``.
+    n_datasets : array-like of int of shape (n_sizes,), optional
+        Number of datasets behind the ranks at each size, if some are too short for
+        the larger ones.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the ranks were drawn last.
+    artists_ : dict of str to matplotlib artists
+        For ``"boxes"`` the drawn ``boxes``, ``whiskers``, ``medians`` and ``means``,
+        from the best average rank on, and ``fliers``; for ``"intervals"`` the
+        ``intervals`` and the ``means``; for ``"by-size"`` the line of each encoder
+        under its name.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.display import RankDisplay
+    >>> RankDisplay([[1, 2], [1, 2], [2, 1]], ["a", "b"]).frame()["mean"].round(2)
+    encoder
+    a    1.33
+    b    1.67
+    Name: mean, dtype: float64
+    >>> ranks = [[1.0, 2.0], [1.5, 1.5], [2.0, 1.0]]
+    >>> sizes = [10, 100, 1000]
+    >>> RankDisplay(ranks, ["raw", "deep"], kind="by-size", sizes=sizes).frame()
+            raw  deep
+    labels
+    10      1.0   2.0
+    100     1.5   1.5
+    1000    2.0   1.0
+    """
+
+    def __init__(
+        self,
+        ranks: ArrayLike,
+        names: Sequence[str],
+        *,
+        kind: str = "boxes",
+        intervals: RankIntervals | None = None,
+        sizes: ArrayLike | None = None,
+        n_datasets: ArrayLike | None = None,
+    ) -> None:
+        base.check_choice(kind, "kind", KINDS)
+        self.ranks = np.asarray(ranks, dtype=np.float64)
+        self.names, self.kind = list(names), kind
+        self._check_ranks()
+        self.intervals: RankIntervals | None = None
+        if kind == "by-size":
+            self.sizes = _checked_sizes(sizes)
+            self.n_datasets = None if n_datasets is None else np.asarray(n_datasets)
+            self._check_sizes()
+        elif kind == "intervals":
+            self.intervals = intervals or rank_intervals(self.ranks)
+            self._check_intervals(self.intervals)
+        self._order = np.argsort(self.ranks.mean(axis=0), kind="stable")
+
+    def _check_ranks(self) -> None:
+        shape, n_encoders = self.ranks.shape, len(self.names)
+        rows = "n_sizes" if self.kind == "by-size" else "n_datasets"
+        if len(shape) != 2 or shape[0] == 0 or shape[1] != n_encoders:
+            raise ValueError(
+                f"`ranks` must have shape ({rows}, {n_encoders}), a column per "
+                f"encoder, got {shape}: give one rank for each pair."
+            )
+        if not ((self.ranks >= 1) & (self.ranks <= n_encoders)).all():
+            raise ValueError(
+                f"`ranks` must lie between 1 and {n_encoders}, got "
+                f"{self.ranks.min():g} to {self.ranks.max():g}: rank the encoders from "
+                "1, the best."
+            )
+
+    def _check_sizes(self) -> None:
+        shape = self.ranks.shape[:1]
+        for name in ("sizes", "n_datasets"):
+            values = getattr(self, name)
+            if values is not None and values.shape != shape:
+                raise ValueError(
+                    f"`{name}` must have shape {shape}, one number for each row of "
+                    f"`ranks`, got {values.shape}: give as many."
+                )
+
+    def _check_intervals(self, found: RankIntervals) -> None:
+        lower, upper = found.lower, found.upper
+        if not lower.shape == upper.shape == (len(self.names),):
+            raise ValueError(
+                f"`intervals` must have a lower and an upper bound for each of "
+                f"{len(self.names)} encoders, got shapes {lower.shape} and "
+                f"{upper.shape}: compute them from the same ranks."
+            )
+        if not (lower <= upper).all():
+            name = self.names[int(np.argmin(lower <= upper))]
+            raise ValueError(
+                "The lower bounds of `intervals` must not exceed the upper ones, got "
+                f"{lower.tolist()} and {upper.tolist()}: exchange those of {name!r}."
+            )
+
+    @classmethod
+    def from_codelengths(
+        cls,
+        codelengths: ArrayLike,
+        names: Sequence[str],
+        *,
+        kind: str = "boxes",
+        **plot_options: Any,
+    ) -> Self:
+        """Rank encoders on each dataset by their codelengths, and draw the ranks.
+
+        Parameters
+        ----------
+        codelengths : array-like of shape (n_datasets, n_encoders)
+            In one unit within each dataset; those that tie share the mean of their
+            ranks.
+        names : sequence of str of length n_encoders
+            Names of the encoders.
+        kind : {"boxes", "intervals"}, default="boxes"
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        base.check_choice(kind, "kind", KINDS[:2])
+        table = np.asarray(codelengths, dtype=np.float64)
+        if table.ndim != 2 or not np.isfinite(table).all():
+            raise ValueError(
+                "`codelengths` must be finite and of shape (n_datasets, n_encoders), "
+                f"got shape {table.shape}: give one codelength for each pair."
+            )
+        return cls(rankdata(table, axis=1), names, kind=kind).plot(**plot_options)
+
+    @classmethod
+    def from_scorer(
+        cls,
+        scorer: base.Ranking,
+        *,
+        kind: str = "boxes",
+        sizes: ArrayLike | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Draw the ranks of a ranking, by codelengths that are means over orders.
+
+        By size, codelengths that agree to nine digits tie, as all do while nothing is
+        learned yet.
+
+        Parameters
+        ----------
+        scorer : RepresentationScorer or Ranking
+            A fitted one; intervals need two datasets and two encoders or more.
+        kind : {"boxes", "intervals", "by-size"}, default="boxes"
+        sizes : array-like of int, optional
+            Numbers of labels for ``"by-size"``; a dataset that has fewer does not
+            count at a size. By default forty from ten to the length of the shortest
+            dataset, so that all count at all of them.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        base.check_fitted(scorer, "codelengths_")
+        names = scorer.encoder_names_
+        if kind == "by-size":
+            checked, ranks, counts = _ranks_by_size(scorer, sizes)
+            display = cls(ranks, names, kind=kind, sizes=checked, n_datasets=counts)
+        else:
+            intervals = scorer.rank_intervals() if kind == "intervals" else None
+            ranks = rankdata(scorer.codelengths_, axis=1)
+            display = cls(ranks, names, kind=kind, intervals=intervals)
+        return display.plot(**plot_options)
+
+    def plot(
+        self, ax: Axes | None = None, *, log_x: bool = True, max_named: int = 12
+    ) -> Self:
+        """Draw the ranks.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure, whose size follows the number of
+            the encoders and the length of their names.
+        log_x : bool, default=True
+            Whether labels are spaced logarithmically, by size.
+        max_named : int, default=12
+            By size, of more encoders only so many have a colour and a place in the
+            legend: those whose rank is best at any size. The others are drawn grey.
+            Dotted lines mark the sizes at which datasets end, each with the number of
+            the datasets left.
+
+        Returns
+        -------
+        display : RankDisplay
+            The display itself.
+        """
+        if self.kind == "by-size":
+            self._plot_by_size(ax, log_x, max_named)
+        else:
+            self._plot_rows(ax)
+        return self
+
+    def _plot_rows(self, ax: Axes | None) -> None:
+        """Draw a row for each encoder, the best average on top."""
+        n_encoders, boxes = len(self.names), self.kind == "boxes"
+        width = base.CHARACTER * base.longest(self.names)
+        ax = self._use_axes(
+            ax, 4.5 + width, 1.0 + (0.28 if boxes else 0.24) * n_encoders
+        )
+        inches = base.inches_of(ax)[0] - width + 0.5
+        self.artists_: dict[str, Artist | BarContainer] = {}
+        last = self._draw_boxes() if boxes else self._draw_intervals()
+        base.name_ticks(ax.yaxis, [self.names[i] for i in self._order])
+        ax.set_ylim(n_encoders - 0.4, -0.6)
+        ax.set_xlim(0.7, last + 0.3)
+        every = 1 + int(0.25 * n_encoders / max(0.5, inches))
+        ax.set_xticks(np.arange(1, n_encoders + 1, every))
+        ax.tick_params("y", length=0)
+        ax.spines[["right", "top"]].set_visible(False)
+        ax.grid(axis="x", color="0.9")
+        ax.set_axisbelow(True)
+
+    def _draw_intervals(self) -> float:
+        found, order = cast("RankIntervals", self.intervals), self._order
+        rows = np.arange(len(self.names))
+        lines = self.ax_.hlines(rows, found.lower[order], found.upper[order])
+        lines.set(color="0.6", linewidth=3.0)
+        (means,) = self.ax_.plot(self._means(), rows, "o", color=base.COLOURS[0])
+        means.set_clip_on(False)
+        self.artists_ |= {"intervals": lines, "means": means}
+        label = f"average rank, {found.level:.0%} interval over datasets"
+        self.ax_.set_xlabel(label, wrap=True)
+        return float(max(len(self.names), found.upper.max()))
+
+    def _draw_boxes(self) -> float:
+        ax, rows = self.ax_, np.arange(len(self.names))
+        boxplot_stats = base.plot_extra("matplotlib.cbook").boxplot_stats
+        found = boxplot_stats(self.ranks[:, self._order])
+        low, q1, median, q3, high, mean = np.transpose(
+            [[box[key] for key in _BOX] for box in found]
+        )
+        dark: base.Style = {"color": "0.3", "linewidth": 1.0}
+        whiskers = ax.hlines(rows, low, high, zorder=1.5, **dark)
+        ends = np.r_[rows, rows]
+        ax.vlines(np.r_[low, high], ends - 0.15, ends + 0.15, **dark)
+        boxes = ax.barh(rows, q3 - q1, 0.6, left=q1, zorder=2.0)
+        for box in boxes:
+            box.set(facecolor=base.COLOURS[5], edgecolor="0.3")
+        medians = ax.vlines(median, rows - 0.3, rows + 0.3, color="black", zorder=2.5)
+        medians.set(linewidth=2.0)
+        (means,) = ax.plot(mean, rows, "D", color=base.COLOURS[1], markersize=5.0)
+        means.set(markeredgecolor="white", zorder=3.0)
+        beyond = [(x, i) for i, box in enumerate(found) for x in box["fliers"]]
+        (fliers,) = ax.plot(*np.reshape(beyond, (-1, 2)).T, "o", fillstyle="none")
+        fliers.set(markersize=4.0, markeredgecolor="0.3")
+        self.artists_["boxes"] = boxes
+        self.artists_ |= {"whiskers": whiskers, "medians": medians}
+        self.artists_ |= {"means": means, "fliers": fliers}
+        ax.set_xlabel(f"rank on {len(self.ranks)} datasets (1 is best)", wrap=True)
+        return float(len(self.names))
+
+    def _plot_by_size(self, ax: Axes | None, log_x: bool, max_named: int) -> None:
+        """Draw a line for each encoder; the legend lists them as they end."""
+        best, last = self.ranks.min(axis=0), self.ranks[-1]
+        named = base.named_lines(best, last, max_named)
+        styles = {i: base.line_style(k) for k, i in enumerate(sorted(named))}
+        legend = [self.names[i] for i in sorted(named, key=last.__getitem__)]
+        others = ["others"] if len(named) < len(self.names) else []
+        ax = self._use_axes_beside_legend(ax, legend + others)
+        lines: dict[str, Line2D] = {}
+        for i, name in enumerate(self.names):
+            (lines[name],) = ax.plot(self.sizes, self.ranks[:, i])
+            lines[name].set(**styles.get(i, base.OTHERS))
+            if i in styles:
+                marker = "o" if len(self.ranks) <= 10 else ""
+                lines[name].set(linewidth=1.8, marker=marker, markersize=4.0)
+        self.artists_ = dict(lines)
+        if log_x:
+            ax.set_xscale("log")
+        self._mark_ends()
+        n_encoders = len(self.names)
+        ax.set_ylim(n_encoders + 0.15, 0.85)
+        ax.set_yticks(np.arange(1, n_encoders + 1, 1 + n_encoders // 15))
+        ax.set(xlabel="labels", ylabel="average rank (1 is best)")
+        ax.spines[["top", "right"]].set_visible(False)
+        unnamed = [name for name in self.names if name not in legend]
+        shown = [lines[name] for name in [*legend, *unnamed[:1]]]
+        base.put_legend(ax, shown, legend + others)
+
+    def _mark_ends(self) -> None:
+        """Mark where the number of datasets falls."""
+        if self.n_datasets is None:
+            return
+        for i in np.flatnonzero(np.diff(self.n_datasets)) + 1:
+            middle = np.sqrt(self.sizes[i - 1] * self.sizes[i])
+            self.ax_.axvline(middle, color="0.5", linestyle=":", linewidth=1.0)
+            words, edge = f"{self.n_datasets[i]}", self.ax_.get_xaxis_transform()
+            place: base.Style = {"xcoords": edge, "va": "top", "color": "0.3"}
+            base.note(self.ax_, words, (middle, 1.0), (3, 0), **place)
+
+    def _means(self) -> base.Floats:
+        """Return average ranks, the best first."""
+        return np.sort(self.ranks.mean(axis=0))
+
+    def frame(self) -> DataFrame:
+        """Return the numbers behind the figure as a DataFrame, the best first.
+
+        Means, quartiles and medians; average ranks with the bounds of their intervals;
+        or the average ranks, a row per size.
+        """
+        if self.kind == "by-size":
+            table = base.plot_extra("pandas").DataFrame(self.ranks, columns=self.names)
+            return table.set_axis(self.sizes).rename_axis("labels")
+        columns: dict[str, object] = {"encoder": [self.names[i] for i in self._order]}
+        if self.intervals is None:
+            first, median, third = np.percentile(
+                self.ranks[:, self._order], [25, 50, 75], axis=0
+            )
+            columns |= {"mean": self._means(), "first_quartile": first}
+            columns |= {"median": median, "third_quartile": third}
+        else:
+            columns["average_rank"] = self._means()
+            for name in ("lower", "upper"):
+                columns[name] = getattr(self.intervals, name)[self._order]
+        return base.data_frame(columns, "encoder")
+
+
+def _checked_sizes(sizes: ArrayLike | None) -> NDArray[np.int64]:
+    """Return increasing numbers of labels."""
+    array = np.asarray(sizes)
+    whole = array.ndim == 1 and array.size > 0 and array.dtype.kind in "iu"
+    if not whole or array.min() < 1 or (np.diff(array) <= 0).any():
+        raise ValueError(
+            f"`sizes` must be increasing integers of at least 1, got {sizes!r}: give "
+            "numbers of labels."
+        )
+    return array.astype(np.int64)
+
+
+def _ranks_by_size(
+    scorer: base.Ranking, sizes: ArrayLike | None
+) -> tuple[NDArray[np.int64], base.Floats, list[int]]:
+    """Return sizes, average ranks at each, and the number of datasets behind them."""
+    names = list(scorer.encoder_names_)
+    lengths = {cell.dataset: cell.n_samples for cell in scorer.cells_}
+    shortest, longest = min(lengths.values()), max(lengths.values())
+    if sizes is None:
+        sizes = np.unique(np.geomspace(min(10, shortest), shortest, 40).astype(int))
+    checked = _checked_sizes(sizes)
+    if checked[-1] > longest:
+        raise ValueError(
+            f"`sizes` must not exceed {longest}, the length of the longest dataset, "
+            f"got {checked[-1]}: ask for fewer labels."
+        )
+    nats = np.full((len(checked), len(lengths), len(names)), np.nan)
+    for d, (dataset, length) in enumerate(lengths.items()):
+        kept = checked <= length
+        for name, codelengths in base.codelengths_of(scorer, dataset):
+            nats[kept, d, names.index(name)] = np.cumsum(codelengths)[checked[kept] - 1]
+    counts = [sum(length >= n for length in lengths.values()) for n in checked]
+    return checked, np.stack([_average_ranks(table) for table in nats]), counts
+
+
+def _average_ranks(nats: base.Floats) -> base.Floats:
+    """Return average ranks over the datasets, (n_datasets, n_encoders), that count."""
+    counting = nats[~np.isnan(nats).any(axis=1)]
+    scale = np.abs(counting).max(axis=1, keepdims=True)
+    return average_ranks(np.round(counting / np.where(scale > 0, scale, 1.0), 9))

@@ -1,0 +1,253 @@
+"""Codelengths of switching strategies, split into learning and switching."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl import switching
+from sklearn_mdl.display import _base as base
+from sklearn_mdl.display._base import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.text import Annotation
+    from pandas import DataFrame
+
+
+class RegretSplitDisplay(base.Display):
+    """Codelengths of switching strategies, split into learning and switching.
+
+    Learning is the codelength of the best sequence of a few blocks of one readout each,
+    chosen in hindsight. Switching is the regret of a strategy to this sequence. It is
+    at most minus the log probability of the sequence under the prior of the strategy,
+    and below zero where the strategy is better than the sequence, as it may be if the
+    sequence has few blocks.
+
+    Parameters
+    ----------
+    codelengths : mapping of str to float
+        Codelength of each strategy, in nats.
+    learning : float
+        Codelength of the best sequence, in nats.
+    at_most : mapping of str to float, optional
+        Minus the log probability of the sequence under the prior of each strategy, in
+        nats; infinity where it excludes the sequence. By default unknown.
+    sequence_name : str, default="best sequence"
+        Name of the sequence in the legend.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the bars were drawn last.
+    bars_ : dict of {"learning", "switching"} to matplotlib BarContainer
+        The drawn bars, the shortest code first.
+    texts_ : list of matplotlib Text
+        Regret by switching and its upper bound, beside each bar.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Section 3, Theorem 1, which bounds both terms.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.display import RegretSplitDisplay
+    >>> RegretSplitDisplay({"a": 110.0, "b": 104.0}, 100.0).frame()
+              codelength  learning  switching  at_most
+    strategy
+    b              104.0     100.0        4.0      NaN
+    a              110.0     100.0       10.0      NaN
+    """
+
+    def __init__(
+        self,
+        codelengths: Mapping[str, float],
+        learning: float,
+        at_most: Mapping[str, float] | None = None,
+        *,
+        sequence_name: str = "best sequence",
+    ) -> None:
+        self.names = list(codelengths)
+        self.codelengths = base.vector(list(codelengths.values()), "`codelengths`")
+        self.learning = float(learning)
+        if not (np.isfinite(self.learning) and np.isfinite(self.codelengths).all()):
+            raise ValueError(
+                "`learning` and all codelengths must be finite, got "
+                f"{learning!r} and {self.codelengths.tolist()}: give nats."
+            )
+        bounds = dict.fromkeys(self.names, np.nan) if at_most is None else at_most
+        if set(bounds) != set(self.names):
+            raise ValueError(
+                f"`at_most` must name the strategies {self.names}, got {list(bounds)}: "
+                "give one bound for each."
+            )
+        self.at_most = np.array([bounds[name] for name in self.names], dtype=np.float64)
+        self.sequence_name = sequence_name
+        self._order = np.argsort(self.codelengths, kind="stable")
+
+    @classmethod
+    def from_losses(
+        cls,
+        losses: ArrayLike,
+        strategies: Strategies | None = None,
+        *,
+        n_blocks: int = 3,
+        weights: ArrayLike | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Draw strategies that read the same losses.
+
+        Parameters
+        ----------
+        losses : array-like of shape (n_samples, n_readouts)
+            In nats: ``readout_losses_`` of a switcher, or losses from a file.
+        strategies : mapping of str to SwitchingPrior, optional
+            Priors, or their names, under the names that the axis shows; by default
+            those of the paper, the learned share and the run-length prior.
+        n_blocks : int, default=3
+            Largest number of blocks of the sequence to compare with.
+        weights : array-like of shape (n_readouts,), optional
+            Prior weights of the readouts; uniform if not given.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        curves = mix(losses, strategies, weights)
+        readouts, block_losses = best_blocks(losses, n_blocks)
+        n_readouts = np.shape(losses)[1]
+        name = f"best {n_blocks} blocks" if n_blocks > 1 else "best readout"
+        display = cls(
+            {name: float(curve.sum()) for name, curve in curves.items()},
+            float(block_losses.sum()),
+            {
+                name: switching.sequence_cost(prior, readouts, n_readouts, weights)
+                for name, prior in _given_or_usual(strategies).items()
+            },
+            sequence_name=name,
+        )
+        return display.plot(**plot_options)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: base.Switcher,
+        strategies: Strategies | None = None,
+        **options: Any,
+    ) -> Self:
+        """Draw strategies that read the losses of a switcher, with its prior weights.
+
+        Parameters
+        ----------
+        estimator : MDLReadoutSwitcher
+            A fitted one.
+        strategies, **options : optional
+            Passed to `from_losses`.
+        """
+        base.check_fitted(estimator, "readout_losses_")
+        losses, weights = estimator.readout_losses_, estimator.expert_weights_
+        return cls.from_losses(losses, strategies, weights=weights, **options)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw a bar for each strategy, the shortest code on top.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        display : RegretSplitDisplay
+            The display itself.
+        """
+        n_strategies = len(self.names)
+        width = 5.0 + base.CHARACTER * base.longest(self.names)
+        ax = self._use_axes(ax, width, 1.4 + 0.3 * n_strategies)
+        order, rows = self._order, np.arange(n_strategies)
+        learning = np.full(n_strategies, self.learning)
+        switching = self.codelengths[order] - learning
+        colours = base.COLOURS[5], base.COLOURS[1]
+        self.bars_ = {
+            "learning": ax.barh(rows, learning, color=colours[0]),
+            "switching": ax.barh(rows, switching, left=learning, color=colours[1]),
+        }
+        self.texts_ = [
+            self._beside(row, _words(nats, self.at_most[i]))
+            for row, nats, i in zip(rows.tolist(), switching, order, strict=True)
+        ]
+        self._beside(-1, "switching")
+        base.name_ticks(ax.yaxis, [self.names[i] for i in order])
+        ax.set_ylim(n_strategies - 0.4, -0.6)
+        ax.set_xlabel("codelength (nats)")
+        ax.tick_params("y", length=0)
+        ax.spines[["right", "top"]].set_visible(False)
+        labels = [f"learning ({self.sequence_name})", "switching"]
+        base.put_legend(ax, self.bars_.values(), labels, below=True)
+        return self
+
+    def _beside(self, row: float, words: str) -> Annotation:
+        """Write words to the right of the axes in the given row."""
+        edge = self.ax_.get_yaxis_transform()
+        return base.note(self.ax_, words, (1.0, row), (4, 0), xcoords=edge)
+
+    def frame(self) -> DataFrame:
+        """Return the parts in nats as a DataFrame, the shortest code first."""
+        order = self._order
+        table = {
+            "strategy": [self.names[i] for i in order],
+            "codelength": self.codelengths[order],
+            "learning": np.full(len(order), self.learning),
+            "switching": self.codelengths[order] - self.learning,
+            "at_most": self.at_most[order],
+        }
+        return base.data_frame(table, "strategy")
+
+
+def _words(nats: float, at_most: float) -> str:
+    bound = f" (≤ {at_most:.1f})" if np.isfinite(at_most) else ""
+    return f"{nats:+z.1f}{bound}"
+
+
+Strategies = Mapping[str, switching.SwitchingPrior | switching.PriorName]
+
+
+def _given_or_usual(strategies: Strategies | None) -> Strategies:
+    """Return the strategies given; by default the paper's, and two that cost O(K)."""
+    if strategies is None:
+        return {
+            "learned share": switching.LearnedShare(),
+            "fixed share, m = 2": switching.FixedShare(m=2),
+            "switch distribution": switching.SwitchDistribution(),
+            "run length": switching.RunLength(),
+            "Bayesian mixture": switching.BayesMixture(),
+            "elementwise mixture": switching.ElementwiseMixture(),
+        }
+    if not strategies:
+        raise ValueError("`strategies` must name a prior, got none: give one or more.")
+    return strategies
+
+
+def mix(
+    losses: ArrayLike, strategies: Strategies | None, weights: ArrayLike | None
+) -> dict[str, Floats]:
+    """Return the codelength of every example under every strategy, in nats."""
+    return {
+        name: np.array(switching.forward(prior, losses, weights).codelengths)
+        for name, prior in _given_or_usual(strategies).items()
+    }
+
+
+def best_blocks(losses: ArrayLike, n_blocks: int) -> tuple[NDArray[np.intp], Floats]:
+    """Find the best sequence of at most so many blocks of one readout, in hindsight.
+
+    Returns
+    -------
+    readouts : ndarray of shape (N,)
+    losses : ndarray of shape (N,)
+        In nats.
+    """
+    readouts = switching.best_segments(losses, n_blocks).experts
+    chosen = np.take_along_axis(np.asarray(losses), readouts[:, None], axis=1)[:, 0]
+    return readouts, chosen.astype(np.float64)

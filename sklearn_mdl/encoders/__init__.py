@@ -1,0 +1,21 @@
+"""Images to features: timm and torch encoders, and a cache of features."""
+
+from sklearn_mdl._core.images.rows import image_rows
+from sklearn_mdl.encoders._base import ImageEncoder as ImageEncoder
+from sklearn_mdl.encoders._cache import (
+    CachedEncoder,
+    FeatureCache,
+    NotPicklableError as NotPicklableError,
+    encode as encode,
+    keeps_data as keeps_data,
+)
+from sklearn_mdl.encoders._timm import TimmEncoder, check_name as check_name
+from sklearn_mdl.encoders._torch import TorchEncoder
+from sklearn_mdl.encoders._trunk import (
+    AnyEncoder as AnyEncoder,
+    EncoderTrunk as EncoderTrunk,
+    distinct_encoders as distinct_encoders,
+    image_encoder_of as image_encoder_of,
+)
+
+__all__ = ["CachedEncoder", "FeatureCache", "TimmEncoder", "TorchEncoder", "image_rows"]

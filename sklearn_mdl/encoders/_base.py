@@ -1,0 +1,366 @@
+"""Base class of image encoders: images in, rows of pooled features out."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+import torch
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from sklearn_mdl._core.images.lazy import LazyImages, minibatches
+from sklearn_mdl._core.images.reading import Images, as_images, image_at, located
+from sklearn_mdl._core.numerics import resolve_device
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
+from sklearn_mdl.encoders._layers import (
+    LAST,
+    Block,
+    Layout,
+    blocks_of,
+    check_layers,
+    pooled_outputs,
+)
+
+Names = str | Sequence[str]
+
+
+class Frozen(NamedTuple):
+    """A model that is ready to encode, with its preprocessing."""
+
+    module: nn.Module
+    transform: Callable[..., Tensor]  # from a PIL image to (C, H, W)
+    mode: str  # "RGB" or "L"
+    layout: Layout
+    device: torch.device
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ImageEncoder(TransformerMixin, BaseEstimator):
+    """Base of transformers from images to features of a frozen network.
+
+    Subclasses make the network in ``_load``, and in ``_last`` the outputs of its last
+    layer for a minibatch.
+    """
+
+    layer: Names = LAST
+    pool: Names = "default"
+    device: str = "auto"
+    batch_size: int = 64
+    amp: bool = False
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "layer": [str, list, tuple],
+        "pool": [str, list, tuple],
+        "device": [str],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "amp": ["boolean"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    @abstractmethod
+    def _load(self) -> Frozen:
+        """Make the frozen model."""
+
+    @abstractmethod
+    def _last(
+        self, frozen: Frozen, batch: Tensor, blocks: list[Block]
+    ) -> dict[str, Tensor]:
+        """Run the model, and return the vectors of blocks of its last layer."""
+
+    @abstractmethod
+    def _identity(self) -> dict[str, object]:
+        """Return as JSON all that features depend on beside weights and blocks."""
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: object, y: object = None) -> Self:
+        """Load the model and encode one image; nothing is learned.
+
+        Parameters
+        ----------
+        X : images
+            The first determines the number of features.
+        y : ignored
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or the first image cannot be used.
+        ImportError
+            If a library is missing.
+        OSError
+            If weights are missing.
+        """
+        images = as_images(X)
+        blocks = blocks_of(_listed(self.layer), _listed(self.pool))
+        before = dict(self.__dict__)
+        try:
+            for name in ("seed_", "weights_sha256_"):
+                self.__dict__.pop(name, None)
+            frozen = self._load()
+            inner = [block.layer for block in blocks if block.layer != LAST]
+            check_layers(frozen.module, inner)
+            first = next(self._encoded(frozen, blocks, images, range(1)))
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        self._frozen = frozen
+        self._blocks = blocks
+        self.block_names_ = [block.name for block in blocks]
+        self.block_widths_ = [first[name].shape[1] for name in self.block_names_]
+        return self
+
+    def transform(self, X: object) -> np.ndarray:
+        """Encode images.
+
+        Parameters
+        ----------
+        X : images
+            An array (N, H, W, C) or (N, H, W), uint8 or floats from 0 to 1, which are
+            rounded to 8 bits; a list of paths, PIL images or arrays; or a torch dataset
+            with a length, whose examples are images or begin with one.
+
+        Returns
+        -------
+        features : ndarray of shape (N, width), float32
+            Blocks side by side, in the order of ``block_names_``.
+
+        Raises
+        ------
+        ValueError
+            Naming the row and file, if an image cannot be read, or the block, if
+            features are not finite.
+        """
+        self._loaded(X)
+        images = as_images(X)
+        features = np.empty((len(images), sum(self.block_widths_)), np.float32)
+        start = 0
+        for batch in self.batches(images):
+            features[start : start + len(batch)] = batch
+            start += len(batch)
+        return features
+
+    def transform_blocks(self, X: object) -> dict[str, np.ndarray]:
+        """Encode images once, and return the features of each layer and pooling.
+
+        Parameters
+        ----------
+        X : images
+
+        Returns
+        -------
+        features : dict of str to ndarray of shape (N, width)
+            By the name of the block, as ``layer|pool``, so that blocks can be ranked
+            as encoders are.
+        """
+        return self.split_blocks(self.transform(X))
+
+    def split_blocks(self, features: np.ndarray) -> dict[str, np.ndarray]:
+        """Cut features as `transform` returns them into views, by block."""
+        check_is_fitted(self, "block_names_")
+        blocks = np.split(features, np.cumsum(self.block_widths_)[:-1], axis=1)
+        return dict(zip(self.block_names_, blocks, strict=True))
+
+    def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:
+        """Encode images minibatch by minibatch, from a row on.
+
+        Parameters
+        ----------
+        X : images
+        start : int, default=0
+
+        Yields
+        ------
+        features : ndarray of shape (B, width), float32
+        """
+        frozen = self._loaded(X)
+        images = as_images(X)
+        rows, name = range(start, len(images)), type(self).__name__
+        place = {"total": len(images), "initial": start}
+        with tqdm(desc=name, unit="image", disable=not self.verbose, **place) as bar:
+            for batch in self._encoded(frozen, self._blocks, images, rows):
+                features = np.concatenate(list(batch.values()), axis=1)
+                bar.update(len(features))
+                yield features
+
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
+        """Name the features, as ``layer|pool|number``.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        names : ndarray of str objects
+        """
+        check_is_fitted(self, "block_names_")
+        names = [
+            f"{name}|{i}"
+            for name, width in zip(self.block_names_, self.block_widths_, strict=True)
+            for i in range(width)
+        ]
+        return np.array(names, dtype=object)
+
+    def fingerprint(self) -> dict[str, object]:
+        """Return all that the features depend on, beside the images; fit first.
+
+        Returns
+        -------
+        fingerprint : dict
+            As JSON can hold it. Machine, device and versions of libraries move the last
+            digits of features, and are left out.
+        """
+        check_is_fitted(self, "block_names_")
+        return {
+            "encoder": type(self).__name__,
+            **self._identity(),
+            "weights": self._weights_sha256(),
+            "blocks": self.block_names_,
+            "amp": bool(self.amp),
+        }
+
+    def _encoded(
+        self, frozen: Frozen, blocks: list[Block], images: Images, rows: range
+    ) -> Iterator[dict[str, np.ndarray]]:
+        start = rows.start
+        for batch in prepared(frozen, images, rows, self.batch_size, self.n_jobs):
+            features = self._run(frozen, blocks, batch)
+            _check_finite(features, images, start)
+            start += len(batch)
+            yield features
+
+    @torch.inference_mode()
+    def _run(
+        self, frozen: Frozen, blocks: list[Block], batch: Tensor
+    ) -> dict[str, np.ndarray]:
+        device, half = frozen.device, torch.bfloat16
+        if device.type == "cuda" and not torch.cuda.is_bf16_supported():
+            half = torch.float16
+        with torch.autocast(device.type, dtype=half, enabled=bool(self.amp)):
+            found = self._outputs(frozen, blocks, batch.to(device))
+        missing = [block.layer for block in blocks if block.name not in found]
+        if missing:
+            raise ValueError(
+                f"A layer must run for each image, but {missing[0]!r} does not run in "
+                "this model; name another layer"
+            )
+        return {block.name: found[block.name].float().cpu().numpy() for block in blocks}
+
+    def _outputs(
+        self, frozen: Frozen, blocks: list[Block], batch: Tensor
+    ) -> dict[str, Tensor]:
+        """Run the model, and return the vectors of blocks by name."""
+        inner = [block for block in blocks if block.layer != LAST]
+        last = [block for block in blocks if block.layer == LAST]
+        with pooled_outputs(frozen.module, inner, frozen.layout) as found:
+            return found | self._last(frozen, batch, last)
+
+    def _loaded(self, X: object) -> Frozen:
+        """Return the model; it is loaded again after unpickling."""
+        if not hasattr(self, "block_names_"):
+            self.fit(X)
+        if not hasattr(self, "_frozen"):
+            frozen = self._load()
+            found = weights_fingerprint(frozen.module)
+            if found != self.weights_sha256_:
+                raise ValueError(
+                    f"The weights of {type(self).__name__} must be those it was pickled"
+                    f" with, of SHA-256 {self.weights_sha256_[:12]}, but now they have "
+                    f"{found[:12]}; restore the file, or fit again"
+                )
+            self._frozen = frozen
+        return self._frozen
+
+    def _weights_sha256(self) -> str:
+        if not hasattr(self, "weights_sha256_"):
+            self.weights_sha256_ = weights_fingerprint(self._frozen.module)
+        return self.weights_sha256_
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the model, which is loaded again; its fingerprint is kept."""
+        if hasattr(self, "_frozen"):
+            self._weights_sha256()
+        state = dict(super().__getstate__())
+        state.pop("_frozen", None)
+        return state
+
+    def __sklearn_tags__(self) -> Tags:
+        """Take images, and need neither labels nor a fit."""
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _listed(names: Names) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def prepared(
+    frozen: Frozen, images: Images, rows: range, batch_size: int, n_jobs: int | None
+) -> Iterator[Tensor]:
+    """Decode and preprocess images, and yield them as minibatches (B, C, H, W)."""
+
+    def prepare(row: int) -> Tensor:
+        return frozen.transform(image_at(images, row, frozen.mode))
+
+    return minibatches(prepare, rows, batch_size, effective_n_jobs(n_jobs))
+
+
+def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -> None:
+    for name, values in features.items():
+        if np.isfinite(values).all():
+            continue
+        row = start + int(np.argwhere(~np.isfinite(values))[0][0])
+        items = images.items if isinstance(images, LazyImages) else images
+        known = isinstance(items, list | tuple | np.ndarray)
+        where = located(row, items[row] if known else None)
+        raise ValueError(
+            f"Features must be finite, but block {name!r} of {where} holds NaN or "
+            "infinity; check the weights, and try amp=False"
+        )
+
+
+def freeze(module: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
+    """Move a module to a device, in evaluation mode and without gradients."""
+    where = resolve_device(device)
+    return module.to(where).eval().requires_grad_(False), where
+
+
+def weights_fingerprint(module: nn.Module) -> str:
+    """SHA-256 of the names, shapes, types and numbers of a module's state."""
+    digest = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        if not isinstance(tensor, Tensor):  # state of another kind
+            digest.update(f"{name} {tensor!r}\n".encode())
+            continue
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor_bytes(tensor))
+    return digest.hexdigest()
+
+
+def tensor_bytes(tensor: Tensor) -> memoryview:
+    """Return the bytes of a tensor's numbers."""
+    flat = tensor.detach().cpu().contiguous().view(-1)
+    return flat.view(torch.uint8).numpy().data

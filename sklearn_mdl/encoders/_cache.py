@@ -1,0 +1,325 @@
+"""Features on disk, by all that they depend on: computed once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import ClassVar, Self, cast
+
+import joblib
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._core.images.lazy import images_fingerprint
+from sklearn_mdl._core.images.reading import Images, as_images
+from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.io.environment import LIBRARIES, version_of
+from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
+from sklearn_mdl.encoders._base import ImageEncoder
+
+FEATURES = "features"  # the name of the array in a file, as load_features expects it
+IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "numpy")
+
+
+class NotPicklableError(TypeError):
+    """An encoder or data that cannot be pickled, and so have no key."""
+
+
+def encode(encoder: object, X: object) -> np.ndarray:
+    """Return the features of X by a copy of a transformer that is fitted on X alone.
+
+    A frozen transformer is not fitted again, and None and "passthrough" return X.
+    """
+    if keeps_data(encoder):
+        return np.asarray(X)
+    if not isinstance(encoder, FrozenEstimator):
+        encoder = clone(encoder).fit(X)
+    return np.asarray(cast(TransformerMixin, encoder).transform(X))
+
+
+def keeps_data(encoder: object) -> bool:
+    """Return true for None and "passthrough", which leave data as they are."""
+    return encoder is None or (isinstance(encoder, str) and encoder == "passthrough")
+
+
+class FeatureCache:
+    """A folder of features, each set computed once.
+
+    The key of a set is all that it depends on. Of image encoders that is the weights,
+    preprocessing, layers and pooling, and the content of the images. Of other
+    transformers it is the transformer with its settings and, if it is frozen, all that
+    it has learned; the data (of paths of files also sizes and times of change); and the
+    versions of the libraries.
+
+    A set is written completely or not at all. Image encoders collect rows in a file of
+    another name, and an interrupted extraction continues from its last whole minibatch;
+    processes that need the same set wait for the one that computes it. A damaged set
+    is computed again, with a warning.
+
+    Parameters
+    ----------
+    folder : path-like
+        Created when the first set is written. Files in it can be deleted at any time.
+        They are ``.safetensors`` files with one array "features" and a checksum, which
+        :func:`~sklearn_mdl.datasets.load_features` reads as well.
+
+    Notes
+    -----
+    Images are read each time for the key, which is fast compared with encoding them.
+    Versions of libraries and the device, which move the last digits of the features of
+    images, are written into the file but are not part of the key; nor is the code of a
+    module's ``forward``, in a :class:`~sklearn_mdl.encoders.TorchEncoder`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from torch import nn
+    >>> from sklearn_mdl.encoders import FeatureCache, TorchEncoder
+    >>> encoder = TorchEncoder(nn.Conv2d(3, 4, 3), pool="avg")
+    >>> images = np.zeros((5, 8, 8, 3), np.uint8)
+    >>> features = FeatureCache("features").features(encoder, images)
+    >>> features.shape
+    (5, 4)
+    """
+
+    def __init__(self, folder: str | PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def features(
+        self,
+        encoder: BaseEstimator,
+        X: object,
+        *,
+        name: Sequence[str] = (),
+        check: Callable[[np.ndarray], object] = len,
+    ) -> np.ndarray:
+        """Return the features of X, computed if the folder does not hold them.
+
+        Parameters
+        ----------
+        encoder : TimmEncoder, TorchEncoder or any other transformer
+            An image encoder is fitted, if it is not yet; of others a copy is.
+        X : images, or data as the transformer takes them
+        name : sequence of str, default=()
+            Words at the beginning of the file's name, such as a dataset and an encoder.
+        check : callable, default=len
+            Called with new features, which are not kept if it raises.
+
+        Returns
+        -------
+        features : ndarray of shape (N, width), float32
+            A read-only map of the file.
+
+        Raises
+        ------
+        TypeError
+            If a transformer or its data cannot be pickled, and so have no key.
+        ValueError
+            If an image cannot be read.
+        OSError
+            If the disk is full.
+        """
+        key = _key(encoder, X, name)
+        path = self._path(key, name)
+        found, problem = _read(path, key)
+        if found is not None:
+            return found
+        if problem:
+            warnings.warn(
+                f"Features in a cache must be as they were computed, but {problem}; "
+                "they are computed again",
+                UserWarning,
+                stacklevel=2,
+            )
+        from filelock import FileLock  # slow to import
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not isinstance(encoder, ImageEncoder):
+            new = np.asarray(encode(encoder, X), dtype=np.float32)
+            check(new)
+            write_archive(path, {FEATURES: new}, {"key": key})
+            return read_archive(path)[0][FEATURES]
+        with FileLock(path.with_suffix(".lock")):
+            found, _ = _read(path, key)
+            if found is None:  # no other process has written it meanwhile
+                part = path.with_suffix(".part.npy")
+                new = _extract(encoder, as_images(X), part)
+                check(new)
+                environment = {name: version_of(name) for name in IMAGE_LIBRARIES}
+                environment["device"] = encoder._frozen.device.type
+                about = {"key": key, "environment": environment}
+                write_archive(path, {FEATURES: new}, about)
+                with suppress(OSError):  # a left-over file does no harm
+                    part.unlink()
+        return read_archive(path)[0][FEATURES]
+
+    def path(
+        self, encoder: BaseEstimator, X: object, *, name: Sequence[str] = ()
+    ) -> Path:
+        """Return the path of a set of features, which need not exist."""
+        return self._path(_key(encoder, X, name), name)
+
+    def _path(self, key: dict[str, object], name: Sequence[str]) -> Path:
+        words = [re.sub(r"[^\w.-]+", "_", word, flags=re.ASCII)[:40] for word in name]
+        text = json.dumps(key, sort_keys=True)
+        stem = "-".join([*words, hashlib.sha256(text.encode()).hexdigest()])
+        return self.folder / f"{stem.lstrip('.')}.safetensors"
+
+
+def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, object]:
+    """Return as JSON all that features depend on."""
+    if isinstance(encoder, ImageEncoder):
+        images = as_images(X)
+        if not hasattr(encoder, "block_names_"):
+            encoder.fit(images)
+        content = [len(images), images_fingerprint(images)]
+        return {"encoder": encoder.fingerprint(), "images": content}
+    kind = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
+    content = [kind, encoder, X, _files_of(X)]
+    try:
+        digest = joblib.hash(content, hash_name="sha1", coerce_mmap=True)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        where = f" of {' and '.join(map(repr, name))}" if name else ""
+        raise NotPicklableError(
+            f"Encoders and data must be picklable for features{where} to be kept, but "
+            f"{encoder!r} with these data is not; save the features with numpy.save, "
+            "and give them in its place, or keep no results"
+        ) from error
+    versions = {name: version_of(name) for name in LIBRARIES}
+    return {"encoder": kind, "content": digest, "versions": versions}
+
+
+def _files_of(X: object) -> list[tuple[int, int]] | None:
+    """Return sizes and times of change, if data are paths of files."""
+    if not isinstance(X, list | tuple):
+        return None
+    if not all(isinstance(item, str | PathLike) for item in X):
+        return None
+    try:
+        found = [os.stat(path) for path in X]
+    except OSError:  # text, or a file that the encoder will report as missing
+        return None
+    return [(stat.st_size, stat.st_mtime_ns) for stat in found]
+
+
+def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
+    """Return the features in a file, or why it does not hold them."""
+    if not path.exists():
+        return None, ""
+    try:
+        arrays, about = read_archive(path)
+    except (ValueError, FileNotFoundError) as error:
+        return None, str(error)
+    if about.get("key") != key or list(arrays) != [FEATURES]:
+        return None, f"{path} holds others"
+    return arrays[FEATURES], ""
+
+
+def _extract(encoder: ImageEncoder, images: Images, part: Path) -> np.ndarray:
+    """Encode images into a file, after the rows of an interrupted extraction."""
+    rows = GrowingArray(sum(encoder.block_widths_), part, dtype="<f4")
+    n_rows = rows.count_left() or 0
+    # Minibatches are cut where they would be, or the last bits could differ.
+    n_rows -= n_rows % encoder.batch_size
+    if n_rows:
+        rows.adopt(min(n_rows, len(images)))
+    for batch in encoder.batches(images, start=rows.n_rows):
+        rows.append(batch)
+    return rows.rows
+
+
+@dataclass(eq=False, repr=False)
+class CachedEncoder(TransformerMixin, BaseEstimator):
+    """An image encoder with a cache of features, as a transformer.
+
+    Parameters
+    ----------
+    encoder : TimmEncoder or TorchEncoder
+    folder : path-like
+        Of the :class:`~sklearn_mdl.encoders.FeatureCache`.
+
+    Attributes
+    ----------
+    encoder_ : TimmEncoder or TorchEncoder
+        The fitted copy.
+    """
+
+    encoder: ImageEncoder
+    folder: str | PathLike[str]
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "encoder": [ImageEncoder],
+        "folder": [str, PathLike],
+    }
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: object, y: object = None) -> Self:
+        """Load the model.
+
+        Parameters
+        ----------
+        X : images
+        y : ignored
+
+        Returns
+        -------
+        self : object
+        """
+        self.encoder_: ImageEncoder = clone(self.encoder).fit(X)
+        return self
+
+    def transform(self, X: object) -> np.ndarray:
+        """Return the features of images, computed if the folder does not hold them.
+
+        Parameters
+        ----------
+        X : images
+
+        Returns
+        -------
+        features : ndarray of shape (N, width), float32
+            A read-only map of a file.
+        """
+        if not hasattr(self, "encoder_"):
+            self.fit(X)
+        return FeatureCache(self.folder).features(self.encoder_, X)
+
+    def transform_blocks(self, X: object) -> dict[str, np.ndarray]:
+        """Return the features of each layer and pooling, as maps of one file.
+
+        Parameters
+        ----------
+        X : images
+
+        Returns
+        -------
+        features : dict of str to ndarray of shape (N, width)
+        """
+        features = self.transform(X)
+        return self.encoder_.split_blocks(features)
+
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
+        """Name the features, as the encoder does."""
+        check_is_fitted(self, "encoder_")
+        return self.encoder_.get_feature_names_out(input_features)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Take images, as the encoder does."""
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        tags.input_tags = self.encoder.__sklearn_tags__().input_tags
+        return tags

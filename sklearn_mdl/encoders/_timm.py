@@ -1,0 +1,317 @@
+"""Features from timm models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from difflib import get_close_matches
+from os import PathLike
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import torch
+from sklearn.utils import check_random_state
+from torch import Tensor, nn
+
+from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.sklearn_compat import Constraints
+from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze
+from sklearn_mdl.encoders._layers import Block, Layout, pooled
+
+if TYPE_CHECKING:
+    from numpy.random import RandomState
+
+HUBS = ("hf-hub:", "hf_hub:", "local-dir:")
+NUMPY_FILES = (".npz", ".npy")
+
+
+def check_name(timm: ModuleType, name: str) -> None:
+    """Raise ValueError unless timm has a model of that name."""
+    if name.startswith(HUBS):
+        return
+    architecture, _, tag = name.partition(".")
+    if not timm.is_model(architecture):
+        near = get_close_matches(architecture, timm.list_models(), n=3, cutoff=0.0)
+        raise ValueError(
+            f"model_name must be one of timm {timm.__version__}, got {name!r}; names "
+            f"near it are {', '.join(map(repr, near))}"
+        )
+    known = timm.list_pretrained(f"{architecture}.*")
+    if tag and name not in known:
+        raise ValueError(
+            f"model_name must be one of timm {timm.__version__}, which knows no "
+            f"weights {name!r}; choose from {', '.join(map(repr, known[:5])) or 'none'}"
+        )
+
+
+def source_of(timm: ModuleType, name: str) -> str:
+    """Name the file that holds timm's weights of a model."""
+    if name.startswith(HUBS):
+        return f"model.safetensors from {name}"
+    config = timm.get_pretrained_cfg(name)
+    hub = getattr(config, "hf_hub_id", None)
+    if hub:
+        # timm leaves out the tag where it follows from the name of the model.
+        full = hub if "." in hub or not config.tag else f"{hub}.{config.tag}"
+        return f"model.safetensors from huggingface.co/{full.removesuffix('/')}"
+    return getattr(config, "url", None) or "a file of weights of this model"
+
+
+def data_config(
+    timm: ModuleType, model: nn.Module, options: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the preprocessing of a model, with changes.
+
+    Raises
+    ------
+    ValueError
+        If an option is unknown.
+    """
+    config: dict[str, object] = timm.data.resolve_model_data_config(model)
+    unknown = sorted(set(options) - set(config))
+    if unknown:
+        raise ValueError(
+            f"data_options must be among {', '.join(map(repr, config))}, got "
+            f"{unknown[0]!r}; leave it out"
+        )
+    return {**config, **options}
+
+
+def from_file(
+    timm: ModuleType, name: str, path: Path, options: Mapping[str, object]
+) -> nn.Module:
+    """Make a model without classifier, with all of its weights from a file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it cannot be read, or its weights are not those of the model.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"checkpoint_path must be a file of weights, got {str(path)!r}, which is no"
+            " file; check the path"
+        )
+    model: nn.Module = timm.create_model(name, pretrained=False, **options)
+    if path.suffix in NUMPY_FILES:
+        try:
+            timm.models.load_checkpoint(model, str(path))
+        except Exception as error:
+            raise _mismatch(path, f"{type(error).__name__}") from error
+        return model
+    try:
+        found = timm.models.load_state_dict(str(path))
+    except Exception as error:  # unpickling may raise anything
+        raise ValueError(
+            f"checkpoint_path must be a file of weights, but {path} cannot be read as "
+            f"one ({type(error).__name__}); fetch it again"
+        ) from error
+    heads = _heads(model)
+    body = {k: v for k, v in found.items() if k.rpartition(".")[0] not in heads}
+    own = {k: v.shape for k, v in model.state_dict().items()}
+    if own == {k: v.shape for k, v in body.items()}:
+        model.load_state_dict(body)
+        return model
+    return _converted(timm, name, path, options, model, found)
+
+
+def _heads(model: nn.Module) -> tuple[str, ...]:
+    names = (getattr(model, "pretrained_cfg", None) or {}).get("classifier") or ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _converted(
+    timm: ModuleType,
+    name: str,
+    path: Path,
+    options: Mapping[str, object],
+    body: nn.Module,
+    found: Mapping[str, Tensor],
+) -> nn.Module:
+    """Let timm convert weights of another program, or of another image size."""
+    heads = [found[f"{h}.weight"] for h in _heads(body) if f"{h}.weight" in found]
+    n_classes = heads[0].shape[0] if heads else 0
+    overlay = {"file": str(path), "num_classes": n_classes}
+    try:  # with as many classes as the file has, timm leaves out no weight in silence
+        model = timm.create_model(
+            name,
+            pretrained=True,
+            pretrained_cfg_overlay=overlay,
+            **{**options, "num_classes": n_classes},
+        )
+    except Exception as error:
+        own, given = set(body.state_dict()), set(found)
+        missing, unknown = sorted(own - given), sorted(given - own)
+        text = f"lacks {missing[0]!r}" if missing else "holds other shapes"
+        if unknown and missing:
+            text += f" and holds {unknown[0]!r}"
+        raise _mismatch(path, f"it {text}") from error
+    model.reset_classifier(0)
+    return cast(nn.Module, model)
+
+
+def _mismatch(path: Path, reason: str) -> ValueError:
+    return ValueError(
+        f"checkpoint_path must hold all weights of the model, but {path} does not "
+        f"({reason}); name the model and the model_options that it was saved from"
+    )
+
+
+@dataclass(eq=False, repr=False)
+class TimmEncoder(ImageEncoder):
+    """Features of images from a network of timm, frozen.
+
+    The image is resized, cropped at the centre and normalised as the model's training
+    asks for (``timm.data.resolve_model_data_config``); the network runs in evaluation
+    mode, without its classifier.
+
+    Parameters
+    ----------
+    model_name : str
+        As ``timm.list_models()`` gives it, such as "resnet50.a1_in1k" or
+        "vit_base_patch16_224.dino".
+    layer : str or list of str, default="last"
+        "last", or names of modules inside the model, such as "blocks.3" or "layer2",
+        whose outputs are taken; all in one pass.
+    pool : str or list of str, default="default"
+        How each layer becomes one vector: "avg" and "max" over places, or over the
+        tokens of patches; "cls" the class token; "flatten" all numbers; "model", for
+        the last layer, as the model itself does before its classifier. "default" is
+        "model" for the last layer and "avg" for others. Layers and pools are combined.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one.
+    batch_size : int, default=64
+        Images encoded at once. It moves the last bits of features.
+    amp : bool, default=False
+        Run in half precision where torch deems it safe: faster on GPUs, and features
+        move in the third digit.
+    n_jobs : int, default=None
+        Threads that decode and resize images.
+    verbose : int, default=0
+        Show a progress bar.
+    pretrained : bool, default=True
+        Take the weights that timm names, downloading them if necessary. False leaves
+        them random, unless ``checkpoint_path`` is given.
+    checkpoint_path : path-like, default=None
+        A file of weights to take instead, without a download: ``.safetensors``,
+        ``.pth``, or ``.npz`` for models that read it. It must hold every weight of the
+        model but the classifier.
+    model_options : mapping, default=None
+        Further arguments of ``timm.create_model``, such as ``{"pad_type": "same"}``.
+    data_options : mapping, default=None
+        Changes of the preprocessing: ``mean``, ``std``, ``input_size``,
+        ``interpolation``, ``crop_pct``, ``crop_mode``.
+    random_state : int, RandomState instance or None, default=0
+        Seeds random weights.
+
+    Attributes
+    ----------
+    block_names_ : list of str
+        Layers and pools, as ``layer|pool``.
+    block_widths_ : list of int
+        Their numbers of features.
+    data_config_ : dict
+        The preprocessing.
+
+    Notes
+    -----
+    Nothing is learned from images or labels, and ``transform`` works without ``fit``. A
+    pickle holds no weights: they are made again from the same name, file or seed, and
+    must have the same fingerprint. Images are taken as they are stored: orientation in
+    EXIF is not applied, as it was not in training.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.encoders import TimmEncoder
+    >>> encoder = TimmEncoder("resnet50.a1_in1k", layer=["layer3", "last"])
+    >>> features = encoder.transform_blocks(paths)  # doctest: +SKIP
+    >>> sorted(features)  # doctest: +SKIP
+    ['last|model', 'layer3|avg']
+    """
+
+    model_name: str
+    _: KW_ONLY
+    pretrained: bool = True
+    checkpoint_path: str | PathLike[str] | None = None
+    model_options: Mapping[str, object] | None = None
+    data_options: Mapping[str, object] | None = None
+    random_state: int | RandomState | None = 0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **ImageEncoder._parameter_constraints,
+        "model_name": [str],
+        "pretrained": ["boolean"],
+        "checkpoint_path": [str, PathLike, None],
+        "model_options": [Mapping, None],
+        "data_options": [Mapping, None],
+        "random_state": ["random_state"],
+    }
+
+    def _load(self) -> Frozen:
+        timm = needed("timm", "TimmEncoder", "images")
+        needed("torchvision", "TimmEncoder", "images")  # timm's transforms need it
+        check_name(timm, self.model_name)
+        if not hasattr(self, "seed_"):
+            seed = check_random_state(self.random_state).randint(2**31 - 1)
+            self.seed_ = int(seed)
+        with torch.random.fork_rng(devices=()):
+            torch.default_generator.manual_seed(self.seed_)
+            model = self._model(timm)
+        config = data_config(timm, model, self.data_options or {})
+        channels = cast(Sequence[int], config["input_size"])[0]
+        if channels not in (1, 3):
+            raise ValueError(
+                f"Models must take 1 or 3 channels, but {self.model_name!r} takes "
+                f"{channels}; choose another model"
+            )
+        self.data_config_ = config
+        layout = Layout(
+            getattr(model, "output_fmt", None) == "NHWC",
+            int(getattr(model, "num_prefix_tokens", 0)),
+            getattr(model, "cls_token", None) is not None,
+        )
+        transform = timm.data.create_transform(**config, is_training=False)
+        model, device = freeze(model, self.device)
+        return Frozen(model, transform, "L" if channels == 1 else "RGB", layout, device)
+
+    def _model(self, timm: ModuleType) -> nn.Module:
+        name, options = (
+            self.model_name,
+            {**(self.model_options or {}), "num_classes": 0},
+        )
+        if self.checkpoint_path is not None:
+            return from_file(timm, name, Path(self.checkpoint_path), options)
+        if not self.pretrained:
+            return cast(nn.Module, timm.create_model(name, pretrained=False, **options))
+        try:
+            return cast(nn.Module, timm.create_model(name, pretrained=True, **options))
+        except Exception as error:  # the hub's client raises errors of a dozen kinds
+            raise OSError(
+                f"Pretrained weights of {name!r} are needed, but they could not be "
+                f"loaded ({type(error).__name__}); fetch {source_of(timm, name)} where "
+                "there is a network and pass its path as checkpoint_path, or pass "
+                "pretrained=False"
+            ) from error
+
+    def _last(
+        self, frozen: Frozen, batch: Tensor, blocks: list[Block]
+    ) -> dict[str, Tensor]:
+        features = frozen.module.forward_features(batch)  # type: ignore[operator]
+
+        def pool(block: Block) -> Tensor:
+            if block.pool != "model":
+                return pooled(features, block, frozen.layout)
+            head = frozen.module.forward_head
+            return cast(Tensor, head(features, pre_logits=True))  # type: ignore[operator]
+
+        return {block.name: pool(block) for block in blocks}
+
+    def _identity(self) -> dict[str, object]:
+        return {
+            "model": self.model_name,
+            "options": repr(sorted((self.model_options or {}).items())),
+            "preprocessing": repr(sorted(self.data_config_.items())),
+        }

@@ -1,0 +1,172 @@
+"""Features from any torch module."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch import Tensor, nn
+
+from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze, tensor_bytes
+from sklearn_mdl.encoders._layers import Block, Layout, pooled
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(eq=False, repr=False)
+class TorchEncoder(ImageEncoder):
+    """Features of images from any torch module, frozen.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Takes tensors (B, C, H, W). A copy is taken in ``fit``; the module itself is
+        left as it is.
+    preprocess : callable, default=None
+        From a PIL image to a tensor (C, H, W) of one shape for all. None scales pixels
+        to 0 to 1 and does no more.
+    layer : str or list of str, default="last"
+        "last", for the output of the module, or names of modules inside it; all in one
+        pass.
+    pool : str or list of str, default="default"
+        How each layer becomes one vector: "avg" and "max" over places, or over tokens;
+        "cls" the first token, which is one of the prefix then; "flatten" all numbers;
+        "model" takes vectors (B, width) as they are. "default" is "model" for the last
+        layer and "avg" for others. Layers and pools are combined.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one.
+    batch_size : int, default=64
+        Images encoded at once. It moves the last bits of features.
+    amp : bool, default=False
+        Run in half precision where torch deems it safe.
+    n_jobs : int, default=None
+        Threads that decode and preprocess images.
+    verbose : int, default=0
+        Show a progress bar.
+    mode : {"RGB", "L"}, default="RGB"
+        Colours of the images given to ``preprocess``: colour or grey.
+    channels_last : bool, default=False
+        Whether maps inside the module are (B, H, W, C).
+    n_prefix_tokens : int, default=0
+        Tokens before those of patches, which "avg" and "max" leave out.
+
+    Attributes
+    ----------
+    block_names_ : list of str
+        Layers and pools, as ``layer|pool``.
+    block_widths_ : list of int
+        Their numbers of features.
+
+    Notes
+    -----
+    A pickle holds the module, since it cannot be made again. ``clone`` shares it, since
+    no encoder changes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from torch import nn
+    >>> from sklearn_mdl.encoders import TorchEncoder
+    >>> module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten())
+    >>> images = np.zeros((2, 8, 8, 3), np.uint8)
+    >>> encoder = TorchEncoder(module, layer=["0", "last"])
+    >>> {k: v.shape for k, v in encoder.transform_blocks(images).items()}
+    {'0|avg': (2, 4), 'last|model': (2, 144)}
+    """
+
+    module: nn.Module
+    preprocess: Callable[[Image], Tensor] | None = None
+    _: KW_ONLY
+    mode: str = "RGB"
+    channels_last: bool = False
+    n_prefix_tokens: int = 0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **ImageEncoder._parameter_constraints,
+        "module": [nn.Module],
+        "preprocess": [callable, None],
+        "mode": [StrOptions({"RGB", "L"})],
+        "channels_last": ["boolean"],
+        "n_prefix_tokens": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __sklearn_clone__(self) -> Self:
+        """Copy settings, but share the module, which is never changed."""
+        params = self.get_params(deep=False)
+        module = params.pop("module")
+        others = {name: clone(value, safe=False) for name, value in params.items()}
+        return type(self)(module, **others)
+
+    def _load(self) -> Frozen:
+        prefix = int(self.n_prefix_tokens)
+        layout = Layout(bool(self.channels_last), prefix, prefix > 0)
+        module, device = freeze(deepcopy(self.module), self.device)
+        return Frozen(module, self._prepared, self.mode, layout, device)
+
+    def _prepared(self, image: Image) -> Tensor:
+        if self.preprocess is None:
+            return to_tensor(image)
+        tensor = self.preprocess(image)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                "preprocess must make a tensor (C, H, W) of a PIL image, but it makes "
+                f"{type(tensor).__name__}; add a conversion"
+            )
+        return tensor
+
+    def _last(
+        self, frozen: Frozen, batch: Tensor, blocks: list[Block]
+    ) -> dict[str, Tensor]:
+        output = frozen.module(batch)
+        if not isinstance(output, Tensor) and blocks:
+            raise ValueError(
+                "The module must return one tensor, but it returned "
+                f"{type(output).__name__}; name a layer inside it"
+            )
+        unpooled = any(block.pool == "model" for block in blocks)
+        if unpooled and output.ndim != 2:
+            raise ValueError(
+                "The module must return vectors (B, width) to be taken as they are, but"
+                f" it returned shape {tuple(output.shape)}; pass pool='avg' or "
+                "'flatten'"
+            )
+        return {block.name: pooled(output, block, frozen.layout) for block in blocks}
+
+    def _identity(self) -> dict[str, object]:
+        return {
+            "model": f"{type(self.module).__module__}.{type(self.module).__qualname__}",
+            "options": repr(self.module),
+            "preprocessing": [self.mode, self._effect()],
+            "layout": [bool(self.channels_last), int(self.n_prefix_tokens)],
+        }
+
+    def _effect(self) -> str:
+        """SHA-256 of two test images after preprocessing.
+
+        The code of a callable cannot be compared reliably, but its results can.
+        """
+        pil = needed("PIL.Image", "TorchEncoder", "images")
+        digest = hashlib.sha256()
+        rng = np.random.default_rng(0)
+        for height, width in ((37, 53), (301, 222)):
+            pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+            tensor = self._prepared(pil.fromarray(pixels).convert(self.mode)).cpu()
+            digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor_bytes(tensor))
+        return digest.hexdigest()
+
+
+def to_tensor(image: Image) -> Tensor:
+    """Make a tensor (C, H, W) from 0 to 1 of a PIL image."""
+    pixels = np.atleast_3d(np.asarray(image, dtype=np.float32) / 255)
+    return torch.from_numpy(pixels.transpose(2, 0, 1).copy())

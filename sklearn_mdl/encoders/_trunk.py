@@ -1,0 +1,108 @@
+"""An encoder's network as a trainable copy, with its own preprocessing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from copy import deepcopy
+from os import PathLike
+from typing import cast
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch import Tensor, nn
+
+from sklearn_mdl._core.images.rows import Shape
+from sklearn_mdl.encoders._base import ImageEncoder, prepared
+from sklearn_mdl.encoders._cache import CachedEncoder
+
+AnyEncoder = ImageEncoder | CachedEncoder
+PLAIN = (str, int, float, list, tuple, dict, PathLike, type(None))
+
+
+class EncoderTrunk(nn.Module):
+    """The network of an image encoder, as a module whose parameters can be trained.
+
+    Its outputs are the features of the encoder: the same layers and poolings, side by
+    side.
+
+    Parameters
+    ----------
+    encoder : TimmEncoder or TorchEncoder
+        Fitted. Its network is copied.
+    """
+
+    def __init__(self, encoder: ImageEncoder) -> None:
+        super().__init__()
+        frozen = encoder._frozen
+        self.encoder: ImageEncoder = clone(encoder)
+        self.module = deepcopy(frozen.module).requires_grad_(True)
+        self.about = frozen._replace(module=nn.Identity())
+        self.blocks = list(encoder._blocks)
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Preprocess images (n, H, W, C), uint8, to a minibatch (n, c, h, w)."""
+        arrays, n = images.cpu().numpy(), len(images)
+        (batch,) = prepared(self.about, arrays, range(n), n, self.encoder.n_jobs)
+        return batch
+
+    def forward(self, batch: Tensor) -> Tensor:
+        """Features (n, width) of a minibatch."""
+        frozen = self.about._replace(module=self.module)
+        found = self.encoder._outputs(frozen, self.blocks, batch)
+        return torch.cat([found[block.name].float() for block in self.blocks], 1)
+
+
+def image_encoder_of(encoder: AnyEncoder) -> ImageEncoder:
+    """Return the fitted encoder behind a cache, or an image encoder itself."""
+    return cast(ImageEncoder, getattr(encoder, "encoder_", encoder))
+
+
+def distinct_encoders(
+    encoders: Sequence[AnyEncoder], shapes: Sequence[Shape]
+) -> list[AnyEncoder]:
+    """Make fitted copies of encoders, one for all that make the same features.
+
+    Parameters
+    ----------
+    encoders : sequence of TimmEncoder, TorchEncoder or CachedEncoder
+        They are not changed.
+    shapes : sequence of (H, W, C)
+        Of the images of each.
+
+    Returns
+    -------
+    copies : list
+        One for each encoder; the same object where shapes are the same, and settings,
+        or the weights and all else that features depend on.
+    """
+    by_settings: dict[tuple[str, Shape], AnyEncoder] = {}
+    by_content: dict[tuple[str, Shape], AnyEncoder] = {}
+    keys = [(_settings(e), shape) for e, shape in zip(encoders, shapes, strict=True)]
+    for (settings, shape), encoder in zip(keys, encoders, strict=True):
+        if (settings, shape) not in by_settings:
+            own = _fitted(encoder, shape)
+            content = json.dumps(image_encoder_of(own).fingerprint(), sort_keys=True)
+            key = type(encoder).__name__ + content, shape
+            by_settings[settings, shape] = by_content.setdefault(key, own)
+    return [by_settings[key] for key in keys]
+
+
+def _settings(encoder: AnyEncoder) -> str:
+    """Write settings down; other objects than plain values count by identity."""
+    params = encoder.get_params(deep=True)
+    words = [
+        f"{name}={value!r}" if isinstance(value, PLAIN) else f"{name}@{id(value)}"
+        for name, value in sorted(params.items())
+        if not isinstance(value, ImageEncoder)
+    ]
+    return f"{type(encoder).__name__} {words}"
+
+
+def _fitted(encoder: AnyEncoder, shape: Shape) -> AnyEncoder:
+    own = deepcopy(encoder)
+    if not hasattr(image_encoder_of(own), "_frozen"):
+        own.fit(np.zeros((1, *shape), np.uint8))
+    image_encoder_of(own).verbose = 0  # the run over the images has its own bar
+    return own

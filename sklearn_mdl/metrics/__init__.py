@@ -1,0 +1,40 @@
+"""Reference codes, learning curves, regret and prequential measures."""
+
+from sklearn_mdl.metrics._learning_curves import (
+    CurveReading,
+    LossDataCurve,
+    loss_data_curve,
+    sample_complexity,
+    surplus_description_length,
+)
+from sklearn_mdl.metrics._measures import (
+    PrequentialMeasures,
+    RegressionMeasures,
+    expected_calibration_error,
+    measure as measure,
+    measure_regression as measure_regression,
+    summarise as summarise,
+)
+from sklearn_mdl.metrics._references import (
+    frequency_codelength,
+    frequency_codelengths,
+    gaussian_codelengths,
+    regret,
+    uniform_codelength,
+)
+
+__all__ = [
+    "CurveReading",
+    "LossDataCurve",
+    "PrequentialMeasures",
+    "RegressionMeasures",
+    "expected_calibration_error",
+    "frequency_codelength",
+    "frequency_codelengths",
+    "gaussian_codelengths",
+    "loss_data_curve",
+    "regret",
+    "sample_complexity",
+    "surplus_description_length",
+    "uniform_codelength",
+]

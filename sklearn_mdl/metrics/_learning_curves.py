@@ -1,0 +1,248 @@
+"""The loss-data curve of a prequential run, and two numbers derived from it.
+
+A loss-data curve is the expected loss of a prediction as a function of the number of
+labels learned. Given a target loss ``epsilon``, it shows how many labels are needed to
+reach it, and the cost on the way: Whitney et al., 2020, Evaluating representations by
+the complexity of learning low-loss predictors, arXiv:2009.07368.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.metrics._references import checked_count
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class LossDataCurve(NamedTuple):
+    """Mean next-step loss against examples learned, interval by interval.
+
+    Attributes
+    ----------
+    starts, stops : ndarray of shape (M,)
+        Interval ``i`` consists of the predictions made after ``starts[i]`` up to
+        ``stops[i] - 1`` labels; together they are all of a run.
+    losses : ndarray of shape (M,)
+        Mean cost of a label in each interval, in nats.
+    """
+
+    starts: Integers
+    stops: Integers
+    losses: Floats
+
+
+def loss_data_curve(codelengths: ArrayLike, *, n_intervals: int = 20) -> LossDataCurve:
+    """Average the losses of a run over intervals of geometrically growing length.
+
+    Parameters
+    ----------
+    codelengths : array-like of shape (N,) or (n_orders, N)
+        Cost of each label in the order of the run, in nats; several orders are averaged
+        first, which reduces the variance of the curve.
+    n_intervals : int, default=20
+        Largest number of intervals, at least 2; early ones have a single label each.
+
+    Returns
+    -------
+    curve : LossDataCurve
+
+    Raises
+    ------
+    ValueError
+        If the shape is another, a cost is NaN or negative, or `n_intervals` is out of
+        range.
+
+    References
+    ----------
+    Whitney et al., 2020, Section 3 (loss-data curves).
+
+    Examples
+    --------
+    >>> curve = loss_data_curve([0.7, 0.5, 0.3, 0.1], n_intervals=3)
+    >>> curve.starts, curve.losses
+    (array([0, 1, 2]), array([0.7, 0.5, 0.2]))
+    """
+    costs = np.asarray(codelengths, dtype=np.float64)
+    if costs.ndim not in (1, 2) or not costs.size:
+        raise ValueError(
+            "`codelengths` must have shape (n_samples,) or (n_orders, n_samples), got "
+            f"{costs.shape}; give one cost per label."
+        )
+    costs = costs if costs.ndim == 1 else costs.mean(axis=0)
+    _check_losses("codelengths", costs)
+    n_intervals = checked_count("n_intervals", n_intervals, 2)
+    ends = np.rint(np.geomspace(1, len(costs), n_intervals)).astype(np.int64)
+    edges = np.unique(np.append(ends, 0))
+    starts, stops = edges[:-1], edges[1:]
+    means = np.add.reduceat(costs, starts) / (stops - starts)
+    return LossDataCurve(starts, stops, means)
+
+
+class CurveReading(NamedTuple):
+    """A number derived from a loss-data curve.
+
+    Attributes
+    ----------
+    value : float
+    is_bound : bool
+        True if the curve ends too early, so that the number is at least `value`.
+    """
+
+    value: float
+    is_bound: bool
+
+
+def surplus_description_length(
+    losses: ArrayLike,
+    epsilon: float,
+    *,
+    sizes: ArrayLike | None = None,
+    n_intervals: int = 20,
+) -> CurveReading:
+    """Nats in excess of ``epsilon`` per label until predictions reach that loss.
+
+    With ``L(n)`` the expected loss after ``n`` labels it is ``sum_n max(0, L(n) -
+    epsilon)``: the part of the codelength that is due to learning. More examples add
+    nothing once the target loss is reached.
+
+    Parameters
+    ----------
+    losses : array-like of shape (N,) or (n_orders, N)
+        Cost of each label of a run, in nats, which `loss_data_curve` averages; or,
+        with `sizes`, the expected loss at each of these, of shape (M,).
+    epsilon : float
+        The target loss, in nats per label; below the entropy of the labels given the
+        features it cannot be reached.
+    sizes : array-like of int of shape (M,), optional
+        Increasing numbers of labels learned before each loss, M at least 2; every loss
+        counts up to the next size (a left Riemann sum, which is an upper bound for a
+        falling curve).
+    n_intervals : int, default=20
+        Passed to `loss_data_curve`.
+
+    Returns
+    -------
+    surplus : CurveReading
+        In nats; a lower bound if the last loss exceeds ``epsilon / 2``, or if the first
+        of the `sizes` is larger than one.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or a value out of range.
+
+    References
+    ----------
+    Whitney et al., 2020, Eq. (12), Appendix C and Algorithm 1.
+
+    Examples
+    --------
+    >>> surplus_description_length([0.7, 0.5, 0.3, 0.1], 0.25, n_intervals=5)
+    CurveReading(value=0.7..., is_bound=False)
+    """
+    epsilon = _checked_loss(epsilon)
+    if sizes is None:
+        curve = loss_data_curve(losses, n_intervals=n_intervals)
+        lengths, surplus = curve.stops - curve.starts, curve.losses - epsilon
+        is_bound = curve.losses[-1] > epsilon / 2
+    else:
+        measured, at = _measured(losses, sizes)
+        lengths, surplus = np.diff(at), measured[:-1] - epsilon
+        is_bound = measured[-1] > epsilon / 2 or at[0] > 1
+    value = float(lengths @ np.maximum(0.0, surplus))
+    return CurveReading(value, bool(is_bound))
+
+
+def sample_complexity(
+    losses: ArrayLike,
+    epsilon: float,
+    *,
+    sizes: ArrayLike | None = None,
+    n_intervals: int = 20,
+) -> CurveReading:
+    """Count the labels after which a prediction costs at most ``epsilon`` nats.
+
+    Parameters
+    ----------
+    losses : array-like
+    epsilon : float
+    sizes : array-like, optional
+    n_intervals : int, optional
+        All as for :func:`surplus_description_length`.
+
+    Returns
+    -------
+    complexity : CurveReading
+        For a run the end of the first interval after which no mean exceeds `epsilon`,
+        so that a few lucky predictions do not count; for `sizes` the first one after
+        which no loss does. If there is none, the number of labels learned at the end,
+        as a lower bound.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or a value out of range.
+
+    References
+    ----------
+    Whitney et al., 2020, Eq. (13).
+
+    Examples
+    --------
+    >>> sample_complexity([0.7, 0.5, 0.3, 0.1], 0.4, n_intervals=5)
+    CurveReading(value=2.0, is_bound=False)
+    """
+    epsilon = _checked_loss(epsilon)
+    if sizes is None:
+        curve = loss_data_curve(losses, n_intervals=n_intervals)
+        means, reached = curve.losses, curve.stops - 1
+    else:
+        means, reached = _measured(losses, sizes)
+    above = np.flatnonzero(means > epsilon)
+    first = above[-1] + 1 if above.size else 0
+    if first == len(means):
+        return CurveReading(float(reached[-1]), True)
+    return CurveReading(float(reached[first]), False)
+
+
+def _measured(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
+    """Return losses and the numbers of labels learned before them, checked."""
+    measured, at = np.asarray(losses, dtype=np.float64), np.asarray(sizes)
+    whole = at.dtype.kind in "iu" and at.ndim == 1 and at.size > 1
+    if not whole or at.min() < 0 or (at[1:] <= at[:-1]).any():
+        raise ValueError(
+            "`sizes` must be two or more increasing integers of at least 0, got "
+            f"{sizes!r}; give the number of labels learned before each loss."
+        )
+    if measured.shape != at.shape:
+        raise ValueError(
+            f"`losses` must have one loss for each of {at.size} sizes, got shape "
+            f"{measured.shape}; measure the loss once at each size."
+        )
+    _check_losses("losses", measured)
+    return measured, at
+
+
+def _check_losses(name: str, losses: Floats) -> None:
+    """Raise ValueError for negative losses, but for rounding errors, and for NaN."""
+    if np.isnan(losses).any() or losses.min() < -1e-9:
+        raise ValueError(
+            f"`{name}` must be at least 0 and not NaN, got {losses.min()} as the "
+            "least; give minus log-probabilities, in nats."
+        )
+
+
+def _checked_loss(epsilon: float) -> float:
+    """Return a loss as a float if it is finite and not negative."""
+    if not 0 <= epsilon < math.inf:
+        raise ValueError(
+            f"`epsilon` must be a finite loss of at least 0 nats, got {epsilon!r}; "
+            "give the target loss of a prediction."
+        )
+    return float(epsilon)

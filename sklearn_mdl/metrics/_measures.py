@@ -1,0 +1,270 @@
+"""Accuracy, Brier score and calibration of a prequential run, beside its codelength.
+
+Every prediction of a run is made before its label is seen, so that the measures of
+held-out predictions apply to all of them. They need three numbers of a prediction: its
+most probable class, the probability of that class, and the sum of the squared
+probabilities. These are stored for every mixture; its codelength gives the probability
+of the true label.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.metrics._references import frequency_codelength, uniform_codelength
+
+Floats = NDArray[np.float64]
+
+PREDICTED, CONFIDENCE, SQUARES = range(3)  # columns of `summarise`
+
+
+def summarise(proba: Floats) -> Floats:
+    """Summarise predictions by the three numbers that measures need.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n, C)
+        Probabilities of the classes.
+
+    Returns
+    -------
+    summaries : ndarray of shape (n, 3)
+        The most probable class (the first of several), its probability, and the sum of
+        the squared probabilities.
+    """
+    predicted = proba.argmax(1)
+    return np.column_stack(
+        [predicted, proba[np.arange(len(proba)), predicted], np.square(proba).sum(1)]
+    )
+
+
+class PrequentialMeasures(NamedTuple):
+    """Measures of the predictions of a prequential run, each made before its label.
+
+    Attributes
+    ----------
+    n_samples, n_classes : int
+    codelength : float
+        Nats for all labels.
+    uniform_codelength : float
+        Codelength of the uniform code, ``N log C`` nats.
+    frequency_codelength : float
+        Codelength of :func:`~sklearn_mdl.frequency_codelength`, which learns the
+        frequency of each class and uses no features; nats.
+    accuracy : float
+        Share of examples whose label was the most probable class. Among equally
+        probable classes, as before the first minibatch is learned, the first counts.
+    balanced_accuracy : float
+        Mean of the recalls of the classes that were observed.
+    brier_score : float
+        Mean of ``sum_c (p_c - [c = y])^2``, between 0 and 2 (Brier, 1950); for two
+        classes some libraries report half of it.
+    expected_calibration_error : float
+        See :func:`~sklearn_mdl.metrics.expected_calibration_error`.
+
+    References
+    ----------
+    Brier, 1950, Verification of forecasts expressed in terms of probability, Monthly
+    Weather Review 78. Dawid, 1984, Statistical theory: the prequential approach,
+    Journal of the Royal Statistical Society A 147.
+    """
+
+    n_samples: int
+    n_classes: int
+    codelength: float
+    uniform_codelength: float
+    frequency_codelength: float
+    accuracy: float
+    balanced_accuracy: float
+    brier_score: float
+    expected_calibration_error: float
+
+    @property
+    def per_example(self) -> float:
+        """Nats per example."""
+        return self.codelength / self.n_samples
+
+    @property
+    def saved_against_uniform(self) -> float:
+        """Nats saved against the uniform code; negative if it is the shorter one."""
+        return self.uniform_codelength - self.codelength
+
+    @property
+    def saved_against_frequency(self) -> float:
+        """Nats saved against the frequency code, thanks to the features."""
+        return self.frequency_codelength - self.codelength
+
+
+def measure(
+    summaries: Floats,
+    codelengths: Floats,
+    labels: NDArray[np.intp],
+    *,
+    n_classes: int,
+    n_bins: int,
+) -> PrequentialMeasures:
+    """Measure predictions, each made before its label was seen.
+
+    Parameters
+    ----------
+    summaries : ndarray of shape (N, 3)
+        As returned by :func:`summarise`.
+    codelengths : ndarray of shape (N,)
+        Minus log probability of the observed label, in nats.
+    labels : ndarray of shape (N,)
+        Encoded labels, ``0, ..., C - 1``.
+    n_classes : int
+    n_bins : int
+        Bins of the calibration error.
+
+    Returns
+    -------
+    measures : PrequentialMeasures
+    """
+    predicted = summaries[:, PREDICTED].astype(np.intp)
+    correct = predicted == labels
+    brier = 1 - 2 * np.exp(-codelengths) + summaries[:, SQUARES]
+    return PrequentialMeasures(
+        n_samples=len(labels),
+        n_classes=n_classes,
+        codelength=float(codelengths.sum()),
+        uniform_codelength=uniform_codelength(len(labels), n_classes),
+        frequency_codelength=frequency_codelength(labels, n_classes),
+        accuracy=float(correct.mean()),
+        balanced_accuracy=_mean_recall(correct, labels),
+        brier_score=float(brier.mean()),
+        expected_calibration_error=expected_calibration_error(
+            summaries[:, CONFIDENCE], correct, n_bins=n_bins
+        ),
+    )
+
+
+class RegressionMeasures(NamedTuple):
+    """Measures of the predictions of a run on regression, each made before its label.
+
+    The errors are those of the mixture's mean, over the ``n_measured`` examples after
+    the first minibatch, which a fixed density predicts; NaN if there are none.
+
+    Attributes
+    ----------
+    n_samples, n_measured : int
+    codelength : float
+        Nats for all labels.
+    reference_codelength : float
+        Sum of :func:`~sklearn_mdl.metrics.gaussian_codelengths`, which use no features;
+        nats.
+    root_mean_squared_error, mean_absolute_error : float
+        In the units of the labels.
+    r2 : float
+        One minus the ratio of the mean squared error to the labels' variance.
+    """
+
+    n_samples: int
+    n_measured: int
+    codelength: float
+    reference_codelength: float
+    root_mean_squared_error: float
+    mean_absolute_error: float
+    r2: float
+
+    @property
+    def per_example(self) -> float:
+        """Nats per example."""
+        return self.codelength / self.n_samples
+
+    @property
+    def saved_against_reference(self) -> float:
+        """Nats saved against the reference, thanks to the features."""
+        return self.reference_codelength - self.codelength
+
+
+def measure_regression(
+    means: Floats, labels: Floats, codelength: float, reference: float, n_first: int
+) -> RegressionMeasures:
+    """Measure the means (N,) of predictions, each made before its label (N,).
+
+    The first ``n_first`` of them are left out of the errors.
+    """
+    errors, seen = (labels - means)[n_first:], labels[n_first:]
+    found = [float("nan")] * 3
+    if len(seen):
+        squared, variance = float(np.square(errors).mean()), float(seen.var())
+        r2 = 1 - squared / variance if variance > 0 else float("nan")
+        found = [squared**0.5, float(np.abs(errors).mean()), r2]
+    return RegressionMeasures(len(labels), len(seen), codelength, reference, *found)
+
+
+def _mean_recall(correct: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
+    # Not scikit-learn's score, which warns of classes that were predicted but not
+    # observed: a stream may be too short for some.
+    counts = np.bincount(labels)
+    hits = np.bincount(labels, weights=correct)
+    return float((hits[counts > 0] / counts[counts > 0]).mean())
+
+
+def expected_calibration_error(
+    confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = 15
+) -> float:
+    r"""Mean difference between confidence and accuracy over bins.
+
+    .. math::
+
+        \sum_b \frac{n_b}{N} \bigl| \mathrm{accuracy}_b - \mathrm{confidence}_b \bigr|
+
+    over bins of equal width, ``(0, 1/n_bins], ..., (1 - 1/n_bins, 1]``, of the
+    confidence.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (N,)
+        Probability of the predicted class.
+    correct : array-like of shape (N,)
+        True where the predicted class was observed.
+    n_bins : int, default=15
+
+    Returns
+    -------
+    error : float
+        Between 0 (calibrated) and 1.
+
+    Raises
+    ------
+    ValueError
+        If the shapes are not the same (N,) with N of at least 1, if a confidence is not
+        a probability, or if `n_bins` is not a positive integer.
+
+    References
+    ----------
+    Naeini, Cooper and Hauskrecht, 2015, Obtaining well calibrated probabilities using
+    Bayesian binning, AAAI. Guo, Pleiss, Sun and Weinberger, 2017, On calibration of
+    modern neural networks, ICML, Eq. (3).
+
+    Examples
+    --------
+    >>> from sklearn_mdl.metrics import expected_calibration_error
+    >>> expected_calibration_error([1.0, 1.0, 1.0, 1.0], [True, True, True, False])
+    0.25
+    """
+    sure, hits = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
+    if sure.ndim != 1 or sure.shape != hits.shape or not len(sure):
+        raise ValueError(
+            "`confidence` and `correct` must have one shape (n_samples,) with at least "
+            f"one sample, got {sure.shape} and {hits.shape}; give both for each sample"
+        )
+    # Sums of probabilities may exceed one by rounding.
+    if not (np.all(sure >= 0) and np.all(sure <= 1 + 1e-9)):
+        raise ValueError(
+            "`confidence` must hold probabilities between 0 and 1, got "
+            f"{sure.min():g} to {sure.max():g}; give that of the predicted class"
+        )
+    if not isinstance(n_bins, Integral) or n_bins < 1:
+        raise ValueError(
+            f"`n_bins` must be an integer of at least 1, got {n_bins!r}; 15 is usual"
+        )
+    bins = np.clip(np.ceil(sure * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
+    gaps = np.bincount(bins, weights=hits - sure, minlength=n_bins)
+    return float(np.abs(gaps).sum() / len(sure))

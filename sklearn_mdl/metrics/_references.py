@@ -1,0 +1,318 @@
+"""Reference codes for labels, and the difference between two codes.
+
+A codelength says little on its own. Two codes that use no features serve as a
+reference: the uniform code, which costs ``log C`` nats per label, and the frequency
+code, which learns the frequency of each class. What a readout saves against them is
+due to the representation. Real labels have a Gaussian reference, which learns their
+mean and variance. All codelengths are in nats.
+
+The regret of one code against another is the running difference of their codelengths,
+as in the figures of the paper: Li, Bornschein and Hutter, 2023, Evaluating
+Representations with Readout Model Switching, ICLR.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+Floats = NDArray[np.float64]
+
+
+def uniform_codelength(n_samples: int, n_classes: int) -> float:
+    """Cost of labels under the uniform code: ``N log C`` nats.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of labels ``N``.
+    n_classes : int
+        Number of classes ``C``, at least 1.
+
+    Returns
+    -------
+    codelength : float
+        Codelength in nats.
+
+    Raises
+    ------
+    ValueError
+        If `n_samples` is not an integer of at least 0, or `n_classes` not one of at
+        least 1.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Section 2 (Minimum Description Length).
+
+    Examples
+    --------
+    >>> uniform_codelength(100, n_classes=2)
+    69.31...
+    """
+    n_samples = checked_count("n_samples", n_samples, 0)
+    return n_samples * math.log(checked_count("n_classes", n_classes, 1))
+
+
+def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
+    """Cost of labels under the adaptive code of Krichevsky and Trofimov, in nats.
+
+    Label ``t`` is predicted from the counts ``n_c`` of the classes before it::
+
+        p(y_t = c | y_{<t}) = (n_c + 1/2) / (t - 1 + C/2) ,
+
+    and the codelength is the sum of ``-log p(y_t | y_{<t})``. It depends on the counts
+    of the labels, not on their order.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Labels of any sortable type.
+    n_classes : int, optional
+        Number of classes ``C``, at least the number of distinct labels. If not given,
+        the number of distinct labels, which the code then assumes to be known.
+
+    Returns
+    -------
+    codelength : float
+        Codelength in nats; 0 for no labels and for a single class.
+
+    Raises
+    ------
+    ValueError
+        If `y` is not one-dimensional or has missing labels, or if `n_classes` is not an
+        integer or smaller than the number of distinct labels.
+
+    References
+    ----------
+    Krichevsky and Trofimov, 1981, The performance of universal encoding, IEEE
+    Transactions on Information Theory 27. It is a prequential code in the sense of Li,
+    Bornschein and Hutter, 2023, Section 2.
+
+    Examples
+    --------
+    >>> frequency_codelength(["dog", "dog", "cat"])
+    2.77...
+    """
+    _, counts, n_classes = _labels(y, n_classes)
+    # Class c occurs after n_c = 0, 1, ... earlier ones, in whatever order.
+    numerators = sum(float(np.log(np.arange(n) + 0.5).sum()) for n in counts)
+    denominators = np.log(np.arange(counts.sum()) + n_classes / 2)
+    return float(denominators.sum()) - numerators
+
+
+def frequency_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
+    """Cost of each label under the code of Krichevsky and Trofimov, in nats.
+
+    Parameters
+    ----------
+    y : array-like of shape (N,)
+        Labels of any sortable type, in the order in which they are coded.
+    n_classes : int, optional
+        As for :func:`frequency_codelength`, which is the sum.
+
+    Returns
+    -------
+    codelengths : ndarray of shape (N,)
+        ``-log p(y_t | y_{<t})`` of each label, in nats.
+
+    Raises
+    ------
+    ValueError
+        As :func:`frequency_codelength`.
+
+    Examples
+    --------
+    >>> frequency_codelengths(["dog", "dog", "cat"])
+    array([0.693..., 0.287..., 1.791...])
+    """
+    codes, counts, n_classes = _labels(y, n_classes)
+    firsts = np.cumsum(counts) - counts
+    earlier = np.empty(codes.size)
+    earlier[np.argsort(codes, kind="stable")] = np.arange(codes.size) - np.repeat(
+        firsts, counts
+    )
+    costs: Floats = np.log(np.arange(codes.size) + n_classes / 2) - np.log(
+        earlier + 0.5
+    )
+    return costs
+
+
+def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
+    """Return the running difference between two codes of the same labels.
+
+    Parameters
+    ----------
+    codelengths : array-like of shape (N,)
+        Cost of each label under the code in question, in nats; plus infinity allowed.
+    reference : array-like of shape (N,)
+        Cost of each label under the code to compare with, in nats, finite.
+
+    Returns
+    -------
+    regret : ndarray of shape (N,)
+        ``regret[i] = sum_{j <= i} (codelengths[j] - reference[j])``, in nats; negative
+        where the reference costs more up to there.
+
+    Raises
+    ------
+    ValueError
+        If the shapes are not the same (N,), or a value is out of range.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Appendix A.6 (regret of one switching prior against
+    another).
+
+    Examples
+    --------
+    >>> regret([1.0, 0.5, 0.25], [0.5, 0.5, 0.5])
+    array([0.5 , 0.5 , 0.25])
+    """
+    own = np.asarray(codelengths, dtype=np.float64)
+    other = np.asarray(reference, dtype=np.float64)
+    if own.ndim != 1 or own.shape != other.shape:
+        raise ValueError(
+            "`codelengths` and `reference` must both have shape (n_samples,), got "
+            f"{own.shape} and {other.shape}; give one cost per label for each code."
+        )
+    if np.isnan(own).any() or np.isneginf(own).any() or not np.isfinite(other).all():
+        raise ValueError(
+            "`codelengths` must be finite or plus infinity and `reference` finite, got "
+            "NaN or an infinity out of place; compare with a code that never diverged."
+        )
+    return np.cumsum(own - other)
+
+
+def _labels(
+    y: ArrayLike, n_classes: int | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
+    """Return labels as numbers from zero, the count of each, and the code's classes."""
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(
+            f"`y` must have shape (n_samples,), got {labels.shape}; give one label per "
+            "sample."
+        )
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError(
+            "`y` must have no missing labels, got NaN; drop the samples without one."
+        )
+    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    least = max(1, counts.size)
+    n_classes = least if n_classes is None else n_classes
+    return codes, counts, checked_count("n_classes", n_classes, least)
+
+
+def checked_count(name: str, value: int, least: int) -> int:
+    """Return `value` as an int if it is an integer of at least `least`."""
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(
+            f"`{name}` must be an integer of at least {least}, got {name}={value!r}; "
+            "give the number for these labels."
+        )
+    return int(value)
+
+
+def gaussian_codelengths(
+    y: ArrayLike, *, n_first: int = 32, location: float = 0.0, scale: float = 1.0
+) -> Floats:
+    r"""Cost of every label under a Gaussian that learns online, in nats.
+
+    The first ``n_first`` labels are predicted by a fixed Student-t with one degree of
+    freedom. Label ``t`` after them is predicted from all labels before it, by a
+    Gaussian of unknown mean and variance under Jeffreys' prior
+    :math:`p(\mu, \sigma^2) \propto \sigma^{-2}`: a Student-t with ``n - 1`` degrees of
+    freedom, where ``n = t - 1``, about their mean, of scale
+
+    .. math::
+
+        s_n \sqrt{1 + 1 / n}, \qquad
+        s_n^2 = \frac{1}{n - 1} \sum_{i \le n} (y_i - \bar y_n)^2 .
+
+    Costs are minus log densities in the units of the labels: those of ``a y + b`` are
+    :math:`\log |a|` higher, after the first. They may be negative.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+    n_first : int, default=32
+        Number of labels that the fixed density predicts, as it does those of the first
+        minibatch of :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`; it also predicts
+        later ones as long as all labels are equal.
+    location, scale : float, default=0.0, 1.0
+        Of the fixed Student-t, in the units of the labels.
+
+    Returns
+    -------
+    codelengths : ndarray of shape (n_samples,)
+        In nats.
+
+    Raises
+    ------
+    ValueError
+        If `y` is not one-dimensional or not finite, if `n_first` is not at least 1, or
+        `scale` not positive.
+
+    References
+    ----------
+    Bernardo and Smith, 1994, Bayesian Theory, appendix A.2 (univariate normal,
+    reference analysis). Dawid, 1984, Statistical theory: the prequential approach,
+    Journal of the Royal Statistical Society A 147.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.metrics import gaussian_codelengths
+    >>> gaussian_codelengths([0.0, 1.0, 2.0, 1.5], n_first=2)
+    array([1.1447..., 1.8378..., 2.3871..., 1.3179...])
+    """
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.ndim != 1 or not np.isfinite(labels).all():
+        raise ValueError(
+            "`y` must hold finite numbers in shape (n_samples,), got shape "
+            f"{labels.shape}{'' if labels.ndim != 1 else ' with NaN or infinity'}; "
+            "drop missing labels and give one label per sample"
+        )
+    if n_first < 1 or not scale > 0:
+        raise ValueError(
+            "`n_first` must be at least 1 and `scale` positive, got "
+            f"n_first={n_first!r} and scale={scale!r}; the fixed density must predict "
+            "the first label"
+        )
+    found = _student_t_losses(labels, 1.0, location, scale)
+    means, squares = _running_moments(labels)
+    counts = np.arange(len(labels))
+    learned = (counts >= n_first) & (squares > 0)
+    n = counts[learned].astype(np.float64)
+    scales = np.sqrt(squares[learned] / (n - 1) * (1 + 1 / n))
+    found[learned] = _student_t_losses(labels[learned], n - 1, means[learned], scales)
+    return found
+
+
+def _running_moments(labels: Floats) -> tuple[Floats, Floats]:
+    """Return mean and sum of squared deviations of the labels before each (Welford)."""
+    means, squares = np.zeros(len(labels)), np.zeros(len(labels))
+    mean = total = 0.0
+    for t, label in enumerate(labels.tolist()):
+        means[t], squares[t] = mean, total
+        gap = label - mean
+        mean += gap / (t + 1)
+        total += gap * (label - mean)
+    return means, squares
+
+
+def _student_t_losses(
+    y: Floats, dof: Floats | float, location: Floats | float, scale: Floats | float
+) -> Floats:
+    squares = np.square((y - location) / scale)
+    found: Floats = (
+        np.log(scale)
+        + gammaln(np.asarray(dof) / 2)
+        - gammaln((np.asarray(dof) + 1) / 2)
+        + np.log(np.asarray(dof) * math.pi) / 2
+        + (np.asarray(dof) + 1) / 2 * np.log1p(squares / dof)
+    )
+    return found

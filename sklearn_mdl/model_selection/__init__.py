@@ -1,0 +1,46 @@
+"""Rank representations and select models by codelength."""
+
+from sklearn_mdl.model_selection._cells import (
+    Cell as Cell,
+    file_stems as file_stems,
+    settings_of_cells as settings_of_cells,
+    versions as versions,
+)
+from sklearn_mdl.model_selection._encoding import (
+    Failure as Failure,
+    check_features as check_features,
+    check_labels as check_labels,
+    checked_datasets as checked_datasets,
+    gather as gather,
+)
+from sklearn_mdl.model_selection._ranking import (
+    Ranking,
+    RankStatistics as RankStatistics,
+)
+from sklearn_mdl.model_selection._representation_scorer import RepresentationScorer
+from sklearn_mdl.model_selection._running import run_side_by_side as run_side_by_side
+from sklearn_mdl.model_selection._scorers import (
+    PrequentialSplit,
+    codelength_scorer,
+    heldout_codelength_scorer,
+)
+from sklearn_mdl.model_selection._tables import (
+    COLUMNS as COLUMNS,
+    as_rows as as_rows,
+    codelength_table as codelength_table,
+    friedman_text as friedman_text,
+    has_tests as has_tests,
+    mean_posteriors as mean_posteriors,
+    rank_table as rank_table,
+    ranking_text as ranking_text,
+    readout_table as readout_table,
+    spread_text as spread_text,
+)
+
+__all__ = [
+    "PrequentialSplit",
+    "Ranking",
+    "RepresentationScorer",
+    "codelength_scorer",
+    "heldout_codelength_scorer",
+]

@@ -1,0 +1,404 @@
+"""Results of a ranking: one prequential run for each encoder, dataset and order.
+
+The identity of a run is all that determines its numbers; files are named by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from sklearn.base import clone
+
+from sklearn_mdl._core.io.environment import (
+    LIBRARIES,
+    environment_of,
+    fingerprint,
+    version_of,
+)
+from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, settings_of
+from sklearn_mdl._core.io.safetensors_io import read_archive
+from sklearn_mdl._core.numerics import one_thread, resolve_device
+from sklearn_mdl.metrics import frequency_codelength, uniform_codelength
+from sklearn_mdl.switcher import MDLReadoutSwitcher
+
+KEPT_ROWS = 2000  # of a posterior
+
+
+class Trace(NamedTuple):
+    """Codelengths and posterior of a cell, example by example.
+
+    Attributes
+    ----------
+    codelengths : ndarray of shape (n_samples,)
+        Nats by example, in the order of the run.
+    steps : ndarray of shape (n_rows,)
+        Examples seen before each row of the posterior: all, of at most 2,000 examples.
+    posterior : ndarray of shape (n_rows, n_architectures)
+        Posterior over readouts before a label, settings summed by architecture.
+    """
+
+    codelengths: np.ndarray
+    steps: np.ndarray
+    posterior: np.ndarray
+
+    def read(self) -> Trace:
+        """Return the trace itself, as a file returns what it holds."""
+        return self
+
+
+class TraceFile(NamedTuple):
+    """A trace that lies in a file."""
+
+    path: Path
+    key: str
+
+    def read(self) -> Trace:
+        """Return the trace.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the file is gone.
+        ValueError
+            If it is damaged, or of another cell.
+        """
+        arrays, about = read_archive(self.path)
+        if about != {"key": self.key} or arrays.keys() != set(Trace._fields):
+            raise ValueError(
+                f"{self.path} must be the trace of its cell, got another; delete it"
+            )
+        return Trace(**arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The result of one run over one encoder's features.
+
+    Attributes
+    ----------
+    dataset, encoder : str
+    order : int
+        Number of the random order.
+    seed : int
+        Of orders, initial weights and replay.
+    n_samples, n_features, n_classes : int
+    codelength : float
+        Nats for all labels.
+    frequency : float
+        Nats under the code of label frequencies, which sees no features.
+    readouts : dict of str to float
+        Codelength of every readout alone, in nats.
+    diverged : list of str
+        Readouts whose predictions stopped being finite.
+    notes : dict of str to list of str
+        Exceptions and warnings of wrapped classifiers.
+    mean_posterior : dict of str to float
+        Mean over examples of the posterior, settings summed by architecture.
+    data : dict of str to str
+        SHA-256 of features and labels as the run reads them.
+    environment : dict
+        Versions, machine, device and dtype of the arithmetic.
+    seconds : float
+        Wall time of the run.
+    codelengths, steps, posterior : ndarray
+        The trace: nats by example (n_samples,) in the order of the run, and the
+        posterior over architectures (n_rows, n_architectures) before some of the
+        labels, with the number of examples seen before each row (n_rows,).
+    """
+
+    dataset: str
+    encoder: str
+    order: int
+    seed: int
+    n_samples: int
+    n_features: int
+    n_classes: int
+    codelength: float
+    frequency: float
+    readouts: dict[str, float]
+    diverged: list[str]
+    notes: dict[str, list[str]]
+    mean_posterior: dict[str, float]
+    data: dict[str, str]
+    environment: dict[str, object]
+    seconds: float
+    source: Trace | TraceFile = field(repr=False)
+
+    @property
+    def uniform(self) -> float:
+        """Codelength of the uniform code, in nats."""
+        return uniform_codelength(self.n_samples, self.n_classes)
+
+    @property
+    def per_example(self) -> float:
+        """Nats per example."""
+        return self.codelength / self.n_samples
+
+    @property
+    def saved_per_example(self) -> float:
+        """Nats per example saved against the uniform code."""
+        return (self.uniform - self.codelength) / self.n_samples
+
+    @property
+    def architectures(self) -> list[str]:
+        """Names of the columns of the posterior."""
+        return list(self.mean_posterior)
+
+    @property
+    def codelengths(self) -> np.ndarray:
+        """Nats by example, in the order of the run, (n_samples,)."""
+        return self.source.read().codelengths
+
+    @property
+    def steps(self) -> np.ndarray:
+        """Examples seen before each row of the posterior, (n_rows,)."""
+        return self.source.read().steps
+
+    @property
+    def posterior(self) -> np.ndarray:
+        """Posterior over architectures before a label, (n_rows, n_architectures)."""
+        return self.source.read().posterior
+
+    def kept(self) -> dict[str, object]:
+        """Return all results but the trace, by name."""
+        names = [f.name for f in fields(self) if f.name != "source"]
+        return {name: getattr(self, name) for name in names}
+
+    def record(self) -> dict[str, object]:
+        """Return those and the measures derived from them, for JSON."""
+        derived = ("uniform", "per_example", "saved_per_example")
+        return {**self.kept(), **{name: getattr(self, name) for name in derived}}
+
+
+def draw_order(seed: int, order: int, n_samples: int) -> np.ndarray:
+    """Return permutation number ``order``, the same for all encoders: cells pair."""
+    return np.random.default_rng([seed, order]).permutation(n_samples)
+
+
+def score_cell(task: Task, device: str | None = None) -> Cell:
+    """Run a fresh copy of the switcher over the rows in one of the random orders.
+
+    Parameters
+    ----------
+    task : Task
+    device : str or None
+        Wins over the switcher's own.
+
+    Raises
+    ------
+    ValueError
+        If the codelength is not finite, or if the fit raises.
+    """
+    start = time.perf_counter()
+    switcher = _switcher_of(task, device)
+    rows = draw_order(task.seed, task.order, len(task.y))
+    switcher.fit(task.X[rows], task.y[rows])
+    seconds = time.perf_counter() - start
+    if not np.isfinite(switcher.codelength_):
+        raise ValueError(
+            f"A codelength must be finite, got {switcher.codelength_} nats; add a "
+            "readout that gives every class some probability"
+        )
+    trace, mean_posterior = _by_architecture(switcher)
+    totals = switcher.readout_codelengths_.tolist()
+    n_samples, n_features = task.X.shape
+    n_classes = len(switcher.classes_)
+    return Cell(
+        dataset=task.dataset,
+        encoder=task.encoder,
+        order=task.order,
+        seed=task.seed,
+        n_samples=n_samples,
+        n_features=n_features,
+        n_classes=n_classes,
+        codelength=float(switcher.codelength_),
+        frequency=frequency_codelength(task.y, n_classes),
+        readouts=dict(zip(switcher.readout_names_, totals, strict=True)),
+        diverged=switcher.diverged_readouts_,
+        notes=switcher.readout_notes_,
+        mean_posterior=mean_posterior,
+        data=dict(task.data),
+        environment=environment(resolve_device(switcher.device)),
+        seconds=seconds,
+        source=trace,
+    )
+
+
+@lru_cache(maxsize=8)
+def environment(device: torch.device) -> dict[str, object]:
+    """Describe where this process does its arithmetic; determined once."""
+    with one_thread():  # as the run does
+        return environment_of(device)
+
+
+def _switcher_of(task: Task, device: str | None) -> MDLReadoutSwitcher:
+    switcher: MDLReadoutSwitcher = clone(task.switcher)
+    switcher.set_params(random_state=task.seed, shuffle=False)
+    if device is not None:
+        switcher.set_params(device=device)
+    folder = stem_of(task.dataset, task.encoder, task.order)
+    if switcher.store != "memory":  # cells must not write each other's traces
+        switcher.set_params(store=Path(switcher.store) / folder)
+    if switcher.checkpoint is not None:
+        switcher.set_params(checkpoint=Path(switcher.checkpoint) / folder)
+    return switcher
+
+
+def _by_architecture(switcher: MDLReadoutSwitcher) -> tuple[Trace, dict[str, float]]:
+    """Add up the settings of each architecture; of long posteriors keep some rows."""
+    kinds = [readout.architecture for readout in switcher.readouts_]
+    names = list(dict.fromkeys(kinds))
+    belongs = np.array(
+        [[kind == name for name in names] for kind in kinds], dtype=float
+    )
+    posterior = switcher.posterior_ @ belongs
+    mean = dict(zip(names, posterior.mean(0).tolist(), strict=True))
+    steps = kept_steps(len(posterior))
+    return Trace(np.array(switcher.codelengths_), steps, posterior[steps]), mean
+
+
+def kept_steps(n_samples: int) -> np.ndarray:
+    """Choose rows of a posterior: dense at first, first and last among them."""
+    if n_samples <= KEPT_ROWS:
+        return np.arange(n_samples)
+    half = KEPT_ROWS // 2
+    late = np.linspace(0, n_samples - 1, half)
+    early = np.geomspace(1, n_samples, half) - 1
+    return np.unique(np.rint(np.concatenate([early, late])).astype(np.int64))
+
+
+OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has a seed of its own
+LONGEST = 100  # bytes of a user's name in that of a file
+
+
+class Task(NamedTuple):
+    """One cell to be scored.
+
+    Attributes
+    ----------
+    dataset, encoder : str
+    order, seed : int
+        Number of the random order; seed of orders, initial weights and replay.
+    switcher : MDLReadoutSwitcher
+        Copied for the run.
+    X : ndarray of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+    data : dict of str to str
+        SHA-256 of X and y as the run reads them.
+    """
+
+    dataset: str
+    encoder: str
+    order: int
+    seed: int
+    switcher: MDLReadoutSwitcher
+    X: np.ndarray
+    y: np.ndarray
+    data: Mapping[str, str]
+
+    @property
+    def device(self) -> str:
+        """The device that the switcher asks for."""
+        return str(self.switcher.device)
+
+    def identity(self, shared: Mapping[str, object]) -> dict[str, object]:
+        """Name everything that determines the numbers of the cell.
+
+        Parameters
+        ----------
+        shared : mapping
+            Settings of the switcher and versions of the libraries, the same for all
+            cells of a ranking.
+        """
+        return {
+            **{name: getattr(self, name) for name in self._fields[:4]},
+            "shape": list(self.X.shape),
+            "data": dict(self.data),
+            **shared,
+        }
+
+
+def fingerprints(X: np.ndarray, y: np.ndarray) -> dict[str, str]:
+    """SHA-256 of features and labels, as the run reads them.
+
+    Features count as float32, labels by their places among the sorted classes: names of
+    classes are no part of a code.
+    """
+    labels = np.unique(y, return_inverse=True)[1].reshape(-1, 1)
+    return {"features": fingerprint(X, "<f4"), "labels": fingerprint(labels, "<i8")}
+
+
+def settings_of_cells(switcher: MDLReadoutSwitcher) -> dict[str, object]:
+    """Write down the parameters of a switcher on which the numbers of cells depend.
+
+    Raises
+    ------
+    TypeError
+        If one of them cannot be written down.
+    """
+    return settings_of(switcher, WITHOUT_EFFECT | OVERRULED, "switcher.")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries that compute."""
+    return {name: version_of(name) for name in LIBRARIES}
+
+
+def canonical(content: object) -> bytes:
+    """Return the one text of a piece of JSON.
+
+    Raises
+    ------
+    ValueError
+        If it holds NaN or an infinity, which JSON does not know.
+    """
+    text = json.dumps(content, sort_keys=True, allow_nan=False, separators=(",", ":"))
+    return text.encode()
+
+
+def digest_of(content: object) -> str:
+    """SHA-256 of the one text of a piece of JSON."""
+    return hashlib.sha256(canonical(content)).hexdigest()
+
+
+def _plain(name: str, longest: int = LONGEST) -> str:
+    """Return a name that stays inside its directory, whatever is given."""
+    text = re.sub(r"[^\w .-]", "_", name).lstrip(". ")
+    return text.encode()[:longest].decode(errors="ignore") or "_"
+
+
+def file_stems(names: Iterable[str]) -> list[str]:
+    """Return plain names that differ, whatever the case."""
+    stems: list[str] = []
+    for name in names:
+        stem = _plain(name)
+        while stem.casefold() in map(str.casefold, stems):
+            stem += "_"
+        stems.append(stem)
+    return stems
+
+
+def stem_of(*parts: object, key: str | None = None) -> str:
+    """Return a readable name for parts, which no other parts share.
+
+    Parameters
+    ----------
+    *parts : object
+        Names and numbers; their text counts.
+    key : str or None
+        A digest that identifies them; by default that of the parts.
+    """
+    if key is None:
+        key = hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()
+    words = "-".join(_plain(str(part), 40) for part in parts)
+    return f"{words}-{key[:20]}"

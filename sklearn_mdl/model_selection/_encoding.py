@@ -1,0 +1,299 @@
+"""Datasets and their features by encoder, kept on disk where asked."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import assert_all_finite
+
+from sklearn_mdl._core.validation import (
+    check_class_labels,
+    distinct_classes,
+    refuse_labelled,
+)
+from sklearn_mdl.encoders import (
+    CachedEncoder,
+    FeatureCache,
+    ImageEncoder,
+    NotPicklableError,
+    encode,
+    keeps_data,
+)
+
+LONGEST = 300  # characters of a message that are shown
+
+
+class Failure(NamedTuple):
+    """A cell, or an encoder on a dataset, that failed.
+
+    Attributes
+    ----------
+    dataset, encoder : str
+    order : int or None
+        None if the encoder failed, and so all orders.
+    error : str
+        The exception, in one line.
+    details : str
+        The traceback.
+    """
+
+    dataset: str
+    encoder: str
+    order: int | None
+    error: str
+    details: str
+
+    @classmethod
+    def of(
+        cls, error: BaseException, dataset: str, encoder: str, order: int | None = None
+    ) -> Self:
+        """Write down an exception."""
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        if len(text) > LONGEST:
+            text = f"{text[:LONGEST]} ..."
+        details = "".join(traceback.format_exception(error))
+        return cls(dataset, encoder, order, text, details)
+
+    def __str__(self) -> str:
+        """Name the cell and the error."""
+        order = "" if self.order is None else f", order {self.order}"
+        return f"{self.encoder!r} on {self.dataset!r}{order} ({self.error})"
+
+
+def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
+    """Name the first failures, and how many more there are."""
+    text = "; ".join(map(str, failures[:n_shown]))
+    more = len(failures) - n_shown
+    return f"{text}; and {more} more" if more > 0 else text
+
+
+class Dataset(NamedTuple):
+    """Labels of a dataset, and its features by encoder."""
+
+    features: dict[str, np.ndarray | Failure]  # encoder: (n_samples, width)
+    labels: np.ndarray
+
+
+def gather(
+    datasets: object, encoders: object, missing: str, cache: FeatureCache | None = None
+) -> dict[str, Dataset]:
+    """Features of all encoders on all datasets, every dataset with the same encoders.
+
+    Parameters
+    ----------
+    datasets : mapping
+        ``{name: (X, y)}`` with ``encoders``, or ``{name: ({encoder: features}, y)}``.
+    encoders : mapping or None
+        ``{name: transformer}``.
+    missing : {"raise", "drop"}
+        Refuse a dataset that lacks an encoder, or leave it out.
+    cache : FeatureCache or None
+        Keeps the features of transformers.
+
+    Returns
+    -------
+    found : dict of str to Dataset
+        An encoder that fails on a dataset leaves a failure in the place of features.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to rank, if lengths differ, or if an encoder is missing.
+    TypeError
+        If the arguments are not mappings of that form.
+    """
+    transformers = None if encoders is None else _checked_encoders(encoders)
+    found = {
+        name: _gather_one(name, pair, transformers, cache)
+        for name, pair in checked_datasets(datasets).items()
+    }
+    names = list(dict.fromkeys(chain(*(own.features for own in found.values()))))
+    gaps = {
+        name: [e for e in names if e not in dataset.features]
+        for name, dataset in found.items()
+        if len(dataset.features) < len(names)
+    }
+    if gaps:
+        _report_gaps(gaps, missing)
+        found = {name: dataset for name, dataset in found.items() if name not in gaps}
+    if not found or not names:
+        raise ValueError(
+            f"Ranking needs at least one dataset with all encoders {names}, got none; "
+            "complete the features"
+        )
+    return {
+        name: Dataset({e: dataset.features[e] for e in names}, dataset.labels)
+        for name, dataset in found.items()
+    }
+
+
+def checked_datasets(datasets: object) -> Mapping[str, tuple[object, ArrayLike]]:
+    """Return datasets that are pairs by name, or raise TypeError."""
+    if not isinstance(datasets, Mapping) or not datasets:
+        raise TypeError(
+            "datasets must be a non-empty mapping {name: (X, y)} or {name: ({encoder: "
+            f"features}}, y)}}, got {type(datasets).__name__}; give each dataset a name"
+        )
+    _check_names(datasets)
+    for name, pair in datasets.items():
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(
+                "A dataset must be a pair (X, y) or ({encoder: features}, y), but "
+                f"{name!r} is {type(pair).__name__}; pass features and labels together"
+            )
+    return datasets
+
+
+def _checked_encoders(encoders: object) -> Mapping[str, BaseEstimator]:
+    if not isinstance(encoders, Mapping) or not encoders:
+        raise TypeError(
+            "encoders must be a non-empty mapping {name: transformer} or None, got "
+            f"{type(encoders).__name__}; give each encoder a name"
+        )
+    _check_names(encoders)
+    for name, encoder in encoders.items():
+        if keeps_data(encoder):
+            continue
+        if isinstance(encoder, type) or not hasattr(encoder, "fit"):
+            raise TypeError(
+                "An encoder must be a transformer, None or 'passthrough', but "
+                f"{name!r} is {encoder!r}; pass an instance with fit and transform"
+            )
+        refuse_labelled(encoder, repr(name))
+    return encoders
+
+
+def _check_names(names: Iterable[object]) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"Names of datasets and encoders must be strings, got {name!r}; write "
+                f"{str(name)!r}"
+            )
+
+
+def _gather_one(
+    name: str,
+    pair: tuple[object, ArrayLike],
+    encoders: Mapping[str, BaseEstimator] | None,
+    cache: FeatureCache | None,
+) -> Dataset:
+    data, labels = pair[0], np.asarray(pair[1])
+    given = isinstance(data, Mapping)
+    if given == (encoders is not None):
+        kind = "precomputed features" if given else "data"
+        wanted = "encoders=None" if given else "a mapping of encoders"
+        raise ValueError(
+            "Precomputed features need encoders=None and data need encoders, but "
+            f"dataset {name!r} holds {kind}; pass {wanted}"
+        )
+    check_labels(labels, f"dataset {name!r}")
+    distinct_classes(labels, f"Dataset {name!r}")
+    if isinstance(data, Mapping):
+        _check_names(data)
+        found = {e: np.asarray(X) for e, X in data.items()}
+        for encoder, X in found.items():
+            check_features(X, labels, _title(name, encoder))
+        return Dataset({**found}, labels)
+    transformers = (encoders or {}).items()
+    encoded = {e: _encoded((name, e), t, data, labels, cache) for e, t in transformers}
+    return Dataset(encoded, labels)
+
+
+def _encoded(
+    names: tuple[str, str],
+    encoder: BaseEstimator,
+    data: object,
+    labels: np.ndarray,
+    cache: FeatureCache | None,
+) -> np.ndarray | Failure:
+    """Return the features of an encoder, or its failure, which stops no other."""
+
+    def check(features: np.ndarray) -> None:
+        check_features(features, labels, _title(*names))
+
+    try:
+        # A cached encoder has a folder of its own.
+        if cache is None or keeps_data(encoder) or isinstance(encoder, CachedEncoder):
+            features = encode(encoder, data)
+            check(features)
+            return features
+        if isinstance(encoder, ImageEncoder):
+            encoder = clone(encoder)  # it is fitted
+        return cache.features(encoder, data, name=names, check=check)
+    except NotPicklableError:
+        raise
+    except Exception as error:
+        return Failure.of(error, *names)
+
+
+def _title(dataset: str, encoder: str) -> str:
+    return f"encoder {encoder!r} on dataset {dataset!r}"
+
+
+def check_labels(labels: np.ndarray, name: str) -> None:
+    """Raise ValueError unless labels are classes, one for each row."""
+    if labels.ndim != 1:
+        raise ValueError(
+            f"Labels must be of shape (n_samples,), but {name} holds them in shape "
+            f"{labels.shape}; give one label a row"
+        )
+    is_real = labels.dtype.kind == "f"
+    if is_real and not np.isfinite(labels).all():
+        row = int(np.argmin(np.isfinite(labels)))
+        raise ValueError(
+            f"Labels must be classes, but {name} holds {labels[row]} in row {row}; "
+            "leave out such rows"
+        )
+    try:
+        check_class_labels(labels)
+    except (TypeError, ValueError) as error:  # some cannot even be compared
+        if is_real:
+            raise ValueError(
+                f"Labels must be classes here, but {name} holds continuous ones; fit "
+                "an MDLReadoutSwitcherRegressor on the features of each encoder and "
+                "compare codelength_, or cut the labels into classes"
+            ) from error
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            f"Labels must be classes, but {name} holds others ({reason}); store "
+            "numbers alone or text alone"
+        ) from error
+
+
+def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
+    """Raise ValueError unless X is a finite table with a row for every label."""
+    if np.ndim(X) != 2 or len(X) != len(labels):
+        # numpy wraps other objects, such as a sparse matrix, in an array without axes.
+        found = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
+        raise ValueError(
+            "Features must be dense, of shape (n_samples, n_features) with one label a "
+            f"row, but {name} gives {found} for {len(labels)} labels; mend the files "
+            "or arrays"
+        )
+    try:
+        assert_all_finite(X)
+    except ValueError as error:
+        raise ValueError(
+            f"Features must be finite, but {name} gives NaN or infinity; impute them "
+            "or leave out those rows"
+        ) from error
+
+
+def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
+    text = "; ".join(f"{name!r} lacks {lacking}" for name, lacking in gaps.items())
+    if missing == "raise":
+        raise ValueError(
+            f"Every dataset must hold every encoder, since ranks over unequal sets "
+            f"mean nothing, but {text}; complete the features or pass missing='drop'"
+        )
+    warnings.warn(
+        f"Dropped datasets without all encoders: {text}", UserWarning, stacklevel=6
+    )

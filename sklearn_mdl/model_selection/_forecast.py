@@ -1,0 +1,172 @@
+"""Forecast of a ranking: cells, memory, and the time from a short trial."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import clone
+
+from sklearn_mdl._core.nets.mlp import count_parameters
+from sklearn_mdl._core.tables import Table
+from sklearn_mdl.model_selection._cells import Task, draw_order
+from sklearn_mdl.model_selection._store import CellStore
+from sklearn_mdl.readouts import hidden_widths
+
+WARM, TIMED = 2, 4  # minibatches of a trial
+
+
+@dataclass(frozen=True)
+class ForecastRow:
+    """The cells of an encoder on a dataset.
+
+    Attributes
+    ----------
+    dataset, encoder : str
+    n_samples, n_features, n_classes : int
+    n_cells : int
+        Orders.
+    n_done : int
+        Those of them that are there already.
+    seconds : float
+        For one cell, by a trial on its first minibatches.
+    bytes : int
+        For one cell: rows, losses and posterior, and the state of the readouts.
+    """
+
+    dataset: str
+    encoder: str
+    n_samples: int
+    n_features: int
+    n_classes: int
+    n_cells: int
+    n_done: int
+    seconds: float
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Cells, time and memory of a ranking that has not run yet.
+
+    Attributes
+    ----------
+    rows : list of ForecastRow
+        One for each encoder on each dataset.
+    n_jobs : int
+        Cells side by side.
+    """
+
+    rows: list[ForecastRow]
+    n_jobs: int
+
+    @property
+    def n_missing(self) -> int:
+        """Number of cells to run."""
+        return sum(row.n_cells - row.n_done for row in self.rows)
+
+    @property
+    def seconds(self) -> float:
+        """Time for the missing cells, if jobs share it evenly."""
+        total = sum((row.n_cells - row.n_done) * row.seconds for row in self.rows)
+        return total / self.n_jobs
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the largest cells that may run side by side."""
+        missing = [r.bytes for r in self.rows for _ in range(r.n_cells - r.n_done)]
+        return sum(sorted(missing, reverse=True)[: self.n_jobs])
+
+    def __str__(self) -> str:
+        """List the cells, and the sum of their time and memory."""
+        head = ["dataset", "encoder", "shape", "classes", "cells", "there"]
+        table = Table([*head, "time", "memory"], list(map(_texts, self.rows)), n_left=2)
+        return (
+            f"{table.to_text()}\n"
+            f"{self.n_missing} cells to run, {self.n_jobs} side by side: about "
+            f"{_duration(self.seconds)} and {_size(self.bytes)} by a trial on "
+            f"{WARM + TIMED} minibatches of each"
+        )
+
+
+def forecast(
+    tasks: Sequence[Task], *, n_jobs: int | None, store: CellStore | None
+) -> Forecast:
+    """Try each kind of cell on its first minibatches, and add up.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        All orders of an encoder on a dataset follow each other.
+    n_jobs : int or None
+    store : CellStore or None
+        Where cells may be already.
+    """
+    groups: dict[tuple[str, str], list[Task]] = {}
+    for task in tasks:
+        groups.setdefault((task.dataset, task.encoder), []).append(task)
+    tried: dict[tuple[int, int], tuple[float, int, int]] = {}
+    rows = []
+    for names, orders in groups.items():
+        (n, d), y = orders[0].X.shape, orders[0].y
+        kind = d, len(np.unique(y))
+        n_done = sum(
+            store is not None and store.load(task) is not None for task in orders
+        )
+        if kind not in tried and n_done < len(orders):
+            tried[kind] = _trial(orders[0])
+        per_row, kept, state = tried.get(kind, (0.0, 0, 0))
+        counts = n, *kind, len(orders), n_done
+        rows.append(ForecastRow(*names, *counts, n * per_row, n * kept + state))
+    return Forecast(rows, min(effective_n_jobs(n_jobs), max(1, len(tasks))))
+
+
+def _trial(task: Task) -> tuple[float, int, int]:
+    """Run over the first minibatches, of which the first ones do not count."""
+    switcher = clone(task.switcher).set_params(
+        random_state=task.seed, store="memory", checkpoint=None, verbose=0
+    )
+    classes, batch = np.unique(task.y), switcher.batch_size
+    rows = draw_order(task.seed, task.order, len(task.y))
+    n_warm = min(WARM * batch, len(rows) // 2)
+    warm, timed = rows[:n_warm], rows[n_warm : (WARM + TIMED) * batch]
+    switcher.partial_fit(task.X[warm], task.y[warm], classes=classes)
+    start = time.perf_counter()
+    switcher.partial_fit(task.X[timed], task.y[timed])
+    seconds = (time.perf_counter() - start) / len(timed)
+    _, d = task.X.shape
+    state = sum(_state_of(r, d, len(classes)) for r in switcher.readouts_)
+    # Features as float32, a loss and a probability for every readout.
+    return seconds, 4 * d + 2 * 8 * len(switcher.readouts_), state
+
+
+def _state_of(readout: object, n_features: int, n_classes: int) -> int:
+    """Bytes of weights, gradients, moments and averages; 0 for other readouts."""
+    hidden = getattr(readout, "hidden_layer_sizes", None)
+    if hidden is None:
+        return 0
+    sizes = (n_features, *hidden_widths(hidden), n_classes)
+    return 5 * 4 * count_parameters(sizes)
+
+
+def _texts(row: ForecastRow) -> list[str]:
+    missing = row.n_done < row.n_cells
+    shape = f"{row.n_samples} x {row.n_features}"
+    counts = map(str, (row.n_classes, row.n_cells, row.n_done))
+    cost = [_duration(row.seconds), _size(row.bytes)] if missing else ["-", "-"]
+    return [row.dataset, row.encoder, shape, *counts, *cost]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"

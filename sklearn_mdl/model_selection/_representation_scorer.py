@@ -1,0 +1,345 @@
+"""Rank encoders by codelengths over datasets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from sklearn_mdl._core.io.environment import first_difference
+from sklearn_mdl._core.sklearn_compat import (
+    Constraints,
+    Interval,
+    StrOptions,
+    fit_context,
+)
+from sklearn_mdl._core.validation import refuse_labelled
+from sklearn_mdl.encoders import FeatureCache
+from sklearn_mdl.model_selection._cells import Cell, Task, fingerprints
+from sklearn_mdl.model_selection._encoding import (
+    Failure,
+    check_features,
+    check_labels,
+    gather,
+    listed,
+)
+from sklearn_mdl.model_selection._forecast import Forecast, forecast
+from sklearn_mdl.model_selection._ranking import Ranking, RankStatistics
+from sklearn_mdl.model_selection._running import run_tasks
+from sklearn_mdl.model_selection._store import CellStore
+from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
+
+Datasets = Mapping[str, tuple[object, ArrayLike]]
+Encoders = Mapping[str, object]
+
+
+@dataclass(eq=False, repr=False)
+class RepresentationScorer(RankStatistics, BaseEstimator):
+    """Rank encoders by the codelength of labels given their features.
+
+    ``fit`` runs the switcher over every encoder on every dataset. An instance is also a
+    scorer for model selection: called with ``(transformer, X, y)`` it returns minus the
+    codelength per example of the transformed X.
+
+    Parameters
+    ----------
+    switcher : MDLReadoutSwitcher, default=None
+        Copied for every cell; None takes the default one.
+    n_orders : int, default=1
+        Random orders of each dataset, the same for every encoder; codelengths are means
+        over them.
+    alpha : float, default=0.1
+        Level of the critical difference; intervals have level ``1 - alpha``.
+    groups : mapping of str to list of str, default=None
+        Datasets that are also ranked separately, by the name of the group; a dataset
+        may be in several.
+    missing : {"raise", "drop"}, default="raise"
+        If a dataset lacks an encoder, or a cell failed on it: refuse, since ranks over
+        unequal sets of datasets mean nothing, or drop the dataset with a warning.
+    results : path-like, default=None
+        A directory in which every cell is kept as soon as it is scored, and features of
+        transformers too. A second ``fit`` runs only what is missing; cells of other
+        settings, data or library versions are never taken for these.
+    n_jobs : int, default=None
+        Cells scored side by side, through joblib, whose backend may be that of Dask. On
+        a machine with several GPUs each process takes one.
+    verbose : int, default=0
+        Show a progress bar over cells, with the time left.
+    random_state : int, default=0
+        Seeds orders, initial weights and replay. A fixed number by default, so that
+        separate calls of a scorer in a search see the same orders.
+
+    Attributes
+    ----------
+    codelengths_ : ndarray of shape (n_datasets, n_encoders)
+        Mean codelength over orders, in nats.
+    order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
+    average_ranks_ : ndarray of shape (n_encoders,)
+        Mean over datasets of the rank by codelength, 1 is best.
+    critical_difference_ : float
+        Average ranks closer than this do not differ significantly at level ``alpha``
+        (Nemenyi); NaN for a single encoder.
+    groups_ : dict of str to Ranking
+        The ranking on each of the groups.
+    encoder_names_, dataset_names_ : list of str
+    cells_ : list of Cell
+        All results, dataset by dataset, encoder by encoder, order by order.
+    failures_ : list of Failure
+        Cells and encoders that failed; with ``missing="drop"`` their datasets are not
+        in the ranking.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, RepresentationScorer
+    >>> switcher = MDLReadoutSwitcher([LinearReadout(lr=0.01)])
+    >>> scorer = RepresentationScorer(switcher)
+    >>> encoders = {"raw": None, "first axis": PCA(1)}
+    >>> scorer.fit({"iris": load_iris(return_X_y=True)}, encoders).average_ranks_
+    array([1., 2.])
+    """
+
+    switcher: MDLReadoutSwitcher | None = None
+    _: KW_ONLY
+    n_orders: int = 1
+    alpha: float = 0.1
+    groups: Mapping[str, Collection[str]] | None = None
+    missing: str = "raise"
+    results: str | PathLike[str] | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: int = 0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "switcher": [MDLReadoutSwitcher, None],
+        "n_orders": [Interval(Integral, 1, None, closed="left")],
+        "alpha": [Interval(Real, 0, 1, closed="neither")],
+        "groups": [Mapping, None],
+        "missing": [StrOptions({"raise", "drop"})],
+        "results": [str, PathLike, None],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, datasets: Datasets, encoders: Encoders | None = None) -> Self:
+        """Score every encoder on every dataset, and rank.
+
+        Parameters
+        ----------
+        datasets : mapping
+            ``{name: (X, y)}`` to be run through ``encoders``, or
+            ``{name: ({encoder: features}, y)}`` with precomputed features of shape
+            (n_samples, width).
+        encoders : mapping of str to transformer, default=None
+            Fitted here on each X without labels; ``FrozenEstimator(...)`` is used as it
+            is; None or "passthrough" as a value keeps X.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If an encoder requires labels, is missing for a dataset, if lengths differ,
+            if labels are no classes, or of one class only, or if a cell failed and
+            ``missing`` is "raise"; all others have then run, and are kept in
+            ``results``.
+        TypeError
+            If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form,
+            or if ``switcher`` is a regressor.
+        """
+        found = self._tasks(datasets, encoders)
+        tasks = [task for task in found if isinstance(task, Task)]
+        outcomes = self._run(tasks)
+        failed = [one for one in [*found, *outcomes] if isinstance(one, Failure)]
+        kept = self._without_failures([task.dataset for task in found], failed)
+        self.failures_ = failed
+        self.cells_ = [
+            cell for cell in outcomes if isinstance(cell, Cell) and cell.dataset in kept
+        ]
+        self.groups_ = {
+            name: Ranking([c for c in self.cells_ if c.dataset in members], self.alpha)
+            for name, members in (self.groups or {}).items()
+            if not set(members).isdisjoint(kept)
+        }
+        _warn_of_environments(self.cells_)
+        return self
+
+    def dry_run(self, datasets: Datasets, encoders: Encoders | None = None) -> Forecast:
+        """List the cells that ``fit`` would run, their memory and time.
+
+        Encoders run, or their features are read from ``results``; switchers are tried
+        on the first minibatches.
+
+        Parameters
+        ----------
+        datasets, encoders : dict
+            As for ``fit``.
+
+        Returns
+        -------
+        forecast : Forecast
+            Prints as a table.
+        """
+        self._validate_params()
+        found = self._tasks(datasets, encoders)
+        self._without_failures([], [one for one in found if isinstance(one, Failure)])
+        tasks = [task for task in found if isinstance(task, Task)]
+        return forecast(tasks, n_jobs=self.n_jobs, store=self._store())
+
+    def __call__(self, transformer: TransformerMixin, X: object, y: ArrayLike) -> float:
+        """Score a fitted transformer: minus the codelength per example, in nats.
+
+        Parameters
+        ----------
+        transformer : object with ``transform``
+        X : array-like of shape (n_samples, ...)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        score : float
+            Greater is better. Compare scores at equal ``n_samples`` only.
+
+        Raises
+        ------
+        ValueError
+            If the transformer requires y and is not frozen: it has observed the labels
+            that are coded. Also if a cell failed.
+        """
+        self._validate_params()
+        name = type(transformer).__name__
+        refuse_labelled(transformer, name)
+        features, labels = np.asarray(transformer.transform(X)), np.asarray(y)
+        check_labels(labels, "y")
+        check_features(features, labels, name)
+        outcomes = self._run(self._orders_of("", name, features, labels))
+        failed = [found for found in outcomes if isinstance(found, Failure)]
+        if failed:
+            raise ValueError(
+                f"A score needs all its cells, but {listed(failed)} failed; mend what "
+                "failed and score again"
+            )
+        cells = [cell for cell in outcomes if isinstance(cell, Cell)]
+        return -float(np.mean([cell.per_example for cell in cells]))
+
+    def _validate_params(self) -> None:
+        if isinstance(self.switcher, MDLReadoutSwitcherRegressor):
+            raise TypeError(
+                "switcher must be an MDLReadoutSwitcher, since labels must be classes "
+                "here, got MDLReadoutSwitcherRegressor; fit that on the features of "
+                "each encoder and compare codelength_"
+            )
+        super()._validate_params()
+
+    @property
+    def _switcher(self) -> MDLReadoutSwitcher:
+        return MDLReadoutSwitcher() if self.switcher is None else self.switcher
+
+    def _store(self) -> CellStore | None:
+        if self.results is None:
+            return None
+        return CellStore(Path(self.results) / "cells", self._switcher)
+
+    def _tasks(
+        self, datasets: Datasets, encoders: Encoders | None
+    ) -> list[Task | Failure]:
+        """Check all arguments, run the encoders, and list the cells."""
+        self._store()  # refuses settings that it cannot write down
+        if isinstance(datasets, Mapping):  # or it is refused below
+            _check_groups(self.groups or {}, datasets)
+        cache = self.results and FeatureCache(Path(self.results) / "features")
+        tasks: list[Task | Failure] = []
+        found = gather(datasets, encoders, self.missing, cache or None)
+        for name, dataset in found.items():
+            for encoder, X in dataset.features.items():
+                if isinstance(X, Failure):  # stands for all orders
+                    tasks.append(X)
+                else:
+                    tasks += self._orders_of(name, encoder, X, dataset.labels)
+        return tasks
+
+    def _orders_of(
+        self, dataset: str, encoder: str, X: np.ndarray, y: np.ndarray
+    ) -> list[Task]:
+        data, switcher = fingerprints(X, y), self._switcher
+        seed = int(self.random_state)
+        return [
+            Task(dataset, encoder, order, seed, switcher, X, y, data)
+            for order in range(self.n_orders)
+        ]
+
+    def _run(self, tasks: Sequence[Task]) -> list[Cell | Failure]:
+        return run_tasks(
+            tasks, n_jobs=self.n_jobs, store=self._store(), verbose=self.verbose
+        )
+
+    def _without_failures(
+        self, names: Iterable[str], failed: Sequence[Failure]
+    ) -> list[str]:
+        """Return the datasets that stay, or refuse, as ``missing`` says."""
+        names = list(dict.fromkeys(names))
+        if not failed:
+            return names
+        if self.missing == "raise":
+            raise ValueError(
+                "Every dataset must hold every encoder, since ranks over unequal sets "
+                f"mean nothing, but {len(failed)} failed: {listed(failed)}; mend what "
+                "failed and fit again, or pass missing='drop'"
+            )
+        lost = dict.fromkeys(failure.dataset for failure in failed)
+        warnings.warn(
+            f"Dropped datasets {list(lost)}, on which {len(failed)} failed: "
+            f"{listed(failed)}",
+            UserWarning,
+            stacklevel=4,
+        )
+        kept = [name for name in names if name not in lost]
+        if names and not kept:
+            raise ValueError(
+                "Ranking needs at least one dataset with all encoders, got none: "
+                f"{listed(failed)} failed; mend what failed and fit again"
+            )
+        return kept
+
+
+def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
+    for name, members in groups.items():
+        if isinstance(members, str) or not isinstance(members, Sequence | set):
+            raise TypeError(
+                "groups must be a mapping {group: [datasets]}, but group "
+                f"{name!r} is {members!r}; give a list of names"
+            )
+        unknown = [member for member in members if member not in datasets]
+        if unknown:
+            raise ValueError(
+                f"groups must name datasets among {list(datasets)}, but {name!r} holds "
+                f"{unknown[0]!r}; leave it out"
+            )
+
+
+def _warn_of_environments(cells: Sequence[Cell]) -> None:
+    """Warn if cells were scored on unlike machines."""
+    for cell in cells:
+        found = first_difference(cells[0].environment, cell.environment)
+        if found is not None:
+            name, one, other = found
+            warnings.warn(
+                f"cells were scored on unlike machines ({name} is {one!r} and "
+                f"{other!r}), so that their numbers may differ a little",
+                UserWarning,
+                stacklevel=4,
+            )
+            return

@@ -1,0 +1,192 @@
+"""Run the measurements of a study side by side: devices, progress, failures."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, Self, TypeVar
+
+import torch
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
+from tqdm import tqdm
+
+from sklearn_mdl.model_selection._cells import Cell, Task, score_cell
+from sklearn_mdl.model_selection._encoding import Failure
+from sklearn_mdl.model_selection._store import CellStore
+
+PORTION = 4  # tasks for each job, where their outcomes are returned together
+PASSES = 2  # over tasks whose process died: by its own doing, or by another's
+# Raised by joblib and Dask when a process dies. A task that cannot be unpickled breaks
+# a pool, too, but would do so again.
+DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
+_CLAIMED: dict[str, int] = {}  # by this process, for a run
+
+
+class Measurable(Protocol):
+    """A task of a study: its names, and the device that it asks for."""
+
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def encoder(self) -> str: ...
+    @property
+    def order(self) -> int | None: ...
+    @property
+    def device(self) -> str: ...
+
+
+T = TypeVar("T", bound=Measurable)
+R = TypeVar("R")
+
+
+class Devices:
+    """Deals the GPUs of a machine out to the processes of a run.
+
+    A process takes the first place that is free and keeps it; place ``p`` is GPU
+    ``p mod n``. Places are files in the directory for temporary files, so that every
+    machine deals out its own.
+    """
+
+    def __init__(self) -> None:
+        self.run = secrets.token_hex(8)
+
+    @property
+    def _folder(self) -> Path:  # of this machine, whichever dealt out the tasks
+        return Path(tempfile.gettempdir()) / f"sklearn_mdl-{self.run}"
+
+    def __enter__(self) -> Self:
+        """Begin a run."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End it."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def claim(self, device: str) -> str | None:
+        """Return the device of this process, where there is more than one to choose.
+
+        Parameters
+        ----------
+        device : str
+            As an estimator has it; only "auto" and "cuda" leave a choice.
+        """
+        n_devices = torch.cuda.device_count() if device in ("auto", "cuda") else 0
+        if n_devices < 2:
+            return None
+        if self.run not in _CLAIMED:
+            self._folder.mkdir(exist_ok=True)
+            _CLAIMED[self.run] = next(filter(self._is_free, itertools.count()))
+        return f"cuda:{_CLAIMED[self.run] % n_devices}"
+
+    def _is_free(self, place: int) -> bool:
+        try:
+            os.close(os.open(self._folder / str(place), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+
+def run_tasks(
+    tasks: Sequence[Task],
+    *,
+    n_jobs: int | None,
+    store: CellStore | None = None,
+    verbose: int = 0,
+) -> list[Cell | Failure]:
+    """Score the missing cells, and return all in the order of the tasks.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    n_jobs : int or None
+        Cells scored side by side, as joblib understands it.
+    store : CellStore or None
+        Where cells are looked up, and kept as soon as they are scored.
+    verbose : int
+        Show a bar if above 0.
+
+    Returns
+    -------
+    outcomes : list of Cell or Failure
+    """
+    kept = {} if store is None else {i: store.load(t) for i, t in enumerate(tasks)}
+    found: dict[int, Cell | Failure] = {i: c for i, c in kept.items() if c is not None}
+    missing = {i: task for i, task in enumerate(tasks) if i not in found}
+    for i, outcome in run_side_by_side(
+        score_cell, missing, n_jobs=n_jobs, verbose=verbose, n_done=len(found)
+    ):
+        if store is not None and isinstance(outcome, Cell):
+            outcome = store.save(tasks[i], outcome)
+        found[i] = outcome
+    return [found[i] for i in range(len(tasks))]
+
+
+def run_side_by_side(
+    measure: Callable[[T, str | None], R],
+    tasks: Mapping[int, T],
+    *,
+    n_jobs: int | None,
+    verbose: int = 0,
+    n_done: int = 0,
+    desc: str = "cells",
+) -> Iterator[tuple[int, R | Failure]]:
+    """Yield the outcome of every task with its number, as soon as it is there.
+
+    Parameters
+    ----------
+    measure : callable
+        Takes a task and the device that it is to run on, or None for its own.
+    tasks : mapping of int to task
+    n_jobs : int or None
+    verbose : int
+        Show a bar if above 0.
+    n_done : int
+        Tasks for the bar that are done already.
+    desc : str
+        Title of the bar.
+    """
+    missing = dict(tasks)
+    n_all = n_done + len(missing)
+    with tqdm(total=n_all, initial=n_done, desc=desc, disable=not verbose) as bar:
+        for _ in range(PASSES):
+            for i, outcome in _attempt_all(measure, missing, n_jobs) if missing else ():
+                del missing[i]
+                bar.update()
+                yield i, outcome
+    for i, task in missing.items():
+        reason = "its process died; check the memory it needs"
+        yield i, Failure(task.dataset, task.encoder, task.order, reason, "")
+
+
+def _attempt_all(
+    measure: Callable[[T, str | None], R], tasks: Mapping[int, T], n_jobs: int | None
+) -> Iterator[tuple[int, R | Failure]]:
+    """Yield outcomes as soon as they are there; end early if a process dies."""
+    with Devices() as devices:
+        calls = [delayed(_attempt)(measure, *item, devices) for item in tasks.items()]
+        step, return_as = len(calls), "generator_unordered"
+        if not get_active_backend()[0].supports_return_generator:
+            # Ray's, for one: all return at the end, so they are given in portions.
+            step, return_as = PORTION * effective_n_jobs(n_jobs), "list"
+        try:
+            for start in range(0, len(calls), step):
+                parallel = Parallel(n_jobs=n_jobs, return_as=return_as)
+                yield from parallel(calls[start : start + step])
+        except Exception as error:
+            if type(error).__name__ not in DEATHS:
+                raise
+
+
+def _attempt(
+    measure: Callable[[T, str | None], R], i: int, task: T, devices: Devices
+) -> tuple[int, R | Failure]:
+    try:
+        return i, measure(task, devices.claim(task.device))
+    except Exception as error:
+        return i, Failure.of(error, task.dataset, task.encoder, task.order)

@@ -1,0 +1,286 @@
+"""Model selection by codelength: a codelength needs no held-out data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._core.base.estimator import OnlineEstimator
+from sklearn_mdl._core.sklearn_compat import num_samples
+from sklearn_mdl._core.validation import refuse_labelled, refuse_weights
+from sklearn_mdl.switcher import MultiOutputSwitcher
+
+COMPARED_AT_ONCE = 2**22  # numbers
+OTHER_ROWS = "X holds other rows, or the same in another order"
+
+
+def codelength_scorer(
+    estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
+) -> float:
+    """Score a fitted switcher by the code of the stream that it was fitted on.
+
+    It has the signature of a scikit-learn scorer, for searches and cross-validation
+    with ``cv=PrequentialSplit()``. Compare scores at equal ``n_samples`` only: the cost
+    of learning is spread over them, so that nats per example fall with their number.
+
+    Rows and labels are compared exactly with those of the stream. Behind the steps of a
+    pipeline rows count as the same, too, if copies of the steps, fitted again on X, put
+    them out: the ``fit_transform`` of a PCA and its ``transform`` differ by rounding.
+    So give steps that draw random numbers a ``random_state``.
+
+    Parameters
+    ----------
+    estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
+        Fitted; or their regressors. A Pipeline, or a search by its ``best_estimator_``.
+        Of a MultiOutputSwitcher the columns are summed.
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        The very rows and labels that it was fitted on, in the order given there.
+    sample_weight : None
+        Weights are refused: a weighted sum is the length of no code.
+
+    Returns
+    -------
+    score : float
+        Minus the codelength per example, in nats: greater is better.
+
+    Raises
+    ------
+    ValueError
+        If X and y are not the stream that was fitted, or if a step of the pipeline
+        requires y and is not frozen: it has observed the labels that are coded.
+    TypeError
+        If the estimator is none of those, or if there are weights.
+
+    See Also
+    --------
+    heldout_codelength_scorer : For rows that were held out.
+    RepresentationScorer : For a transformer by itself.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn_mdl import LinearReadout, PrequentialSplit, codelength_scorer
+    >>> from sklearn.utils import shuffle
+    >>> search = GridSearchCV(
+    ...     LinearReadout(random_state=0),
+    ...     {"lr": [0.0001, 0.01]},
+    ...     scoring=codelength_scorer,
+    ...     cv=PrequentialSplit(),
+    ... )
+    >>> search.fit(*shuffle(*load_iris(return_X_y=True), random_state=0)).best_params_
+    {'lr': 0.01}
+    """
+    total = 0.0
+    for fitted in _opened("codelength_scorer", estimator, X, y, sample_weight):
+        difference = f"it had {fitted.n_rows} rows and X has {len(fitted.X)}"
+        if len(fitted.X) == fitted.n_rows:
+            difference = fitted.difference()
+        if difference:
+            raise ValueError(
+                "codelength_scorer reads the code of the stream that was fitted, which "
+                f"X and y must be, but {difference}; pass cv=PrequentialSplit() and "
+                "give random steps of a pipeline a random_state, or score held-out "
+                "rows by heldout_codelength_scorer"
+            )
+        total += float(fitted.switcher.codelengths_.mean())
+    return -total
+
+
+def heldout_codelength_scorer(
+    estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
+) -> float:
+    """Score a fitted switcher by the code of rows that continue its stream.
+
+    A copy of the switcher continues over these rows: each is predicted from all before
+    it, and then learned. The estimator stays as it was. Rows of the stream itself cost
+    as much as they did in the fit, never less for having been learned: where X and y
+    begin with the stream, as the training rows of ``learning_curve`` do, that part is
+    read and not evaluated again. Other rows are evaluated in the order given, which
+    should be no particular one. Compare scores at equal numbers of rows only, of those
+    fitted and of those scored.
+
+    Parameters
+    ----------
+    estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
+        Fitted; or their regressors. A Pipeline, or a search by its ``best_estimator_``.
+        Of a MultiOutputSwitcher the columns are summed.
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        Labels among those that were fitted.
+    sample_weight : None
+        Weights are refused: a weighted sum is the length of no code.
+
+    Returns
+    -------
+    score : float
+        Minus the mean codelength of these rows, in nats: greater is better.
+
+    Raises
+    ------
+    ValueError
+        If y holds a label that was not fitted, or if a step of the pipeline requires y
+        and is not frozen: it has observed labels that are coded.
+    TypeError
+        If the estimator is none of those, or if there are weights.
+
+    See Also
+    --------
+    codelength_scorer : For the rows that were fitted; it wastes none.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.utils import shuffle
+    >>> from sklearn_mdl import LinearReadout, heldout_codelength_scorer
+    >>> X, y = shuffle(*load_iris(return_X_y=True), random_state=0)
+    >>> readout = LinearReadout(lr=0.1, random_state=0)
+    >>> scores = cross_val_score(readout, X, y, scoring=heldout_codelength_scorer, cv=3)
+    >>> bool(scores.min() > -0.3)  # a uniform code has -1.1
+    True
+    """
+    total = 0.0
+    for fitted in _opened("heldout_codelength_scorer", estimator, X, y, sample_weight):
+        switcher, n_rows, costs = fitted.switcher, fitted.n_rows, np.empty(0)
+        if len(fitted.X) < n_rows or fitted.difference():
+            costs = switcher._continued(fitted.X, fitted.y)
+        else:
+            later = switcher._continued(fitted.X[n_rows:], fitted.y[n_rows:])
+            costs = np.concatenate([switcher.codelengths_, later])
+        total += float(costs.mean())
+    return -total
+
+
+class _Fitted(NamedTuple):
+    """A fitted estimator, the steps before it, and rows and labels as it sees them.
+
+    ``given`` and ``labels`` are rows and labels as the first of the steps sees them.
+    """
+
+    switcher: OnlineEstimator
+    X: np.ndarray
+    y: np.ndarray
+    steps: list[Pipeline]
+    given: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the stream."""
+        return int(self.switcher.n_samples_seen_)
+
+    def difference(self) -> str:
+        """Say how X and y, to the length of the stream, differ from it; "" if not."""
+        n_rows, switcher = self.n_rows, self.switcher
+        found = _difference(switcher, self.X[:n_rows], self.y[:n_rows])
+        if found == OTHER_ROWS and self.steps:
+            again, labels = self.given[:n_rows], self.labels[:n_rows]
+            for step in self.steps:
+                again = clone(step).fit_transform(again, labels)
+            rows = switcher._validated(again, reset=False)
+            found = _difference(switcher, rows, self.y[:n_rows])
+        return found
+
+
+def _opened(
+    caller: str, estimator: object, X: ArrayLike, y: ArrayLike, sample_weight: object
+) -> list[_Fitted]:
+    """Find the estimators of streams, one for each column of y if it has columns."""
+    if sample_weight is not None:
+        refuse_weights({"sample_weight": sample_weight}, caller)
+    rows, steps = X, list[Pipeline]()
+    while not isinstance(estimator, (OnlineEstimator, MultiOutputSwitcher)):
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif isinstance(estimator, Pipeline):
+            if len(estimator) > 1:
+                refuse_labelled(estimator[:-1], "the pipeline")
+                check_is_fitted(estimator)
+                steps.append(estimator[:-1])
+                rows = estimator[:-1].transform(rows)
+            estimator = estimator[-1]
+        else:
+            raise TypeError(
+                f"{caller} needs an MDLReadoutSwitcher, or a Pipeline or a fitted "
+                f"search that ends in one, got {estimator!r}; score a transformer by a "
+                "RepresentationScorer()"
+            )
+    check_is_fitted(estimator)
+    given, labels = cast(np.ndarray, X), cast(np.ndarray, y)  # they can be cut
+    pairs: Iterable[tuple[OnlineEstimator, ArrayLike]] = [(estimator, y)]
+    if isinstance(estimator, MultiOutputSwitcher):
+        pairs = zip(estimator.estimators_, estimator._columns(y), strict=True)
+    found = []
+    for one, column in pairs:
+        checked, own = one._checked(rows, column, reset=False)
+        found.append(_Fitted(one, checked, own, steps, given, labels))
+    return found
+
+
+def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
+    """Say how rows and labels differ from the stream's; "" if they do not."""
+    order = np.arange(len(X))
+    shuffled = getattr(switcher, "order_", order[:0])  # rows of partial_fit follow
+    if np.any(shuffled >= len(X)):
+        return "its fit was interrupted before all rows had been scored"
+    order[: len(shuffled)] = shuffled
+    run, step = switcher._run, max(1, COMPARED_AT_ONCE // X.shape[1])
+    labels = run.labels[: len(X)].cpu().numpy()
+    if not np.array_equal(y[order], switcher._decoded(labels)):
+        return "y holds other labels, or the same in another order"
+    for start in range(0, len(X), step):
+        chosen = order[start : start + step]
+        rows = run.samples.rows(start, start + len(chosen))
+        if not np.array_equal(X[chosen].astype(np.float32, copy=False), rows):
+            return OTHER_ROWS
+    return ""
+
+
+class PrequentialSplit:
+    """One split whose train and test part are both all rows.
+
+    A prequential code predicts each label before it learns it, so every row is test
+    and training data in turn, and a held-out part would only waste rows. It is a
+    cross-validation object: ``GridSearchCV(..., cv=PrequentialSplit())``.
+
+    Examples
+    --------
+    >>> from sklearn_mdl import PrequentialSplit
+    >>> [(len(train), len(test)) for train, test in PrequentialSplit().split(range(5))]
+    [(5, 5)]
+    """
+
+    def split(
+        self, X: object, y: object = None, groups: object = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the one split: all rows, all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+        y, groups : ignored
+
+        Yields
+        ------
+        train, test : ndarray of shape (n_samples,)
+        """
+        rows = np.arange(num_samples(X))
+        yield rows, rows
+
+    def get_n_splits(
+        self, X: object = None, y: object = None, groups: object = None
+    ) -> int:
+        """Return 1, the number of splits."""
+        return 1
+
+    def __repr__(self) -> str:
+        """Return the call that makes one."""
+        return "PrequentialSplit()"

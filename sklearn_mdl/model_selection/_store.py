@@ -1,0 +1,174 @@
+"""Cells of a ranking in files: written whole, read with care."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import get_origin, get_type_hints
+
+from sklearn_mdl._core.io.safetensors_io import replaced, write_archive
+from sklearn_mdl.model_selection._cells import (
+    Cell,
+    Task,
+    Trace,
+    TraceFile,
+    canonical,
+    digest_of,
+    settings_of_cells,
+    stem_of,
+    versions,
+)
+from sklearn_mdl.switcher import MDLReadoutSwitcher
+
+FORMAT = 1
+MOST_BYTES = 2**26  # of the text of one cell
+
+_KINDS = {
+    name: get_origin(kind) or kind
+    for name, kind in get_type_hints(Cell).items()
+    if name != "source"
+}
+
+
+def text_of(cell: Cell, identity: Mapping[str, object]) -> bytes:
+    """Write a cell as JSON: all but its trace, its identity, and a checksum."""
+    kept = cell.kept()
+    kept["readouts"] = {
+        name: nats if math.isfinite(nats) else repr(nats)  # JSON knows no infinity
+        for name, nats in cell.readouts.items()
+    }
+    content = {"format": FORMAT, "identity": identity, "cell": kept}
+    whole = {"sha256": digest_of(content), **content}
+    return (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode()
+
+
+def cell_of(
+    text: bytes, identity: Mapping[str, object], source: Trace | TraceFile
+) -> Cell:
+    """Read a text that :func:`text_of` has written.
+
+    Parameters
+    ----------
+    text : bytes
+    identity : mapping
+        All that must have determined the numbers.
+    source : Trace or TraceFile
+        The trace, or where it is.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+    """
+    content = _content(text)
+    if canonical(content["identity"]) != canonical(identity):
+        raise ValueError("it describes another cell")
+    kept = content["cell"]
+    if not isinstance(kept, dict) or kept.keys() != _KINDS.keys():
+        raise ValueError("its entries are not those of a cell")
+    for name, kind in _KINDS.items():
+        if not isinstance(kept[name], kind) or isinstance(kept[name], bool):
+            raise ValueError(f"its {name} is {kept[name]!r}")
+    for name, nats in kept["readouts"].items():
+        if not isinstance(nats, float) and nats not in ("inf", "-inf", "nan"):
+            raise ValueError(f"its readout {name!r} has {nats!r} nats")
+    readouts = {name: float(nats) for name, nats in kept["readouts"].items()}
+    return Cell(**{**kept, "readouts": readouts}, source=source)
+
+
+def _content(text: bytes) -> dict[str, object]:
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"it is longer than {MOST_BYTES} bytes")
+    try:
+        content = json.loads(text)
+        canonical(content)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    entries = {"sha256", "format", "identity", "cell"}
+    if not isinstance(content, dict) or content.keys() != entries:
+        raise ValueError("it is no record of a cell")
+    checksum = content.pop("sha256")
+    if digest_of(content) != checksum:
+        raise ValueError("its checksum is another one")
+    if content["format"] != FORMAT:
+        raise ValueError(f"its format is {content['format']!r}, not {FORMAT}")
+    return content
+
+
+class CellStore:
+    """The cells of a ranking in a directory.
+
+    Parameters
+    ----------
+    folder : Path
+        Created with the first cell.
+    switcher : MDLReadoutSwitcher
+        Its settings are part of the identity of a cell.
+
+    Raises
+    ------
+    TypeError
+        If a setting of the switcher cannot be written down.
+    """
+
+    def __init__(self, folder: Path, switcher: MDLReadoutSwitcher) -> None:
+        self.folder = folder
+        self._shared = {"settings": settings_of_cells(switcher), "versions": versions()}
+
+    def entry(self, task: Task) -> tuple[dict[str, object], Path, TraceFile]:
+        """Return the identity of a cell, the file of its JSON, and that of its trace.
+
+        Both files are named by the digest of the identity.
+        """
+        identity = task.identity(self._shared)
+        key = digest_of(identity)
+        stem = stem_of(task.dataset, task.encoder, task.order, key=key)
+        path = self.folder / f"{stem}.json"
+        return identity, path, TraceFile(path.with_suffix(".safetensors"), key)
+
+    def load(self, task: Task) -> Cell | None:
+        """Return a cell if it is there, whole, and follows from this very task.
+
+        A damaged one is reported by a warning.
+        """
+        identity, path, source = self.entry(task)
+        try:
+            with path.open("rb") as file:
+                text = file.read(MOST_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        try:
+            cell = cell_of(text, identity, source)
+            n_samples = len(source.read().codelengths)
+            if n_samples != cell.n_samples:
+                raise ValueError(f"its trace is of {n_samples} examples")
+        except (ValueError, FileNotFoundError) as error:
+            warnings.warn(
+                f"{path} must be a whole cell, but {error}; the cell is run again",
+                UserWarning,
+                stacklevel=2,
+            )
+            return None
+        return cell
+
+    def save(self, task: Task, cell: Cell) -> Cell:
+        """Write a cell down, and return it with its trace in the file.
+
+        Raises
+        ------
+        OSError
+            If the disk is full; a cell that stood there still does.
+        """
+        identity, path, source = self.entry(task)
+        text = text_of(cell, identity)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_archive(source.path, cell.source.read()._asdict(), {"key": source.key})
+        with replaced(path) as aside, aside.open("xb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        return cell_of(text, identity, source)

@@ -1,0 +1,196 @@
+"""Tables of a ranking: text, data frames, LaTeX."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import rankdata
+
+from sklearn_mdl._core.tables import Table
+from sklearn_mdl.display import check_choice
+
+if TYPE_CHECKING:
+    from sklearn_mdl.model_selection._ranking import RankStatistics
+
+COLUMNS = (
+    *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
+    *("codelength", "per_example", "saved_per_example"),
+    *("rank", "best_readout", "seconds"),
+)
+FEW = 5  # datasets, of which resampled intervals are too short (docs/ranking.md)
+
+
+def mean_posteriors(ranking: RankStatistics) -> list[list[dict[str, float]]]:
+    """Posterior of every architecture, a mean over examples and orders.
+
+    Returns
+    -------
+    shares : list of list of dict
+        By dataset and encoder; from architectures to probabilities.
+    """
+    _, n_encoders, n_orders = ranking.order_codelengths_.shape
+    cells = iter(ranking.cells_)
+    return [
+        [
+            _mean([next(cells).mean_posterior for _ in range(n_orders)])
+            for _ in range(n_encoders)
+        ]
+        for _ in ranking.dataset_names_
+    ]
+
+
+def _mean(orders: list[dict[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for shares in orders for name in shares)
+    return {
+        name: float(np.mean([shares.get(name, 0.0) for shares in orders]))
+        for name in names
+    }
+
+
+def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
+    """One dictionary per cell, with the keys of ``COLUMNS``."""
+    ranks = rankdata(ranking.order_codelengths_, axis=1).ravel()
+    return [
+        {
+            **{name: getattr(cell, name) for name in COLUMNS if hasattr(cell, name)},
+            "rank": float(rank),
+            "best_readout": min(cell.readouts, key=cell.readouts.__getitem__),
+        }
+        for cell, rank in zip(ranking.cells_, ranks, strict=True)
+    ]
+
+
+def has_tests(ranking: RankStatistics) -> bool:
+    """Return whether there are two datasets and two encoders, enough for tests."""
+    return bool(min(ranking.order_codelengths_.shape[:2]) > 1)
+
+
+# Tables
+
+
+def rank_table(ranking: RankStatistics) -> Table:
+    """Return encoders by average rank, with intervals where there are tests."""
+    names, ranks = ranking.encoder_names_, ranking.average_ranks_
+    head = ["encoder", "average rank"]
+    rows = [[name, f"{rank:.2f}"] for name, rank in zip(names, ranks, strict=True)]
+    if has_tests(ranking):
+        found = ranking.rank_intervals()
+        head += [f"{found.level:.0%} interval", "best in resamples"]
+        for e, row in enumerate(rows):
+            row.append(f"[{found.lower[e]:.2f}, {found.upper[e]:.2f}]")
+            row.append(f"{found.p_best[e]:.2f}")
+    return Table(head, [rows[e] for e in np.argsort(ranks, kind="stable")])
+
+
+def codelength_table(ranking: RankStatistics, digits: int = 4) -> Table:
+    """Return nats per example by encoder and dataset, the shortest codes bold."""
+    sizes = np.array([cell.n_samples for cell in ranking.first_cells_])
+    nats = ranking.codelengths_ / sizes[:, None]
+    printed = np.array([[f"{x:.{digits}f}" for x in row] for row in nats]).T
+    # Printed ties with the best are bold too: they show no difference.
+    best = printed[nats.argmin(axis=1), np.arange(len(nats))]
+    bold = {(i, j + 1) for i, j in np.argwhere(printed == best).tolist()}
+    rows = [
+        [name, *row]
+        for name, row in zip(ranking.encoder_names_, printed.tolist(), strict=True)
+    ]
+    return Table(["encoder", *ranking.dataset_names_], rows, bold=bold)
+
+
+def readout_table(ranking: RankStatistics) -> Table:
+    """Return the preferred readout by encoder and dataset, and the most frequent."""
+    by_encoder = zip(*ranking.preferred_readouts(), strict=True)
+    rows = [
+        [name, *row, Counter(row).most_common(1)[0][0]]
+        for name, row in zip(ranking.encoder_names_, by_encoder, strict=True)
+    ]
+    head = ["encoder", *ranking.dataset_names_, "most often"]
+    return Table(head, rows, n_left=len(head))
+
+
+def as_latex(ranking: RankStatistics, table: str) -> str:
+    """Return one of the tables; see ``RankStatistics.to_latex``."""
+    check_choice(table, "table", ("ranking", "codelengths", "readouts"))
+    if table == "ranking":
+        return rank_table(ranking).to_latex()
+    if table == "readouts":
+        return readout_table(ranking).to_latex()
+    found, ranks = codelength_table(ranking, digits=3), ranking.average_ranks_
+    rows = [[*row, f"{x:.2f}"] for row, x in zip(found.rows, ranks, strict=True)]
+    return Table([*found.head, "average rank"], rows, bold=found.bold).to_latex()
+
+
+# Text
+
+
+def as_text(ranking: RankStatistics) -> str:
+    """Cells by dataset, then encoders by average rank, as aligned text."""
+    n_datasets = len(ranking.dataset_names_)
+    blocks = [_dataset_text(ranking, i) for i in range(n_datasets)]
+    return "\n\n".join([*blocks, ranking_text(ranking)])
+
+
+def _dataset_text(ranking: RankStatistics, index: int) -> str:
+    cell = ranking.first_cells_[index]
+    totals = ranking.codelengths_[index]
+    ranks = rankdata(totals)
+    rows = [
+        [
+            ranking.encoder_names_[e],
+            f"{totals[e]:.1f}",
+            f"{totals[e] / cell.n_samples:.4f}",
+            f"{(cell.uniform - totals[e]) / cell.n_samples:.4f}",
+            f"{ranks[e]:g}",
+        ]
+        for e in np.argsort(totals, kind="stable")
+    ]
+    head = ("encoder", "codelength (nats)", "per example", "saved per example", "rank")
+    return (
+        f"{cell.dataset}: {cell.n_samples} examples, {cell.n_classes} classes, "
+        f"uniform code {cell.uniform:.1f} nats\n{Table(head, rows).to_text()}"
+    )
+
+
+def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
+    """Return encoders by average rank, with intervals, and the test of them all."""
+    n_datasets, n_encoders, n_orders = ranking.order_codelengths_.shape
+    table = rank_table(ranking)
+    shown = Table(table.head[:3], [row[:3] for row in table.rows])
+    lines = [title, shown.to_text()]
+    if has_tests(ranking) and n_datasets <= FEW:
+        lines.append(
+            f"intervals resample {n_datasets} datasets; of so few they are too short"
+        )
+    if n_orders > 1:
+        lines.append(spread_text(ranking))
+    if has_tests(ranking):
+        lines.append(friedman_text(ranking))
+        lines.append(
+            f"critical difference {ranking.critical_difference_:.2f} "
+            f"(Nemenyi, alpha = {ranking.alpha:g}, {n_encoders} encoders, "
+            f"{n_datasets} datasets, orders of each: {n_orders})"
+        )
+    return "\n".join(lines)
+
+
+def friedman_text(ranking: RankStatistics) -> str:
+    """Return the test of whether any encoders differ, in a line."""
+    test = ranking.friedman_test()
+    return (
+        f"do any differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} (Iman"
+        f" and Davenport); chi2 = {test.statistic:.2f}, p = {test.p_value:.2g} "
+        "(Friedman)"
+    )
+
+
+def spread_text(ranking: RankStatistics) -> str:
+    """Return how much codelengths vary over orders, in a line."""
+    relative = ranking.order_spread().relative
+    i, j = np.unravel_index(int(np.argmax(relative)), relative.shape)
+    return (
+        "standard deviation over orders, of the codelength: median "
+        f"{np.median(relative):.2%}, most {relative[i, j]:.2%} "
+        f"({ranking.encoder_names_[j]} on {ranking.dataset_names_[i]})"
+    )

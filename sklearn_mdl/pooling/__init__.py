@@ -1,0 +1,14 @@
+"""Pools of expert groups: their predictions combined, with weights learned online.
+
+A switching prior bets on one expert at a time. Groups of experts that err differently
+are better combined: a log-linear pool multiplies powers of their predictions,
+
+    p_t(y)  ~  prod_g q_gt(y) ^ w_g,
+
+and learns the powers ``w`` by one exact Newton step of the log-loss for every label,
+after the label was coded.
+"""
+
+from sklearn_mdl.pooling._log_linear import LogLinearPool, PoolPass, PoolTrace
+
+__all__ = ["LogLinearPool", "PoolPass", "PoolTrace"]

@@ -1,0 +1,248 @@
+"""Tables of scores and pairs of encoders: checks, average ranks, wins, log ratios."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+Pairs = NDArray[np.intp]
+
+# With more encoders pairs must be chosen: 40 already make 780 tests.
+MOST_ENCODERS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class WinTable:
+    """Wins, ties and losses of every encoder against every other.
+
+    Attributes
+    ----------
+    wins : ndarray of int of shape (n_encoders, n_encoders)
+        Number of datasets on which the encoder of the row has the shorter code than
+        that of the column.
+    ties : ndarray of int of shape (n_encoders, n_encoders)
+        Number of datasets on which neither has; all of them on the diagonal.
+    """
+
+    wins: NDArray[np.intp]
+    ties: NDArray[np.intp]
+
+    @property
+    def losses(self) -> NDArray[np.intp]:
+        """Number of datasets on which the encoder of the column wins."""
+        return self.wins.T
+
+
+def win_table(codelengths: ArrayLike, *, rope: float = 0.0) -> WinTable:
+    """Count the datasets on which one encoder's code is shorter than another's.
+
+    Parameters
+    ----------
+    codelengths : array-like of shape (n_datasets, n_encoders)
+        Positive codelengths, in one unit within each row.
+    rope : float, default=0
+        Codelengths whose ratio is at most ``1 + rope`` tie: 0.01 for one per cent.
+
+    Returns
+    -------
+    table : WinTable
+        Wins, ties and losses add up to the number of datasets for every pair.
+
+    Raises
+    ------
+    ValueError
+        If `codelengths` is not a table of positive finite numbers, or `rope` is
+        negative.
+
+    Examples
+    --------
+    >>> win_table([[0.8, 1.1, 0.9], [0.5, 0.7, 0.5]]).wins
+    array([[0, 2, 1],
+           [0, 0, 0],
+           [0, 2, 0]])
+    """
+    table, margin = checked_codelengths(codelengths), log_margin(rope)
+    n_datasets, n_encoders = table.shape
+    wins = np.zeros((n_encoders, n_encoders), dtype=np.intp)
+    # Without a margin the codelengths themselves decide: logarithms can tie them.
+    for row in np.log(table) if margin > 0 else table:
+        wins += row[:, None] < row - margin
+    return WinTable(wins=wins, ties=n_datasets - wins - wins.T)
+
+
+def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> Pairs:
+    """Return the pairs to compare, as columns of the table, of shape (n_pairs, 2)."""
+    n_encoders = table.shape[1]
+    if n_encoders < 2:
+        raise ValueError(
+            "Pairs need at least 2 encoders, got 1; add a column to the table."
+        )
+    if pairs is not None and top_k is not None:
+        raise ValueError(
+            "Either `pairs` or `top_k` chooses what is compared, got both, with "
+            f"top_k={top_k!r}; leave one out."
+        )
+    if pairs is not None:
+        return _checked(pairs, n_encoders)
+    if top_k is not None:
+        return _all_of(_best(table, top_k))
+    if n_encoders > MOST_ENCODERS:
+        raise ValueError(
+            f"All pairs are compared of at most {MOST_ENCODERS} encoders, got "
+            f"{n_encoders}; name the pairs in `pairs`, or compare the best `top_k`."
+        )
+    return _all_of(np.arange(n_encoders))
+
+
+def _all_of(encoders: NDArray[np.intp]) -> Pairs:
+    return encoders[np.stack(np.triu_indices(len(encoders), k=1), axis=1)]
+
+
+def _best(table: Floats, top_k: int) -> NDArray[np.intp]:
+    """Return the columns of the best average ranks, in their order in the table."""
+    check_count("top_k", top_k, 2, "a pair takes two encoders")
+    if top_k > table.shape[1]:
+        raise ValueError(
+            f"`top_k` must be at most the number of encoders, {table.shape[1]}, got "
+            f"{top_k=}; leave it out to compare all pairs."
+        )
+    return np.sort(np.argsort(average_ranks(table), kind="stable")[:top_k])
+
+
+def _checked(pairs: ArrayLike, n_encoders: int) -> Pairs:
+    """Return given pairs, if each has two encoders and none is repeated."""
+    array = np.asarray(pairs)
+    shaped = array.ndim == 2 and array.shape[1] == 2 and len(array) > 0
+    if not shaped or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            "`pairs` must be integers of shape (n_pairs, 2), n_pairs > 0, got shape "
+            f"{array.shape} of {array.dtype}; give two columns of the table per pair."
+        )
+    array = array.astype(np.intp)
+    if array.min() < 0 or array.max() >= n_encoders:
+        raise ValueError(
+            f"`pairs` must name columns from 0 to {n_encoders - 1}, got "
+            f"{array.min()} to {array.max()}; count the columns of the table from 0."
+        )
+    distinct = np.unique(np.sort(array, axis=1), axis=0)
+    if len(distinct) < len(array) or (array[:, 0] == array[:, 1]).any():
+        raise ValueError(
+            "`pairs` must be distinct pairs of two encoders each, got "
+            f"{array.tolist()!r}; leave out repeated ones."
+        )
+    return array
+
+
+def log_ratios(table: Floats, pairs: Pairs) -> Floats:
+    """Return log(first / second) of each pair, of shape (n_pairs, n_datasets)."""
+    logs = np.log(table).T
+    return logs[pairs[:, 0]] - logs[pairs[:, 1]]
+
+
+Floats = NDArray[np.float64]
+
+
+def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
+    """Return a non-empty table of finite scores, one row per dataset."""
+    table = np.asarray(scores, dtype=np.float64)
+    if table.ndim != 2 or table.size == 0:
+        raise ValueError(
+            f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
+            f"{table.shape}; give one row per dataset and one column per encoder, and "
+            "average over orders first."
+        )
+    if not np.isfinite(table).all():
+        row, column = np.argwhere(~np.isfinite(table))[0].tolist()
+        raise ValueError(
+            f"`{name}` must be finite, got {table[row, column]} in row {row}, column "
+            f"{column}; leave out datasets or encoders without a score."
+        )
+    return table
+
+
+def checked_codelengths(codelengths: ArrayLike) -> Floats:
+    """Return a table of positive codelengths, which have logarithms."""
+    table = checked_scores(codelengths, "codelengths")
+    if not (table > 0).all():
+        row, column = np.argwhere(table <= 0)[0].tolist()
+        raise ValueError(
+            "`codelengths` must be positive, since their ratios are compared, got "
+            f"{table[row, column]} in row {row}, column {column}; give codelengths in "
+            "nats that are not rounded to zero."
+        )
+    return table
+
+
+def check_repeats(table: Floats, purpose: str) -> None:
+    """Raise ValueError for a table of one dataset, or of one encoder."""
+    if min(table.shape) < 2:
+        raise ValueError(
+            f"{purpose} needs at least 2 datasets and 2 encoders, got {table.shape[0]} "
+            f"and {table.shape[1]}; add rows or columns to the table."
+        )
+
+
+def check_count(name: str, value: int, least: int, advice: str) -> None:
+    """Raise ValueError unless a value is an integer of at least `least`."""
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(
+            f"`{name}` must be an integer of at least {least}, got {name}={value!r}; "
+            f"{advice}."
+        )
+
+
+def check_fraction(name: str, value: float, advice: str) -> None:
+    """Raise ValueError unless a value is a number strictly between 0 and 1."""
+    if not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise ValueError(
+            f"`{name}` must be a number between 0 and 1 exclusive, got "
+            f"{name}={value!r}; {advice}."
+        )
+
+
+def log_margin(rope: float) -> float:
+    """Return the largest log ratio of codelengths that are practically equivalent."""
+    if not isinstance(rope, Real) or not 0 <= float(rope) < np.inf:
+        raise ValueError(
+            "`rope` must be a finite number of at least 0, the share by which "
+            f"equivalent codelengths may differ, got rope={rope!r}; 0.01 is one per "
+            "cent."
+        )
+    return float(np.log1p(rope))
+
+
+def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
+    """Average rank of each encoder over datasets; lower scores rank first.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_datasets, n_encoders)
+        One finite score per dataset and encoder, lower is better: codelengths, in one
+        unit within each row.
+
+    Returns
+    -------
+    ranks : ndarray of shape (n_encoders,)
+        Mean over datasets of the rank within the dataset, between 1 and n_encoders.
+        Tied encoders share the mean of the ranks they occupy.
+
+    Raises
+    ------
+    ValueError
+        If `scores` is not a non-empty table of finite numbers.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Section 4 (average rank over VTAB).
+
+    Examples
+    --------
+    >>> average_ranks([[0.8, 1.1, 0.9], [0.5, 0.7, 0.5]])
+    array([1.25, 3.  , 1.75])
+    """
+    ranks: NDArray[np.float64] = rankdata(checked_scores(scores), axis=1).mean(axis=0)
+    return ranks

@@ -1,0 +1,99 @@
+"""Readouts as estimators: they are fitted alone, or together by a switcher."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.utils import check_random_state
+
+from sklearn_mdl._core.base.classifier import OnlineClassifier
+from sklearn_mdl._core.base.estimator import OnlineEstimator, RandomState
+from sklearn_mdl._core.numerics import resolve_device
+from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.outcomes import Outcome
+from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl.readouts._build import Context, build_learners
+from sklearn_mdl.readouts._stack import NetStack
+from sklearn_mdl.switching import BayesMixture
+
+
+class Readout(OnlineEstimator):
+    """Base of all readouts: settings, from which learners are built.
+
+    Networks name the kind of stack that serves them; other subclasses make learners in
+    ``learners_of``.
+    """
+
+    stack: ClassVar[type[NetStack] | None] = None
+    takes_raw_rows: ClassVar[bool] = False  # its learner scales them itself
+    scaling: str | None = "standard"
+    batch_size: int = 32
+    device: str = "cpu"
+    random_state: RandomState
+
+    @property
+    @abstractmethod
+    def architecture(self) -> str:
+        """Short name of the predictor."""
+
+    @classmethod
+    def learners_of(
+        cls, members: Sequence[tuple[int, Any]], context: Context
+    ) -> Sequence[Learner]:
+        """Make learners for readouts of this class, each with its column."""
+        raise TypeError(
+            f"A readout must name its stack or define learners_of, but {cls.__name__} "
+            "does neither; define one of them"
+        )
+
+    def seed_or(self, seed: int) -> int:
+        """Return a seed by its own random state, or the one given if it has none."""
+        if self.random_state is None:
+            return seed
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
+        device = resolve_device(self.device)
+        return PrequentialRun(
+            build_learners(
+                [self], n_features, outcome.n_numbers, seed=seed, device=device
+            ),
+            BayesMixture(),
+            None,
+            outcome=outcome,
+            n_features=n_features,
+            batch_size=self.batch_size,
+            seed=seed,
+            device=device,
+        )
+
+
+class BaseReadout(Readout, OnlineClassifier):
+    """Base of the classifiers that are no stacks of networks."""
+
+
+def check_readout(readout: object) -> None:
+    """Refuse anything but a readout of classes, and say how to make one of it.
+
+    Raises
+    ------
+    TypeError
+        If it is no readout, or one of real numbers.
+    """
+    if isinstance(readout, Readout) and isinstance(readout, OnlineClassifier):
+        readout._validate_params()
+        return
+    advice = "build them with readout_grid(...)"
+    given = isinstance(readout, BaseEstimator)  # and no class
+    if given and is_classifier(readout):
+        incremental = hasattr(readout, "partial_fit")
+        wrapper = "IncrementalReadout" if incremental else "RefitReadout"
+        advice = f"wrap it: {wrapper}({readout!r})"
+    raise TypeError(
+        "readouts must hold LinearReadout, MLPReadout, KNeighborsReadout, "
+        "IncrementalReadout and RefitReadout objects, or those of images, "
+        f"got {readout!r}; {advice}"
+    )

@@ -1,0 +1,1 @@
+"""Readouts that look at images: fine-tuned, from scratch, frozen encoders."""

@@ -1,0 +1,89 @@
+"""Base classes of the readouts that look at images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, cast
+
+from torch import Tensor
+
+from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl._core.images.rows import check_pixels
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl.readouts._base import BaseReadout
+from sklearn_mdl.readouts._finetune.learner import NetworkLearner
+from sklearn_mdl.readouts._finetune.networks import (
+    AUGMENTATIONS,
+    OPTIMIZERS,
+    LearningNet,
+)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ImageReadout(BaseReadout):
+    """Base of the readouts of unscaled rows of pixels, as ``image_rows`` makes them."""
+
+    image_shape: Sequence[int] | None = None
+    batch_size: int = 32
+    device: str = "auto"
+    random_state: RandomState = None
+
+    scaling = None  # of pixels; not a parameter
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "image_shape": [tuple, list, None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def _validated(self, X: Any, *y: Any, reset: bool) -> Any:
+        found = super()._validated(X, *y, reset=reset)
+        check_pixels(found[0] if y else found)
+        return found
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class NetworkReadout(ImageReadout):
+    """Base of the readouts that are networks, trained as a whole."""
+
+    optimizer: str = "sgd"
+    lr: float = 0.01
+    momentum: float = 0.9
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    n_replay_streams: int = 10
+    ema_step_size: float = 1.0
+    ema_warmup: bool = True
+    label_smoothing: float = 0.01
+    calibration: bool = True
+    augmentation: str | Callable[[Tensor], Tensor] | None = None
+    recency: float = 1.0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **ImageReadout._parameter_constraints,
+        "optimizer": [StrOptions(set(OPTIMIZERS))],
+        "lr": [Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "beta1": [Interval(Real, 0, 1, closed="left")],
+        "beta2": [Interval(Real, 0, 1, closed="left")],
+        "eps": [Interval(Real, 0, None, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
+        "ema_step_size": [Interval(Real, 0, 1, closed="right")],
+        "ema_warmup": ["boolean"],
+        "label_smoothing": [Interval(Real, 0, 1, closed="left")],
+        "calibration": ["boolean"],
+        "augmentation": [StrOptions(set(AUGMENTATIONS)), callable, None],
+        "recency": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    @property
+    def net_(self) -> LearningNet:
+        """The skorch net that holds network, criterion and optimiser."""
+        (learner,) = self._run.learners
+        return cast(NetworkLearner, learner).net

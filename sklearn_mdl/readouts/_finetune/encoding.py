@@ -1,0 +1,179 @@
+"""Readouts of one encoder, where a run is over images."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from copy import deepcopy
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from torch import Tensor
+
+from sklearn_mdl._core.images.rows import Shape, pixels_of
+from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.outcomes import ClassLabels
+from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
+from sklearn_mdl._core.stream.steps import PassState
+from sklearn_mdl._core.stream.storage import SampleStore
+from sklearn_mdl.encoders import image_encoder_of
+from sklearn_mdl.readouts._base import Readout
+from sklearn_mdl.readouts._build import Context, build_learners
+
+N_ENCODED = "n_encoded"
+
+
+class EncodingLearner(Learner):
+    """Readouts of one encoder: a pass over features inside a pass over images.
+
+    A minibatch of images is encoded when it is to be predicted, always whole, with
+    zeros for rows that are not known yet. Once it is learned its features are kept, and
+    scaled and replayed as those of a run over features are: the codes are the same.
+
+    Parameters
+    ----------
+    members : sequence of (int, readout)
+        With their places among all readouts.
+    encoder : TimmEncoder, TorchEncoder or CachedEncoder
+        Fitted.
+    shape : (H, W, C)
+        Of the images.
+    context : Context
+        Of the run over images.
+
+    Attributes
+    ----------
+    inner : list of Learner
+        The learners of its readouts.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[tuple[int, Readout]],
+        encoder: BaseEstimator,
+        shape: Shape,
+        context: Context,
+    ) -> None:
+        self.scalings = context.scalings
+        self.view = context.scalings.index(None)
+        self.encoder = encoder
+        self.shape = shape
+        self.seed = context.seed
+        self.outcome = ClassLabels(context.n_classes)
+        self.width = sum(image_encoder_of(encoder).block_widths_)
+        self.inner = build_learners(
+            [readout for _, readout in members],
+            self.width,
+            context.n_classes,
+            seed=context.seed,
+            device=context.device,
+        )
+        for learner in self.inner:
+            learner.columns = [members[k][0] for k in learner.columns]
+        self.columns = [k for learner in self.inner for k in learner.columns]
+        self._last: tuple[Tensor, np.ndarray] | None = None  # rows, and features
+
+    def attach(self, rows: ScaledRows) -> None:
+        """Begin the pass over features."""
+        self.images = rows
+        size, device = rows.batch_size, rows.device
+        scalings = self.inner[0].scalings
+        self.features = ScaledRows(SampleStore(self.width), scalings, size, device)
+        self.states = [
+            PassState.attached(learner, self.features, self.seed)
+            for learner in self.inner
+        ]
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the last features, which can be computed again."""
+        return {**self.__dict__, "_last": None}
+
+    def __deepcopy__(self, memo: dict[int, object]) -> EncodingLearner:
+        """Copy all that changes: neither the encoder nor features, which stay."""
+        store = self.features.store
+        memo[id(store)] = store.branch()
+        memo[id(self.encoder)] = self.encoder
+        other = object.__new__(EncodingLearner)
+        memo[id(self)] = other
+        other.__dict__.update(deepcopy(self.__getstate__(), memo))
+        return other
+
+    def _encoded(self, rows: Tensor) -> np.ndarray:
+        """Features (B, width) of the rows (n, d) of a minibatch, n at most B."""
+        if self._last is None or not torch.equal(self._last[0], rows):
+            batch = rows.new_zeros(self.features.batch_size, rows.shape[1])
+            batch[: len(rows)] = rows
+            images = pixels_of(batch, self.shape).cpu().numpy()
+            self._last = rows, np.array(self.encoder.transform(images))
+        return self._last[1]
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
+        scaled = self.features.scaled(self._encoded(x[self.view]))[:, : x.shape[1]]
+        return torch.cat([learner.predict(scaled) for learner in self.inner])
+
+    def update(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None:
+        """Keep the features of a new minibatch, learn from them and from past ones."""
+        self._keep(x[self.view], y)
+        if not self.features.n_refreshed:
+            self.features.refresh(len(self.features.store))
+        for learner, state in zip(self.inner, self.states, strict=True):
+            state.n_scored += len(y)
+            state.learn(learner, self.features, self.outcome)
+
+    def _keep(self, rows: Tensor, y: Tensor) -> None:
+        self.features.store.append(self._encoded(rows)[: len(rows)])
+        self.features.extend(len(self.features.store))
+        self.features.reveal(len(self.features.store) - len(y), y)
+
+    def re_express(self, changes: Sequence[ReExpression | None]) -> None:
+        """Scale features again, when the run does so with its rows."""
+        own = self.features.refresh(len(self.features.store))
+        for learner in self.inner:
+            learner.re_express(own)
+
+    @property
+    def notes(self) -> dict[int, list[str]]:  # type: ignore[override]
+        """Exceptions and warnings of wrapped estimators, by column."""
+        return {k: text for lr in self.inner for k, text in lr.notes.items()}
+
+    @property
+    def failures(self) -> dict[int, str]:  # type: ignore[override]
+        """Texts of last fits that raised, by column."""
+        return {k: text for lr in self.inner for k, text in lr.failures.items()}
+
+    def retire(self, columns: Collection[int]) -> None:
+        """Drop some readouts, and inner learners of which none remain."""
+        gone = set(columns)
+        pairs = zip(self.inner, self.states, strict=True)
+        kept = [(lr, state) for lr, state in pairs if not gone.issuperset(lr.columns)]
+        for learner, _ in kept:
+            if not gone.isdisjoint(learner.columns):
+                learner.retire(columns)
+        self.inner = [learner for learner, _ in kept]
+        self.states = [state for _, state in kept]
+        self.columns = [k for learner in self.inner for k in learner.columns]
+
+    def state_dict(self) -> dict[int, dict[str, Tensor]]:
+        """State of its readouts; features are computed again."""
+        found: dict[int, dict[str, Tensor]] = {self.columns[0]: {}}
+        for learner in self.inner:
+            for column, own in learner.state_dict().items():
+                found.setdefault(column, {}).update(own)
+        found[self.columns[0]][N_ENCODED] = torch.tensor(len(self.features.store))
+        return found
+
+    def load_state_dict(self, learned: Learned) -> None:
+        """Encode the images of all full minibatches again, and take the rest over."""
+        n_rows = int(learned[self.columns[0]][N_ENCODED])
+        for i in range(n_rows // self.features.batch_size):
+            x, y = self.images.labelled(i, n_rows)
+            self._keep(x[self.view], y)
+            n_kept = len(self.features.store)
+            if n_kept == self.features.next_refresh(n_kept - 1):
+                self.features.refresh(n_kept)
+        for learner, state in zip(self.inner, self.states, strict=True):
+            state.resume(n_rows, torch.zeros(1, dtype=torch.bool))
+            learner.load_state_dict(learned)

@@ -1,0 +1,213 @@
+"""A network as a learner: it predicts images, observes their labels, and learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sklearn_mdl._core.images.rows import Shape, pixels_of
+from sklearn_mdl._core.nets.adamw import LogitScale
+from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl.encoders import EncoderTrunk
+from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._finetune.networks import (
+    AveragedNetwork,
+    HeadedNetwork,
+    PixelTrunk,
+    augment_of,
+    augmented,
+    make_net,
+)
+from sklearn_mdl.readouts._isolation import net_draws
+
+if TYPE_CHECKING:
+    from sklearn_mdl.readouts._finetune.base import NetworkReadout
+
+NETWORK, AVERAGE, OPTIMIZER, SCALE = "network", "average", "optimizer", "logit_scale"
+
+
+class NetworkLearner(Learner):
+    """One network that learns online.
+
+    Its draws in training - dropout, augmentations - depend on its seed and on the
+    number of steps alone, so that copies and pickles go on as it would.
+
+    Parameters
+    ----------
+    column : int
+        Its place among all readouts of the run.
+    expert : FineTunedReadout or ScratchReadout
+        The settings.
+    trunk : EncoderTrunk or PixelTrunk
+        Owned by the learner from now on.
+    shape : (H, W, C)
+        Of the images.
+    context : Context
+    """
+
+    def __init__(
+        self,
+        column: int,
+        expert: NetworkReadout,
+        trunk: EncoderTrunk | PixelTrunk,
+        shape: Shape,
+        context: Context,
+    ) -> None:
+        self.columns = [column]
+        self.scalings = context.scalings
+        self.view = context.scalings.index(None)
+        self.n_replay_streams = int(expert.n_replay_streams)
+        self.recency = float(expert.recency)
+        self.shape = shape
+        self.seed = expert.seed_or(context.seed)
+        self.augment = augment_of(expert.augmentation, shape)
+        with net_draws(True, self.seed):
+            n_classes, device = context.n_classes, context.device
+            self.net = make_net(expert, trunk, shape, n_classes, device)
+        self.average = None
+        if expert.ema_step_size < 1:
+            self.average = AveragedNetwork(
+                self.network, expert.ema_step_size, expert.ema_warmup
+            )
+        self.calibration = LogitScale() if expert.calibration else None
+        self.n_steps = 0
+        self._last: tuple[Tensor, Tensor] | None = None  # rows, and their logits
+
+    @property
+    def network(self) -> HeadedNetwork:
+        """The network that is trained."""
+        return cast(HeadedNetwork, self.net.module_)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the last logits, which can be computed again."""
+        return {**self.__dict__, "_last": None}
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Log-probabilities (1, n, C), float64, of rows (n_scalings, n, d).
+
+        NaN in rows whose logits are not finite.
+        """
+        logits = self._logits(x[self.view])
+        usable = logits.isfinite().all(-1, keepdim=True)
+        factor = 1.0 if self.calibration is None else self.calibration.factor
+        scaled = torch.where(usable, factor * logits, torch.nan)
+        return torch.log_softmax(scaled, -1)[None]
+
+    @torch.no_grad()
+    def _logits(self, rows: Tensor) -> Tensor:
+        """Logits (n, C), float64, by the averaged weights, where there are any."""
+        if self._last is None or not torch.equal(self._last[0], rows):
+            batch = self.network.prepare(pixels_of(rows, self.shape))
+            network = self.network if self.average is None else self.average.network
+            logits = network.eval()(batch.to(rows.device)).double()
+            self._last = rows, logits
+        return self._last[1]
+
+    def update(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None:
+        """Calibrate on a new minibatch, learn from it, then from the replayed ones.
+
+        Where a loss is not finite the weights are lost, and the replay is left out.
+        """
+        if self.calibration is not None:
+            logits = self._logits(x[self.view])
+            proba = torch.softmax(self.calibration.factor * logits, 1)
+            gaps = (proba * logits).sum(1) - logits.gather(1, y[:, None])[:, 0]
+            self.calibration.learn_factor(float(gaps.mean()))
+        for some_x, some_y in chain([(x, y)], replayed):
+            if not self._step(some_x[self.view], some_y):
+                break
+
+    def _step(self, rows: Tensor, y: Tensor) -> bool:
+        """Take one step on a minibatch; returns whether its loss was finite."""
+        self.n_steps += 1
+        self._last = None
+        images = pixels_of(rows, self.shape)
+        with net_draws(True, drawn_seed(self.seed, self.n_steps)):
+            if self.augment is not None:
+                images = augmented(images, self.augment)
+            batch = self.network.prepare(images).to(rows.device)
+            # A copy of the labels: other threads write some of the same tensor.
+            loss = self.net.train_step((batch, y.clone()))["loss"]
+        self.net.optimizer_.zero_grad()  # gradients take as much room as weights
+        if self.average is not None:
+            self.average.update(self.network)
+        return bool(loss.isfinite())
+
+    def state_dict(self) -> dict[int, dict[str, Tensor]]:
+        """All that it has learned, under its column."""
+        found = {"n_steps": torch.tensor(self.n_steps), **self._tensors()}
+        state = self.net.optimizer_.state_dict()["state"]
+        for i, own in state.items():
+            for name, value in own.items():
+                if value is not None:
+                    found[f"{OPTIMIZER}.{i}.{name}"] = torch.as_tensor(value)
+        if self.calibration is not None:
+            learned = self.calibration.state_dict()
+            found.update({f"{SCALE}.{name}": t for name, t in learned.items()})
+        return {self.columns[0]: found}
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """Weights and statistics, by name, as they stand."""
+        networks: dict[str, nn.Module] = {NETWORK: self.network}
+        if self.average is not None:
+            networks[AVERAGE] = self.average.network
+        return {
+            f"{kind}.{name}": tensor
+            for kind, network in networks.items()
+            for name, tensor in network.state_dict().items()
+        }
+
+    @torch.no_grad()
+    def load_state_dict(self, learned: Learned) -> None:
+        """Take over the state of such a network.
+
+        Raises
+        ------
+        ValueError
+            If a tensor is missing or has another shape.
+        """
+        given = learned.get(self.columns[0], {})
+        for name, own in self._tensors().items():
+            if name not in given or given[name].shape != own.shape:
+                raise ValueError(
+                    f"Readout {self.columns[0]} needs {name} of shape "
+                    f"{tuple(own.shape)} to go on, but it is missing or has another "
+                    "shape; it was learned by another network"
+                )
+            own.copy_(given[name])
+        self._load_steps(given)
+        if self.calibration is not None:
+            self.calibration.load_state_dict(_under(SCALE, given))
+        self._last = None
+
+    def _load_steps(self, given: Mapping[str, Tensor]) -> None:
+        self.n_steps = int(given["n_steps"])
+        if self.average is not None:
+            self.average.n_steps = self.n_steps
+        optimizer = self.net.optimizer_
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in _under(OPTIMIZER, given).items():
+            place, _, key = name.partition(".")
+            state.setdefault(int(place), {})[key] = tensor
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def drawn_seed(seed: int, step: int) -> int:
+    """Return a seed for one step: 0 draws initial weights."""
+    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0])
+
+
+def _under(head: str, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(f"{head}."): tensor
+        for name, tensor in given.items()
+        if name.startswith(f"{head}.")
+    }

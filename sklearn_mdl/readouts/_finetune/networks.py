@@ -1,0 +1,294 @@
+"""Networks that are trained as a whole: trunks, augmentation, averaged copies."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, cast
+
+import torch
+from skorch import NeuralNet
+from torch import Tensor, nn
+from torch.nn.functional import interpolate
+
+from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.images.rows import Shape
+from sklearn_mdl.encoders import EncoderTrunk, check_name
+
+Augment = Callable[[Tensor], Tensor]
+AUGMENTATIONS = ("crop", "crop-flip", "randaugment")
+OPTIMIZERS = ("sgd", "adamw")
+
+
+def augment_of(augmentation: str | Augment | None, shape: Shape) -> Augment | None:
+    """Make a random change of an image, (C, H, W) and uint8, to one of its size.
+
+    Parameters
+    ----------
+    augmentation : {"crop", "crop-flip", "randaugment"}, callable or None
+        Random crops resized to the whole; these, and half of them mirrored; RandAugment
+        (Cubuk et al., 2020) with two operations of magnitude 9.
+    shape : (H, W, C)
+
+    Raises
+    ------
+    ImportError
+        If torchvision is missing.
+    """
+    if not isinstance(augmentation, str):
+        return augmentation
+    transforms = needed("torchvision.transforms", "augmentation", "images")
+    if augmentation == "randaugment":
+        return cast(Augment, transforms.RandAugment(num_ops=2, magnitude=9))
+    steps = [transforms.RandomResizedCrop(shape[:2], antialias=True)]
+    if augmentation == "crop-flip":
+        steps.append(transforms.RandomHorizontalFlip())
+    return cast(Augment, transforms.Compose(steps))
+
+
+def augmented(images: Tensor, augment: Augment) -> Tensor:
+    """Change images (n, H, W, C), uint8, one after the other.
+
+    Raises
+    ------
+    ValueError
+        If the type or shape of an image changes.
+    """
+    planes = images.permute(0, 3, 1, 2)
+    changed = [augment(image) for image in planes]
+    for image, found in zip(planes, changed, strict=True):
+        if _described(found) != _described(image):
+            raise ValueError(
+                "An augmentation must keep the type and shape of images, but it made "
+                f"{_described(found)} of {_described(image)}; convert and resize at "
+                "its end"
+            )
+    return torch.stack(changed).permute(0, 2, 3, 1)
+
+
+def _described(image: object) -> str:
+    if not isinstance(image, Tensor):
+        return type(image).__name__
+    return f"{image.dtype} {tuple(image.shape)}"
+
+
+class AveragedNetwork:
+    """An exponential moving average of the weights of a network.
+
+    Statistics that layers keep, such as the running means of batch normalisation, are
+    averaged by the same rule: they belong to the weights under which they arose.
+    Counters are copied.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        It is copied.
+    step_size : float
+        ``average <- (1 - step) average + step weights`` after every optimiser step.
+    warmup : bool
+        Let the ``n``-th step be at least ``1 / (n + 1)``, a plain mean at first.
+    """
+
+    def __init__(self, network: nn.Module, step_size: float, warmup: bool) -> None:
+        self.network = copy.deepcopy(network).eval().requires_grad_(False)
+        self.step_size = step_size
+        self.warmup = warmup
+        self.n_steps = 0
+
+    @torch.no_grad()
+    def update(self, network: nn.Module) -> None:
+        """Follow the weights after an optimiser step."""
+        self.n_steps += 1
+        step = self.step_size
+        if self.warmup:
+            step = max(step, 1 / (self.n_steps + 1))
+        for own, other in zip(_numbers(self.network), _numbers(network), strict=True):
+            if own.is_floating_point():
+                own.lerp_(other, step)
+            else:
+                own.copy_(other)
+
+
+def _numbers(network: nn.Module) -> Iterator[Tensor]:
+    return chain(network.parameters(), network.buffers())
+
+
+class PixelTrunk(nn.Module):
+    """A module on pixels from -1 to 1.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        From (n, C, H, W) to vectors (n, width).
+    input_size : int or None
+        Images are cropped to the square at their centre and resized to this size; None
+        leaves them as they are.
+    """
+
+    def __init__(self, module: nn.Module, input_size: int | None) -> None:
+        super().__init__()
+        self.module = module
+        self.input_size = input_size
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Scale and resize images (n, H, W, C), uint8."""
+        # One layout in memory for all inputs: it decides the order of random draws.
+        planes = images.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
+        batch = planes.float() / 127.5 - 1
+        if self.input_size is None:
+            return batch
+        height, width = batch.shape[2:]
+        side = min(height, width)
+        top, left = (height - side) // 2, (width - side) // 2
+        square = batch[..., top : top + side, left : left + side]
+        size = (self.input_size, self.input_size)
+        return interpolate(
+            square, size, mode="bilinear", antialias=True, align_corners=False
+        )
+
+    def forward(self, batch: Tensor) -> Tensor:
+        """Vectors (n, width) of a minibatch."""
+        return cast(Tensor, self.module(batch))
+
+
+Trunk = EncoderTrunk | PixelTrunk
+
+
+def module_of(
+    architecture: str | Callable[[], nn.Module],
+    model_options: Mapping[str, object] | None,
+    n_channels: int,
+) -> nn.Module:
+    """Make a module with random weights, drawn from torch's generator.
+
+    Raises
+    ------
+    ValueError
+        If timm knows no such name.
+    TypeError
+        If the callable makes no module.
+    ImportError
+        If timm is missing.
+    """
+    options = dict(model_options or {})
+    if not isinstance(architecture, str):
+        module = architecture(**options)
+        if not isinstance(module, nn.Module):
+            raise TypeError(
+                "model must make a torch.nn.Module, but it made "
+                f"{type(module).__name__}; return the module"
+            )
+        return copy.deepcopy(module)  # a callable may return one module each time
+    timm = needed("timm", "ScratchReadout", "images")
+    check_name(timm, architecture)
+    given = {"in_chans": n_channels, **options, "num_classes": 0}
+    return cast(nn.Module, timm.create_model(architecture, pretrained=False, **given))
+
+
+class HeadedNetwork(nn.Module):
+    """A trunk, and a linear head on it that starts at zero.
+
+    So all labels are equally likely at first. A minibatch of one row is learned with
+    the running statistics of batch normalisation, since it has none of its own.
+
+    Parameters
+    ----------
+    trunk : EncoderTrunk or PixelTrunk
+    width : int
+        Of its output.
+    n_classes : int
+    """
+
+    def __init__(self, trunk: Trunk, width: int, n_classes: int) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.head = nn.Linear(width, n_classes)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Preprocess images (n, H, W, C), uint8, for the trunk."""
+        return self.trunk.prepare(images)
+
+    def forward(self, batch: Tensor) -> Tensor:
+        """Logits (n, C) of a minibatch."""
+        with _running_statistics(self, self.training and len(batch) == 1):
+            found: Tensor = self.head(self.trunk(batch))
+        return found
+
+
+@contextmanager
+def _running_statistics(network: nn.Module, wanted: bool) -> Iterator[None]:
+    kind = nn.modules.batchnorm._BatchNorm
+    layers = [lr for lr in network.modules() if wanted and isinstance(lr, kind)]
+    for layer in layers:
+        layer.eval()
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.train()
+
+
+def width_of(trunk: Trunk, shape: Shape, device: torch.device) -> int:
+    """Return the width of the output of a trunk, which is on a device.
+
+    Raises
+    ------
+    ValueError
+        If its output are not vectors.
+    """
+    batch = trunk.prepare(torch.zeros(1, *shape, dtype=torch.uint8))
+    with torch.no_grad():
+        found = trunk.eval()(batch.to(device))
+    if not isinstance(found, Tensor) or found.ndim != 2:
+        got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise ValueError(
+            f"The network must return vectors (n, width), but it returned {got}; pool "
+            "its last layer"
+        )
+    return int(found.shape[1])
+
+
+class LearningNet(NeuralNet):
+    """The skorch net of a readout, with network, criterion and optimiser."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> LearningNet:
+        """Copy networks also of classes that cannot be pickled."""
+        other = object.__new__(type(self))
+        memo[id(self)] = other
+        other.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return other
+
+
+def make_net(
+    readout: Any, trunk: Trunk, shape: Shape, n_classes: int, device: torch.device
+) -> LearningNet:
+    """Build a net with a readout's loss and optimiser."""
+    width = width_of(trunk.to(device), shape, device)
+    options: dict[str, object]
+    options = {"lr": readout.lr, "weight_decay": readout.weight_decay}
+    if readout.optimizer == "sgd":
+        kind: type[torch.optim.Optimizer] = torch.optim.SGD
+        options |= {"momentum": readout.momentum, "nesterov": readout.momentum > 0}
+    else:
+        kind = torch.optim.AdamW
+        options |= {"betas": (readout.beta1, readout.beta2), "eps": readout.eps}
+    net = LearningNet(
+        HeadedNetwork,
+        module__trunk=trunk,
+        module__width=width,
+        module__n_classes=n_classes,
+        criterion=nn.CrossEntropyLoss,
+        criterion__label_smoothing=readout.label_smoothing,
+        optimizer=kind,
+        **{f"optimizer__{name}": value for name, value in options.items()},
+        train_split=None,
+        callbacks="disable",
+        device=str(device),
+        verbose=0,
+    )
+    net.initialize()
+    return net

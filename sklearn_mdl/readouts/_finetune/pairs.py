@@ -1,0 +1,136 @@
+"""Readouts on frozen encoders, for rows that are images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from sklearn_mdl._core.images.rows import check_pixels, image_shape_of
+from sklearn_mdl._core.sklearn_compat import Constraints
+from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl.encoders import (
+    AnyEncoder,
+    CachedEncoder,
+    ImageEncoder,
+    distinct_encoders,
+)
+from sklearn_mdl.readouts._base import check_readout
+from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._finetune.base import ImageReadout
+from sklearn_mdl.readouts._finetune.encoding import EncodingLearner
+
+
+@dataclass(eq=False, repr=False)
+class FrozenReadout(ImageReadout):
+    """A readout on the features of an encoder that is not trained.
+
+    In a list of readouts the pair ``(encoder, readout)`` means the same. The codes are
+    those of the readout on features computed beforehand; but rows are images here, so
+    that networks which learn from images can stand beside it. Each image is encoded
+    once, when its minibatch is predicted, for all readouts of an encoder together;
+    replay reads features.
+
+    Parameters
+    ----------
+    encoder : TimmEncoder, TorchEncoder or CachedEncoder
+        It is not changed.
+    readout : readout
+        Any readout of a switcher, but those that look at images themselves.
+    image_shape : (int, int, int) or (int, int), default=None
+        Height, width and channels of the images whose pixels are the rows of X; None
+        takes squares of three channels or of one.
+    batch_size : int, default=32
+        Rows encoded and learned at once. A switcher's own value wins.
+    device : str, default="auto"
+        Torch device of the readout; the encoder has its own. A switcher's own wins.
+    random_state : int, RandomState instance or None, default=None
+        Replaces, outside a switcher, a readout's own if that is None.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+        Numbers of an image.
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` evaluated the rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_mdl import LinearReadout
+    >>> from sklearn_mdl.encoders import TimmEncoder, image_rows
+    >>> from sklearn_mdl.readouts import FrozenReadout
+    >>> digits = load_digits()
+    >>> X, y = image_rows(digits.images / 16, mode="L")[:96], digits.target[:96]
+    >>> encoder = TimmEncoder(
+    ...     "test_resnet", pretrained=False, data_options={"input_size": (3, 16, 16)}
+    ... )
+    >>> readout = FrozenReadout(encoder, LinearReadout(), random_state=0).fit(X, y)
+    >>> readout.codelengths_.shape
+    (96,)
+    """
+
+    encoder: AnyEncoder
+    readout: BaseEstimator
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **ImageReadout._parameter_constraints,
+        "encoder": [ImageEncoder, CachedEncoder],
+        "readout": [object],  # checked below
+    }
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if isinstance(self.readout, ImageReadout):
+            raise TypeError(
+                "readout must look at features, but it looks at images itself, got "
+                f"{self.readout!r}; pass it to the switcher without an encoder"
+            )
+        check_readout(self.readout)
+
+    @property
+    def architecture(self) -> str:
+        """Short name: "frozen linear", "frozen mlp 2x256"."""
+        return f"frozen {self.readout.architecture}"
+
+    @classmethod
+    def learners_of(
+        cls, members: Sequence[tuple[int, Self]], context: Context
+    ) -> list[Learner]:
+        """One learner for all readouts of an encoder."""
+        shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
+        encoders = distinct_encoders([r.encoder for _, r in members], shapes)
+        groups: dict[int, list[int]] = {}
+        for i, encoder in enumerate(encoders):
+            groups.setdefault(id(encoder), []).append(i)
+        return [
+            EncodingLearner(
+                [(members[i][0], clone(members[i][1].readout)) for i in group],
+                encoders[group[0]],
+                shapes[group[0]],
+                context,
+            )
+            for group in groups.values()
+        ]
+
+
+def as_readout(given: Any) -> Any:
+    """Make a frozen readout of a pair, and return everything else as it is."""
+    is_pair = isinstance(given, tuple) and len(given) == 2
+    return FrozenReadout(*given) if is_pair else given
+
+
+def check_images(X: np.ndarray, readouts: object) -> None:
+    """Raise ValueError if readouts look at images, but rows hold no pixels."""
+    given = readouts if isinstance(readouts, list | tuple) else ()
+    if any(isinstance(as_readout(readout), ImageReadout) for readout in given):
+        check_pixels(X)

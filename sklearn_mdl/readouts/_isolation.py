@@ -1,0 +1,146 @@
+"""Run wrapped estimators: seed their draws, collect their warnings and exceptions."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from numpy.random import default_rng
+from sklearn.base import BaseEstimator, clone
+from skorch import NeuralNet
+
+_GENERATORS_OF_TORCH = threading.RLock()
+
+
+def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
+    """Copy an unfitted estimator, and seed what would use numpy's global state.
+
+    Every parameter ``random_state`` that is None, also of estimators inside, gets an
+    integer. Callables that make the module of a skorch net hand out copies, since they
+    may return the same module each time, which would then be trained.
+    """
+    params = estimator.get_params(deep=True)
+    names = sorted(
+        name
+        for name, value in params.items()
+        if name.rpartition("__")[2] == "random_state" and value is None
+    )
+    draws = default_rng(seed).integers(2**31 - 1, size=len(names)).tolist()
+    changes: dict[str, object] = dict(zip(names, draws, strict=True))
+    for prefix, part in {"": estimator, **params}.items():
+        if isinstance(part, NeuralNet) and inspect.isroutine(part.module):
+            changes[f"{prefix}__module".lstrip("_")] = CopyOf(part.module)
+    found = clone(estimator)
+    found.set_params(**changes)  # a frozen estimator returns None from it
+    return found
+
+
+class CopyOf:
+    """A callable whose results are copied, so that nobody else's are changed."""
+
+    def __init__(self, make: Callable[..., object]) -> None:
+        self.make = make
+
+    def __call__(self, *args: object, **options: object) -> object:
+        """Return a copy of what the callable returns."""
+        return copy.deepcopy(self.make(*args, **options))
+
+
+def has_net(estimator: BaseEstimator) -> bool:
+    """Return true if an estimator is a skorch net or has one inside."""
+    parts = [estimator, *estimator.get_params(deep=True).values()]
+    return any(isinstance(part, NeuralNet) for part in parts)
+
+
+@contextmanager
+def net_draws(is_net: bool, seed: int) -> Iterator[None]:
+    """Let a net draw its initial weights and dropout from a seed.
+
+    Nets draw from torch's global generators, as do the loaders by which they predict.
+    These are left as they were, and nets in several threads wait for each other.
+    """
+    if not is_net:
+        yield
+        return
+    devices = range(torch.cuda.device_count())
+    with _GENERATORS_OF_TORCH, torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
+
+
+KEPT_TEXTS = 20  # messages may hold numbers, so that no two are alike
+
+
+class Notes:
+    """Exceptions and warnings of one estimator: each text once, with its count."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, int]] = {}
+
+    def add(self, kind: type[BaseException], message: object, n_rows: int) -> None:
+        """Note an exception or a warning after so many rows."""
+        words = " ".join(str(message).split())
+        text = f"{kind.__name__}: {words}"
+        if text in self._found or len(self._found) < KEPT_TEXTS:
+            first, count = self._found.get(text, (n_rows, 0))
+            self._found[text] = (first, count + 1)
+
+    def lines(self) -> list[str]:
+        """Return one line for each text, in the order of their first occurrence."""
+        return [
+            f"{text} (first after {first} rows, {count} in all)"
+            for text, (first, count) in self._found.items()
+        ]
+
+
+class _Collector:
+    """Collect the warnings of some threads, and let those of others pass.
+
+    Filters of warnings belong to the whole process, and threads that each save and
+    restore them corrupt them. So the first thread that enters opens the filters, the
+    last that leaves restores them, and warnings in between are assigned by thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_inside = 0
+        self._own = threading.local()
+
+    @contextmanager
+    def __call__(self, notes: Notes, n_rows: int) -> Iterator[None]:
+        outer = getattr(self._own, "into", None)
+        with self._lock:
+            if not self._n_inside:
+                self._before = warnings.catch_warnings()
+                self._before.__enter__()
+                self._shown: Callable[..., None] = warnings.showwarning
+                warnings.simplefilter("always")
+                warnings.showwarning = self._show
+            self._n_inside += 1
+        self._own.into = (notes, n_rows)
+        try:
+            yield
+        finally:
+            self._own.into = outer
+            with self._lock:
+                self._n_inside -= 1
+                if not self._n_inside:
+                    self._before.__exit__(None, None, None)
+
+    def _show(
+        self, message: object, category: type[Warning], *place: object, **rest: object
+    ) -> None:
+        into = getattr(self._own, "into", None)
+        if into is None:
+            self._shown(message, category, *place, **rest)
+        else:
+            notes, n_rows = into
+            notes.add(category, message, n_rows)
+
+
+collected = _Collector()

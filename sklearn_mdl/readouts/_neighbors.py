@@ -1,0 +1,394 @@
+"""Exact nearest neighbours as a readout, online."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from sklearn_mdl._core.nets.adamw import IDENTITY, ForwardCalibration, logit_scale_of
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
+from sklearn_mdl.readouts._base import BaseReadout
+from sklearn_mdl.readouts._build import Context
+
+BLOCK = 2048  # rows whose distances are computed at once
+KEPT_BYTES = {"cpu": 2**29, "cuda": 2**33}  # of scaled rows that are kept
+PLACE_BITS = 32  # of a key; the distance is in the higher ones
+
+Block = tuple[Tensor, Tensor]  # rows (n, d) and their squared norms (n,)
+
+
+class SeenRows:
+    """The rows of a run, as points between which distances are measured.
+
+    Rows are read from the run's own store, by blocks, in the scaling as it is now. Full
+    blocks are kept until the scaling changes, as many as ``KEPT_BYTES`` hold; the
+    others are read again each time, so that a stream may be larger than memory.
+
+    Parameters
+    ----------
+    rows : ScaledRows
+        Of the run.
+    view : int
+        Which of its scalings.
+    metric : {"euclidean", "cosine"}
+    """
+
+    def __init__(self, rows: ScaledRows, view: int, metric: str) -> None:
+        self.rows = rows
+        self.view = view
+        self.metric = metric
+        n_numbers = BLOCK * max(1, rows.store.n_features)
+        kept = KEPT_BYTES.get(rows.device.type, KEPT_BYTES["cuda"])
+        self._n_kept = max(1, kept // (4 * n_numbers))
+        self.forget()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out rows that can be read again."""
+        return {**self.__dict__, "_blocks": {}, "_origin": None}
+
+    def forget(self) -> None:
+        """Read all rows again: they are scaled otherwise from now on."""
+        self._blocks: dict[int, Block] = {}
+        self._origin: Tensor | None = None
+
+    def nearest(
+        self, x: Tensor, n_rows: int, n_neighbors: int
+    ) -> tuple[Tensor, Tensor]:
+        """Find the nearest of the first ``n_rows`` rows.
+
+        Parameters
+        ----------
+        x : Tensor of shape (B, d)
+            Scaled rows.
+        n_rows : int
+        n_neighbors : int
+
+        Returns
+        -------
+        distances : Tensor of shape (B, k), float64
+            Squared Euclidean distances, of rows divided by their norms if the metric is
+            "cosine" (twice the cosine distance); nearest first.
+        places : Tensor of shape (B, k)
+            Of the rows; the earlier of two equally near ones comes first. ``k`` is the
+            smaller of ``n_neighbors`` and ``n_rows``.
+        """
+        query, norms = self._as_points(x)
+        best = torch.empty((len(x), 0), dtype=torch.int64, device=x.device)
+        for start in range(0, n_rows, BLOCK):
+            points, squares = self._block(start, min(start + BLOCK, n_rows))
+            found = torch.addmm(squares, query, points.T, alpha=-2)
+            best = torch.cat([best, _keys(found + norms[:, None], start)], 1)
+            k = min(n_neighbors, best.shape[1])
+            best = best.topk(k, largest=False, sorted=True).values
+        distances = (best >> PLACE_BITS).to(torch.int32).view(torch.float32)
+        return distances.double(), best & (2**PLACE_BITS - 1)
+
+    def _block(self, start: int, stop: int) -> Block:
+        kept = self._blocks.get(start)
+        if kept is None:
+            kept = self._as_points(self._scaled(start, stop))
+            if stop - start == BLOCK and len(self._blocks) < self._n_kept:
+                self._blocks[start] = kept
+        return kept
+
+    def _scaled(self, start: int, stop: int) -> Tensor:
+        raw = torch.tensor(self.rows.store.rows(start, stop), device=self.rows.device)
+        scaling = self.rows.current[self.view]
+        return raw if scaling is None else scaling.apply(raw[None])[0]
+
+    def _as_points(self, x: Tensor) -> Block:
+        """Centre or normalise rows (n, d), and square their norms."""
+        if self.metric == "cosine":
+            points = torch.nn.functional.normalize(x, dim=1)
+        else:
+            points = x - self._first()
+        return points, points.square().sum(1)
+
+    def _first(self) -> Tensor:
+        """Return the first row, from which others are centred.
+
+        Without it the squares of features far from zero would drown their distances;
+        differences of whole numbers stay whole, and equal distances equal.
+        """
+        if self._origin is None:
+            self._origin = self._scaled(0, 1)
+        return self._origin
+
+
+def _keys(distances: Tensor, start: int) -> Tensor:
+    """Numbers (B, n) that are ordered as distances are, and then as places are."""
+    # Non-negative floats are ordered as their bits are; adding zero takes the sign of
+    # a negative one off.
+    bits = distances.clamp_min(0).add(0.0).view(torch.int32).long()
+    places = torch.arange(start, start + bits.shape[1], device=bits.device)
+    return (bits << PLACE_BITS) | places
+
+
+TINY = 1e-300
+BANDWIDTHS = (1e-4, 1e4)  # between which calibration keeps them
+
+
+class Voters(NamedTuple):
+    """Settings of one readout."""
+
+    column: int
+    n_neighbors: int
+    bandwidth: float
+    smoothing: float
+    calibration: bool
+
+
+class NeighborsLearner(Learner):
+    """Readouts that use the same neighbours, more or fewer of them.
+
+    Parameters
+    ----------
+    members : sequence of Voters
+    metric : {"euclidean", "cosine"}
+    scaling : {"standard", "whiten"} or None
+    context : Context
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Voters],
+        metric: str,
+        scaling: str | None,
+        context: Context,
+    ) -> None:
+        self.columns = [member.column for member in members]
+        self.members = list(members)
+        self.metric = metric
+        self.scalings = context.scalings
+        self.view = context.scalings.index(scaling)
+        self.classes = torch.arange(context.n_classes, device=context.device)
+        self.n_learned = 0
+        start = [[IDENTITY, math.log(member.bandwidth)] for member in members]
+        self.calibration = ForwardCalibration(torch.tensor(start, dtype=torch.float64))
+
+    def attach(self, rows: ScaledRows) -> None:
+        """Remember the rows of the run."""
+        self.rows = rows
+        self.seen = SeenRows(rows, self.view, self.metric)
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
+        if not self.n_learned:
+            shape = (len(self.members), x.shape[1], len(self.classes))
+            return torch.full(
+                shape, -math.log(shape[2]), dtype=torch.float64, device=x.device
+            )
+        excesses = self._excesses(x)
+        return torch.stack(
+            [self._vote(i, *excess).log_proba for i, excess in enumerate(excesses)]
+        )
+
+    def _excesses(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the ``e_i`` (n, k) and the votes (n, k, C) of every member."""
+        most = max(member.n_neighbors for member in self.members)
+        distances, places = self.seen.nearest(x[self.view], self.n_learned, most)
+        votes = (self.rows.labels[places][..., None] == self.classes).double()
+        for member in self.members:
+            near = distances[:, : member.n_neighbors]
+            unit = near.mean(1, keepdim=True).clamp_min(TINY)
+            yield (near - near[:, :1]) / unit, votes[:, : member.n_neighbors]
+
+    def _vote(self, index: int, excess: Tensor, votes: Tensor) -> _Ballot:
+        raw, log_bandwidth = self.calibration.member(index)
+        logit_scale, slope = logit_scale_of(raw)
+        scaled = excess / math.exp(log_bandwidth)
+        weights = torch.softmax(-scaled, 1)
+        shares = torch.bmm(weights[:, None], votes)[:, 0]
+        smoothed = shares + self.members[index].smoothing
+        logits = smoothed.log()
+        log_proba = torch.log_softmax(logit_scale * logits, 1)
+        return _Ballot(logit_scale, slope, scaled, weights, smoothed, logits, log_proba)
+
+    def update(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None:
+        """Calibrate on a new minibatch, and let its rows vote from now on."""
+        if self.n_learned and any(member.calibration for member in self.members):
+            self._calibrate(x, y)
+        self.n_learned += len(y)
+
+    def _calibrate(self, x: Tensor, y: Tensor) -> None:
+        slopes = [
+            self._slopes(i, *excess, y) if self.members[i].calibration else [0.0, 0.0]
+            for i, excess in enumerate(self._excesses(x))
+        ]
+        self.calibration.learn(torch.tensor(slopes, dtype=torch.float64))
+        low, high = map(math.log, BANDWIDTHS)
+        self.calibration.values.data[:, 1].clamp_(low, high)
+
+    def _slopes(
+        self, index: int, excess: Tensor, votes: Tensor, y: Tensor
+    ) -> list[float]:
+        """Differentiate the mean loss by ``b`` and by the log of the bandwidth."""
+        ballot = self._vote(index, excess, votes)
+        onehot = (y[:, None] == self.classes).double()
+        error = ballot.log_proba.exp() - onehot  # (n, C), of logit_scale times logits
+        by_scale = (error * ballot.logits).sum(1).mean()
+        mean = (ballot.weights * ballot.scaled).sum(1, keepdim=True)
+        change = ballot.weights * (ballot.scaled - mean)  # of the weights, (n, k)
+        moved = torch.bmm(change[:, None], votes)[:, 0]  # of the shares, (n, C)
+        by_width = (error * moved / ballot.smoothed).sum(1).mean()
+        return [float(by_scale) * ballot.slope, ballot.logit_scale * float(by_width)]
+
+    def re_express(self, changes: Sequence[ReExpression | None]) -> None:
+        """Measure distances between rows as they are scaled from now on."""
+        if changes[self.view] is not None:
+            self.seen.forget()
+
+    def retire(self, columns: Collection[int]) -> None:
+        """Drop some readouts; the others go on with the same bits."""
+        kept = [i for i, column in enumerate(self.columns) if column not in columns]
+        self.columns = [self.columns[i] for i in kept]
+        self.members = [self.members[i] for i in kept]
+        self.calibration = self.calibration.pick(kept)
+
+    def state_dict(self) -> dict[int, dict[str, Tensor]]:
+        """All that it has learned beside rows and labels, under its first column."""
+        n_learned = torch.tensor(self.n_learned)
+        own = {"n_learned": n_learned, **self.calibration.state_dict()}
+        return {self.columns[0]: own}
+
+    def load_state_dict(self, learned: Learned) -> None:
+        """Take over the state of a learner of the same readouts."""
+        own = learned[self.columns[0]]
+        self.n_learned = int(own["n_learned"])
+        self.calibration.load_state_dict(own)
+
+
+class _Ballot(NamedTuple):
+    """A prediction, with the numbers that its derivatives need."""
+
+    logit_scale: float
+    slope: float
+    scaled: Tensor
+    weights: Tensor
+    smoothed: Tensor
+    logits: Tensor
+    log_proba: Tensor
+
+
+@dataclass(eq=False, repr=False)
+class KNeighborsReadout(BaseReadout):
+    r"""The nearest of all rows learned so far vote, weighted by their distance.
+
+    Distances are exact, to every row that was learned and in the scaling as it is now.
+    With :math:`e_i` the excess of the ``i``-th nearest row's squared distance over the
+    nearest one's, in units of the mean squared distance of all ``n_neighbors``,
+
+    .. math::
+
+        p_c \propto \Bigl(s + \sum_{i : y_i = c} w_i\Bigr)^\beta, \qquad
+        w_i \propto e^{-e_i / h}, \qquad \sum_i w_i = 1.
+
+    The bandwidth ``h`` and the scale :math:`\beta` are calibrated forwards. Smoothing
+    ``s`` keeps every label possible. All readouts of one switcher with the same metric
+    and scaling share their distances. Time is quadratic in the rows; rows are read
+    where the run keeps them, and may be more than memory holds.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=30
+        Rows ``k`` that vote, or all where there are fewer. The earlier of two equally
+        near ones comes first.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        "cosine" divides scaled rows by their norms first.
+    bandwidth : float, default=0.1
+        ``h`` before calibration.
+    smoothing : float, default=0.01
+        ``s``, added to each class's share of the votes.
+    calibration : bool, default=True
+        Move ``log h`` and ``b``, with :math:`\beta = \log(1 + e^b)`, by one AdamW step
+        on each minibatch before its rows join the others. Otherwise :math:`\beta = 1`.
+    scaling : {"standard", "whiten"} or None, default="standard"
+        Feature scaling, learned from full minibatches already scored: regularised
+        standardising, or symmetric whitening with a shrunk covariance.
+    batch_size : int, default=32
+        Rows learned at once. A switcher's own value wins over its readouts'.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+
+    References
+    ----------
+    Cover and Hart, 1967, Nearest neighbor pattern classification, IEEE Transactions on
+    Information Theory 13. Wu, Xiong, Yu and Lin, 2018, Unsupervised feature learning
+    via non-parametric instance discrimination, CVPR, section 3.4, whose weights fall
+    exponentially, too.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.utils import shuffle
+    >>> from sklearn_mdl import KNeighborsReadout
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> readout = KNeighborsReadout(10).fit(X[:128], y[:128])
+    >>> readout.score(X[128:], y[128:]) > 0.9
+    True
+    """
+
+    n_neighbors: int = 30
+    _: KW_ONLY
+    metric: str = "euclidean"
+    bandwidth: float = 0.1
+    smoothing: float = 0.01
+    calibration: bool = True
+    scaling: str | None = "standard"
+    batch_size: int = 32
+    device: str = "auto"
+
+    random_state = 0  # nothing is drawn
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "metric": [StrOptions({"euclidean", "cosine"})],
+        "bandwidth": [Interval(Real, 0, None, closed="neither")],
+        "smoothing": [Interval(Real, 0, None, closed="neither")],
+        "calibration": ["boolean"],
+        "scaling": [StrOptions({"standard", "whiten"}), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+    }
+
+    @property
+    def architecture(self) -> str:
+        """Short name: "neighbors"."""
+        return "neighbors"
+
+    @classmethod
+    def learners_of(
+        cls, members: Sequence[tuple[int, Self]], context: Context
+    ) -> list[NeighborsLearner]:
+        """One learner for all that use the same distances."""
+        groups: dict[tuple[str, str | None], list[Voters]] = {}
+        for column, readout in members:
+            settings = (getattr(readout, name) for name in Voters._fields[1:])
+            voters = groups.setdefault((readout.metric, readout.scaling), [])
+            voters.append(Voters(column, *settings))
+        return [
+            NeighborsLearner(voters, metric, scaling, context)
+            for (metric, scaling), voters in groups.items()
+        ]

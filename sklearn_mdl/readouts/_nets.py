@@ -1,0 +1,224 @@
+"""Linear and MLP classifiers that learn online."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import ClassVar, cast
+
+from sklearn_mdl._core.base.classifier import OnlineClassifier
+from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl.readouts._base import Readout
+from sklearn_mdl.readouts._build import architecture_of
+from sklearn_mdl.readouts._stack import NetStack, ReadoutStack, StackNet
+
+WIDTHS: Constraints = {
+    "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")]
+}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class NetReadout(Readout):
+    """Base of linear readouts and MLPs, of classes and of real numbers."""
+
+    lr: float = 0.003
+    n_replay_streams: int = 10
+    beta1: float = 0.9
+    beta2: float = 0.999
+    weight_decay: float = 0.0
+    eps: float = 1e-8
+    ema_step_size: float = 1.0
+    ema_warmup: bool = True
+    calibration: bool = True
+    scaling: str | None = "standard"
+    recency: float = 1.0
+    batch_size: int = 32
+    device: str = "auto"
+    random_state: RandomState = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "lr": [Interval(Real, 0, None, closed="neither")],
+        "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
+        "beta1": [Interval(Real, 0, 1, closed="left")],
+        "beta2": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "eps": [Interval(Real, 0, None, closed="left")],
+        "ema_step_size": [Interval(Real, 0, 1, closed="right")],
+        "ema_warmup": ["boolean"],
+        "calibration": ["boolean"],
+        "scaling": [StrOptions({"standard", "whiten"}), None],
+        "recency": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    @property
+    def hidden_layer_sizes(self) -> int | Sequence[int]:
+        """Widths of the hidden layers: a linear readout has none."""
+        return ()
+
+    @property
+    def architecture(self) -> str:
+        """Short name of the shape: "linear", "mlp 2x256", "mlp 256-64"."""
+        return architecture_of(self.hidden_layer_sizes)
+
+    @property
+    def net_(self) -> StackNet:
+        """The skorch net that holds module, criterion and optimiser."""
+        (stack,) = self._run.learners
+        return cast(NetStack, stack).net
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Readout(NetReadout, OnlineClassifier):
+    """Base of linear and MLP classifiers."""
+
+    label_smoothing: float = 0.03
+
+    stack = ReadoutStack
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NetReadout._parameter_constraints,
+        "label_smoothing": [Interval(Real, 0, 1, closed="left")],
+    }
+
+
+class LinearReadout(_Readout):
+    """Linear softmax readout, learned online with replay.
+
+    A complete classifier, and a readout of
+    :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, sec. 3).
+
+    Parameters
+    ----------
+    lr : float, default=0.003
+        Learning rate of AdamW.
+    n_replay_streams : int, default=10
+        Replay streams ``S``: each new minibatch is followed by one step on each.
+    beta1, beta2 : float, default=0.9, 0.999
+        Decay of AdamW's moments.
+    weight_decay : float, default=0.0
+        AdamW's decoupled weight decay.
+    eps : float, default=1e-8
+        Added to the root of AdamW's second moment.
+    ema_step_size : float, default=1.0
+        Predict with averaged weights: ``average <- (1 - step) average + step weights``
+        after every optimiser step. At 1 the weights themselves predict.
+    ema_warmup : bool, default=True
+        Let the ``n``-th averaging step be at least ``1 / (n + 1)``; without it a small
+        step never leaves the initial weights on a short stream.
+    calibration : bool, default=True
+        Forward calibration: multiply logits by ``softplus(b)``, where the scalar ``b``
+        is learned on each minibatch before the weights see its labels.
+    scaling : {"standard", "whiten"} or None, default="standard"
+        Feature scaling, learned from full minibatches already scored: regularised
+        standardising, or symmetric whitening with a shrunk covariance.
+    recency : float, default=1.0
+        With ``t`` minibatches seen, a replay stream jumps back to the first with
+        probability ``recency / t``; 1 is uniform replay.
+    batch_size : int, default=32
+        Rows learned at once. A switcher's own value wins over its readouts'.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+    random_state : int, RandomState instance or None, default=None
+        Initial weights, and, outside a switcher, the replay. None takes the switcher's.
+    label_smoothing : float, default=0.03
+        Share of each training target spread over all classes. It serves training alone:
+        the code is that of the true labels.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+    net_ : skorch.NeuralNet
+        Module, criterion and optimiser.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.utils import shuffle
+    >>> from sklearn_mdl import LinearReadout
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> readout = LinearReadout(lr=0.03, random_state=0).fit(X[:128], y[:128])
+    >>> readout.score(X[128:], y[128:]) > 0.9
+    True
+    """
+
+
+@dataclass(eq=False, repr=False)
+class MLPReadout(_Readout):
+    """Multilayer perceptron readout with ReLU, learned online with replay.
+
+    A complete classifier, and a readout of
+    :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, sec. 3).
+
+    Parameters
+    ----------
+    hidden_layer_sizes : int or tuple of int, default=(512,)
+        Widths of the hidden layers.
+    lr : float, default=0.003
+        Learning rate of AdamW.
+    n_replay_streams : int, default=10
+        Replay streams ``S``: each new minibatch is followed by one step on each.
+    beta1, beta2 : float, default=0.9, 0.999
+        Decay of AdamW's moments.
+    weight_decay : float, default=0.0
+        AdamW's decoupled weight decay.
+    eps : float, default=1e-8
+        Added to the root of AdamW's second moment.
+    ema_step_size : float, default=1.0
+        Predict with averaged weights: ``average <- (1 - step) average + step weights``
+        after every optimiser step. At 1 the weights themselves predict.
+    ema_warmup : bool, default=True
+        Let the ``n``-th averaging step be at least ``1 / (n + 1)``; without it a small
+        step never leaves the initial weights on a short stream.
+    calibration : bool, default=True
+        Forward calibration: multiply logits by ``softplus(b)``, where the scalar ``b``
+        is learned on each minibatch before the weights see its labels.
+    scaling : {"standard", "whiten"} or None, default="standard"
+        Feature scaling, learned from full minibatches already scored: regularised
+        standardising, or symmetric whitening with a shrunk covariance.
+    recency : float, default=1.0
+        With ``t`` minibatches seen, a replay stream jumps back to the first with
+        probability ``recency / t``; 1 is uniform replay.
+    batch_size : int, default=32
+        Rows learned at once. A switcher's own value wins over its readouts'.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+    random_state : int, RandomState instance or None, default=None
+        Initial weights, and, outside a switcher, the replay. None takes the switcher's.
+    label_smoothing : float, default=0.03
+        Share of each training target spread over all classes. It serves training alone:
+        the code is that of the true labels.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+    net_ : skorch.NeuralNet
+        Module, criterion and optimiser.
+    """
+
+    hidden_layer_sizes: int | Sequence[int] = (512,)
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **_Readout._parameter_constraints,
+        **WIDTHS,
+    }

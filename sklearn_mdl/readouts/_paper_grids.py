@@ -1,0 +1,256 @@
+"""Grids of readouts, from settings or from the tables of the paper."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from math import exp, log
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
+from sklearn_mdl.readouts._grid import build_grid
+from sklearn_mdl.readouts._nets import MLPReadout
+
+if TYPE_CHECKING:
+    from numpy.random import RandomState
+
+
+@dataclass(frozen=True)
+class LogUniform:
+    """A setting drawn from an interval, uniformly in its logarithm.
+
+    Parameters
+    ----------
+    low, high : float
+    whole : bool, default=False
+        Draw whole numbers, including both ends.
+    """
+
+    low: float
+    high: float
+    whole: bool = False
+
+    def rvs(self, random_state: int | RandomState | None = None) -> float:
+        """Draw one value."""
+        margin = 0.5 if self.whole else 0.0
+        ends = log(self.low - margin), log(self.high + margin)
+        value = exp(check_random_state(random_state).uniform(*ends))
+        return round(value) if self.whole else value
+
+
+class Preset(NamedTuple):
+    """A table of the paper.
+
+    Attributes
+    ----------
+    kind : {"frozen", "fine-tuned", "scratch"}
+        Readouts on features, encoders trained with a readout, or whole networks.
+    settings : dict of str to list or LogUniform
+        The values of the table.
+    others : dict of str to object
+        Settings given elsewhere in the paper or, as label smoothing and the width of
+        MLPs (512), left open.
+    n_samples : int or None
+        Configurations that the paper draws; None where it takes them all.
+    batch_size : int
+        Rows learned at once.
+    m : int
+        Of the fixed share: its rate is ``(m - 1) / t``.
+    """
+
+    kind: str
+    settings: dict[str, Any]
+    others: dict[str, Any]
+    n_samples: int | None = None
+    batch_size: int = 32
+    m: int = 11
+
+
+_PLAIN = {"calibration": False, "ema_warmup": False, "label_smoothing": 0.01}
+_FROZEN = {**_PLAIN, "scaling": None}
+_SGD = {**_PLAIN, "optimizer": "sgd", "momentum": 0.9}
+_ADAMW = {**_PLAIN, "optimizer": "adamw"}
+_SCRATCH = {"model": "resnet50", "input_size": 224}
+_IMAGENET = {
+    "n_replay_streams": [10, 30, 50],
+    "lr": [3e-5, 1e-4, 3e-4, 1e-3],
+    "beta1": [0.5, 0.7],
+    "weight_decay": [1e-2, 1.0],
+    "ema_step_size": [1e-2, 1.0],
+}
+_VTAB_PRESETS = {
+    "vtab-frozen": Preset(
+        "frozen",
+        {
+            "hidden_layer_sizes": [(512,) * depth for depth in range(8)],
+            "n_replay_streams": [3, 10, 30, 100],
+            "lr": [1e-4, 3e-4, 1e-3, 3e-3],
+            "beta1": [0.5, 0.7, 0.9],
+            "weight_decay": [0.0, 1e-6, 1e-4, 1e-2],
+            "ema_step_size": [1e-4, 1e-2, 1.0],
+        },
+        _FROZEN,
+    ),
+    "vtab-finetune": Preset(
+        "fine-tuned",
+        {
+            "n_replay_streams": [10, 30, 50],
+            "lr": [1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0],
+            "weight_decay": [0.0, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
+            "ema_step_size": [1e-3, 1e-2, 1e-1, 1.0],
+        },
+        _SGD,
+        n_samples=300,
+    ),
+    "vtab-scratch": Preset(
+        "scratch",
+        {
+            "n_replay_streams": [50, 100, 150, 200],
+            "lr": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0],
+            "weight_decay": [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2],
+            "ema_step_size": [1e-3, 1e-2, 1e-1, 1.0],
+        },
+        {**_SGD, **_SCRATCH},
+        n_samples=300,
+    ),
+}
+_IMAGENET_PRESETS = {
+    "imagenet-frozen": Preset(
+        "frozen",
+        {"hidden_layer_sizes": [(512,) * depth for depth in range(4)], **_IMAGENET},
+        _FROZEN,
+    ),
+    "imagenet-finetune": Preset(
+        "fine-tuned",
+        _IMAGENET,
+        {**_ADAMW, "augmentation": "crop"},
+    ),
+    "imagenet-scratch": Preset(
+        "scratch",
+        {
+            "n_replay_streams": LogUniform(25, 100, whole=True),
+            "lr": LogUniform(1e-4, 3e-3),
+            "eps": LogUniform(1e-4, 1.0),
+            "ema_step_size": LogUniform(1e-3, 1e-2),
+            "weight_decay": LogUniform(1e-4, 1.0),
+        },
+        {
+            **_ADAMW,
+            **_SCRATCH,
+            "augmentation": "randaugment",
+            "calibration": True,
+        },
+        n_samples=50,
+    ),
+}
+_PRESETS = _VTAB_PRESETS | {
+    name: preset._replace(batch_size=512, m=2)
+    for name, preset in _IMAGENET_PRESETS.items()
+}
+
+
+def preset_settings(name: str) -> Preset:
+    """Return a table of settings of the paper, with its batch size and prior.
+
+    Parameters
+    ----------
+    name : {"vtab-frozen", "vtab-finetune", "vtab-scratch", "imagenet-frozen", \
+"imagenet-finetune", "imagenet-scratch"}
+        Of Li, Bornschein and Hutter (2023), appendix "Implementation Details".
+        "imagenet-finetune" has the values of "imagenet-frozen", as the paper says.
+
+    Returns
+    -------
+    preset : Preset
+        The settings, ``batch_size``, ``m`` of the fixed share and the number of
+        configurations that the paper draws, ``n_samples``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such preset.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.readouts import preset_settings
+    >>> preset = preset_settings("vtab-finetune")
+    >>> preset.settings["n_replay_streams"], preset.batch_size, preset.m
+    ([10, 30, 50], 32, 11)
+    """
+    if name not in _PRESETS:
+        raise ValueError(
+            f"preset must be one of {sorted(_PRESETS)}, got {name!r}; or name settings"
+        )
+    return deepcopy(_PRESETS[name])
+
+
+def readout_grid(
+    preset: str | None = None,
+    *,
+    n_samples: int | None = None,
+    random_state: int | RandomState | None = None,
+    **settings: object,
+) -> list[BaseEstimator]:
+    """Build every combination of the given settings as a list of readouts, or some.
+
+    Parameters
+    ----------
+    preset : str or None
+        Settings to start from, of the paper: "vtab-frozen" (8 x 576 readouts),
+        "imagenet-frozen" (4 x 96), "imagenet-finetune" (96), and by random draws
+        "vtab-finetune" (300 of 756), "vtab-scratch" (300 of 896) and
+        "imagenet-scratch" (50 from intervals); see :func:`preset_settings`.
+    n_samples : int, default=None
+        Number of combinations to draw, none twice where their number is finite. None
+        takes as many as the paper: all, where it draws none.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the draws.
+    **settings : scalar, list or distribution
+        Parameters of :class:`~sklearn_mdl.MLPReadout`; a list is a dimension of the
+        grid. ``hidden_layer_sizes`` is a list of tuples, where ``()`` is a linear
+        readout, or the widths of one readout. With ``encoder`` they are those of
+        :class:`~sklearn_mdl.readouts.FineTunedReadout`, with ``model`` those of
+        :class:`~sklearn_mdl.readouts.ScratchReadout`. Objects with ``rvs``, such as
+        distributions of scipy, can be drawn from.
+
+    Returns
+    -------
+    readouts : list of readouts
+        Of all combinations, the first setting named varies slowest.
+
+    Raises
+    ------
+    ValueError
+        If the preset is unknown or lacks its encoder, a list is empty, or more
+        combinations are asked for than exist.
+    TypeError
+        If a setting is not a parameter of the readouts.
+
+    Examples
+    --------
+    >>> from sklearn_mdl import readout_grid
+    >>> readouts = readout_grid(hidden_layer_sizes=[(), (64,)], lr=[1e-3, 3e-3])
+    >>> [(readout.architecture, readout.lr) for readout in readouts]
+    [('linear', 0.001), ('linear', 0.003), ('mlp 1x64', 0.001), ('mlp 1x64', 0.003)]
+    >>> len(readout_grid("vtab-frozen", n_samples=20, random_state=0))
+    20
+    """
+    if preset is not None:
+        table = preset_settings(preset)
+        if table.kind == "fine-tuned" and "encoder" not in settings:
+            raise ValueError(
+                f"{preset!r} needs the encoder to be tuned, got none; pass "
+                f"readout_grid({preset!r}, encoder=TimmEncoder(...))"
+            )
+        size = {"batch_size": table.batch_size}
+        settings = {**table.settings, **table.others, **size, **settings}
+        n_samples = table.n_samples if n_samples is None else n_samples
+    kind: type = MLPReadout
+    if "encoder" in settings:
+        kind = FineTunedReadout
+    elif "model" in settings:
+        kind = ScratchReadout
+    return build_grid(kind, settings, n_samples, random_state)

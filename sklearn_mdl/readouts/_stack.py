@@ -1,0 +1,488 @@
+"""Readouts of one shape, trained and scored together.
+
+A stack holds ``T`` trainings and serves ``K >= T`` readouts: those that differ in their
+averaging step alone share one training, since averaged weights serve prediction only.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from skorch import NeuralNet
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from sklearn_mdl._core.nets.adamw import (
+    IDENTITY,
+    SETTINGS,
+    ForwardCalibration,
+    StackedAdamW,
+)
+from sklearn_mdl._core.nets.losses import (
+    FARTHEST,
+    LEAST_LOG_SCALE,
+    StackedCrossEntropy,
+    StackedStudentT,
+    log_softmax,
+    pull,
+    softmax,
+)
+from sklearn_mdl._core.nets.mlp import StackedAverages, StackedMLP, gradient_of
+from sklearn_mdl._core.numerics import in_lanes
+from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.outcomes import TargetScaling
+from sklearn_mdl._core.stream.scaling import ReExpression
+
+
+class Shape(NamedTuple):
+    """Settings that readouts of one stack have in common."""
+
+    hidden_layer_sizes: tuple[int, ...]
+    n_replay_streams: int
+    recency: float
+
+
+class Training(NamedTuple):
+    """Settings that classifiers that share one training have in common."""
+
+    scaling: str | None
+    seed: int
+    lr: float
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
+    label_smoothing: float
+
+
+class DensityTraining(NamedTuple):
+    """Settings that regressors that share one training have in common."""
+
+    scaling: str | None
+    seed: int
+    lr: float
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
+    tails: float  # degrees of freedom, infinite for a Gaussian
+    heteroscedastic: float
+
+
+class Averaging(NamedTuple):
+    """Settings by which a readout predicts from its training."""
+
+    ema_step_size: float
+    ema_warmup: bool
+    calibration: bool
+
+
+class Member(NamedTuple):
+    """Place and settings of a readout."""
+
+    column: int
+    training: Training | DensityTraining
+    averaging: Averaging
+
+
+class StackNet(NeuralNet):
+    """The skorch net behind a stack: it owns module, criterion and optimiser.
+
+    ``train_step`` keeps its meaning - gradients, then one optimiser step - without the
+    recording of gradients and callbacks that cost more than the arithmetic of a
+    minibatch.
+    """
+
+    @torch.no_grad()
+    def train_step(
+        self, batch: tuple[Tensor, Tensor], **fit_params: object
+    ) -> dict[str, Tensor]:
+        """Take one step on a minibatch (x, y); returns its outputs as ``y_pred``."""
+        x, y = batch
+        activations = self.module_.activations(x)
+        gradient = self.criterion_.gradient(activations[-1], y)
+        self.module_.backward(activations, gradient)
+        self.mask_gradients()
+        self.optimizer_.update()
+        return {"y_pred": activations[-1]}
+
+    def mask_gradients(self) -> None:
+        """Set gradients of weights that may not change to zero: here there are none."""
+
+
+class NetStack(Learner):
+    """A learner of all readouts of one shape, whatever they predict.
+
+    Subclasses name criterion and kind of the net, and define the meaning of its outputs
+    and the slope along which the factor of forward calibration moves.
+
+    Parameters
+    ----------
+    shape : Shape
+    members : sequence of Member
+        Its ``K`` readouts.
+    scalings : sequence of {"standard", "whiten", None}
+        The scalings in which it is given rows.
+    n_features, n_outputs : int
+    device : torch.device
+
+    Attributes
+    ----------
+    net : StackNet
+        The trainings.
+    averages : StackedAverages
+        Averaged copies of their weights.
+    calibration : ForwardCalibration
+        Raw values (K, 1) whose softplus is a factor of the prediction.
+    """
+
+    training: ClassVar[type[Training | DensityTraining]]
+    net_kind: ClassVar[type[StackNet]] = StackNet
+    n_outputs: ClassVar[int | None] = None  # as many as there are classes
+
+    def __init__(
+        self,
+        shape: Shape,
+        members: Sequence[Member],
+        scalings: Sequence[str | None],
+        n_features: int,
+        n_outputs: int,
+        device: torch.device,
+    ) -> None:
+        self.members = members
+        self.columns = [member.column for member in members]
+        self.scalings = scalings
+        self.shape = shape
+        self.n_replay_streams = shape.n_replay_streams
+        self.recency = shape.recency
+        trainings = list(dict.fromkeys(member.training for member in members))
+        sizes = (n_features, *shape.hidden_layer_sizes, n_outputs)
+        self.net = self.net_kind(
+            StackedMLP,
+            module__layer_sizes=sizes,
+            module__seeds=[training.seed for training in trainings],
+            **self._criterion(trainings, n_outputs),
+            optimizer=StackedAdamW,
+            **{f"optimizer__{n}": [getattr(t, n) for t in trainings] for n in SETTINGS},
+            train_split=None,
+            callbacks="disable",
+            device=str(device),
+            verbose=0,
+        )
+        self.net.initialize()
+        # The scaling that each training uses.
+        views = [scalings.index(training.scaling) for training in trainings]
+        self.views = torch.tensor(views, device=device)
+        self.only_view = views[0] if len(set(views)) == 1 else None
+        self.sources = [trainings.index(member.training) for member in members]
+        self.averages = StackedAverages(
+            self.net.module_,
+            self.sources,
+            [member.averaging.ema_step_size for member in members],
+            [member.averaging.ema_warmup for member in members],
+        )
+        calibrated = [member.averaging.calibration for member in members]
+        self.calibrated = torch.tensor(calibrated, device=device)
+        self.any_calibrated = any(calibrated)
+        start = torch.full((len(members), 1), IDENTITY, device=device)
+        self.calibration = ForwardCalibration(start)
+
+    @abstractmethod
+    def _criterion(self, trainings: Sequence[Any], n_outputs: int) -> dict[str, object]:
+        """Return the criterion of the trainings and its parameters, as skorch does."""
+
+    @abstractmethod
+    def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return the derivative of the mean loss by the calibrating factor, (K,).
+
+        Outputs (K, n, P) are zero where a member is not calibrated, and its derivative
+        does not matter.
+        """
+
+    @torch.no_grad()
+    def logits(self, x: Tensor) -> Tensor:
+        """Return outputs (K, n, P), uncalibrated, of rows (n_scalings, n, d)."""
+        return self.averages.logits(self.net.module_, self._viewed(x))
+
+    def _viewed(self, x: Tensor) -> Tensor:
+        """Rows (T, n, d) of every training, copied only where scalings differ."""
+        if self.only_view is None:
+            return x.index_select(0, self.views)
+        return x[self.only_view].expand(len(self.views), -1, -1)
+
+    def _logit_scale(self) -> Tensor:
+        """Return the calibrating factor, (K, 1, 1), float64."""
+        return in_lanes(softplus, self.calibration.values.double())[..., None]
+
+    def update(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None:
+        """Calibrate on a new minibatch, learn from it, then from the replayed ones."""
+        self._calibrate(x, y)
+        self._step(x, y)
+        for batch in replayed:
+            self._step(*batch)
+
+    def _step(self, x: Tensor, y: Tensor) -> None:
+        self.net.train_step((self._viewed(x), y))
+        self.averages.update(self.net.module_)
+
+    @torch.no_grad()
+    def _calibrate(self, x: Tensor, y: Tensor) -> None:
+        """Take one step on the raw scales, by the loss before the weights saw ``y``.
+
+        Logits are computed again on the full minibatch: those of arrival would depend
+        on the pieces in which its rows arrived.
+        """
+        if not self.any_calibrated:
+            return
+        logits = self.logits(x).double()
+        finite = logits.isfinite().flatten(1).all(1)
+        chosen = self.calibrated & finite
+        logits = torch.where(chosen[:, None, None], logits, 0.0)
+        slope = torch.where(chosen, self._slope(logits, y), 0.0)
+        raw = self.calibration.values.double()
+        self.calibration.learn(slope[:, None] * in_lanes(torch.sigmoid, raw))
+
+    @torch.no_grad()
+    def re_express(self, changes: Sequence[ReExpression | None]) -> None:
+        """Adapt the first layers to rows that are scaled again."""
+        for view, change in enumerate(changes):
+            if change is not None:
+                followed = [torch.arange(len(self.views)), *self.averages.followed]
+                modules = (self.net.module_, *self.averages.copies)
+                for members, module in zip(followed, modules, strict=True):
+                    chosen = self.views[members] == view
+                    (weight, bias), *_ = module.pairs
+                    some_weight, some_bias = weight[chosen], bias[chosen]  # copies
+                    change(some_weight, some_bias)
+                    weight[chosen], bias[chosen] = some_weight, some_bias
+
+    def state_dict(self) -> dict[int, dict[str, Tensor]]:
+        """All that it has learned, by the column of a readout and by name.
+
+        Tensors that readouts share stand under the first of them, so that nothing
+        depends on how trainings are distributed over stacks.
+        """
+        parts = self._parts()
+        counts = torch.tensor([one.n_steps for one in self._counting])
+        for source in dict.fromkeys(self.sources):
+            parts[self.columns[self.sources.index(source)]]["n_steps"] = counts
+        return parts
+
+    @torch.no_grad()
+    def load_state_dict(self, learned: Learned) -> None:
+        """Take over the state of the same readouts, in whatever stacks.
+
+        Raises
+        ------
+        ValueError
+            If a tensor is missing or has another shape.
+        """
+        for column, own in self._parts().items():
+            given = learned.get(column, {})
+            for name, tensor in own.items():
+                if name not in given or given[name].shape != tensor.shape:
+                    found = tuple(given[name].shape) if name in given else "missing"
+                    raise ValueError(
+                        f"Readout {column} needs {name} of shape {tuple(tensor.shape)} "
+                        f"to go on, got {found}; take a state of the same readouts"
+                    )
+                tensor.copy_(given[name])
+        first = self.columns[self.sources.index(0)]
+        self._set_counts(learned[first]["n_steps"].tolist())
+
+    @torch.no_grad()
+    def retire(self, columns: Collection[int]) -> None:
+        """Drop some readouts; the others go on with the same bits."""
+        parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
+        (first, *_), target = self.net.module_.pairs, self.target
+        rest = type(self)(
+            self.shape,
+            [member for member in self.members if member.column not in columns],
+            self.scalings,
+            first[0].shape[-1],
+            self.net.module_.pairs[-1][0].shape[-2],
+            first[0].device,
+        )
+        self.__dict__.clear()
+        self.__dict__.update(rest.__dict__)
+        for column, own in self._parts(repeated=True).items():
+            for name, tensor in own.items():
+                tensor.copy_(parts[column][name])
+        self._set_counts(counts)
+        self.target = target
+
+    def _parts(self, *, repeated: bool = False) -> dict[int, dict[str, Tensor]]:
+        """Cut its own tensors by readouts, as views.
+
+        Those that readouts share are given to the first of them, or repeated.
+        """
+        parts: dict[int, dict[str, Tensor]] = {column: {} for column in self.columns}
+        calibration = [self.calibration.values, *self.calibration.optimizer.moments()]
+        trained = [*chain(*self.net.module_.pairs), *self.net.optimizer_.moments()]
+        averages = [
+            [p[member] for p in chain(*module.pairs)]
+            for module in self.averages.copies
+            for member in range(module.n_members)
+        ]
+        places = self.averages.places.tolist()  # of logits of trainings, then averages
+        n_trained = self.net.module_.n_members
+        for i, (column, source) in enumerate(zip(parts, self.sources, strict=True)):
+            tensors = {"logit_scale": [part[i] for part in calibration]}
+            if repeated or self.sources.index(source) == i:
+                tensors["trained"] = [p[source] for p in trained]
+            own = places[i] >= n_trained
+            if own and (repeated or places.index(places[i]) == i):
+                tensors["average"] = averages[places[i] - n_trained]
+            for kind, found in tensors.items():
+                parts[column].update({f"{kind}.{j}": p for j, p in enumerate(found)})
+        return parts
+
+    def _set_counts(self, counts: Sequence[int]) -> None:
+        for one, n_steps in zip(self._counting, counts, strict=True):
+            one.n_steps = n_steps
+
+    @property
+    def _counting(self) -> list[StackedAdamW | StackedAverages]:
+        return [self.net.optimizer_, self.averages, self.calibration.optimizer]
+
+
+class ReadoutStack(NetStack):
+    """A stack of classifiers: outputs are logits, and calibration multiplies them."""
+
+    training = Training
+
+    def _criterion(
+        self, trainings: Sequence[Training], n_outputs: int
+    ) -> dict[str, object]:
+        return {
+            "criterion": StackedCrossEntropy,
+            "criterion__label_smoothing": [t.label_smoothing for t in trainings],
+            "criterion__n_classes": n_outputs,
+        }
+
+    @torch.no_grad()
+    def predict(self, x: Tensor) -> Tensor:
+        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
+
+        NaN in rows whose logits are not finite.
+        """
+        logits = self.logits(x).double() * self._logit_scale()
+        usable = logits.isfinite().all(-1, keepdim=True)
+        return log_softmax(torch.where(usable, logits, torch.nan))
+
+    def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
+        proba = softmax(outputs * self._logit_scale())
+        onehot = torch.eye(outputs.shape[-1], device=y.device).index_select(0, y)
+        return ((proba - onehot) * outputs).sum(-1).mean(-1)
+
+
+N_OUTPUTS = 2  # location and logarithm of the scale
+
+
+class DensityNet(StackNet):
+    """The net behind a stack of regressors."""
+
+    def mask_gradients(self) -> None:
+        """Keep the weights of constant scales at zero, where they started."""
+        slopes = gradient_of(self.module_.pairs[-1][0])[:, 1]  # (T, n_inputs)
+        slopes.mul_(self.criterion_.heteroscedastic)
+
+
+class DensityStack(NetStack):
+    """A stack of regressors: outputs are location and log scale of a density.
+
+    Labels are standardised by ``target``; densities are given in the units of the
+    labels. Forward calibration divides the scale by its factor.
+    """
+
+    training = DensityTraining
+    net_kind = DensityNet
+    n_outputs = N_OUTPUTS
+
+    @cached_property
+    def _degrees_of_freedom(self) -> Tensor:
+        dof: Tensor = self.net.criterion_.degrees_of_freedom.double()
+        return dof[self.sources]  # (K, 1)
+
+    def _criterion(
+        self, trainings: Sequence[DensityTraining], n_outputs: int
+    ) -> dict[str, object]:
+        return {
+            "criterion": StackedStudentT,
+            "criterion__degrees_of_freedom": [t.tails for t in trainings],
+            "criterion__heteroscedastic": [t.heteroscedastic for t in trainings],
+        }
+
+    @torch.no_grad()
+    def logits(self, x: Tensor) -> Tensor:
+        """Return location and log scale (K, n, 2), in units of the target."""
+        location, log_scale = super().logits(x).unbind(-1)
+        return torch.stack([location, log_scale.clamp_min(LEAST_LOG_SCALE)], -1)
+
+    @torch.no_grad()
+    def predict(self, x: Tensor) -> Tensor:
+        """Densities (K, n, 3), float64, of rows (n_scalings, n, d).
+
+        Location and logarithm of the scale in the units of the labels, and degrees of
+        freedom; NaN where outputs are not finite.
+        """
+        units = self._units
+        location, log_scale = self.logits(x).double().unbind(-1)
+        log_scale = log_scale - in_lanes(torch.log, self._logit_scale()).squeeze(-1)
+        found = torch.stack(
+            [
+                units.mean + units.scale * location,
+                math.log(units.scale) + log_scale,
+                self._degrees_of_freedom.expand_as(location),
+            ],
+            -1,
+        )
+        usable = found[..., :2].isfinite().all(-1, keepdim=True)
+        return torch.where(usable, found, torch.nan)
+
+    @property
+    def _units(self) -> TargetScaling:
+        if self.target is None:
+            raise RuntimeError(
+                "A stack needs units before it predicts or learns, got none; call "
+                "retarget first"
+            )
+        return self.target
+
+    def _calibrate(self, x: Tensor, y: Tensor) -> None:
+        super()._calibrate(x, self._standardised(y))
+
+    def _step(self, x: Tensor, y: Tensor) -> None:
+        super()._step(x, self._standardised(y).float())
+
+    def _standardised(self, y: Tensor) -> Tensor:
+        return (y - self._units.mean) / self._units.scale
+
+    def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
+        location, log_scale = outputs.unbind(-1)
+        logit_scale = self._logit_scale().squeeze(-1)
+        z = (y - location) * in_lanes(torch.exp, -log_scale) * logit_scale
+        z = z.clamp(-FARTHEST, FARTHEST)
+        slopes = pull(z, self._degrees_of_freedom) * z.square() - 1
+        return slopes.mean(-1) / logit_scale[:, 0]
+
+    @torch.no_grad()
+    def retarget(self, target: TargetScaling) -> None:
+        """Adopt other units: the output layers go on to predict the same."""
+        if self.target is not None:
+            shrink = self.target.scale / target.scale
+            shift = (self.target.mean - target.mean) / target.scale
+            for module in (self.net.module_, *self.averages.copies):
+                weight, bias = module.pairs[-1]
+                weight[:, 0] *= shrink
+                bias[..., 0] = bias[..., 0] * shrink + shift
+                bias[..., 1] += math.log(shrink)
+        self.target = target

@@ -1,0 +1,307 @@
+"""Learners around scikit-learn's classifiers: updated by minibatches, or refitted.
+
+The state of a learner here is a function of the rows and labels learned and of its seed
+alone, so that copies and pickles go on as it would.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.base import clone
+from torch import Tensor
+
+from sklearn_mdl._core.nets.adamw import LogitScale
+from sklearn_mdl._core.numerics import flushed_denormals
+from sklearn_mdl._core.sklearn_compat import predict_proba
+from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.scaling import RUNNING, ReExpression, ScaledRows, Scaling
+from sklearn_mdl._core.stream.steps import ReplayStreams
+from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._floor import class_frequencies, complete, floored, spread
+from sklearn_mdl.readouts._isolation import Notes, collected, has_net, net_draws, seeded
+
+if TYPE_CHECKING:
+    from sklearn_mdl.readouts._wrappers import (
+        IncrementalReadout,
+        RefitReadout,
+        WrappedReadout,
+    )
+
+Array = NDArray[Any]
+SCALED_AT_ONCE = 2**21  # numbers
+
+
+class WrappedLearner(Learner):
+    """Learner around one classifier.
+
+    Parameters
+    ----------
+    column : int
+        Its place among all readouts of the run.
+    expert : IncrementalReadout or RefitReadout
+        The settings.
+    context : Context
+
+    Attributes
+    ----------
+    failing : bool
+        True if the last attempt to fit raised.
+    """
+
+    def __init__(self, column: int, expert: WrappedReadout, context: Context) -> None:
+        self.columns = [column]
+        self.scalings = context.scalings
+        self.view = context.view_of(expert)
+        self.seed = expert.seed_or(context.seed)
+        self.blank = seeded(expert.estimator, self.seed)
+        self.has_net = has_net(self.blank)
+        # Modules of torch hold float32; other estimators are at their best in float64.
+        self.dtype = np.float32 if self.has_net else np.float64
+        self.fitted: Any = None
+        self.n_learned = 0
+        self.known = np.zeros(context.n_classes, dtype=bool)
+        self.counts = np.zeros(context.n_classes, dtype=np.int64)
+        self.calibration = LogitScale() if expert.calibration else None
+        self.complaints = Notes()
+        self.failing = False
+
+    def attach(self, rows: ScaledRows) -> None:
+        """Remember where past rows can be read again."""
+        self.rows = rows
+
+    @property
+    def labels(self) -> Array:
+        """Labels of all rows learned."""
+        labels: Array = self.rows.labels[: self.n_learned].cpu().numpy()
+        return labels
+
+    @property
+    def notes(self) -> dict[int, list[str]]:  # type: ignore[override]
+        """Exceptions and warnings of the estimator, each once."""
+        lines = self.complaints.lines()
+        return {self.columns[0]: lines} if lines else {}
+
+    @property
+    def failures(self) -> dict[int, str]:  # type: ignore[override]
+        """Text of a last fit that raised."""
+        if not self.failing:
+            return {}
+        instead = "class frequencies" if self.fitted is None else "the fit before"
+        said = self.complaints.lines()[-1]
+        return {self.columns[0]: f"raised ({said}), so that it predicts by {instead}"}
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
+        proba = self._floored(x)
+        if self.calibration is not None and self.fitted is not None:
+            scaled = self.calibration.factor * np.log(proba)
+            proba = floored(softmax(scaled, axis=1), self.counts)
+        return torch.from_numpy(np.log(proba))[None].to(x.device)
+
+    def _floored(self, x: Tensor) -> NDArray[np.float64]:
+        """Probabilities (n, C), none of them zero; NaN in rows that have none."""
+        if self.fitted is None:
+            return np.tile(class_frequencies(self.counts), (x.shape[1], 1))
+        features = self._features(x[self.view].cpu().numpy())
+        try:
+            with self._attended(), net_draws(self.has_net, self.seed):
+                given = predict_proba(self.fitted, features)
+                proba = spread(given, self.fitted, len(self.counts))
+        except Exception as error:
+            self.complaints.add(type(error), error, int(self.counts.sum()))
+            return np.full((x.shape[1], len(self.counts)), np.nan)
+        return floored(complete(proba, self.known, self.counts), self.counts)
+
+    def _features(self, rows: Array) -> Array:
+        """Rows (n, d) as its estimator takes them."""
+        return rows.astype(self.dtype)
+
+    @contextmanager
+    def _attended(self) -> Iterator[None]:
+        """Note warnings, and keep to the arithmetic that estimators expect."""
+        n_rows = int(self.counts.sum())
+        with collected(self.complaints, n_rows), flushed_denormals(flush=False):
+            yield
+
+    def update(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None:
+        """Calibrate on a new minibatch, then learn from it and the replayed ones."""
+        if self.calibration is not None and self.fitted is not None:
+            logits = np.log(self._floored(x))
+            proba = softmax(self.calibration.factor * logits, axis=1)
+            own = np.take_along_axis(logits, y.cpu().numpy()[:, None], 1)[:, 0]
+            gaps = (proba * logits).sum(1) - own
+            self.calibration.learn_factor(float(np.mean(gaps)))
+        self.n_learned += len(y)
+        self.counts = self.counts + self._counted(y.cpu().numpy())
+        self._learn(x, y, replayed)
+
+    def _counted(self, labels: Array) -> Array:
+        return np.bincount(labels, minlength=len(self.counts))
+
+    @abstractmethod
+    def _learn(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None: ...
+
+    def _attempt(
+        self, fit: Callable[..., object], *arguments: Array, draw: int, **named: Array
+    ) -> bool:
+        """Call an estimator's method; returns False if it raised."""
+        try:
+            with self._attended(), net_draws(self.has_net, self.seed + draw):
+                fit(*arguments, **named)
+        except Exception as error:
+            self.failing = True
+            self.complaints.add(type(error), error, int(self.counts.sum()))
+        else:
+            self.failing = False
+        return not self.failing
+
+    def state_dict(self) -> dict[int, dict[str, Tensor]]:
+        """Return the numbers from which all this can be learned again.
+
+        Estimators themselves are not among it: they are made again from rows and
+        labels, which takes as long as it took.
+        """
+        found = {"n_learned": torch.tensor(self.n_learned)}
+        calibrated = {} if self.calibration is None else self.calibration.state_dict()
+        return {self.columns[0]: found | calibrated}
+
+    def load_state_dict(self, learned: Learned) -> None:
+        """Learn again what such a learner has learned, from the same rows."""
+        own = learned[self.columns[0]]
+        self.n_learned = int(own["n_learned"])
+        self.counts = self._counted(self.labels)
+        if self.calibration is not None:
+            self.calibration.load_state_dict(own)
+
+
+class IncrementalLearner(WrappedLearner):
+    """A classifier that is updated by one minibatch after the other."""
+
+    def __init__(
+        self, column: int, expert: IncrementalReadout, context: Context
+    ) -> None:
+        super().__init__(column, expert, context)
+        self.n_replay_streams = expert.n_replay_streams
+        self.replay_seed = context.seed
+        self.n_updates = 0
+
+    def _learn(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None:
+        self._update_once(x, y)
+        for batch in replayed:
+            self._update_once(*batch)
+
+    def _update_once(self, x: Tensor, y: Tensor) -> None:
+        named = {}
+        if not self.n_updates:
+            self.estimator = clone(self.blank)
+            named["classes"] = np.arange(len(self.counts))
+        features = self._features(x[self.view].cpu().numpy())
+        fit, labels = self.estimator.partial_fit, y.cpu().numpy()
+        succeeded = self._attempt(fit, features, labels, draw=self.n_updates, **named)
+        self.fitted = self.estimator if succeeded else None
+        self.known = self.counts > 0
+        self.n_updates += succeeded
+
+    def re_express(self, changes: Sequence[ReExpression | None]) -> None:
+        """Learn everything once more, from rows as they are scaled now.
+
+        A run refreshes its scalings when its rows have doubled, so that all of this
+        costs at most twice what learning once does.
+        """
+        if changes[self.view] is not None:
+            self._learn_again()
+
+    def _learn_again(self) -> None:
+        self.n_updates = 0
+        streams = ReplayStreams(self.n_replay_streams, seed=self.replay_seed)
+        for new in range(self.n_learned // self.rows.batch_size):
+            for i in [new, *streams.advance().tolist()]:
+                self._update_once(*self.rows.labelled(i, self.n_learned))
+
+    def load_state_dict(self, learned: Learned) -> None:
+        """Learn all minibatches again; see the base class."""
+        super().load_state_dict(learned)
+        self._learn_again()
+
+
+class RefittedLearner(WrappedLearner):
+    """A classifier that is refitted whenever its rows have grown by a factor."""
+
+    def __init__(self, column: int, expert: RefitReadout, context: Context) -> None:
+        super().__init__(column, expert, context)
+        self.growth = expert.growth
+        self.scaling = expert.scaling
+        self.applied: Scaling | None = None
+        self.n_fitted = 0  # rows of the last fit that succeeded
+        self.n_tried = 0  # and of the last one
+
+    def _learn(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None:
+        if self.n_learned >= self.growth * self.n_tried:
+            self._refit(self.n_learned)
+
+    def _refit(self, n_rows: int) -> None:
+        self.n_tried = n_rows
+        rows, labels = self.rows.store.rows(0, n_rows), self.labels[:n_rows]
+        scaling = None
+        if self.scaling is not None:
+            running = RUNNING[self.scaling](rows.shape[1])
+            for block in _blocks(rows):
+                running.update(block)
+            scaling = running.scaling()
+        estimator = clone(self.blank)
+        features = _scaled(rows, scaling, self.dtype)
+        if self._attempt(estimator.fit, features, labels, draw=n_rows):
+            self.fitted, self.applied, self.n_fitted = estimator, scaling, n_rows
+            self.known = self._counted(labels) > 0
+
+    def state_dict(self) -> dict[int, dict[str, Tensor]]:
+        """State of the base class, and where the last blocks ended."""
+        found = super().state_dict()
+        found[self.columns[0]]["ends"] = torch.tensor([self.n_fitted, self.n_tried])
+        return found
+
+    def load_state_dict(self, learned: Learned) -> None:
+        """Fit again where the last blocks ended; see the base class."""
+        super().load_state_dict(learned)
+        for end in dict.fromkeys(learned[self.columns[0]]["ends"].tolist()):
+            if end:
+                self._refit(end)
+
+    def _features(self, rows: Array) -> Array:
+        """Rows scaled as those of the last fit were."""
+        return _scaled(rows, self.applied, self.dtype)
+
+
+def _blocks(rows: Array) -> Iterator[Array]:
+    step = max(1, SCALED_AT_ONCE // max(1, rows.shape[1]))
+    for start in range(0, len(rows), step):
+        yield rows[start : start + step]
+
+
+def _scaled(rows: Array, scaling: Scaling | None, dtype: type) -> Array:
+    """Rows (n, d) in a scaling, block by block: only the result is as large as they."""
+    if scaling is None:
+        return rows.astype(dtype)
+    found: Array = np.empty(rows.shape, dtype)
+    start = 0
+    for block in _blocks(rows):
+        x = torch.tensor(block, dtype=torch.float32)[None]
+        found[start : start + len(block)] = scaling.apply(x)[0].numpy()
+        start += len(block)
+    return found

@@ -1,0 +1,291 @@
+"""Classifiers of scikit-learn as readouts: incremental, or refitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import ClassVar, Self
+
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.validation import warn_caller
+from sklearn_mdl.readouts._base import BaseReadout
+from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._wrapped_learners import (
+    IncrementalLearner,
+    RefittedLearner,
+    WrappedLearner,
+)
+
+DOUBLING = 2.0
+
+
+@dataclass(eq=False, repr=False)
+class WrappedReadout(BaseReadout):
+    """Base of the readouts that wrap a classifier."""
+
+    estimator: BaseEstimator
+    _: KW_ONLY
+    scaling: str | None = "standard"
+    calibration: bool = True
+    batch_size: int = 32
+    random_state: RandomState = None
+
+    needed: ClassVar[tuple[str, ...]]
+    advice: ClassVar[str]
+    learner: ClassVar[type[WrappedLearner]]
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "estimator": [object],  # checked below
+        "scaling": [StrOptions({"standard", "whiten"}), None],
+        "calibration": ["boolean"],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        name, estimator = type(self).__name__, self.estimator
+        missing = [m for m in self.needed if not hasattr(estimator, m)]
+        if isinstance(estimator, type) or missing:
+            raise TypeError(
+                f"{name} needs a classifier with {' and '.join(self.needed)}, got "
+                f"{estimator!r}; {self.advice}"
+            )
+        if hasattr(estimator, "_parameter_constraints"):
+            estimator._validate_params()
+
+    @property
+    def architecture(self) -> str:
+        """Short name of the classifier: "GaussianNB", "CalibratedClassifierCV(SVC)"."""
+        return _name_of(self.estimator)
+
+    @classmethod
+    def learners_of(
+        cls, members: Sequence[tuple[int, Self]], context: Context
+    ) -> list[Learner]:
+        """Make one learner for each."""
+        return [cls.learner(column, readout, context) for column, readout in members]
+
+    @property
+    def notes_(self) -> list[str]:
+        """Exceptions and warnings of the estimator, each once."""
+        check_is_fitted(self)
+        return self._run.learners[0].notes.get(0, [])
+
+    def _after_fit(self) -> None:
+        warn_of_failures(self._run.learners[0].failures, [self.architecture])
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class IncrementalReadout(WrappedReadout):
+    """A classifier with ``partial_fit`` as a readout, which learns by minibatches.
+
+    It learns each minibatch once, and then those of the replay streams. A classifier
+    that counts, such as naive Bayes, needs none; one that takes gradient steps
+    (``SGDClassifier``, ``MLPClassifier``, a skorch net with ``max_epochs=1`` and
+    ``train_split=None``) learns more from several.
+
+    No label is impossible: classes not seen so far get the Krichevsky-Trofimov
+    estimate, and all probabilities are mixed with it by a share of ``1 / (n + 2)``
+    after ``n`` labels. That costs at most ``1 + log(N / batch_size)`` nats more than
+    the classifier's own probabilities over a stream of ``N``, where it has seen all
+    classes; in return a label costs at most ``log(n + 2)`` nats more than its
+    Krichevsky-Trofimov estimate. If ``partial_fit`` raises, the readout predicts by
+    that estimate until it succeeds again; see ``notes_``.
+
+    When the scaling is refreshed, at 2, 4, 8, ... minibatches, a new copy of the
+    classifier learns all minibatches and replays from the first on with the new
+    scaling. So all its rows have the same scaling, and learning takes at most three
+    times as long. ``scaling=None`` avoids that.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With ``partial_fit`` and ``predict_proba``; it is copied and not changed. Its
+        labels are 0, ..., C - 1, all of them given as ``classes`` with the first
+        minibatch. Features are float32 for skorch nets, float64 for all others.
+    scaling : {"standard", "whiten"} or None, default="standard"
+        Feature scaling, learned from full minibatches already scored.
+    calibration : bool, default=True
+        Forward calibration: the classifier's log-probabilities are multiplied by
+        ``softplus(b)``, where the scalar ``b`` is learned on each minibatch before the
+        classifier sees its labels. Many classifiers are overconfident.
+    batch_size : int, default=32
+        Rows learned at once. A switcher's own value wins over its readouts'.
+    random_state : int, RandomState instance or None, default=None
+        Replaces each ``random_state`` of the estimator that is None, and seeds what a
+        skorch net draws from torch's generators, which are left as they were. None
+        takes the switcher's.
+    n_replay_streams : int, default=0
+        Replay streams ``S``: each new minibatch is followed by one of each stream.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    notes_ : list of str
+        Exceptions and warnings of the estimator, each once, with the number of rows
+        learned before the first and the number of times.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` evaluated the rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.utils import shuffle
+    >>> from sklearn_mdl import IncrementalReadout
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> readout = IncrementalReadout(GaussianNB()).fit(X[:128], y[:128])
+    >>> readout.score(X[128:], y[128:]) > 0.9
+    True
+    """
+
+    n_replay_streams: int = 0
+
+    needed = ("partial_fit", "predict_proba")
+    advice = (
+        "pass an instance that has both, or wrap any other classifier in RefitReadout"
+    )
+    learner = IncrementalLearner
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **WrappedReadout._parameter_constraints,
+        "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
+    }
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RefitReadout(WrappedReadout):
+    """Any classifier as a readout, fitted again on all rows learned at block ends.
+
+    It predicts with its last fit, and before the first by the frequencies of the
+    labels. Alone and without calibration this is the block-wise code of Voita and Titov
+    (2020); a smaller growth factor predicts with more recent fits. Since a fit sees
+    past rows and labels only, pipelines may hold steps that use labels
+    (``SelectKBest``, ``LinearDiscriminantAnalysis``).
+
+    No label is impossible: classes that the last fit has not seen get the
+    Krichevsky-Trofimov estimate from all labels so far, and all probabilities are mixed
+    with it by a share of ``1 / (n + 2)`` after ``n`` labels. That costs at most ``1 +
+    log(N / batch_size)`` nats more than the classifier's own probabilities over a
+    stream of ``N``, where it has seen all classes; in return a label costs at most
+    ``log(n + 2)`` nats more than its Krichevsky-Trofimov estimate. If a fit raises (one
+    class only, too few examples for a calibration), the previous one stays, and the
+    next block end tries again; see ``notes_``.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With ``fit`` and ``predict_proba``; it is copied and not changed. A classifier
+        without probabilities gets them from
+        ``CalibratedClassifierCV(SVC(), ensemble=False)``. Its labels are 0, ..., C - 1.
+        Features are float32 for skorch nets, float64 for all others.
+    scaling : {"standard", "whiten"} or None, default="standard"
+        Feature scaling, learned at every fit from the rows of that fit.
+    calibration : bool, default=True
+        Forward calibration: the classifier's log-probabilities are multiplied by
+        ``softplus(b)``, where the scalar ``b`` is learned on each minibatch before the
+        classifier sees its labels. Many classifiers are overconfident.
+    batch_size : int, default=32
+        Rows learned at once. A switcher's own value wins over its readouts'.
+    random_state : int, RandomState instance or None, default=None
+        Replaces each ``random_state`` of the estimator that is None, and seeds what a
+        skorch net draws from torch's generators, which are left as they were. None
+        takes the switcher's.
+    schedule : "doubling" or float >= 1, default="doubling"
+        Factor by which the rows must have grown for the next fit; 1 fits again after
+        every minibatch. Blocks end with full minibatches, so that they depend on the
+        number of rows alone. All fits together take about ``factor / (factor - 1)``
+        times as long as the last, if its time is linear in the rows.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    notes_ : list of str
+        Exceptions and warnings of the estimator, each once, with the number of rows
+        learned before the first and the number of times.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` evaluated the rows.
+
+    References
+    ----------
+    Voita and Titov, 2020, Information-theoretic probing with minimum description
+    length, EMNLP, section 3.2. Krichevsky and Trofimov, 1981, The performance of
+    universal encoding, IEEE Transactions on Information Theory 27.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.utils import shuffle
+    >>> from sklearn_mdl import RefitReadout
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> readout = RefitReadout(LogisticRegression(), schedule=1.5).fit(X, y)
+    >>> readout.codelength_ < 0.5 * len(y) * 1.0986  # nats, log 3 an example
+    True
+    """
+
+    schedule: str | float = "doubling"
+
+    needed = ("fit", "predict_proba")
+    advice = (
+        "pass an instance that has both, for example "
+        "CalibratedClassifierCV(SVC(), ensemble=False)"
+    )
+    learner = RefittedLearner
+    takes_raw_rows = True  # which are scaled as those of the last fit
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **WrappedReadout._parameter_constraints,
+        "schedule": [StrOptions({"doubling"}), Interval(Real, 1, None, closed="left")],
+    }
+
+    @property
+    def growth(self) -> float:
+        """The schedule as a factor."""
+        return DOUBLING if isinstance(self.schedule, str) else float(self.schedule)
+
+    @property
+    def architecture(self) -> str:
+        """Short name of the classifier: "SVC refitted"."""
+        return f"{_name_of(self.estimator)} refitted"
+
+
+def _name_of(estimator: BaseEstimator) -> str:
+    """Name a classifier by its class, a pipeline by its last step."""
+    if isinstance(estimator, Pipeline):
+        return _name_of(estimator.steps[-1][1])
+    name = type(estimator).__name__
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        return getattr(estimator, "__name__", name)  # the module of a net
+    params = estimator.get_params(deep=False)
+    inner = params.get("module", params.get("estimator"))
+    return name if inner is None else f"{name}({_name_of(inner)})"
+
+
+def warn_of_failures(failures: Mapping[int, str], names: Sequence[str]) -> None:
+    """Warn of readouts whose last fit raised; ``names`` by column."""
+    for column, text in failures.items():
+        warn_caller(
+            f"The last fit of {names[column]!r} should have succeeded, but it {text}; "
+            "change its settings or leave it out"
+        )

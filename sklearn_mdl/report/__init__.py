@@ -1,0 +1,7 @@
+"""Tables, figures and the HTML page of a ranking or a comparison."""
+
+from sklearn_mdl.report._figures import can_draw as can_draw
+from sklearn_mdl.report._report import write_results
+from sklearn_mdl.report._tables import write_rows as write_rows
+
+__all__ = ["write_results"]

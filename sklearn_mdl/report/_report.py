@@ -1,0 +1,226 @@
+"""A fitted ranking on disk: tables, figures, and one page that needs no network."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._core.io.environment import version_of
+from sklearn_mdl._core.tables import Table
+from sklearn_mdl.baselines import ProtocolComparison, number, value_text
+from sklearn_mdl.model_selection import (
+    RepresentationScorer,
+    codelength_table,
+    friedman_text,
+    has_tests,
+    rank_table,
+    readout_table,
+    spread_text,
+)
+from sklearn_mdl.report._figures import can_draw, draw
+from sklearn_mdl.report._tables import (
+    Statistics,
+    settings_as_text,
+    statistics_of,
+    write_rows,
+    write_tables,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+def can_render() -> bool:
+    """Return whether Jinja2, of the extra ``report``, is installed."""
+    return find_spec("jinja2") is not None
+
+
+@cache
+def _template() -> Template:
+    """Return the template of the page, which escapes every text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("sklearn_mdl.report"),
+        autoescape=True,
+        extensions=["jinja2.ext.do"],
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    functions: list[Callable[..., object]] = [
+        *(friedman_text, has_tests, rank_table, readout_table, spread_text),
+        *(_averages, _codelengths, _differences, _pairs, _spread, _values),
+        *(settings_as_text, version_of),
+    ]
+    environment.globals |= {f.__name__.lstrip("_"): f for f in functions}
+    return environment.get_template("report.html")
+
+
+def _best(scorer: RepresentationScorer) -> str:
+    return scorer.encoder_names_[int(np.argmin(scorer.average_ranks_))]
+
+
+def _codelengths(scorer: RepresentationScorer) -> Table:
+    """Tabulate codelengths, and below them those of codes without features."""
+    table, first = codelength_table(scorer), scorer.first_cells_
+    codes = {
+        "uniform code": [cell.uniform / cell.n_samples for cell in first],
+        "label frequencies": [cell.frequency / cell.n_samples for cell in first],
+    }
+    rows = [[name, *(f"{x:.4f}" for x in nats)] for name, nats in codes.items()]
+    return Table(table.head, [*table.rows, *rows], bold=table.bold)
+
+
+def _pairs(statistics: Statistics) -> Table:
+    """Tabulate tests of pairs, those with the smallest p-values first."""
+    wilcoxon, bayesian = statistics["wilcoxon"], statistics["bayesian_signed_rank"]
+    wins, ties = statistics["wins"], statistics["ties"]
+    head = [
+        *("first", "second", "median ratio", "won - tied - lost", "p", "p (Holm)"),
+        *("P(first)", "P(equivalent)", "P(second)"),
+    ]
+    rows = []
+    for k in np.argsort(wilcoxon["p_values"], kind="stable"):
+        i, j = map(statistics["encoders"].index, wilcoxon["pairs"][k])
+        ratio = np.exp(wilcoxon["median_log_ratios"][k])
+        counts = f"{wins[i][j]} - {ties[i][j]} - {wins[j][i]}"
+        tests = [wilcoxon[name][k] for name in ("p_values", "adjusted_p_values")]
+        shares = [bayesian[name][k] for name in ("p_first", "p_equivalent", "p_second")]
+        numbers = [f"{p:.2g}" for p in tests] + [f"{p:.2f}" for p in shares]
+        rows.append([*wilcoxon["pairs"][k], f"{ratio:.3f}", counts, *numbers])
+    return Table(head, rows, n_left=2)
+
+
+def _spread(scorer: RepresentationScorer) -> Table:
+    """Tabulate standard deviations over orders, relative to the codelengths."""
+    relative = scorer.order_spread().relative.T
+    rows = [
+        [name, *(f"{share:.2%}" for share in shares)]
+        for name, shares in zip(scorer.encoder_names_, relative, strict=True)
+    ]
+    return Table(["encoder", *scorer.dataset_names_], rows)
+
+
+def _differences(scorer: RepresentationScorer) -> tuple[Table, str]:
+    """Tabulate differences to the best average rank; the level of their intervals."""
+    others = [name for name in scorer.encoder_names_ if name != _best(scorer)]
+    found = scorer.paired_differences([(name, _best(scorer)) for name in others])
+    intervals = np.stack([found.mean, found.lower, found.upper], axis=-1)
+    rows = [
+        [name, *(f"{x:+.1f} ({low:+.1f} to {high:+.1f})" for x, low, high in row)]
+        for name, row in zip(others, intervals.tolist(), strict=True)
+    ]
+    return Table(["encoder", *scorer.dataset_names_], rows), f"{found.level:.0%}"
+
+
+def _averages(comparison: ProtocolComparison) -> Table:
+    """Tabulate average ranks by every protocol."""
+    averages = zip(comparison.encoder_names, comparison.average_ranks, strict=True)
+    rows = [
+        [name, *(number(rank, ".2f") for rank in ranks)] for name, ranks in averages
+    ]
+    return Table(["encoder", *(p.name for p in comparison.protocols)], rows)
+
+
+def _values(comparison: ProtocolComparison, d: int) -> Table:
+    """Tabulate values on a dataset, the best of each protocol bold, and its times."""
+    ranks, protocols = comparison.ranks[d], comparison.protocols
+    least = np.min(ranks, axis=0, where=~np.isnan(ranks), initial=np.inf)
+    rows = [
+        [encoder, *(value_text(comparison, d, e, p) for p in range(len(protocols)))]
+        for e, encoder in enumerate(comparison.encoder_names)
+    ]
+    totals = np.nansum(comparison.seconds[d], axis=0)
+    rows.append(["seconds, all encoders", *(number(s, ".1f") for s in totals)])
+    bold = {(e, p + 1) for e, p in np.argwhere(ranks == least).tolist()}
+    return Table(["encoder", *(p.name for p in protocols)], rows, bold=bold)
+
+
+COLUMNS = (  # of protocols.csv
+    *("dataset", "encoder", "protocol", "unit"),
+    *("value", "bound", "rank", "seconds"),
+)
+
+
+def write_results(
+    scorer: RepresentationScorer,
+    directory: str | Path,
+    comparison: ProtocolComparison | None = None,
+) -> list[Path]:
+    """Write a ranking's tables, cells, figures and report.
+
+    Parameters
+    ----------
+    scorer : RepresentationScorer
+        Fitted.
+    directory : path-like
+        Created if it does not exist; files of the same names are replaced.
+    comparison : ProtocolComparison, default=None
+        Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders, for a
+        section of the page and ``protocols.csv``.
+
+    Returns
+    -------
+    paths : list of Path
+        Tables: ``cells.csv`` (one row per cell), ``ranking.csv``, ``readouts.csv``
+        (preferred readouts), and ``ranking.tex``, ``codelengths.tex``,
+        ``readouts.tex`` for LaTeX. Numbers: ``cells.json`` (everything but the arrays,
+        with settings and versions) and ``statistics.json`` (ranks, tests, intervals,
+        orders, groups). Where Jinja2 is installed, ``report.html``, a page that holds
+        them all and needs no network. Where matplotlib is installed, figures:
+        ``average_ranks.png``, ``rank_intervals.png``, ``saved.png``,
+        ``preferred_readouts.png``, ``ranks_by_size.png``, the first two for each
+        group, and for each dataset ``DATASET-codelength.png`` and
+        ``DATASET-posterior.png``, where characters other than letters, digits, spaces
+        and ``_.-`` become ``_``.
+    """
+    check_is_fitted(scorer)
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    statistics = statistics_of(scorer)
+    paths = write_tables(scorer, folder, statistics)
+    figures = draw(scorer, folder) if can_draw() else []
+    if comparison is not None:
+        rows = _protocol_rows(comparison)
+        paths.append(write_rows(folder / "protocols.csv", COLUMNS, rows))
+    if can_render():
+        paths.append(folder / "report.html")
+        page = _template().render(
+            scorer=scorer,
+            figures={figure.path.stem: figure for figure in figures},
+            statistics=statistics,
+            comparison=comparison,
+            best=_best(scorer),
+            environment=json.dumps(scorer.cells_[0].environment, indent=1),
+        )
+        paths[-1].write_text(page, encoding="utf-8")
+    else:
+        warnings.warn(
+            "Jinja2 is required for report.html, but it is not installed: run pip "
+            'install "sklearn_mdl[report]".',
+            stacklevel=2,
+        )
+    return paths + [figure.path for figure in figures]
+
+
+def _protocol_rows(comparison: ProtocolComparison) -> Iterator[list[object]]:
+    """Yield a row for each dataset, encoder and protocol, as ``COLUMNS`` name them."""
+    ranks = comparison.ranks
+    for at in np.ndindex(comparison.values.shape):
+        d, e, p = at
+        protocol = comparison.protocols[p]
+        value, is_bound = float(comparison.values[at]), bool(comparison.is_bound[at])
+        yield [
+            *(comparison.dataset_names[d], comparison.encoder_names[e]),
+            *(protocol.name, protocol.unit, value, is_bound),
+            *(float(ranks[at]), float(comparison.seconds[at])),
+        ]

@@ -1,0 +1,238 @@
+"""A fitted ranking as tables in files, and all its statistics as JSON can hold them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import platform
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sklearn_mdl.model_selection import (
+    COLUMNS,
+    RankStatistics,
+    RepresentationScorer,
+    as_rows,
+    has_tests,
+    mean_posteriors,
+    readout_table,
+    settings_of_cells,
+    versions,
+)
+from sklearn_mdl.ranking import MOST_ENCODERS
+from sklearn_mdl.switcher import MDLReadoutSwitcher
+
+LATEX = ("ranking", "codelengths", "readouts")
+NO_EFFECT = {"results", "n_jobs", "verbose"}  # settings that change no number
+
+Statistics = dict[str, Any]  # as JSON holds it
+
+
+def write_rows(
+    path: Path, columns: Sequence[str], rows: Iterable[Iterable[object]]
+) -> Path:
+    """Write a table and return its path."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(rows)
+    return path
+
+
+def settings_as_text(scorer: RepresentationScorer) -> dict[str, str]:
+    """Return the settings that numbers depend on, by name."""
+    return {
+        name: repr(value)
+        for name, value in scorer.get_params(deep=False).items()
+        if name not in NO_EFFECT
+    }
+
+
+def write_tables(
+    scorer: RepresentationScorer, folder: Path, statistics: Statistics
+) -> list[Path]:
+    """Write everything but figures and the report, and return the paths."""
+    return [
+        write_rows(
+            folder / "cells.csv",
+            COLUMNS,
+            [[row[name] for name in COLUMNS] for row in as_rows(scorer)],
+        ),
+        _write_ranking(folder / "ranking.csv", scorer),
+        write_rows(
+            folder / "readouts.csv",
+            ["encoder", *scorer.dataset_names_, "most_often"],
+            readout_table(scorer).rows,
+        ),
+        _write_json(folder / "cells.json", _cells(scorer)),
+        _write_json(folder / "statistics.json", statistics),
+        *(_write_latex(folder / f"{name}.tex", scorer, name) for name in LATEX),
+    ]
+
+
+def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
+    """Write encoders by average rank, with mean nats per example on every dataset."""
+    sizes = np.array([cell.n_samples for cell in scorer.first_cells_])
+    per_example = scorer.codelengths_ / sizes[:, None]
+    bounds: list[list[float]] = [[] for _ in scorer.encoder_names_]
+    columns = ["encoder", "average_rank"]
+    if has_tests(scorer):
+        found = scorer.rank_intervals()
+        bounds = np.transpose([found.lower, found.upper, found.p_best]).tolist()
+        columns += ["lower", "upper", "p_best"]
+    rows = [
+        [
+            scorer.encoder_names_[e],
+            float(scorer.average_ranks_[e]),
+            *bounds[e],
+            *per_example[:, e].tolist(),
+        ]
+        for e in np.argsort(scorer.average_ranks_, kind="stable")
+    ]
+    return write_rows(path, [*columns, *scorer.dataset_names_], rows)
+
+
+def _write_latex(path: Path, scorer: RepresentationScorer, name: str) -> Path:
+    path.write_text(scorer.to_latex(name), encoding="utf-8")
+    return path
+
+
+def _cells(scorer: RepresentationScorer) -> dict[str, object]:
+    difference = scorer.critical_difference_
+    try:
+        switcher = settings_of_cells(scorer.switcher or MDLReadoutSwitcher())
+    except TypeError as error:  # not needed for a ranking, only to keep its cells
+        switcher = {"unavailable": str(error)}
+    return {
+        "unit": "nats",
+        "settings": settings_as_text(scorer),
+        "switcher": switcher,
+        "critical_difference": None if math.isnan(difference) else difference,
+        "versions": versions(),
+        "python": platform.python_version(),
+        "cells": [cell.record() for cell in scorer.cells_],
+    }
+
+
+def _write_json(path: Path, content: object) -> Path:
+    """Write JSON as other languages read it: what is not finite becomes null."""
+    text = json.dumps(_finite(content), indent=1, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def _finite(content: object) -> object:
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_finite(value) for value in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    return content
+
+
+# Statistics
+
+
+def statistics_of(scorer: RepresentationScorer) -> Statistics:
+    """Return statistics of all datasets together, and of every group by itself."""
+    return {
+        **_statistics(scorer),
+        "n_orders": scorer.n_orders,
+        "mean_posteriors": _by_name(scorer, mean_posteriors(scorer)),
+        "groups": {name: _statistics(r) for name, r in scorer.groups_.items()},
+        "failures": [failure._asdict() for failure in scorer.failures_],
+    }
+
+
+def _n_compared(ranking: RankStatistics) -> int | None:
+    """Return how many of the best encoders are compared in pairs: None is all."""
+    n_encoders = len(ranking.encoder_names_)
+    return None if n_encoders <= MOST_ENCODERS else MOST_ENCODERS
+
+
+def _statistics(ranking: RankStatistics) -> Statistics:
+    names = ranking.encoder_names_
+    found: Statistics = {
+        "datasets": ranking.dataset_names_,
+        "encoders": names,
+        "alpha": ranking.alpha,
+        "codelengths": _by_name(ranking, ranking.codelengths_.tolist()),
+        "saved_per_example": {
+            reference: _by_name(ranking, ranking.saved_per_example(reference).tolist())
+            for reference in ("uniform", "frequency")
+        },
+        "preferred_readouts": _by_name(ranking, ranking.preferred_readouts()),
+        "average_ranks": dict(zip(names, ranking.average_ranks_.tolist(), strict=True)),
+        "critical_difference": ranking.critical_difference_,
+    }
+    if ranking.order_codelengths_.shape[-1] > 1:
+        found["orders"] = _orders(ranking)
+    return {**found, **_tests(ranking)} if has_tests(ranking) else found
+
+
+def _orders(ranking: RankStatistics) -> Statistics:
+    spread = ranking.order_spread()
+    found: Statistics = {
+        "standard_deviations": _by_name(ranking, spread.std.tolist()),
+        "relative": _by_name(ranking, spread.relative.tolist()),
+    }
+    if len(ranking.encoder_names_) > 1:
+        paired = ranking.paired_differences(top_k=_n_compared(ranking))
+        found["paired_differences"] = {
+            "pairs": _names(ranking, paired.pairs),
+            **_listed(paired, "mean", "std", "lower", "upper", "level"),
+        }
+    return found
+
+
+def _tests(ranking: RankStatistics) -> Statistics:
+    top_k, friedman = _n_compared(ranking), ranking.friedman_test()
+    intervals = ranking.rank_intervals()
+    wilcoxon = ranking.pairwise_wilcoxon(top_k=top_k)
+    bayesian = ranking.bayesian_signed_rank(top_k=top_k)
+    wins = ranking.win_table()
+    return {
+        "friedman": {
+            "chi2": friedman.statistic,
+            "p_value": friedman.p_value,
+            "f": friedman.f_statistic,
+            "f_p_value": friedman.f_p_value,
+        },
+        "rank_intervals": _listed(intervals, "lower", "upper", "p_best", "level"),
+        "nemenyi_p_values": ranking.nemenyi_p_values().tolist(),
+        "rank_groups": [
+            [ranking.encoder_names_[i] for i in group]
+            for group in ranking.rank_groups()
+        ],
+        "wilcoxon": {
+            "pairs": _names(ranking, wilcoxon.pairs),
+            **_listed(wilcoxon, "median_log_ratios", "p_values", "adjusted_p_values"),
+        },
+        "bayesian_signed_rank": {
+            "pairs": _names(ranking, bayesian.pairs),
+            **_listed(bayesian, "p_first", "p_equivalent", "p_second", "rope"),
+        },
+        "wins": wins.wins.tolist(),
+        "ties": wins.ties.tolist(),
+    }
+
+
+def _listed(result: object, *names: str) -> Statistics:
+    return {name: np.asarray(getattr(result, name)).tolist() for name in names}
+
+
+def _names(ranking: RankStatistics, pairs: np.ndarray) -> list[list[str]]:
+    return [[ranking.encoder_names_[i] for i in pair] for pair in pairs.tolist()]
+
+
+def _by_name(ranking: RankStatistics, table: Sequence[Sequence[object]]) -> Statistics:
+    """Give rows the names of datasets, and columns those of encoders."""
+    return {
+        dataset: dict(zip(ranking.encoder_names_, row, strict=True))
+        for dataset, row in zip(ranking.dataset_names_, table, strict=True)
+    }

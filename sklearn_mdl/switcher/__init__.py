@@ -1,0 +1,25 @@
+"""Codelengths by switching between readouts; labels to bytes; loss files."""
+
+from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
+from sklearn_mdl.switcher._coding import decode_labels, encode as encode, encode_labels
+from sklearn_mdl.switcher._loss_files import (
+    StoredLosses,
+    check_losses_path as check_losses_path,
+    load_losses,
+    save_losses,
+)
+from sklearn_mdl.switcher._message import LabelMessage
+from sklearn_mdl.switcher._multioutput import MultiOutputSwitcher
+from sklearn_mdl.switcher._regressor import MDLReadoutSwitcherRegressor
+
+__all__ = [
+    "LabelMessage",
+    "MDLReadoutSwitcher",
+    "MDLReadoutSwitcherRegressor",
+    "MultiOutputSwitcher",
+    "StoredLosses",
+    "decode_labels",
+    "encode_labels",
+    "load_losses",
+    "save_losses",
+]

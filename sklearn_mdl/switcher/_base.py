@@ -1,0 +1,242 @@
+"""Base of switchers: readouts, prior, trace and files."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._core.base.estimator import OnlineEstimator, RandomState
+from sklearn_mdl._core.numerics import resolve_device
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.stream.outcomes import Outcome
+from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.validation import warn_caller
+from sklearn_mdl.readouts import Readout, build_learners, grid_edges, readout_names
+from sklearn_mdl.switcher._loss_files import StoredLosses, description, save_losses
+from sklearn_mdl.switching import (
+    ForwardTrace,
+    PriorLike,
+    SwitchingPrior,
+    as_prior,
+    forward,
+    group_weights,
+)
+
+Switching = PriorLike
+ExpertWeights = ArrayLike | Literal["architecture"] | None
+StorePath = str | PathLike[str]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BaseSwitcher(OnlineEstimator):
+    """Base of estimators that mix many readouts under a switching prior."""
+
+    readouts: Sequence[object] | str | None = None
+    switching: Switching = None
+    expert_weights: ExpertWeights = None
+    batch_size: int = 32
+    shuffle: bool = False
+    device: str = "auto"
+    store: StorePath = "memory"
+    checkpoint: StorePath | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: RandomState = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "switching": [str, SwitchingPrior, None],
+        "expert_weights": ["array-like", StrOptions({"architecture"}), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "shuffle": ["boolean"],
+        "device": [str],
+        "store": [str, PathLike],
+        "checkpoint": [str, PathLike, None],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
+        """Return unfitted copies of the readouts."""
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of a prior object as ``switching__<name>``."""
+        prior = params.get("switching", self.switching)
+        nested = [name for name in params if name.startswith("switching__")]
+        if nested and not isinstance(prior, SwitchingPrior):
+            raise ValueError(
+                f"{nested[0]} needs switching to be a prior object that has it, "
+                f"got switching={prior!r}; pass for example switching=FixedShare(m=2)"
+            )
+        return super().set_params(**params)
+
+    def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
+        if self.readouts is not None and not len(self.readouts):
+            raise ValueError(
+                "readouts must hold at least one readout, got an empty list; pass None "
+                "for the default grid"
+            )
+        self.readouts_ = self._pool(n_features, outcome)
+        self.expert_weights_ = self._weights(self.readouts_)
+        prior = clone(as_prior(self.switching))
+        self._prior_text = repr(prior)
+        device = resolve_device(self.device)
+        learners = build_learners(
+            self.readouts_,
+            n_features,
+            outcome.n_numbers,
+            seed=seed,
+            device=device,
+            n_jobs=effective_n_jobs(self.n_jobs),
+        )
+        run = PrequentialRun(
+            learners,
+            prior,
+            self.expert_weights_,
+            outcome=outcome,
+            n_features=n_features,
+            batch_size=self.batch_size,
+            seed=seed,
+            device=device,
+            store=self._folder,
+            n_jobs=self.n_jobs,
+        )
+        if self._folder != "memory":
+            stored = self._stored(np.empty((0, len(self.readouts_))))
+            run.trace.description = description(stored, "float64", growing=True)
+        return run
+
+    def _stored(self, losses: np.ndarray) -> StoredLosses:
+        """Return losses as files hold them, with the names of the readouts."""
+        return StoredLosses(
+            losses,
+            readout_names(self.readouts_),
+            [readout.architecture for readout in self.readouts_],
+            self.expert_weights_,
+            self._prior_text,
+            len(self.classes_) if hasattr(self, "classes_") else None,
+        )
+
+    def _warn_of_edges(self) -> None:
+        """Warn if the best readout lies at the edge of the grid."""
+        edges = [
+            f"{name}={value:g} is the {side}"
+            for name, (value, side) in self.grid_edges_.items()
+        ]
+        if edges:
+            best = self.readout_names_[int(np.argmin(self.readout_codelengths_))]
+            warn_caller(
+                f"The best readout should lie inside the grid, but of {best!r} "
+                f"{' and '.join(edges)} that was tried; add values beyond"
+            )
+
+    @property
+    def _folder(self) -> StorePath:
+        """Place of the trace: losses on disk are part of a checkpoint."""
+        if self.store == "memory" and self.checkpoint is not None:
+            return self.checkpoint
+        return self.store
+
+    def _weights(self, readouts: list[Readout]) -> np.ndarray | None:
+        if self.expert_weights is None:
+            return None
+        if isinstance(self.expert_weights, str):  # "architecture", as was checked
+            return group_weights([readout.architecture for readout in readouts])
+        return np.asarray(self.expert_weights, dtype=np.float64)
+
+    def remix(self, switching: Switching) -> ForwardTrace:
+        """Mix the same losses under another prior, without training again.
+
+        Parameters
+        ----------
+        switching : str, SwitchingPrior or None
+            As the parameter of that name.
+
+        Returns
+        -------
+        trace : ForwardTrace
+            ``codelength``, ``codelengths`` and ``posterior``, in nats.
+        """
+        check_is_fitted(self)
+        return forward(as_prior(switching), self.readout_losses_, self.expert_weights_)
+
+    def save_losses(
+        self, path: StorePath, *, dtype: Literal["float64", "float32"] = "float64"
+    ) -> list[Path]:
+        """Write the losses of this run, to be mixed later without training again.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends in ``.npy``; see :func:`~sklearn_mdl.switcher.save_losses`.
+        dtype : {"float64", "float32"}, default="float64"
+            Float64 keeps every bit, so that a prior costs what it costs here.
+
+        Returns
+        -------
+        paths : list of Path
+            The files written.
+
+        Raises
+        ------
+        ValueError
+            If the path is one that the run itself writes to, and as in
+            :func:`~sklearn_mdl.switcher.save_losses`.
+        """
+        check_is_fitted(self)
+        target = Path(path).resolve()
+        if target in [file.resolve() for file in self._run.trace.files]:
+            raise ValueError(
+                f"Losses must be saved apart from the store of the run, got {path}, "
+                "which it writes itself; open that with load_losses or name another"
+            )
+        return save_losses(Path(path), self._stored(self.readout_losses_), dtype=dtype)
+
+    @property
+    def posterior_(self) -> np.ndarray:
+        """Posterior over readouts before each label, (n_samples_seen_, n_readouts)."""
+        return self._run.trace.posterior
+
+    @property
+    def readout_losses_(self) -> np.ndarray:
+        """Log-losses in nats, (n_samples_seen_, n_readouts)."""
+        return self._run.trace.losses
+
+    @property
+    def readout_codelengths_(self) -> np.ndarray:
+        """Codelength of every readout alone, (n_readouts,), in nats."""
+        return self.readout_losses_.sum(0)
+
+    @property
+    def grid_edges_(self) -> dict[str, tuple[float, str]]:
+        """Settings at whose edge the best readout lies; see the class."""
+        check_is_fitted(self)
+        return grid_edges(self.readouts_, self.readout_codelengths_)
+
+    @property
+    def readout_names_(self) -> list[str]:
+        """Architecture and differing settings of every readout."""
+        check_is_fitted(self)
+        return readout_names(self.readouts_)
+
+    @property
+    def diverged_readouts_(self) -> list[str]:
+        """Names of the readouts whose predictions stopped being finite."""
+        check_is_fitted(self)
+        return [
+            name
+            for name, bad in zip(self.readout_names_, self._run.diverged, strict=True)
+            if bad
+        ]

@@ -1,0 +1,187 @@
+"""The meta-estimator: readouts evaluated online, mixed by a switching prior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from sklearn_mdl._core.base.classifier import OnlineClassifier
+from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
+from sklearn_mdl._core.stream.outcomes import Outcome
+from sklearn_mdl.readouts import (
+    Readout,
+    as_readout,
+    check_images,
+    check_readout,
+    default_readouts,
+    mixed_readouts,
+    preset_settings,
+    readout_grid,
+    warn_of_failures,
+)
+from sklearn_mdl.switcher._base import BaseSwitcher
+from sklearn_mdl.switching import FixedShare
+
+
+@dataclass(eq=False, repr=False)
+class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
+    """Codelength of labels given features, by switching between readouts.
+
+    Every example is predicted by all readouts before its label is seen; a prior over
+    sequences of readouts mixes the predictions; the sum of the mixture's log-losses is
+    the codelength (Li, Bornschein and Hutter, 2023, sections 3.1 to 3.3). Shorter is
+    better: it accounts for accuracy, complexity of the readout and data efficiency
+    together.
+
+    Parameters
+    ----------
+    readouts : list of readouts, or "mixed", default=None
+        The experts, in one list: ``LinearReadout`` and ``MLPReadout`` (see
+        :func:`~sklearn_mdl.readout_grid`), ``KNeighborsReadout``, and any classifier in
+        ``IncrementalReadout`` or ``RefitReadout``; or, where rows are images (see
+        :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
+        ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes a default grid
+        of networks, chosen by measurement, that depends on the number of features and
+        classes alone; "mixed" adds nearest neighbours, a shrunk linear discriminant
+        analysis and a logistic regression to it.
+    switching : str or SwitchingPrior, default=None
+        Prior over sequences of readouts: "learned-share" (the default), "fixed-share"
+        (with rate ``1 / t``), "switch-distribution", "run-length", "universal-share",
+        "bayes", "elementwise", or an object such as ``FixedShare(m=11)``, whose
+        parameters can then be searched as ``switching__m``.
+    expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
+        Prior weights of the readouts; None is uniform. "architecture" is uniform over
+        architectures and then over the readouts of each, so that an architecture with
+        many settings does not drown one with few.
+    batch_size : int, default=32
+        Rows learned at once; wins over the readouts' own.
+    shuffle : bool, default=False
+        Permute the rows once in ``fit``; the order is kept in ``order_``.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. Wins over the readouts'
+        own.
+    store : "memory" or path-like, default="memory"
+        A directory for the trace (``losses.npy``, ``posterior.npy``), which is then
+        memory-mapped, for streams whose ``N x K`` numbers do not fit. The losses can be
+        opened with :func:`~sklearn_mdl.switcher.load_losses`, also while the run goes
+        on.
+    checkpoint : path-like, default=None
+        A directory in which ``fit`` saves its progress from time to time. Called again
+        with the same settings and data, in another process too, it goes on from there,
+        to the same numbers. The trace lies there as well, unless ``store`` names
+        another place.
+    n_jobs : int, default=None
+        Learners that are evaluated side by side, as threads; the numbers are the same.
+    verbose : int, default=0
+        Show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        Seeds initial weights, replay and the permutation.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        Codelength of every example, in nats.
+    posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
+        ``p(readout at t | labels before t)``: before label ``t`` is seen, as in the
+        paper's algorithm 1.
+    readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
+        Log-loss of every readout at every example, in nats.
+    readout_codelengths_ : ndarray of shape (n_readouts,)
+        Their sums.
+    readout_names_ : list of str
+    expert_weights_ : ndarray of shape (n_readouts,) or None
+        Prior weights as the mixture takes them; None is uniform.
+    readouts_ : list of readouts
+        The readouts used, as settings; their weights live in the run.
+    readout_notes_ : dict of str to list of str
+        Exceptions and warnings of wrapped classifiers, by the names of those that had
+        any; each text once.
+    diverged_readouts_ : list of str
+        Names of readouts whose predictions stopped being finite; they predict
+        uniformly.
+    grid_edges_ : dict of str to (float, {"lowest", "highest"})
+        Settings in which the best readout of all is the lowest or highest of at least
+        three tried for its architecture: a wider grid may hold a better one. ``fit``
+        warns of them if ``readouts`` was given.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_mdl import MDLReadoutSwitcher
+    >>> X, y = load_iris(return_X_y=True)
+    >>> switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
+    >>> uniform = len(y) * 1.0986  # nats, log 3 an example
+    >>> bool(switcher.codelength_ < 0.5 * uniform)
+    True
+    """
+
+    readouts: Sequence[object] | Literal["mixed"] | None = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "readouts": [list, tuple, StrOptions({"mixed"}), None],
+        **BaseSwitcher._parameter_constraints,
+    }
+
+    @classmethod
+    def from_preset(cls, name: str, **overrides: Any) -> Self:
+        """Make a switcher with a grid of the paper, its prior and its batch size.
+
+        Parameters
+        ----------
+        name : str
+            As for :func:`~sklearn_mdl.readout_grid`, whose draws the switcher's
+            ``random_state`` seeds. Fine-tuning needs ``readouts`` that name an encoder.
+        **overrides
+            Parameters of the switcher that replace the preset's.
+
+        Returns
+        -------
+        switcher : MDLReadoutSwitcher
+        """
+        preset = preset_settings(name)
+        if "readouts" not in overrides:
+            seed = overrides.get("random_state")
+            overrides["readouts"] = readout_grid(name, random_state=seed)
+        prior, size = FixedShare(m=preset.m), preset.batch_size
+        return cls(**{"switching": prior, "batch_size": size, **overrides})
+
+    def _after_fit(self) -> None:
+        for learner in self._run.learners:
+            if learner.failures:
+                warn_of_failures(learner.failures, self.readout_names_)
+        if isinstance(self.readouts, list | tuple):  # a grid of ours is not the user's
+            self._warn_of_edges()
+
+    def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
+        found = super()._validated(X, *y, reset=reset)
+        if isinstance(self.readouts, list | tuple):
+            check_images(found[0] if y else found, self.readouts)
+        return found
+
+    def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
+        if self.readouts is None:
+            return default_readouts(n_features, outcome.n_numbers)
+        if isinstance(self.readouts, str):  # "mixed", as was checked
+            return mixed_readouts(n_features, outcome.n_numbers)
+        readouts = [as_readout(given) for given in self.readouts]
+        for readout in readouts:
+            check_readout(readout)
+        return [clone(readout) for readout in readouts]
+
+    @property
+    def readout_notes_(self) -> dict[str, list[str]]:
+        """Exceptions and warnings of wrapped classifiers, by their names."""
+        names = self.readout_names_
+        notes = {k: v for lr in self._run.learners for k, v in lr.notes.items()}
+        return {names[column]: notes[column] for column in sorted(notes)}

@@ -1,0 +1,449 @@
+"""Losses of readouts in files: a plain ``.npy`` and its description in JSON beside it.
+
+A ``.npy`` grows in place while a run writes to it, any tool can read it, and numpy maps
+it into memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from pathlib import Path
+from tokenize import TokenError
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_mdl._core.io.safetensors_io import replaced
+from sklearn_mdl.switching import normalised_weights
+
+FORMAT = "sklearn_mdl losses"
+VERSION = 1
+DTYPES = ("float64", "float32")
+
+_BLOCK_BYTES = 2**24
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoredLosses:
+    """Losses of all readouts at all examples, with a description of the readouts.
+
+    Parameters
+    ----------
+    losses : array-like of shape (N, K)
+        ``-log p_k(y_t | past)`` in nats, of a floating type. A memory map is kept as it
+        is. Values are not checked here, but by :func:`~sklearn_mdl.forward`.
+    readouts : sequence of str of length K, optional
+        Names of the readouts; "readout 0" and so on if not given.
+    architectures : sequence of str of length K, optional
+        The architecture of each readout; None if it is not known.
+    weights : array-like of shape (K,), optional
+        Prior weights of the readouts, as given to the run; None is uniform.
+    switching : str, optional
+        The prior under which the run mixed; for information.
+    n_classes : int, optional
+        Number of classes of the labels.
+
+    Raises
+    ------
+    ValueError
+        If ``losses`` does not have two dimensions, at least one column and a floating
+        type, if there are not K names or weights, if weights are not finite and
+        non-negative with a positive sum, or if ``n_classes`` is not a positive integer.
+    TypeError
+        If a name is not a string.
+
+    See Also
+    --------
+    save_losses, load_losses : To and from a file.
+    MDLReadoutSwitcher.save_losses : The same for a fitted estimator.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Evaluating Representations with Readout Model
+    Switching, ICLR, Appendix A.3 (second stage).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.switcher import StoredLosses
+    >>> stored = StoredLosses(np.log([[2.0, 4.0], [2.0, 1.0]]), ["linear", "mlp 1x8"])
+    >>> stored
+    StoredLosses(n_samples=2, n_readouts=2, dtype='float64')
+    >>> stored.readout_codelengths.round(2)
+    array([1.39, 1.39])
+    """
+
+    losses: np.ndarray
+    readouts: Sequence[str] = ()
+    architectures: Sequence[str] | None = None
+    weights: np.ndarray | None = None
+    switching: str | None = None
+    n_classes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields, and give them the types they are documented to have."""
+        losses = np.asanyarray(self.losses)
+        if losses.ndim != 2 or losses.shape[1] == 0 or losses.dtype.kind != "f":
+            raise ValueError(
+                "losses must be a floating array of shape (n_samples, n_readouts) with "
+                f"at least one column, got shape {losses.shape} and {losses.dtype}; "
+                "give one row per example and one column per readout"
+            )
+        n_readouts = losses.shape[1]
+        fields: dict[str, object] = {"losses": losses}
+        names = self.readouts
+        if len(names) == 0:
+            names = [f"readout {column}" for column in range(n_readouts)]
+        fields["readouts"] = _checked_names("readouts", names, n_readouts)
+        if (given := self.architectures) is not None:
+            fields["architectures"] = _checked_names("architectures", given, n_readouts)
+        if self.weights is not None:
+            normalised_weights(self.weights, n_readouts)  # refuses what is no weights
+            weights = np.array(self.weights, dtype=np.float64)
+            weights.flags.writeable = False
+            fields["weights"] = weights
+        if not isinstance(self.switching, str | None):
+            raise TypeError(
+                f"switching must be a string or None, got {self.switching!r}; give "
+                "repr(prior)"
+            )
+        if self.n_classes is not None:
+            fields["n_classes"] = _positive("n_classes", self.n_classes)
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)  # the dataclass is frozen
+
+    def __repr__(self) -> str:
+        """Show sizes rather than numbers: there may be thousands of readouts."""
+        known = {
+            "n_samples": self.n_samples,
+            "n_readouts": self.n_readouts,
+            "dtype": self.losses.dtype.name,
+            "switching": self.switching,
+            "n_classes": self.n_classes,
+        }
+        shown = [f"{name}={v!r}" for name, v in known.items() if v is not None]
+        return f"StoredLosses({', '.join(shown)})"
+
+    @property
+    def n_samples(self) -> int:
+        """Number ``N`` of examples."""
+        return int(self.losses.shape[0])
+
+    @property
+    def n_readouts(self) -> int:
+        """Number ``K`` of readouts."""
+        return int(self.losses.shape[1])
+
+    @property
+    def groups(self) -> list[str]:
+        """The architecture of each readout, a list of length K, to group columns by.
+
+        Raises
+        ------
+        ValueError
+            If the architectures are not known.
+        """
+        if self.architectures is None:
+            raise ValueError(
+                "Grouping readouts needs the architecture of each, but these losses "
+                "have none; give StoredLosses the architectures and save it again"
+            )
+        return list(self.architectures)
+
+    @property
+    def readout_codelengths(self) -> np.ndarray:
+        """Codelength of every readout alone, (K,), in nats, summed block by block."""
+        totals = np.zeros(self.n_readouts)
+        with np.errstate(invalid="ignore"):  # infinities of both signs make a NaN
+            for block in self.blocks():
+                totals += block.sum(0, dtype=np.float64)
+        return totals
+
+    def blocks(self, n_rows: int | None = None) -> Iterator[np.ndarray]:
+        """Iterate over the losses from the first example to the last.
+
+        Parameters
+        ----------
+        n_rows : int, optional
+            Rows of a block; by default as many as fill about 16 MiB.
+
+        Yields
+        ------
+        block : ndarray of shape (n, K)
+            The next ``n_rows`` rows, or what is left of them; a view where it can be.
+
+        Raises
+        ------
+        ValueError
+            If ``n_rows`` is not a positive integer.
+        """
+        if n_rows is None:
+            n_rows = max(1, _BLOCK_BYTES // (self.n_readouts * self.losses.itemsize))
+        step = _positive("n_rows", n_rows)
+        starts = range(0, self.n_samples, step)
+        return (np.asarray(self.losses[i : i + step]) for i in starts)
+
+
+def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> str:
+    """Return the JSON text that goes with losses.
+
+    Parameters
+    ----------
+    stored : StoredLosses
+    dtype : {"float64", "float32"}
+        The type that is stored.
+    growing : bool, default=False
+        True while a run appends rows: their number is then left open.
+
+    Returns
+    -------
+    text : str
+    """
+    weights = stored.weights
+    found = {
+        "format": FORMAT,
+        "version": VERSION,
+        "unit": "nats",
+        "dtype": dtype,
+        "n_samples": None if growing else stored.n_samples,
+        "n_readouts": stored.n_readouts,
+        "n_classes": stored.n_classes,
+        "switching": stored.switching,
+        "weights": None if weights is None else weights.tolist(),
+        "architectures": stored.architectures,
+        "readouts": stored.readouts,
+    }
+    return json.dumps(found, indent=1, allow_nan=False) + "\n"
+
+
+def described(losses: np.ndarray, text: str | None) -> StoredLosses:
+    """Return losses with their `description`, if there is one.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the text is not a description, is of another version, or of other losses.
+    """
+    stored = StoredLosses(losses)
+    if text is None:
+        return stored
+    about = json.loads(text)
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise ValueError("a description of something else")
+    version = about.get("version")
+    if version != VERSION:
+        raise ValueError(
+            f"a description in version {version!r} of the format, of which this "
+            f"sklearn_mdl reads version {VERSION} only"
+        )
+    sizes = (stored.n_samples, stored.n_readouts, losses.dtype.name)
+    for name, found in zip(("n_samples", "n_readouts", "dtype"), sizes, strict=True):
+        if about.get(name) not in (None, found):
+            raise ValueError(
+                f"losses with {name}={found!r} and a description of losses with "
+                f"{name}={about[name]!r}"
+            )
+    names = ("architectures", "weights", "switching", "n_classes")
+    known = {name: about.get(name) for name in names}
+    return StoredLosses(losses, about.get("readouts") or (), **known)
+
+
+def _checked_names(field: str, names: Sequence[str], n_readouts: int) -> list[str]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"{field} must be a sequence of strings, got {names!r}; name each readout"
+        )
+    if len(names) != n_readouts:
+        raise ValueError(
+            f"{field} must name each of the {n_readouts} readouts, got {len(names)} "
+            "names; give one for every column of losses"
+        )
+    return [str(name) for name in names]
+
+
+def _positive(name: str, value: object) -> int:
+    if not isinstance(value, Integral) or value < 1:
+        raise ValueError(
+            f"{name} must be a positive integer or None, got {value!r}; give a number "
+            "of at least 1"
+        )
+    return int(value)
+
+
+def save_losses(
+    path: str | Path, losses: StoredLosses | ArrayLike, *, dtype: str = "float64"
+) -> list[Path]:
+    """Write losses to a file, from which they can be mixed without training again.
+
+    Parameters
+    ----------
+    path : path-like
+        Ends in ``.npy``; the description of the readouts is written to a ``.json`` of
+        the same stem beside it. The folder must exist; a file of that name is replaced.
+    losses : StoredLosses or array-like of shape (N, K)
+        In nats. Read by blocks of rows, so it may be a memory map larger than memory.
+    dtype : {"float64", "float32"}, default="float64"
+        The type to store: every bit of the run, or half the size.
+
+    Returns
+    -------
+    paths : list of Path
+        The files written.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder is missing.
+    ValueError
+        If the path has another suffix, a JSON file of another kind stands where the
+        description belongs, ``dtype`` is another, or bare losses are not an array that
+        :class:`~sklearn_mdl.switcher.StoredLosses` takes.
+
+    Notes
+    -----
+    Files are written under another name and put in place when they are complete. The
+    previous description is removed first and the new one put in place last: if writing
+    is interrupted, losses may be left without a description, but never with that of
+    other losses.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Appendix A.3 (second stage).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.switcher import StoredLosses, load_losses, save_losses
+    >>> stored = StoredLosses(np.ones((5, 2)), ["linear", "mlp 1x8"])
+    >>> [path.name for path in save_losses("losses.npy", stored)]
+    ['losses.npy', 'losses.json']
+    >>> load_losses("losses.npy").readouts
+    ['linear', 'mlp 1x8']
+    """
+    path = check_losses_path(path)
+    stored = losses
+    if not isinstance(stored, StoredLosses):
+        stored = StoredLosses(np.asanyarray(stored))
+    if dtype not in DTYPES:
+        raise ValueError(
+            f"dtype must be one of {list(DTYPES)}, got {dtype!r}; name one of these"
+        )
+    sidecar, kind = path.with_suffix(".json"), np.dtype(dtype).newbyteorder("<")
+    shape = stored.losses.shape
+    header = {"descr": kind.str, "fortran_order": False, "shape": shape}
+    with replaced(sidecar) as new_sidecar, replaced(path) as new_losses:
+        with new_losses.open("xb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for block in stored.blocks():
+                file.write(np.ascontiguousarray(block, dtype=kind).data)
+        new_sidecar.write_text(description(stored, dtype), encoding="utf-8")
+        sidecar.unlink(missing_ok=True)  # losses take their place first
+    return [path, sidecar]
+
+
+def load_losses(path: str | Path) -> StoredLosses:
+    """Open a file of losses, to mix them under any switching prior.
+
+    Parameters
+    ----------
+    path : path-like
+        A file that :func:`~sklearn_mdl.switcher.save_losses` has written, or the
+        ``losses.npy`` of a switcher's ``store``; while the run goes on, this gives the
+        rows written so far. For a bare ``.npy`` of shape (N, K), names are "readout 0"
+        and so on, and architectures are None.
+
+    Returns
+    -------
+    stored : StoredLosses
+        Its ``losses``, in nats, are a read-only memory map of shape (N, K).
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is of another kind or unreadable, or if its description belongs to
+        other losses, or to a later version.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Appendix A.3 (second stage).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl import forward
+    >>> from sklearn_mdl.switcher import load_losses
+    >>> np.save("bare.npy", np.log([[2.0, 4.0], [2.0, 1.0]]))
+    >>> stored = load_losses("bare.npy")
+    >>> stored.readouts, stored.architectures
+    (['readout 0', 'readout 1'], None)
+    >>> round(forward("bayes", stored.losses, stored.weights).codelength, 3)
+    1.386
+    """
+    path = _checked_suffix(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"A file of losses must exist, got {str(path)!r}, which is no file; check "
+            "the path"
+        )
+    sidecar = path.with_suffix(".json")
+    try:
+        text = _text(sidecar)
+        losses = np.lib.format.open_memmap(path, mode="r")
+        if _text(sidecar) != text:
+            raise ValueError("losses that were being replaced by others")
+        return described(losses, text)
+    # Of damaged headers numpy lets the last one through.
+    except (ValueError, TypeError, EOFError, TokenError) as error:
+        raise ValueError(
+            f"{path} must hold losses, and its description must be theirs, got: "
+            f"{error}; write both again with save_losses, or remove the wrong one"
+        ) from error
+
+
+def check_losses_path(path: str | Path) -> Path:
+    """Return the path if losses can be written there; raises as `save_losses`."""
+    path = _checked_suffix(path)
+    sidecar = path.with_suffix(".json")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"Losses must be written to a folder that exists, got {str(path)!r}; make "
+            "the folder first"
+        )
+    for file in (path, sidecar):
+        if file.is_dir():
+            raise ValueError(
+                f"Losses must be written to a file, got {str(file)!r}, which is a "
+                "folder; choose another name"
+            )
+    if not _is_ours_or_free(sidecar):
+        raise ValueError(
+            f"{path} needs {sidecar.name} for its description, got a file of another "
+            "kind under that name; choose another name"
+        )
+    return path
+
+
+def _checked_suffix(path: str | Path) -> Path:
+    path = Path(path)
+    if path.suffix != ".npy":
+        raise ValueError(
+            f"A file of losses must end in .npy, got {str(path)!r}; choose such a name"
+        )
+    return path
+
+
+def _is_ours_or_free(sidecar: Path) -> bool:
+    try:
+        found = json.loads(_text(sidecar) or "")
+    except ValueError:
+        return not sidecar.exists()
+    return isinstance(found, dict) and found.get("format") == FORMAT
+
+
+def _text(sidecar: Path) -> str | None:
+    return sidecar.read_text(encoding="utf-8") if sidecar.is_file() else None

@@ -1,0 +1,261 @@
+"""The message that holds coded labels, and the settings that decoding depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from sklearn_mdl._core.base.classifier import OnlineClassifier
+from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json
+from sklearn_mdl.switching import as_prior
+
+MAGIC = b"\x89MDLY\r\n\x1a"  # not text, and damaged by whatever changes line ends
+VERSION = 1
+PREFIX = struct.Struct("<8sHI")
+WORD_BYTES = 4
+DIGEST_BYTES = hashlib.sha256().digest_size
+
+# The fields of a header, and the types of those that are read. The others are only
+# compared with those of the decoder and may hold any JSON.
+Header = dict[str, Any]
+FIELDS: dict[str, dict[str, type] | None] = {
+    "environment": None,
+    "settings": None,
+    "features": {"n_samples": int, "n_features": int, "sha256": str},
+    "labels": {"dtype": str, "classes": list, "sha256": str},
+}
+
+
+@dataclass(frozen=True)
+class LabelMessage:
+    """Labels as :func:`encode_labels` sends them: a header and a payload.
+
+    Parameters
+    ----------
+    header : dict
+        ``environment`` and ``settings``, on which decoding depends; ``features``, the
+        shape and checksum of the features; ``labels``, the side information: classes,
+        their dtype and a checksum of the labels.
+    payload : bytes
+        The labels, entropy-coded.
+
+    See Also
+    --------
+    encode_labels, decode_labels : From labels to a message and back.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_mdl import MDLReadoutSwitcher, encode_labels
+    >>> from sklearn_mdl.switcher import LabelMessage
+    >>> from sklearn_mdl import readout_grid
+    >>> switcher = MDLReadoutSwitcher(readout_grid(), shuffle=True, random_state=0)
+    >>> message = encode_labels(switcher, *load_iris(return_X_y=True))
+    >>> read = LabelMessage.from_bytes(message)
+    >>> read.header["labels"]["classes"]
+    [0, 1, 2]
+    >>> read.payload_bits + read.header_bits == 8 * len(message)
+    True
+    """
+
+    header: Header
+    payload: bytes
+
+    @property
+    def payload_bits(self) -> int:
+        """Size of the payload: about the codelength ``/ log 2``."""
+        return 8 * len(self.payload)
+
+    @property
+    def header_bits(self) -> int:
+        """Size of everything else: header, its frame and the checksum."""
+        frame = PREFIX.size + DIGEST_BYTES
+        return 8 * (frame + len(_encoded(self.header)))
+
+    def to_bytes(self) -> bytes:
+        """Return the message as bytes."""
+        header = _encoded(self.header)
+        body = PREFIX.pack(MAGIC, VERSION, len(header)) + header + self.payload
+        return body + hashlib.sha256(body).digest()
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> LabelMessage:
+        """Separate header and payload of a message, without decoding it.
+
+        Parameters
+        ----------
+        message : bytes
+
+        Returns
+        -------
+        message : LabelMessage
+
+        Raises
+        ------
+        ValueError
+            If it is not a message, is of another version, or damaged: truncated,
+            extended or changed in any bit.
+        TypeError
+            If it is not bytes.
+        """
+        if not isinstance(message, bytes | bytearray | memoryview):
+            raise TypeError(
+                "A message must be bytes, as encode_labels returns them, got "
+                f"{type(message).__name__}; read the file with Path.read_bytes"
+            )
+        message = bytes(message)
+        header, payload = _parts(message)
+        return cls(_decoded(header), payload)
+
+
+def _parts(message: bytes) -> tuple[bytes, bytes]:
+    """Return header and payload of a message, if it is complete."""
+    if not message.startswith(MAGIC):
+        raise ValueError(
+            f"A message must begin with {MAGIC!r}, got {message[: len(MAGIC)]!r}; give "
+            "what encode_labels returned"
+        )
+    if len(message) < PREFIX.size + DIGEST_BYTES:
+        raise _damaged(f"{len(message)} bytes, less than the frame of a message")
+    _, version, length = PREFIX.unpack_from(message)
+    if version != VERSION:
+        raise ValueError(
+            f"A message must be of version {VERSION} to be read here, got version "
+            f"{version}; decode it with the sklearn_mdl that encoded it"
+        )
+    body, digest = message[:-DIGEST_BYTES], message[-DIGEST_BYTES:]
+    if hashlib.sha256(body).digest() != digest:
+        raise _damaged("one with the checksum of other bytes")
+    start = PREFIX.size + length
+    if start > len(body) or (len(body) - start) % WORD_BYTES:
+        raise _damaged(f"a header of {length} bytes in a message of {len(message)}")
+    return body[PREFIX.size : start], body[start:]
+
+
+def _damaged(what: str) -> ValueError:
+    return ValueError(
+        f"A message must be complete and unchanged, got {what}; transfer it again or "
+        "encode the labels again"
+    )
+
+
+def _encoded(header: Header) -> bytes:
+    text = json.dumps(
+        header, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decoded(text: bytes) -> Header:
+    try:
+        header = json.loads(text.decode("utf-8", "surrogatepass"))
+        if _encoded(header) != text:  # repeated names, numbers that JSON lacks, spaces
+            raise ValueError("as encode_labels writes it")
+    except (ValueError, RecursionError) as error:
+        raise _damaged(f"a header that is no JSON ({error})") from error
+    for name, kind in _types_of_fields():
+        found = header
+        for part in name.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+        if type(found) is not kind:  # a bool is not an int here
+            raise _damaged(f"{name} that is {found!r} instead of {kind.__name__}")
+    return dict(header)
+
+
+def _types_of_fields() -> Iterator[tuple[str, type]]:
+    for group, fields in FIELDS.items():
+        yield group, dict
+        for name, kind in (fields or {}).items():
+            yield f"{group}.{name}", kind
+
+
+OVERRULED = ("batch_size", "device")  # parameters of a switcher, not of its readouts
+
+
+def settings_of(switcher: OnlineClassifier) -> dict[str, object]:
+    """Return the parameters that predictions depend on, as JSON.
+
+    Parameters
+    ----------
+    switcher : OnlineClassifier
+
+    Returns
+    -------
+    settings : dict
+        All parameters that have an effect. Of readouts only those that differ from the
+        defaults of their class: there may be thousands.
+
+    Raises
+    ------
+    ValueError
+        If a ``random_state`` is not an integer.
+    TypeError
+        If a parameter cannot be written as JSON and compared.
+    """
+    _check_seed("random_state", switcher.random_state)
+    params = switcher.get_params(deep=False)
+    if "switching" in params:
+        params["switching"] = as_prior(params["switching"])
+    if isinstance(params.get("readouts"), (list, tuple)):  # not the name of a grid
+        params["readouts"] = [_of_readout(readout) for readout in params["readouts"]]
+    return {"class": type(switcher).__name__} | {
+        name: _comparable(params[name], name)
+        # The environment holds the device that is used.
+        for name in sorted(params.keys() - WITHOUT_EFFECT - {"device"})
+    }
+
+
+def _of_readout(readout: object) -> object:
+    if not isinstance(readout, BaseEstimator):
+        return readout  # refused when the estimator is fitted
+    given = readout.get_params(deep=False)
+    if given.get("random_state") is not None:
+        _check_seed("random_state of a readout", given["random_state"])
+    defaults = inspect.signature(type(readout)).parameters
+    kept = {}
+    for name in sorted(given.keys() - set(OVERRULED)):
+        value = _comparable(given[name], f"{name} of a readout")
+        default = defaults[name].default
+        if default is inspect.Parameter.empty or value != _comparable(default, name):
+            kept[name] = value
+    return {"class": type(readout).__name__} | kept
+
+
+def _check_seed(name: str, value: object) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise ValueError(
+            f"{name} must be an integer, since a decoder must draw the same numbers, "
+            f"got {value!r}; pass for example random_state=0"
+        )
+
+
+def _comparable(value: object, name: str) -> object:
+    try:
+        return _flat(as_json(value, name))
+    except TypeError as error:
+        raise TypeError(
+            f"{name} must be made of numbers, text, lists and estimators, which can "
+            f"stand in a message, got {value!r}; decoding depends on it"
+        ) from error
+
+
+def _flat(text: Any) -> Any:
+    """Turn tuples and arrays into lists: the difference does not affect predictions."""
+    if isinstance(text, list):
+        return [_flat(item) for item in text]
+    match text:
+        case {"tuple": inner} | {"array": inner} | {"dict": inner}:
+            return _flat(inner)
+        case {"class": str(name), "params": dict(params)}:
+            return {"class": name} | _flat(params)
+        case dict():
+            return {key: _flat(item) for key, item in text.items()}
+    return text

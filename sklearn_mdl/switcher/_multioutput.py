@@ -1,0 +1,475 @@
+"""Codelength of several labels to a row: one switcher for each column of y."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from pathlib import Path
+from typing import ClassVar, Self, TypeAlias, cast
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
+from scipy.sparse import issparse, spmatrix
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._core.base.classifier import OnlineClassifier
+from sklearn_mdl._core.numerics import as_array
+from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
+from sklearn_mdl._core.validation import check_class_labels
+from sklearn_mdl.metrics import PrequentialMeasures
+from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
+
+Labels: TypeAlias = ArrayLike | spmatrix
+
+
+@dataclass(eq=False, repr=False)
+class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
+    """Codelength of several labels to a row, by one switcher for each of them.
+
+    Every column of y, a label of a multi-label task or any other set of classes, has
+    a switcher of its own over the same rows in the same order, and the codelengths are
+    summed, as scikit-learn's ``MultiOutputClassifier`` would do it, but with a code for
+    the whole of y.
+
+    The sum is the length of a code that treats the columns as independent given the
+    features: no column is predicted from another. Two equal columns cost twice as much
+    as one, and the order of the columns means nothing.
+
+    Parameters
+    ----------
+    switcher : MDLReadoutSwitcher, LinearReadout or MLPReadout, default=None
+        Copied for every column; None takes the default switcher. All copies have the
+        same seed, and with ``shuffle=True`` one order. Where it has a ``store`` or a
+        ``checkpoint``, column ``j`` gets the folder ``output-j`` in it.
+    n_jobs : int, default=None
+        Columns that are evaluated side by side, as joblib understands it; the numbers
+        are the same.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels in all columns, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        Codelength of every example, a sum over the columns, in nats.
+    output_codelengths_ : ndarray of shape (n_outputs,)
+        Codelength of every column, in nats.
+    uniform_codelength_ : float
+        Cost of uniform codes of all columns, in nats.
+    frequency_codelength_ : float
+        Cost of learning how often each class occurs in each column, without features
+        (:func:`~sklearn_mdl.frequency_codelength`), in nats.
+    estimators_ : list of n_outputs fitted switchers
+        One for each column; ``posterior_``, ``remix`` and all else is theirs.
+    classes_ : list of n_outputs ndarrays of shape (n_classes,)
+    n_outputs_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if the features have names.
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+
+    See Also
+    --------
+    MDLReadoutSwitcher : For one label to a row.
+
+    Notes
+    -----
+    A Ctrl-C during ``fit`` leaves the estimator as it was, since some columns would
+    not have begun.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_multilabel_classification
+    >>> from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MultiOutputSwitcher
+    >>> X, y = make_multilabel_classification(n_classes=3, random_state=0)
+    >>> switcher = MDLReadoutSwitcher([LinearReadout(lr=0.01)], random_state=0)
+    >>> found = MultiOutputSwitcher(switcher).fit(X, y)
+    >>> bool(found.codelength_ < found.frequency_codelength_)
+    True
+    >>> found.predict(X[:2]).shape
+    (2, 3)
+    """
+
+    switcher: OnlineClassifier | None = None
+    _: KW_ONLY
+    n_jobs: int | None = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "switcher": [OnlineClassifier, None],
+        "n_jobs": [Integral, None],
+    }
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: ArrayLike, y: Labels) -> Self:
+        """Forget everything, then evaluate the rows online, once for each column of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features, taken as float32.
+        y : {array-like, sparse matrix} of shape (n_samples, n_outputs)
+            Labels, of at least two classes in every column: an indicator matrix, or
+            any classes.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If y has one dimension, or a column of one class only, and as in
+            :meth:`MDLReadoutSwitcher.fit`.
+        """
+        columns = split_columns(y)
+        check_labels(columns)
+        switchers = self._switchers(len(columns))
+        self.estimators_ = self._side_by_side(
+            delayed(switcher.fit)(X, column)
+            for switcher, column in zip(switchers, columns, strict=True)
+        )
+        return self
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(
+        self, X: ArrayLike, y: Labels, classes: Sequence[ArrayLike] | None = None
+    ) -> Self:
+        """Evaluate more rows of the same stream.
+
+        How a stream is cut into calls changes nothing: codelengths are those of one
+        ``fit`` on all rows, bit for bit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : {array-like, sparse matrix} of shape (n_samples, n_outputs)
+        classes : list of n_outputs array-likes of shape (n_classes,), default=None
+            All labels that can occur in each column; required at the first call,
+            optional afterwards.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If ``classes`` is missing at the first call, is no list of the classes of
+            each column, or differs later, if y holds a label outside them or has
+            another number of columns, and as in :meth:`fit`.
+        """
+        columns = split_columns(y)
+        known = classes_of_columns(classes, len(columns))
+        if self.__sklearn_is_fitted__():
+            self._check_further(columns, known)
+            switchers = self.estimators_
+        else:
+            check_first(columns, known)
+            switchers = self._switchers(len(columns))
+        self.estimators_ = self._side_by_side(
+            delayed(switcher.partial_fit)(X, column, classes)
+            for switcher, column, classes in zip(switchers, columns, known, strict=True)
+        )
+        return self
+
+    def _switchers(self, n_outputs: int) -> list[OnlineClassifier]:
+        """Copy the switcher, with one seed for all and a folder for each."""
+        pattern = MDLReadoutSwitcher() if self.switcher is None else self.switcher
+        seed = pattern.random_state
+        if not isinstance(seed, Integral):
+            generator = check_random_state(seed)
+            seed = deepcopy(generator)
+            generator.randint(2**31 - 1)  # as a switcher draws: another fit is another
+        switchers = [clone(pattern) for _ in range(n_outputs)]
+        for j, switcher in enumerate(switchers):
+            switcher.set_params(random_state=deepcopy(seed), **_folders(pattern, j))
+        return switchers
+
+    def _side_by_side(self, calls: Iterable[object]) -> list[OnlineClassifier]:
+        # Arrays that joblib maps into memory are gone when all jobs have ended, but a
+        # run reads rows again where they are mapped.
+        found: list[OnlineClassifier] = Parallel(n_jobs=self.n_jobs, max_nbytes=None)(
+            calls
+        )
+        return found
+
+    def _check_further(
+        self, columns: list[np.ndarray], classes: list[np.ndarray | None]
+    ) -> None:
+        """Refuse data that would stop some column after others have learned them."""
+        self._check_width(columns)
+        seen = [switcher.n_samples_seen_ for switcher in self.estimators_]
+        if len(set(seen)) > 1:
+            raise ValueError(
+                "All columns must have been evaluated on the same rows, but a call was "
+                f"interrupted and they have seen {seen}; call fit again"
+            )
+        each = zip(self.estimators_, columns, classes, strict=True)
+        for j, (switcher, column, known) in enumerate(each):
+            with in_column(j):
+                switcher._check_classes(known)
+                switcher._encoded(column)
+
+    def _check_width(self, columns: list[np.ndarray]) -> None:
+        if len(columns) != self.n_outputs_:
+            raise ValueError(
+                f"y must have {self.n_outputs_} columns as it was fitted, got "
+                f"{len(columns)}; call fit again for others"
+            )
+
+    def _columns(self, y: Labels) -> list[np.ndarray]:
+        """Columns of y, as many as were fitted."""
+        columns = split_columns(y)
+        self._check_width(columns)
+        return columns
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Most probable class of every row in every column, (n_samples, n_outputs)."""
+        check_is_fitted(self)
+        found = [switcher.predict(X) for switcher in self.estimators_]
+        if len({column.dtype.kind for column in found}) > 1:  # words beside numbers
+            found = [column.astype(object) for column in found]
+        return np.column_stack(found)
+
+    def predict_proba(self, X: ArrayLike) -> list[np.ndarray]:
+        """Probabilities of the mixtures, for each column (n_samples, n_classes)."""
+        check_is_fitted(self)
+        return [switcher.predict_proba(X) for switcher in self.estimators_]
+
+    def predict_log_proba(self, X: ArrayLike) -> list[np.ndarray]:
+        """Log-probabilities of the mixtures, for each column (n_samples, n_classes)."""
+        check_is_fitted(self)
+        return [switcher.predict_log_proba(X) for switcher in self.estimators_]
+
+    def score(self, X: ArrayLike, y: Labels) -> float:
+        """Share of rows that are predicted rightly in all columns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : {array-like, sparse matrix} of shape (n_samples, n_outputs)
+
+        Returns
+        -------
+        score : float
+            Subset accuracy, as scikit-learn's ``MultiOutputClassifier`` has it.
+
+        Raises
+        ------
+        ValueError
+            If y has another number of columns.
+        """
+        check_is_fitted(self)
+        each = zip(self._columns(y), self.estimators_, strict=True)
+        right = [switcher.predict(X) == column for column, switcher in each]
+        return float(np.all(right, axis=0).mean())
+
+    def heldout_codelengths(self, X: ArrayLike, y: Labels) -> np.ndarray:
+        """Codelengths of rows that come after the stream; they leave no trace in it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : {array-like, sparse matrix} of shape (n_samples, n_outputs)
+
+        Returns
+        -------
+        codelengths : ndarray of shape (n_samples,)
+            Sums over the columns, in nats.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`MDLReadoutSwitcher.heldout_codelengths`, and if y has another
+            number of columns.
+        """
+        check_is_fitted(self)
+        each = zip(self.estimators_, self._columns(y), strict=True)
+        return np.sum([s.heldout_codelengths(X, column) for s, column in each], axis=0)
+
+    def measures(self, *, n_bins: int = 15) -> list[PrequentialMeasures]:
+        """Accuracy, Brier score and calibration of the predictions of every column.
+
+        Parameters
+        ----------
+        n_bins : int, default=15
+            Bins of the expected calibration error.
+
+        Returns
+        -------
+        measures : list of n_outputs PrequentialMeasures
+            See :meth:`MDLReadoutSwitcher.measures`.
+        """
+        check_is_fitted(self)
+        return [switcher.measures(n_bins=n_bins) for switcher in self.estimators_]
+
+    @property
+    def codelength_(self) -> float:
+        """Codelength of all labels in all columns, in nats."""
+        return float(sum(self.output_codelengths_.tolist()))
+
+    @property
+    def codelengths_(self) -> np.ndarray:
+        """Codelength of every example in the order taken, (n_samples_seen_,), nats."""
+        n_rows = self.n_samples_seen_
+        return np.sum([s.codelengths_[:n_rows] for s in self.estimators_], axis=0)
+
+    @property
+    def output_codelengths_(self) -> np.ndarray:
+        """Codelength of every column, (n_outputs,), in nats."""
+        return np.array([switcher.codelength_ for switcher in self.estimators_])
+
+    @property
+    def uniform_codelength_(self) -> float:
+        """Cost of uniform codes of all columns, in nats."""
+        return float(sum(found.uniform_codelength for found in self.measures()))
+
+    @property
+    def frequency_codelength_(self) -> float:
+        """Cost of codes that learn the frequencies of the classes, in nats."""
+        return float(sum(found.frequency_codelength for found in self.measures()))
+
+    @property
+    def classes_(self) -> list[np.ndarray]:
+        """Classes of every column."""
+        return [switcher.classes_ for switcher in self.estimators_]
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of columns."""
+        return len(self.estimators_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features."""
+        return int(self.estimators_[0].n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the features, (n_features_in_,), if they have names."""
+        names: np.ndarray = self.estimators_[0].feature_names_in_
+        return names
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Number of examples evaluated so far, in all columns."""
+        return min(switcher.n_samples_seen_ for switcher in self.estimators_)
+
+    @property
+    def order_(self) -> np.ndarray:
+        """Order in which ``fit`` took the rows, (n_samples,)."""
+        order: np.ndarray = self.estimators_[0].order_
+        return order
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True once a stream has begun."""
+        return hasattr(self, "estimators_")
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return tags of an estimator whose y has columns."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = False
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _folders(switcher: OnlineClassifier, j: int) -> dict[str, Path]:
+    """Name the folders of column j where the switcher writes to disk."""
+    params = switcher.get_params(deep=False)
+    given = {name: params.get(name) for name in ("store", "checkpoint")}
+    return {
+        name: Path(folder) / f"output-{j}"
+        for name, folder in given.items()
+        if folder not in (None, "memory")
+    }
+
+
+def split_columns(y: object) -> list[np.ndarray]:
+    """Split labels (n_samples, n_outputs) into columns of one type each."""
+    if y is None:
+        raise ValueError(
+            "MultiOutputSwitcher requires y to be passed, but the target y is None; "
+            "pass labels of shape (n_samples, n_outputs)"
+        )
+    labels = cast(spmatrix, y).toarray() if issparse(y) else as_array(y)
+    labels = check_array(
+        labels, dtype=None, ensure_2d=False, allow_nd=True, input_name="y"
+    )
+    if labels.ndim != 2:
+        raise ValueError(
+            "y must have two dimensions, (n_samples, n_outputs), but has shape "
+            f"{labels.shape}; for one label to a row take MDLReadoutSwitcher"
+        )
+    # A table of words and numbers holds objects.
+    return [np.array(c.tolist()) if c.dtype == object else c for c in labels.T]
+
+
+@contextmanager
+def in_column(j: int) -> Iterator[None]:
+    """Name the column in errors about its labels."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"In column {j} of y: {error}") from error
+
+
+def check_labels(columns: list[np.ndarray]) -> None:
+    """Refuse columns that hold no labels, or those of one class only."""
+    for j, column in enumerate(columns):
+        with in_column(j), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # each column's fit warns itself
+            check_class_labels(column)
+            check_several(np.unique(column))
+
+
+def check_several(classes: np.ndarray) -> None:
+    """Refuse classes of which there is one only."""
+    if len(classes) < 2:
+        raise ValueError(
+            "every column needs labels of at least two classes, got one class only, "
+            f"{classes.tolist()!r}; leave it out, or use partial_fit, which is given "
+            "all classes that can occur"
+        )
+
+
+def classes_of_columns(
+    classes: Sequence[ArrayLike] | None, n_outputs: int
+) -> list[np.ndarray | None]:
+    """Check that ``classes`` lists those of every column, if it is given."""
+    if classes is None:
+        return [None] * n_outputs
+    if n_outputs == 1 and all(np.ndim(known) == 0 for known in classes):
+        classes = [np.asarray(classes)]
+    if len(classes) != n_outputs or any(np.ndim(known) != 1 for known in classes):
+        raise ValueError(
+            f"classes must be a list of the classes of each of {n_outputs} columns, "
+            f"got {classes!r}; for 0 and 1 in all of them pass [[0, 1]] * {n_outputs}"
+        )
+    return [np.unique(known) for known in classes]
+
+
+def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> None:
+    """Check the first rows of a stream, and that all classes are given."""
+    for j, (column, known) in enumerate(zip(columns, classes, strict=True)):
+        if known is None:
+            raise ValueError(
+                "classes must be passed on the first call to partial_fit, got None; "
+                "list the classes of each column, as in [[0, 1], [0, 1]]"
+            )
+        with in_column(j):
+            check_several(known)
+            unknown = np.setdiff1d(column, known)
+            if len(unknown):
+                raise ValueError(
+                    f"labels must be among the classes {known.tolist()!r}, got "
+                    f"{unknown.tolist()!r}; name all at the first call"
+                )

@@ -1,0 +1,90 @@
+"""The entropy coder: labels to bits and back, given their probabilities.
+
+The range coder (Martin, 1979) of the library constriction, which rounds probabilities
+to multiples of ``2^-24``. Every label gets one such unit, and the others in proportion:
+its coded probability is at least ``p (1 - C / 2^24)``, and never zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sklearn_mdl._core.images.reading import needed
+
+WORD = np.dtype("<u4")  # words of a payload
+UNIT = 2.0**-24  # least probability of a label, as coded
+
+
+class LabelEncoderStream:
+    """Encoder of labels to bytes.
+
+    Raises
+    ------
+    ImportError
+        If constriction is missing.
+    """
+
+    def __init__(self) -> None:
+        self._stream = needed("constriction", "Coding labels", "coding").stream
+        self._encoder = self._stream.queue.RangeEncoder()
+
+    def put(self, label: int, probabilities: np.ndarray) -> None:
+        """Append a label, an index into its probabilities (C,), float64."""
+        self._encoder.encode(label, _model(self._stream, probabilities))
+
+    @property
+    def payload(self) -> bytes:
+        """All labels so far, in whole words of 32 bits."""
+        words: np.ndarray = self._encoder.get_compressed()
+        return words.astype(WORD).tobytes()
+
+
+class LabelDecoderStream:
+    """Decoder of bytes to labels, in the order in which they were encoded.
+
+    Parameters
+    ----------
+    payload : bytes
+        Of :class:`LabelEncoderStream`, in whole words.
+
+    Raises
+    ------
+    ImportError
+        If constriction is missing.
+    """
+
+    def __init__(self, payload: bytes) -> None:
+        self._stream = needed("constriction", "Coding labels", "coding").stream
+        words = np.frombuffer(payload, dtype=WORD).astype(np.uint32)
+        self._decoder = self._stream.queue.RangeDecoder(words)
+
+    def take(self, probabilities: np.ndarray) -> int:
+        """Return the next label, given the probabilities it was encoded with.
+
+        Raises
+        ------
+        ValueError
+            If the payload was encoded with other probabilities; not always detected.
+        """
+        try:
+            return int(self._decoder.decode(_model(self._stream, probabilities)))
+        except AssertionError as error:
+            raise _foreign("one that no label of these probabilities gives") from error
+
+    def finish(self) -> None:
+        """Check that no label is left; raise as :meth:`take`."""
+        if not self._decoder.maybe_exhausted():
+            raise _foreign("one that continues after the last label")
+
+
+def _foreign(what: str) -> ValueError:
+    return ValueError(
+        f"A payload must be decoded as it was encoded, got {what}; use the features, "
+        "settings and machine of the encoder"
+    )
+
+
+def _model(stream: Any, probabilities: np.ndarray) -> Any:
+    return stream.model.Categorical(probabilities, perfect=False, lazy=True)

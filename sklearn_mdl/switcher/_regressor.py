@@ -1,0 +1,146 @@
+"""The meta-estimator for labels that are real numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+from typing import ClassVar
+
+from sklearn.base import clone
+
+from sklearn_mdl._core.base.regressor import OnlineRegressor
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval
+from sklearn_mdl._core.stream.outcomes import Outcome
+from sklearn_mdl.readouts import (
+    LinearReadoutRegressor,
+    MLPReadoutRegressor,
+    Readout,
+    default_regressors,
+)
+from sklearn_mdl.switcher._base import BaseSwitcher
+
+
+@dataclass(eq=False, repr=False)
+class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
+    r"""Codelength of real labels given features, by switching between regressors.
+
+    As :class:`~sklearn_mdl.MDLReadoutSwitcher`, for labels that are real numbers: every
+    example is predicted by all readouts before its label is seen, a prior over
+    sequences of readouts mixes their densities, and the codelength is the sum of
+
+    .. math::
+
+        -\log p(y_t \mid x_t, \mathrm{past})
+
+    with densities in the units of the labels. It is a codelength up to a constant: with
+    labels rounded to a grid of width :math:`\delta` each costs :math:`\log 1 / \delta`
+    nats more. So only differences mean anything, between encoders or against
+    ``reference_codelengths_``; and codelengths may be negative.
+
+    Readouts learn labels that are standardised by the full minibatches before; the map
+    back is part of the density (its Jacobian adds the logarithm of the scale). Until
+    the first minibatch is full, all readouts predict a fixed Student-t with one degree
+    of freedom.
+
+    Parameters
+    ----------
+    readouts : list of LinearReadoutRegressor and MLPReadoutRegressor, default=None
+        See :func:`~sklearn_mdl.readouts.regressor_grid`. None takes a default grid
+        that depends on the number of features alone.
+    switching : str or SwitchingPrior, default=None
+        Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
+    expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
+        Prior weights of the readouts; None is uniform.
+    batch_size : int, default=32
+        Rows learned at once; wins over the readouts' own.
+    shuffle : bool, default=False
+        Permute the rows once in ``fit``; the order is kept in ``order_``.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. Wins over the readouts'
+        own.
+    store : "memory" or path-like, default="memory"
+        A directory for the trace, as in ``MDLReadoutSwitcher``.
+    checkpoint : path-like, default=None
+        A directory from which an interrupted ``fit`` goes on, likewise.
+    n_jobs : int, default=None
+        Learners that are evaluated side by side, as threads; the numbers are the same.
+    verbose : int, default=0
+        Show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        Seeds initial weights, replay and the permutation.
+    prior_location, prior_scale : float, default=0.0, 1.0
+        Of the fixed Student-t, in the units of the labels. They must be chosen without
+        using the labels that are coded; what they cost, they cost every encoder and
+        the reference alike. They win over the readouts' own.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        Codelength of every example, in nats.
+    reference_codelengths_ : ndarray of shape (n_samples_seen_,)
+        Cost of the same labels under a Gaussian that learns online and uses no
+        feature (:func:`~sklearn_mdl.metrics.gaussian_codelengths`), in nats.
+    posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
+        ``p(readout at t | labels before t)``.
+    readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
+        Minus log density of every example under every readout, in nats.
+    readout_codelengths_ : ndarray of shape (n_readouts,)
+        Their sums.
+    readout_names_ : list of str
+    expert_weights_ : ndarray of shape (n_readouts,) or None
+        Prior weights as the mixture takes them; None is uniform.
+    readouts_ : list of LinearReadoutRegressor and MLPReadoutRegressor
+        The readouts used, as settings; their weights live in the run.
+    diverged_readouts_ : list of str
+        Names of readouts whose predictions stopped being finite; they predict what the
+        labels alone suggest.
+    grid_edges_ : dict of str to (float, {"lowest", "highest"})
+        Settings in which the best readout lies at the edge of those tried.
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn_mdl import MDLReadoutSwitcherRegressor
+    >>> from sklearn_mdl.readouts import regressor_grid
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> readouts = regressor_grid(heteroscedastic=False, lr=[3e-3, 1e-2])
+    >>> switcher = MDLReadoutSwitcherRegressor(readouts, random_state=0).fit(X, y)
+    >>> saved = switcher.reference_codelengths_.sum() - switcher.codelength_
+    >>> bool(saved > 50)  # nats
+    True
+    """
+
+    readouts: Sequence[object] | None = None
+    _: KW_ONLY
+    prior_location: float = 0.0
+    prior_scale: float = 1.0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "readouts": [list, tuple, None],
+        "prior_location": [Interval(Real, None, None, closed="neither")],
+        "prior_scale": [Interval(Real, 0, None, closed="neither")],
+        **BaseSwitcher._parameter_constraints,
+    }
+
+    def _after_fit(self) -> None:
+        if self.readouts is not None:  # a grid of ours is not the user's to widen
+            self._warn_of_edges()
+
+    def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
+        if self.readouts is None:
+            return default_regressors(n_features)
+        for readout in self.readouts:
+            if not isinstance(readout, LinearReadoutRegressor | MLPReadoutRegressor):
+                raise TypeError(
+                    "readouts must hold LinearReadoutRegressor and MLPReadoutRegressor "
+                    f"objects, got {readout!r}; build them with regressor_grid(...)"
+                )
+            readout._validate_params()
+        return [clone(readout) for readout in self.readouts]

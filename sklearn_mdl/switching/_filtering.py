@@ -1,0 +1,350 @@
+"""Filters: the state of a forward pass over losses, for every prior.
+
+States are probabilities, not logs: a step is then one product, one sum and one
+division, several times faster than adding in logs. Likelihoods are scaled by that of
+the best expert, and sharing raises every weight again, so that no relevant weight
+underflows. Without sharing a weight can only fall; it would reach zero and never
+recover. Priors that never share therefore use cumulative sums of logs, and those that
+share at some steps only switch to logs at the step at which a weight becomes too small.
+Rows that count draws are scaled one by one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_mdl.switching._prior import (
+    Component,
+    MarkovPrior,
+    Transition,
+    apply,
+    apply_log,
+)
+
+Floats = NDArray[np.float64]
+
+# Below this a step's probability is computed again in logs. What the step leaves of a
+# weight that is not too small, `LOW` times the prior weight, then has all its digits.
+TINY = 1e-100
+LOW = 1e-200
+
+
+class MarkovFilter:
+    """State of a prior that shares: probabilities, renormalised at every step.
+
+    Attributes
+    ----------
+    state : ndarray of shape (n_rows, K)
+        p(state_t | y_{<t}).
+    scores : ndarray of shape (n_rows, K) or None
+        Its logs, while a weight is too small for `state`.
+    """
+
+    def __init__(self, prior: MarkovPrior, w: Floats) -> None:
+        self.prior = prior
+        self.w = w
+        self.state = prior.initial(w)
+        self.scores: Floats | None = None
+        self.t = 1
+
+    @property
+    def weights(self) -> Floats:
+        """Probability of each expert at the next step, shape (K,)."""
+        weights: Floats = np.add.reduce(self.state, axis=0)
+        return weights
+
+    def advance(
+        self,
+        losses: Floats,
+        codelengths: Floats,
+        posterior: Floats,
+        states: list[Floats] | None = None,
+    ) -> None:
+        """Process the rows of `losses`, and write into the other two arrays.
+
+        The logs of the state of every step, conditioned on its label, are appended to
+        the list `states`, if given.
+        """
+        if self.scores is None:
+            begin = self.state, self.t
+            self._advance(losses, codelengths, posterior, states)
+            if not (self._low(posterior[1:]).any() or self._low(self.weights).any()):
+                return
+            self.state, self.t = begin
+            if states is not None:
+                del states[len(states) - len(losses) :]
+        for i in range(len(losses)):
+            row = slice(i, i + 1)
+            state = self._step(losses[row], codelengths[row], posterior[row])
+            if states is not None:
+                states.append(state)
+
+    def _advance(
+        self,
+        losses: Floats,
+        codelengths: Floats,
+        posterior: Floats,
+        states: list[Floats] | None,
+    ) -> None:
+        """Process the rows in probabilities, even if a weight becomes too small."""
+        shifts = row_minima(losses)
+        likelihoods = np.exp(shifts[:, np.newaxis] - losses)
+        state, t, w, transition = self.state, self.t, self.w, self.prior.transition
+        for i, shift in enumerate(shifts.tolist()):
+            np.add.reduce(state, axis=0, out=posterior[i])
+            joint = state * likelihoods[i]
+            total = float(np.add.reduce(joint, axis=None))
+            if total > TINY:
+                codelengths[i] = shift - math.log(total)
+                joint /= total
+            else:
+                codelengths[i], scores = condition_scores(logs(state), losses[i])
+                joint = state if codelengths[i] == math.inf else np.exp(scores)
+            if states is not None:
+                states.append(logs(joint))
+            t += 1
+            state = apply(joint, w, transition(t))
+        self.state, self.t = state, t
+
+    def _step(self, loss: Floats, codelength: Floats, posterior: Floats) -> Floats:
+        """Process one row, in logs if a weight is or would become too small."""
+        posterior[0] = self.weights
+        if self.scores is None:
+            before = self.state
+            states: list[Floats] = []
+            self._advance(loss, codelength, posterior, states)
+            if not self._low(self.weights).any():
+                return states[0]
+            self.t -= 1
+            self.scores = logs(before)
+        codelength[0], conditioned = condition_scores(self.scores, loss[0])
+        self.t += 1
+        transition = self.prior.transition(self.t)
+        scores = apply_log(conditioned, lambda state: apply(state, self.w, transition))
+        self.state = np.exp(scores)
+        # An expert without any weight has none to lose.
+        lost = self._low(self.weights) & (scores > -np.inf).any(axis=0)
+        self.scores = scores if lost.any() else None
+        return conditioned
+
+    def _low(self, weights: Floats) -> NDArray[np.bool_]:
+        """Return a mask of the experts whose weights are too small."""
+        return weights < LOW * self.w
+
+
+class CountingFilter(MarkovFilter):
+    """State of a prior whose rows count draws: every row has a scale of its own.
+
+    No draw leads back to a lower count, and the rate of later draws depends on it. So a
+    count that is very improbable now may explain later labels best.
+
+    Attributes
+    ----------
+    state : ndarray of shape (n_rows, K)
+        p(expert | row), each row summing to one.
+    scales : ndarray of shape (n_rows,)
+        log p(row).
+    """
+
+    def __init__(self, prior: MarkovPrior, w: Floats) -> None:
+        super().__init__(prior, w)
+        self.state, self.scales = _scaled_rows(self.state)
+
+    @property
+    def weights(self) -> Floats:
+        """Probability of each expert at the next step, shape (K,)."""
+        weights: Floats = np.add.reduce(self._unscaled(), axis=0)
+        return weights
+
+    def advance(
+        self,
+        losses: Floats,
+        codelengths: Floats,
+        posterior: Floats,
+        states: list[Floats] | None = None,
+    ) -> None:
+        """Process the rows of `losses`, and write into the other two arrays."""
+        shifts = row_minima(losses)
+        for i, loss in enumerate(losses - shifts[:, np.newaxis]):
+            posterior[i] = self.weights
+            codelengths[i] = shifts[i] + self._condition(loss)
+            if states is not None:
+                states.append(logs(self.state) + self.scales[:, np.newaxis])
+            self.t += 1
+            self._move(self.prior.transition(self.t))
+
+    def _condition(self, losses: Floats) -> float:
+        """Condition on a label, unless it is impossible; return its codelength."""
+        rows, sums = _scaled_rows(self.state * np.exp(-losses))
+        low = np.flatnonzero(sums < math.log(TINY))
+        if len(low):
+            joint = logs(self.state[low]) - losses
+            top = np.maximum(joint.max(axis=1), np.finfo(float).min)
+            rows[low], sums[low] = _scaled_rows(np.exp(joint - top[:, np.newaxis]))
+            sums[low] += top
+        codelength, scales = condition_scores(self.scales, -sums)
+        if codelength < math.inf:
+            self.state, self.scales = rows, scales
+        return codelength
+
+    def _move(self, transition: Transition) -> None:
+        draw, enter, _, others = transition
+        if enter is not None or others:
+            state = apply(self._unscaled(), self.w, transition)
+            self.state, self.scales = _scaled_rows(state)
+            return
+        with np.errstate(divide="ignore"):
+            stay, leave = np.log1p(-draw), np.log(draw)
+        stay = np.append(self.scales + stay, -np.inf)
+        leave = np.append(-np.inf, self.scales + leave)
+        self.scales = np.logaddexp(stay, leave)
+        finite = np.maximum(self.scales, np.finfo(float).min)
+        kept = np.exp(stay - finite)[:-1, np.newaxis] * self.state
+        self.state = np.exp(leave - finite)[:, np.newaxis] * self.w
+        self.state[:-1] += kept
+
+    def _unscaled(self) -> Floats:
+        return np.exp(self.scales)[:, np.newaxis] * self.state
+
+
+class CumulativeFilter:
+    """State of a prior that never shares: log weights, never renormalised.
+
+    Each row's smallest loss is accounted for separately, so that the sums of good
+    experts stay small and lose no digits; and nothing is subtracted at the ends of a
+    block, so that the same numbers are added in the same order however a stream is cut.
+    """
+
+    def __init__(self, w: Floats) -> None:
+        self.scores = logs(w)
+
+    @property
+    def weights(self) -> Floats:
+        """Probability of each expert at the next step, shape (K,)."""
+        weights: Floats = softmax(self.scores[np.newaxis, :])[0][0]
+        return weights
+
+    def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
+        """Process the rows of `losses`, and write into the other two arrays."""
+        shifts = row_minima(losses)
+        scores = np.empty((len(losses) + 1, losses.shape[1]))
+        scores[0] = self.scores
+        np.subtract(shifts[:, np.newaxis], losses, out=scores[1:])
+        impossible = self._impossible_rows(losses)
+        scores[1:][impossible] = 0.0
+        np.add.accumulate(scores, axis=0, out=scores)
+        probabilities, evidence = softmax(scores)
+        posterior[:] = probabilities[:-1]
+        codelengths[:] = shifts - np.diff(evidence)
+        codelengths[impossible] = math.inf
+        self.scores = scores[-1].copy()
+
+    def _impossible_rows(self, losses: Floats) -> list[int]:
+        """Return rows whose label is impossible for all experts with weight left."""
+        alive = self.scores > -math.inf
+        dead = np.isinf(losses)
+        impossible = []
+        for i in np.flatnonzero(dead.any(axis=1)).tolist():
+            left = alive & ~dead[i]
+            if left.any():
+                alive = left
+            else:
+                impossible.append(i)
+        return impossible
+
+
+class MixtureFilter:
+    """State of a mixture of priors: their states, and the odds between them.
+
+    The odds are those of a Bayesian mixture over the codelengths of the parts. They are
+    separate from the states, so that a part that is thousands of nats behind does not
+    underflow and can recover.
+    """
+
+    def __init__(self, components: list[Component]) -> None:
+        self.filters = [_filter_of(component) for component in components]
+        self.odds = CumulativeFilter(np.array([c.probability for c in components]))
+
+    @property
+    def weights(self) -> Floats:
+        """Probability of each expert at the next step, shape (K,)."""
+        parts = [part.weights[np.newaxis] for part in self.filters]
+        weights: Floats = _averages(self.odds.weights[np.newaxis], parts)[0]
+        return weights
+
+    def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
+        """Process the rows of `losses`, and write into the other two arrays."""
+        parts = [np.empty_like(losses) for _ in self.filters]
+        costs = np.empty((len(losses), len(parts)))
+        for j, part in enumerate(self.filters):
+            part.advance(losses, costs[:, j], parts[j])
+        odds = np.empty_like(costs)
+        self.odds.advance(costs, codelengths, odds)
+        posterior[:] = _averages(odds, parts)
+
+
+def _averages(odds: Floats, parts: list[Floats]) -> Floats:
+    """Average the parts (n, K) with odds (n, J), in the same order for every shape."""
+    averages = odds[:, :1] * parts[0]
+    for j, part in enumerate(parts[1:], start=1):
+        averages += odds[:, j : j + 1] * part
+    return averages
+
+
+def _filter_of(component: Component) -> MarkovFilter | CumulativeFilter:
+    _, prior, w = component
+    if not prior.shares:
+        return CumulativeFilter(w)
+    counts = prior.transition(2).enter is None
+    return CountingFilter(prior, w) if counts else MarkovFilter(prior, w)
+
+
+Filter = MarkovFilter | CumulativeFilter | MixtureFilter
+
+
+def make_filter(components: list[Component]) -> Filter:
+    """Return the filter for a prior's components."""
+    if len(components) == 1:
+        return _filter_of(components[0])
+    return MixtureFilter(components)
+
+
+def row_minima(losses: Floats) -> Floats:
+    """Return the smallest loss of each row, or zero where all are infinite."""
+    minima: Floats = losses.min(axis=1)
+    minima[np.isinf(minima)] = 0.0
+    return minima
+
+
+def condition_scores(scores: Floats, losses: Floats) -> tuple[float, Floats]:
+    """Condition the logs of a state on a label; unchanged if it is impossible."""
+    joint = scores - losses
+    top = float(joint.max())
+    if top == -math.inf:
+        return math.inf, scores
+    evidence = top + math.log(float(np.exp(joint - top).sum()))
+    return -evidence, joint - evidence
+
+
+def logs(values: Floats) -> Floats:
+    """Return the logs of numbers that may be zero."""
+    with np.errstate(divide="ignore"):
+        found: Floats = np.log(values)
+    return found
+
+
+def _scaled_rows(state: Floats) -> tuple[Floats, Floats]:
+    """Return rows that sum to one and the logs of what they summed to."""
+    sums = np.add.reduce(state, axis=1)
+    return state / np.where(sums > 0, sums, 1.0)[:, np.newaxis], logs(sums)
+
+
+def softmax(scores: Floats) -> tuple[Floats, Floats]:
+    """Normalise exp(scores) row by row; also return the log of each row's sum."""
+    top = scores.max(axis=1, keepdims=True)
+    joint: Floats = np.exp(scores - top)
+    total = joint.sum(axis=1, keepdims=True)
+    return joint / total, (top + np.log(total))[:, 0]

@@ -1,0 +1,332 @@
+"""The forward pass: codelengths and the predictive posterior, for every prior."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Iterator, Sequence
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.switching._filtering import make_filter
+from sklearn_mdl.switching._inputs import (
+    checked_losses,
+    cut,
+    group_columns,
+    loss_blocks,
+    normalised_weights,
+)
+from sklearn_mdl.switching._registry import PriorLike, as_prior
+
+Floats = NDArray[np.float64]
+
+
+class ForwardTrace(NamedTuple):
+    """Result of a forward pass.
+
+    Attributes
+    ----------
+    codelength : float
+        Cost of all the labels of this pass, in nats; the sum of `codelengths`.
+    codelengths : ndarray of shape (N,)
+        Cost of each label given the labels before it, in nats.
+    posterior : ndarray of shape (n_kept, K) or (n_kept, n_groups)
+        ``posterior[i, k]`` is the probability of expert ``k``, or of group ``k``, at
+        step ``steps[i]`` given the labels *before* it, p(expert at t | y_{<t}).
+    steps : ndarray of shape (n_kept,)
+        The steps of the posterior's rows, counted from zero; all of them unless the
+        posterior was thinned.
+    groups : tuple or None
+        Names of the columns of the posterior, if experts were grouped.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Algorithm 1: the codelength and ``Q``.
+    """
+
+    codelength: float
+    codelengths: Floats
+    posterior: Floats
+    steps: NDArray[np.intp]
+    groups: tuple[Hashable, ...] | None = None
+
+
+class ForwardPass:
+    """The forward pass over a stream that arrives in blocks.
+
+    Any way of cutting the stream into blocks gives bitwise the same codelengths and
+    posteriors. A pass can be pickled and copied between blocks.
+
+    Parameters
+    ----------
+    prior : SwitchingPrior, str or None
+        The switching prior, its name, or None for `LearnedShare`. It is copied, so that
+        later changes of its parameters do not affect this pass.
+    n_experts : int
+        Number of experts ``K``, at least 1.
+    weights : array-like of shape (K,), optional
+        Prior weights of the experts, non-negative with a positive sum; normalised here.
+        Uniform if not given; see `group_weights` for another choice.
+
+    Raises
+    ------
+    ValueError
+        If a parameter of the prior, the number of experts or a weight is out of range.
+    TypeError
+        If `prior` is neither a prior, nor a name, nor None.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Algorithm 1, and Appendix A.3 (second stage).
+
+    Examples
+    --------
+    >>> stream = ForwardPass("fixed-share", n_experts=2)
+    >>> stream.extend([[0.0, 3.0], [0.0, 3.0]]).codelength
+    0.945...
+    >>> stream.weights.round(2)
+    array([0.82, 0.18])
+    >>> stream.n_steps
+    2
+    """
+
+    def __init__(
+        self, prior: PriorLike, n_experts: int, weights: ArrayLike | None = None
+    ) -> None:
+        self._prior = copy.deepcopy(as_prior(prior))
+        self._prior.check_params()
+        w = normalised_weights(weights, n_experts)
+        self._n_experts = n_experts
+        self._n_steps = 0
+        self._filter = make_filter(self._prior.components(w))
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps seen so far."""
+        return self._n_steps
+
+    @property
+    def weights(self) -> Floats:
+        """Probability of each expert at the next step, given all labels so far.
+
+        An ndarray of shape (K,) with the transition into that step already applied: the
+        first row of the posterior of the next `extend`.
+        """
+        return self._filter.weights
+
+    def check_length(self, n_steps: int) -> None:
+        """Check that the stream may have so many more steps.
+
+        Parameters
+        ----------
+        n_steps : int
+            Length of the next block.
+
+        Raises
+        ------
+        ValueError
+            If the prior refuses a stream of that length.
+        """
+        self._prior.check_length(self._n_steps + n_steps)
+
+    def extend(self, losses: ArrayLike) -> ForwardTrace:
+        """Process the next block of steps.
+
+        Parameters
+        ----------
+        losses : array-like of shape (n, K)
+            Minus log probability of each observed label under each expert, in nats.
+            Plus infinity is allowed: the label was impossible for that expert. Computed
+            in float64 whatever the dtype; read in chunks, so it may be memory-mapped.
+
+        Returns
+        -------
+        trace : ForwardTrace
+            Codelength, codelengths and posterior of this block only.
+
+        Raises
+        ------
+        ValueError
+            If the shape of `losses` is not (n, K), if it holds NaN or minus infinity,
+            or if the stream becomes longer than the prior allows. The pass is then in
+            the state before the call.
+
+        Notes
+        -----
+        A label to which every expert with positive weight gives probability zero costs
+        infinitely many nats. The state is not conditioned on it, as if the label had
+        not been observed.
+        """
+        array = checked_losses(losses, self._n_experts)
+        self.check_length(len(array))
+        codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
+        start = 0
+        for part in cut(array):
+            rows = slice(start, start + len(part))
+            block = np.ascontiguousarray(part, dtype=np.float64)
+            self._filter.advance(block, codelengths[rows], posterior[rows])
+            start = rows.stop
+        steps = self._n_steps + np.arange(len(array))
+        self._n_steps += len(array)
+        return ForwardTrace(float(codelengths.sum()), codelengths, posterior, steps)
+
+
+def forward(
+    prior: PriorLike,
+    losses: ArrayLike | Iterator[ArrayLike],
+    weights: ArrayLike | None = None,
+    *,
+    groups: Sequence[Hashable] | None = None,
+    max_rows: int | None = None,
+) -> ForwardTrace:
+    """Mix experts under a switching prior, in one pass over their losses.
+
+    Besides the losses and the result it needs memory for the state of the prior and at
+    most some tens of megabytes.
+
+    Parameters
+    ----------
+    prior : SwitchingPrior, str or None
+        The switching prior, its name, or None for `LearnedShare`.
+    losses : array-like of shape (N, K), or iterator of array-like of shape (n, K)
+        Minus log probability of each observed label under each expert, in nats;
+        plus infinity is allowed (see `ForwardPass.extend`). A memory-mapped array is
+        read block by block, as are the blocks of an iterator.
+    weights : array-like of shape (K,), optional
+        Prior weights of the experts, non-negative with a positive sum; normalised here.
+        Uniform if not given; see `group_weights` for another choice.
+    groups : sequence of length K, optional
+        The group of each expert, such as the architecture of each readout. The
+        posterior then has one column per group, in order of first appearance.
+    max_rows : int, optional
+        Largest number of rows of the posterior to return: those of every ``2^j``-th
+        step from the first on, for the smallest ``j`` that suffices. By default all.
+
+    Returns
+    -------
+    trace : ForwardTrace
+        Codelength and codelengths in nats, and the posterior over experts before each
+        label.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or a value out of range, or if there are more
+        steps than the prior allows.
+    TypeError
+        If `prior` is neither a prior, nor a name, nor None.
+
+    See Also
+    --------
+    ForwardPass : The same for a stream that arrives in blocks.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Section 3, Eq. (1) and Algorithm 1.
+
+    Examples
+    --------
+    >>> trace = forward("fixed-share", [[0.1, 2.0], [0.1, 2.0], [2.0, 0.1]])
+    >>> trace.codelength
+    2.28...
+    >>> trace.posterior.round(2)
+    array([[0.5 , 0.5 ],
+           [0.68, 0.32],
+           [0.79, 0.21]])
+    """
+    blocks = loss_blocks(losses)
+    first = next(blocks)
+    stream = ForwardPass(prior, first.shape[1], weights)
+    thinner = PosteriorThinner(first.shape[1], groups, max_rows)
+    if not isinstance(losses, Iterator):
+        n_steps = len(np.asanyarray(losses))
+        stream.check_length(n_steps)  # before any work is done
+        thinner.reserve(n_steps)
+    codelengths = [np.empty(0)]
+    for block in blocks:
+        trace = stream.extend(block)
+        codelengths.append(trace.codelengths)
+        thinner.append(trace.posterior)
+    found = np.concatenate(codelengths)
+    posterior, steps = thinner.result()
+    return ForwardTrace(float(found.sum()), found, posterior, steps, thinner.names)
+
+
+class PosteriorThinner:
+    """Storage of a posterior that arrives in blocks, thinned and summed by group.
+
+    Parameters
+    ----------
+    n_experts : int
+    groups : sequence of length K or None
+        The group of each expert.
+    max_rows : int or None
+        Largest number of rows to store: those of every ``2^j``-th step, for the
+        smallest ``j`` that suffices.
+    """
+
+    def __init__(
+        self,
+        n_experts: int,
+        groups: Sequence[Hashable] | None = None,
+        max_rows: int | None = None,
+    ) -> None:
+        self.names: tuple[Hashable, ...] | None = None
+        if groups is not None:
+            self.names, members = group_columns(groups)
+            if len(members) != n_experts:
+                raise ValueError(
+                    f"`groups` must have length {n_experts}, got {len(members)}; name "
+                    "the group of each expert."
+                )
+            counts = np.bincount(members)
+            self._order = np.argsort(members, kind="stable")  # experts by group
+            self._starts = np.cumsum(counts) - counts
+        if max_rows is not None and (
+            not isinstance(max_rows, Integral) or max_rows < 0
+        ):
+            raise ValueError(
+                "`max_rows` must be a non-negative integer or None, got "
+                f"{max_rows=}; give the number of rows of the posterior to store."
+            )
+        self._max_rows = max_rows
+        self._stride = 1
+        self._n_seen = 0
+        self._n_kept = 0
+        width = n_experts if self.names is None else len(self.names)
+        self._rows: Floats = np.empty((0, width))
+
+    def reserve(self, n_rows: int) -> None:
+        """Allocate for a stream of known length, unless it is thinned."""
+        if self._max_rows is None:
+            self._allocate(n_rows)
+
+    def append(self, rows: Floats) -> None:
+        """Store the next rows, shape (n, K), or some of them."""
+        kept = rows[-self._n_seen % self._stride :: self._stride]
+        self._n_seen += len(rows)
+        if self._max_rows == 0:
+            return
+        stop = self._n_kept + len(kept)
+        if stop > len(self._rows):  # double: appending stays linear
+            self._allocate(max(stop, 2 * len(self._rows)))
+        if self.names is not None:
+            kept = np.add.reduceat(kept[:, self._order], self._starts, axis=1)
+        self._rows[self._n_kept : stop] = kept
+        self._n_kept = stop
+        while self._max_rows is not None and self._n_kept > self._max_rows:
+            thinned = self._rows[: self._n_kept : 2].copy()
+            self._n_kept = len(thinned)
+            self._rows[: self._n_kept] = thinned
+            self._stride *= 2
+
+    def result(self) -> tuple[Floats, NDArray[np.intp]]:
+        """Return the posterior (n_kept, K or n_groups) and its steps (n_kept,)."""
+        return self._rows[: self._n_kept], self._stride * np.arange(self._n_kept)
+
+    def _allocate(self, n_rows: int) -> None:
+        rows = np.empty((n_rows, self._rows.shape[1]))
+        rows[: self._n_kept] = self._rows[: self._n_kept]
+        self._rows = rows

@@ -1,0 +1,158 @@
+"""Losses and prior weights as they are given: checked, and losses cut into blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from numbers import Integral
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Losses = NDArray[np.floating]
+Number = TypeVar("Number", bound=np.generic)
+
+# Numbers in a block: its float64 copy and temporaries then stay in cache.
+_BLOCK = 2**19
+
+
+def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
+    """Cut losses, an array or an iterator of arrays, into small blocks.
+
+    Parameters
+    ----------
+    losses : array-like of shape (N, K), or iterator of array-like of shape (n, K)
+        Loss of each expert at each step, in nats. An array may be memory-mapped: it is
+        read once and never held whole.
+
+    Yields
+    ------
+    block : ndarray of shape (n, K)
+        Its values are not checked. The first block is empty and has ``K`` columns.
+
+    Raises
+    ------
+    ValueError
+        If a shape is wrong, or an iterator is exhausted.
+    """
+    if not isinstance(losses, Iterator):
+        losses = iter([losses])
+    n_experts = None
+    for part in losses:
+        array = _as_table(part, n_experts)
+        if n_experts is None:
+            n_experts = array.shape[1]
+            yield np.empty((0, n_experts))
+        yield from cut(array)
+    if n_experts is None:
+        raise ValueError(
+            "`losses` must hold at least one block, got an iterator without any; make "
+            "a new iterator if it was read before."
+        )
+
+
+def cut(array: NDArray[Number]) -> Iterator[NDArray[Number]]:
+    """Cut an array (N,) or (N, K) into blocks of rows."""
+    n_rows = max(1, min(1024, _BLOCK // max(1, math.prod(array.shape[1:]))))
+    for start in range(0, len(array), n_rows):
+        yield array[start : start + n_rows]
+
+
+def loss_array(losses: ArrayLike) -> Losses:
+    """Return losses that can be read again: an array (N, K), its values unchecked."""
+    if isinstance(losses, Iterator):
+        raise TypeError(
+            "`losses` must be an array of shape (n_steps, n_experts), since they are "
+            "read more than once, got an iterator; pass an array, or a memory map."
+        )
+    return _as_table(losses)
+
+
+def checked_losses(losses: ArrayLike, n_experts: int) -> Losses:
+    """Return losses as a floating array (n, K) without NaN or minus infinity."""
+    array = np.asarray(_as_table(losses, n_experts))
+    if not np.issubdtype(array.dtype, np.floating):
+        array = array.astype(np.float64)
+    # The minimum is NaN if any loss is: one pass, no mask as large as the losses.
+    lowest = array.min(initial=math.inf)
+    if not lowest > -math.inf:
+        raise ValueError(
+            "`losses` must be numbers in nats or plus infinity, got a smallest value "
+            f"of {float(lowest)!r}; look for the expert whose probabilities are wrong."
+        )
+    return array
+
+
+def _as_table(losses: ArrayLike, n_experts: int | None = None) -> Losses:
+    """Return losses as an array (n, K) with some columns, or with so many."""
+    array = np.asanyarray(losses)
+    if array.ndim != 2 or not array.shape[1] or n_experts not in (None, array.shape[1]):
+        raise ValueError(
+            f"`losses` must have shape (n_steps, {n_experts or 'n_experts'}), got "
+            f"{array.shape}; give one row per step and one column per expert."
+        )
+    return array
+
+
+def group_weights(groups: Sequence[Hashable]) -> Floats:
+    """Return prior weights that are uniform over groups, then within each group.
+
+    With uniform weights a group of many experts has more weight than one of few: 576
+    settings of one architecture would outweigh the single setting of another.
+
+    Parameters
+    ----------
+    groups : sequence of length K
+        The group of each expert, such as the architecture of each readout.
+
+    Returns
+    -------
+    weights : ndarray of shape (K,)
+        Weights that sum to one.
+
+    Examples
+    --------
+    >>> group_weights(["linear", "mlp", "mlp", "mlp"])
+    array([0.5       , 0.16666667, 0.16666667, 0.16666667])
+    """
+    _, members = group_columns(groups)
+    counts = np.bincount(members)
+    return 1.0 / (len(counts) * counts[members])
+
+
+def group_columns(
+    groups: Sequence[Hashable],
+) -> tuple[tuple[Hashable, ...], NDArray[np.intp]]:
+    """Return the distinct groups, by first appearance, and those of experts."""
+    names = tuple(dict.fromkeys(groups))
+    place = {name: i for i, name in enumerate(names)}
+    return names, np.array([place[group] for group in groups], dtype=np.intp)
+
+
+def normalised_weights(
+    weights: ArrayLike | None, n_experts: int, name: str = "weights"
+) -> Floats:
+    """Return prior weights that sum to one; uniform if none are given."""
+    if not isinstance(n_experts, Integral) or n_experts < 1:
+        raise ValueError(
+            f"`n_experts` must be an integer of at least 1, got {n_experts=}; give one "
+            "column of losses per expert."
+        )
+    if weights is None:
+        return np.full(n_experts, 1.0 / n_experts)
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (n_experts,):
+        raise ValueError(
+            f"`{name}` must have shape ({n_experts},), got {w.shape}; give one weight "
+            "per expert."
+        )
+    if not np.isfinite(w).all() or w.min() < 0 or w.max() <= 0:
+        raise ValueError(
+            f"`{name}` must be finite and non-negative with a positive sum, got "
+            f"{w.tolist()!r}; give a positive weight to each expert that may be used."
+        )
+    if w.max() > np.finfo(np.float64).max / n_experts:  # the sum would overflow
+        w = w / w.max()
+    return w / w.sum()

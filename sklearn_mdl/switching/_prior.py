@@ -1,0 +1,358 @@
+"""Base classes of switching priors, hidden Markov models over experts, and transitions.
+
+A prior knows nothing about losses. It is a parameter object with two small methods, so
+that its parameters can be searched and cloned like those of any estimator. It keeps the
+expert or redraws it from the prior weights, so that a step needs no K x K matrix: the
+mass that leaves is summed and distributed by the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+Floats = NDArray[np.float64]
+
+
+# scikit-learn has no type hints, which not every setting of mypy reports.
+class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
+    """Prior over expert sequences, before any label is seen.
+
+    To write one, derive from `MarkovPrior`. Parameters are checked when the prior is
+    used, by `check_params`, and not by the constructor, as scikit-learn requires.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Evaluating Representations with Readout Model
+    Switching, ICLR, Section 3 (expert sequence prior, Eq. (1)).
+    Koolen and de Rooij, 2008, Combining expert advice efficiently, COLT.
+    """
+
+    def check_params(self) -> None:
+        """Check the parameters; by default there are none.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its domain.
+        """
+
+    def check_length(self, n_steps: int) -> None:
+        """Check that a stream may have so many steps; by default it may.
+
+        Parameters
+        ----------
+        n_steps : int
+            Steps of the stream, the next block included.
+
+        Raises
+        ------
+        ValueError
+            If the cost of a step grows with the stream and the limit is exceeded.
+        """
+
+    @abstractmethod
+    def components(self, w: Floats) -> list[Component]:
+        """Return the Markov priors that this one is a mixture of.
+
+        Parameters
+        ----------
+        w : ndarray of shape (K,)
+            Prior weights of the experts, summing to one.
+
+        Returns
+        -------
+        components : list of Component
+            Their probabilities sum to one; one of them holds for the whole stream.
+        """
+
+
+class MarkovPrior(SwitchingPrior):
+    """Prior over expert sequences: a hidden Markov model with an O(K) transition.
+
+    A state is a pair (row ``j``, expert ``k``); its probabilities are an array of shape
+    (n_rows, K). The expert of the first step is drawn from the prior weights and its
+    row from `rows`; on entering every later step the expert is kept or redrawn, as
+    `transition` specifies. A subclass implements `transition`, and `rows` if there is
+    more than one. Neither may use the length of the stream, so that codelengths do not
+    depend on how many labels follow.
+
+    Examples
+    --------
+    A prior that redraws the expert at every tenth step:
+
+    >>> import numpy as np
+    >>> from sklearn_mdl import forward
+    >>> from sklearn_mdl.switching import MarkovPrior, Transition
+    >>> class Tenth(MarkovPrior):
+    ...     def transition(self, t):
+    ...         return Transition(draw=np.array([float(t % 10 == 1)]))
+    >>> losses = [[0.0, 3.0]] * 10 + [[3.0, 0.0]] * 10
+    >>> forward(Tenth(), losses).codelength  # 2 log 2
+    1.386...
+    """
+
+    @property
+    def shares(self) -> bool:
+        """True if weight ever flows between experts, False if none is ever redrawn.
+
+        Without sharing the forward pass uses cumulative sums of logs, because a weight
+        that can only fall would underflow to zero and never recover.
+        """
+        return True
+
+    def rows(self) -> Floats:
+        """Return the probabilities of the rows at the first step, shape (n_rows,)."""
+        return np.ones(1)
+
+    @abstractmethod
+    def transition(self, t: int) -> Transition:
+        """Return the transition from step ``t - 1`` into step ``t``.
+
+        Parameters
+        ----------
+        t : int
+            The step that is entered, counted from 1, so at least 2.
+
+        Returns
+        -------
+        transition : Transition
+        """
+
+    def initial(self, w: Floats) -> Floats:
+        """Return the state at the first step, before its label.
+
+        Parameters
+        ----------
+        w : ndarray of shape (K,)
+            Prior weights of the experts, summing to one.
+
+        Returns
+        -------
+        state : ndarray of shape (n_rows, K)
+            p(state_1).
+        """
+        return np.outer(self.rows(), w)
+
+    def advance(self, state: Floats, w: Floats, t: int) -> Floats:
+        """Apply the transition from step ``t - 1`` into step ``t``, in O(n_rows K).
+
+        Parameters
+        ----------
+        state : ndarray of shape (n_rows, K)
+            p(state_{t-1} | y_{<t}), conditioned on the label of step ``t - 1``.
+        w : ndarray of shape (K,)
+            Prior weights of the experts, summing to one.
+        t : int
+            The step that is entered, counted from 1, so at least 2.
+
+        Returns
+        -------
+        state : ndarray of shape (n_new_rows, K)
+            p(state_t | y_{<t}).
+        """
+        return apply(state, w, self.transition(t))
+
+    def components(self, w: Floats) -> list[Component]:
+        """Return the prior itself, with probability one."""
+        return [Component(1.0, self, w)]
+
+
+class Component(NamedTuple):
+    """One of the Markov priors that a prior is a mixture of.
+
+    Attributes
+    ----------
+    probability : float
+        Probability that this one holds for the whole stream.
+    prior : MarkovPrior
+    w : ndarray of shape (K,)
+        The prior weights of the experts that it draws from.
+    """
+
+    probability: float
+    prior: MarkovPrior
+    w: Floats
+
+
+def is_number_in(value: object, low: float, high: float) -> bool:
+    """Return True for a finite real number between two bounds, bounds included."""
+    if not isinstance(value, Real):
+        return False
+    return math.isfinite(value) and low <= float(value) <= high
+
+
+def check_max_steps(max_steps: object) -> None:
+    """Raise ValueError unless the length of the longest stream is an integer."""
+    if not isinstance(max_steps, Integral) or max_steps < 0:
+        raise ValueError(
+            f"`max_steps` must be a non-negative integer, got {max_steps=}; give the "
+            "longest stream that is worth its O(K N^2) time."
+        )
+
+
+# Range of logs of one band: e^-300 is still far above what rates and weights take off.
+_BAND = 300.0
+
+_FIRST_ROW = np.ones(1)
+_FIRST_ROW.flags.writeable = False
+
+
+class Transition(NamedTuple):
+    """Transition into one step: in every row the expert is kept or redrawn.
+
+    Attributes
+    ----------
+    draw : ndarray of shape (n_rows,)
+        Probability, for each row, that the expert is redrawn from the prior weights.
+    enter : ndarray of shape (n_new_rows,) or None
+        Probabilities of the rows that a redrawn expert enters, whatever its row before;
+        the first by default. None: the next row, which adds a row to the state.
+    ageing : bool
+        If True, a kept expert enters the next row, which adds a row to the state;
+        otherwise it stays in its row.
+    others : bool
+        If True, the expert is redrawn from the others, in proportion to their prior
+        weights. For states of one row.
+
+    Examples
+    --------
+    >>> transition = Transition(draw=np.array([0.1]))
+    >>> apply(np.array([[1.0, 0.0]]), np.array([0.5, 0.5]), transition)
+    array([[0.95, 0.05]])
+    """
+
+    draw: Floats
+    enter: Floats | None = _FIRST_ROW
+    ageing: bool = False
+    others: bool = False
+
+
+def apply(state: Floats, w: Floats, transition: Transition) -> Floats:
+    """Return the state at the next step.
+
+    Parameters
+    ----------
+    state : ndarray of shape (n_rows, K)
+        Probabilities that sum to one.
+    w : ndarray of shape (K,)
+        Prior weights of the experts, summing to one.
+    transition : Transition
+
+    Returns
+    -------
+    state : ndarray of shape (n_new_rows, K)
+    """
+    draw, enter, ageing, others = transition
+    if others:
+        return _apply_others(state, w, draw[0])
+    if enter is not None and len(state) == len(enter) == 1 and not ageing:
+        alpha = draw[0]
+        moved: Floats = (1.0 - alpha) * state + alpha * w
+        return moved
+    kept = (1.0 - draw)[:, np.newaxis] * state
+    leaving = draw * np.add.reduce(state, axis=1)
+    if enter is None:
+        arriving, kept = _aged(leaving), _grown(kept)
+    else:
+        arriving = np.add.reduce(leaving) * enter
+        kept = _aged(kept) if ageing else kept
+    kept[: len(arriving)] += arriving[:, np.newaxis] * w
+    return kept
+
+
+def apply_log(scores: Floats, linear: Callable[[Floats], Floats]) -> Floats:
+    """Apply a linear map to numbers of any range that are given by their logs.
+
+    They are cut into bands, each of which has a range that floats can represent.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows, K)
+        Logs of non-negative numbers, such as the probabilities of a state.
+    linear : callable
+        The map, such as `apply` for a transition; its argument sums to one.
+
+    Returns
+    -------
+    scores : ndarray
+        Logs of the mapped numbers.
+    """
+    mapped: Floats | None = None
+    with np.errstate(divide="ignore"):
+        while mapped is None or scores.max() > -np.inf:
+            top = scores.max()
+            band = scores > top - _BAND
+            part = np.exp(np.where(band, scores - top, -np.inf))
+            total = part.sum()
+            logs = top + np.log(total) + np.log(linear(part / total))
+            mapped = logs if mapped is None else np.logaddexp(mapped, logs)
+            scores = np.where(band, -np.inf, scores)
+    return mapped
+
+
+def apply_adjoint(values: Floats, w: Floats, transition: Transition) -> Floats:
+    """Return the expected values, at a step, of values at the next step.
+
+    The transpose of `apply`: ``apply_adjoint(values)[j, k]`` is the mean of `values`
+    over the states that follow state ``(j, k)``.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_new_rows, K)
+        A non-negative number for each state at the next step.
+    w : ndarray of shape (K,)
+    transition : Transition
+
+    Returns
+    -------
+    values : ndarray of shape (n_rows, K)
+    """
+    draw, enter, ageing, others = transition
+    if others:
+        return _apply_others(values, w, draw[0], adjoint=True)
+    stay = values[1:] if ageing else values[: len(draw)]
+    drawn = values @ w
+    arrive = drawn[1:] if enter is None else enter @ drawn[: len(enter)]
+    return (1.0 - draw)[:, np.newaxis] * stay + (draw * arrive)[:, np.newaxis]
+
+
+def sums_of_others(values: Floats) -> Floats:
+    """Return, for each entry of a vector, the sum of all the others.
+
+    Subtracting an entry from the total would lose every digit of the others where the
+    entry is nearly the whole total.
+    """
+    sums = np.zeros_like(values)
+    np.add.accumulate(values[:-1], out=sums[1:])
+    sums[:-1] += np.add.accumulate(values[:0:-1])[::-1]
+    return sums
+
+
+def _apply_others(
+    values: Floats, w: Floats, alpha: float, *, adjoint: bool = False
+) -> Floats:
+    """Redraw experts from the others at a rate, or apply the transpose of that."""
+    rest = sums_of_others(w)  # zero for an expert that has no others
+    leave = np.divide(alpha, rest, out=np.zeros_like(w), where=rest > 0)
+    before, after = (w, leave) if adjoint else (leave, w)
+    kept = np.where(leave > 0, 1.0 - alpha, 1.0) * values[0]
+    moved: Floats = kept + after * sums_of_others(before * values[0])
+    return moved[np.newaxis]
+
+
+def _aged(rows: Floats) -> Floats:
+    """Return rows moved on by one, with a first row of zeros."""
+    return np.concatenate([np.zeros_like(rows[:1]), rows])
+
+
+def _grown(rows: Floats) -> Floats:
+    """Return rows with a last row of zeros."""
+    return np.concatenate([rows, np.zeros_like(rows[:1])])

@@ -1,0 +1,116 @@
+"""The registry of priors by name."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from numpy.typing import ArrayLike
+
+from sklearn_mdl.switching._durations import RunLength, SwitchDistribution
+from sklearn_mdl.switching._inputs import normalised_weights
+from sklearn_mdl.switching._prior import Component, SwitchingPrior
+from sklearn_mdl.switching._sharing import (
+    BayesMixture,
+    ElementwiseMixture,
+    FixedShare,
+    LearnedShare,
+    UniversalShare,
+)
+
+PriorName: TypeAlias = Literal[
+    "bayes",
+    "elementwise",
+    "fixed-share",
+    "learned-share",
+    "run-length",
+    "switch-distribution",
+    "universal-share",
+]
+PriorLike: TypeAlias = SwitchingPrior | PriorName | None
+
+_PRIORS: dict[str, type[SwitchingPrior]] = {
+    "bayes": BayesMixture,
+    "elementwise": ElementwiseMixture,
+    "fixed-share": FixedShare,
+    "learned-share": LearnedShare,
+    "run-length": RunLength,
+    "switch-distribution": SwitchDistribution,
+    "universal-share": UniversalShare,
+}
+
+
+def checked_components(
+    prior: PriorLike, n_steps: int, n_experts: int, weights: ArrayLike | None = None
+) -> list[Component]:
+    """Return the components of a prior for a stream of known length, all checked.
+
+    Parameters
+    ----------
+    prior : SwitchingPrior, str or None
+        As for `as_prior`.
+    n_steps, n_experts : int
+        Length of the stream and number of experts.
+    weights : array-like of shape (K,), optional
+        Prior weights of the experts; uniform if not given.
+
+    Returns
+    -------
+    components : list of Component
+
+    Raises
+    ------
+    ValueError
+        If a parameter or weight is out of range, or the stream too long for the prior.
+    TypeError
+        If `prior` is neither a prior, nor a name, nor None.
+    """
+    found = as_prior(prior)
+    found.check_params()
+    found.check_length(n_steps)
+    return found.components(normalised_weights(weights, n_experts))
+
+
+def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
+    """Return the switching prior for a name, a prior or None.
+
+    Parameters
+    ----------
+    switching : SwitchingPrior, str or None
+        A prior is returned unchanged. ``"bayes"``, ``"elementwise"``,
+        ``"fixed-share"``, ``"learned-share"``, ``"run-length"``,
+        ``"switch-distribution"`` and ``"universal-share"`` name a prior with its
+    <<<<<<< HEAD:sklearn_mdl/switching/_named.py
+        default parameters. None is ``LearnedShare()``, the default by measurement
+        (``python -m benchmarks switching``).
+    =======
+        default parameters. None is ``LearnedShare()``.
+    >>>>>>> numpy:sklearn_mdl/switching/_registry.py
+
+    Returns
+    -------
+    prior : SwitchingPrior
+        The prior; its parameters are not checked here.
+
+    Raises
+    ------
+    ValueError
+        If a string is not the name of a prior.
+    TypeError
+        If `switching` is neither a prior, nor a string, nor None.
+
+    Examples
+    --------
+    >>> as_prior("bayes")
+    BayesMixture()
+    """
+    if switching is None:
+        return LearnedShare()
+    if isinstance(switching, SwitchingPrior):
+        return switching
+    if isinstance(switching, str) and switching in _PRIORS:
+        return _PRIORS[switching]()
+    error = ValueError if isinstance(switching, str) else TypeError
+    raise error(
+        f"`switching` must be one of {sorted(_PRIORS)}, a SwitchingPrior or None, got "
+        f"{switching!r}; name a known prior or pass one."
+    )

@@ -1,0 +1,311 @@
+"""Single sequences of experts: the most probable, the best in hindsight, their cost.
+
+A mixture never costs more than one sequence with its prior. With ``xi`` a sequence of
+experts and ``pi`` the switching prior,
+
+    codelength <= sum_t L_t(xi_t) - log pi(xi)
+
+for every ``xi``: the first term is the cost of learning, the second bounds that of
+switching. This is the decomposition of the regret in Theorem 1 of the paper: Li,
+Bornschein and Hutter, 2023, Evaluating Representations with Readout Model Switching,
+ICLR.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.switching._filtering import make_filter
+from sklearn_mdl.switching._inputs import checked_losses, cut, loss_array
+from sklearn_mdl.switching._prior import Component
+from sklearn_mdl.switching._registry import PriorLike, checked_components
+from sklearn_mdl.switching._viterbi import most_probable_path
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+
+class ExpertSequence(NamedTuple):
+    """A sequence of experts, its loss, and its cost under the prior.
+
+    Attributes
+    ----------
+    experts : ndarray of shape (N,)
+        The expert of every step, as a column of the losses.
+    loss : float
+        Sum of the losses of these experts, in nats.
+    prior_cost : float
+        Minus log probability of the sequence under the switching prior, in nats.
+    """
+
+    experts: Integers
+    loss: float
+    prior_cost: float
+
+    @property
+    def codelength(self) -> float:
+        """Loss and prior cost, in nats: never less than the mixture's codelength."""
+        return self.loss + self.prior_cost
+
+    @property
+    def starts(self) -> Integers:
+        """First step of every block of one expert, counted from zero."""
+        changes = np.flatnonzero(np.diff(self.experts)) + 1
+        return np.concatenate([np.zeros(min(1, len(self.experts)), np.intp), changes])
+
+
+def best_sequence(
+    prior: PriorLike, losses: ArrayLike, weights: ArrayLike | None = None
+) -> ExpertSequence:
+    """Find the most probable sequence of experts given all labels.
+
+    Parameters
+    ----------
+    prior : SwitchingPrior, str or None
+        The switching prior, its name, or None for `LearnedShare`.
+    losses : array-like of shape (N, K)
+        Minus log probability of each observed label under each expert, in nats;
+        plus infinity is allowed. May be memory-mapped.
+    weights : array-like of shape (K,), optional
+        Prior weights of the experts; uniform if not given.
+
+    Returns
+    -------
+    sequence : ExpertSequence
+        For priors with one row (the Bayesian and elementwise mixtures and fixed share)
+        no sequence has a shorter `codelength`. The others have hidden variables, such
+        as the rate of a run length: the result is then the experts of the most probable
+        sequence of experts *and* hidden variables, and `prior_cost` sums over all
+        hidden variables for these experts.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or a value out of range, or if there are more
+        steps than the prior allows.
+    TypeError
+        If `prior` is neither a prior, nor a name, nor None, or `losses` is an iterator.
+
+    See Also
+    --------
+    best_segments : The sequence of least loss with a given number of blocks.
+
+    Notes
+    -----
+    The Viterbi algorithm, with O(n_rows K) operations per step, since a new expert is
+    drawn from the same weights whatever the one before; its memory beyond the losses
+    is O(n_rows (N + K)).
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Section 3, Theorem 1 (the sequence ``xi*``).
+
+    Examples
+    --------
+    >>> losses = [[0.0, 3.0]] * 20 + [[3.0, 0.0]] * 20
+    >>> sequence = best_sequence("fixed-share", losses)
+    >>> sequence.starts
+    array([ 0, 20])
+    >>> round(sequence.codelength, 1)
+    6.1
+    """
+    array = loss_array(losses)
+    components = checked_components(prior, len(array), array.shape[1], weights)
+    paths = [most_probable_path(c.prior, c.w, array) for c in components]
+    scores = [
+        math.log(component.probability) + score
+        for component, (score, _) in zip(components, paths, strict=True)
+    ]
+    return _with_cost(paths[int(np.argmax(scores))][1], array, components)
+
+
+def best_segments(
+    losses: ArrayLike,
+    n_blocks: int,
+    prior: PriorLike = None,
+    weights: ArrayLike | None = None,
+) -> ExpertSequence:
+    """Find the sequence of least loss with at most a given number of blocks.
+
+    It is chosen in hindsight and by its loss alone; its cost under a switching prior is
+    reported, and does not affect the choice.
+
+    Parameters
+    ----------
+    losses : array-like of shape (N, K)
+        Minus log probability of each observed label under each expert, in nats;
+        plus infinity is allowed. May be memory-mapped.
+    n_blocks : int
+        Largest number of blocks of one expert each, at least 1.
+    prior : SwitchingPrior, str or None
+        The switching prior of `prior_cost`, its name, or None for `LearnedShare`.
+    weights : array-like of shape (K,), optional
+        Prior weights of the experts; uniform if not given.
+
+    Returns
+    -------
+    sequence : ExpertSequence
+        Among all sequences with at most `n_blocks` blocks, one with the least `loss`.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or a value out of range, or if there are more
+        steps than the prior allows.
+    TypeError
+        If `prior` is neither a prior, nor a name, nor None, or `losses` is an iterator.
+
+    Notes
+    -----
+    Dynamic programming over steps, in O(n_blocks K) operations a step; its memory
+    beyond the losses is O(n_blocks (N + K)).
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Section 3, Theorem 1, and Appendix A.6.
+
+    Examples
+    --------
+    >>> losses = [[0.0, 3.0]] * 20 + [[3.0, 0.0]] * 20
+    >>> sequence = best_segments(losses, 2)
+    >>> sequence.loss, sequence.starts
+    (0.0, array([ 0, 20]))
+    """
+    array = loss_array(losses)
+    components = checked_components(prior, len(array), array.shape[1], weights)
+    if not isinstance(n_blocks, (int, np.integer)) or n_blocks < 1:
+        raise ValueError(
+            f"`n_blocks` must be an integer of at least 1, got {n_blocks=}; give the "
+            "number of changes of the expert plus one."
+        )
+    return _with_cost(_best_blocks(array, int(n_blocks)), array, components)
+
+
+def sequence_cost(
+    prior: PriorLike,
+    experts: ArrayLike,
+    n_experts: int,
+    weights: ArrayLike | None = None,
+) -> float:
+    """Cost of a sequence of experts under a switching prior.
+
+    Parameters
+    ----------
+    prior : SwitchingPrior, str or None
+        The switching prior, its name, or None for `LearnedShare`.
+    experts : array-like of int of shape (N,)
+        The expert of every step, from 0 to ``n_experts - 1``.
+    n_experts : int
+        Number ``K`` of experts to choose from.
+    weights : array-like of shape (K,), optional
+        Prior weights of the experts; uniform if not given.
+
+    Returns
+    -------
+    cost : float
+        ``-log p(xi_1, ..., xi_N)`` in nats, hidden variables summed out; infinity if
+        the prior excludes the sequence.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or a value out of range, or if there are more
+        steps than the prior allows.
+    TypeError
+        If `prior` is neither a prior, nor a name, nor None.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Section 3, Eq. (2) and Theorem 1.
+
+    Examples
+    --------
+    The paper's bound for two blocks, ``2 log K + log N``, is 8.3 nats here:
+
+    >>> sequence_cost("fixed-share", [0] * 500 + [1] * 500, n_experts=2)
+    10.93...
+    """
+    xi = np.asarray(experts)
+    if xi.ndim != 1 or (xi.size and not np.issubdtype(xi.dtype, np.integer)):
+        raise ValueError(
+            "`experts` must be a vector of integers, got shape "
+            f"{xi.shape} of {xi.dtype}; give the expert of every step."
+        )
+    components = checked_components(prior, len(xi), n_experts, weights)
+    if xi.size and not (xi.min() >= 0 and xi.max() < n_experts):
+        raise ValueError(
+            f"`experts` must lie between 0 and {n_experts - 1}, got values from "
+            f"{xi.min()} to {xi.max()}; count experts from zero."
+        )
+    return _path_cost(components, xi.astype(np.intp))
+
+
+def _with_cost(
+    experts: Integers, losses: NDArray[np.generic], components: list[Component]
+) -> ExpertSequence:
+    loss, start = 0.0, 0
+    for block in cut(losses):
+        chosen = experts[start : start + len(block), np.newaxis]
+        loss += float(np.take_along_axis(block, chosen, 1).sum(dtype=np.float64))
+        start += len(block)
+    return ExpertSequence(experts, loss, _path_cost(components, experts))
+
+
+def _path_cost(components: list[Component], experts: Integers) -> float:
+    """Return the codelength of labels that only these experts hold possible.
+
+    Unused experts are merged into one with the sum of their weights, so that the time
+    that this takes does not grow with their number.
+    """
+    used, path = np.unique(experts, return_inverse=True)
+    merged = [
+        c._replace(w=np.append(c.w[used], np.delete(c.w, used).sum()))
+        for c in components
+    ]
+    stream = make_filter(merged)
+    cost = 0.0
+    for steps in cut(path):
+        losses = np.full((len(steps), len(used) + 1), np.inf)
+        losses[np.arange(len(steps)), steps] = 0.0
+        codelengths = np.empty(len(steps))
+        stream.advance(losses, codelengths, np.empty_like(losses))
+        cost += float(codelengths.sum())
+    return cost
+
+
+def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Integers:
+    """Return the experts of the best `n_blocks` blocks, by dynamic programming.
+
+    Row ``m`` of `total` is the least loss of paths with ``m + 1`` blocks that end in
+    each expert, and `start` the first step of their last block. The best path of every
+    row at every step is stored: the block before a new one is one of these.
+    """
+    n_steps, n_experts = losses.shape
+    total = np.full((n_blocks, n_experts), np.inf)
+    start = np.zeros((n_blocks, n_experts), dtype=np.intp)
+    ends = np.zeros((n_steps, n_blocks, 2), dtype=np.intp)  # expert, first step
+    rows, t = np.arange(n_blocks), 0
+    total[0] = 0.0
+    for block in cut(losses):
+        for loss in checked_losses(block, n_experts).astype(np.float64):
+            if t:
+                best = ends[t - 1, :-1, 0]
+                entering = total[rows[:-1], best][:, np.newaxis]
+                enters = entering < total[1:]
+                np.copyto(total[1:], entering, where=enters)
+                start[1:][enters] = t
+            total += loss
+            ends[t, :, 0] = total.argmin(axis=1)
+            ends[t, :, 1] = start[rows, ends[t, :, 0]]
+            t += 1
+    experts = np.zeros(n_steps, dtype=np.intp)
+    row, stop = int(total.min(axis=1).argmin()), n_steps
+    while stop:
+        expert, begin = ends[stop - 1, row]
+        experts[begin:stop] = expert
+        row, stop = row - 1, int(begin)
+    return experts

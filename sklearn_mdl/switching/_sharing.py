@@ -1,0 +1,352 @@
+"""Priors that redraw the expert: never, always, at a known or at a learned rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.switching._inputs import normalised_weights
+from sklearn_mdl.switching._prior import (
+    Component,
+    MarkovPrior,
+    SwitchingPrior,
+    Transition,
+    check_max_steps,
+    is_number_in,
+)
+
+Floats = NDArray[np.float64]
+
+
+class BayesMixture(MarkovPrior):
+    """One expert for the whole stream: the Bayesian mixture.
+
+    The codelength is ``-log sum_k w(k) exp(-sum_t L_t(k))``. It exceeds that of expert
+    ``k`` by at most ``-log w(k)`` nats, which is ``log K`` for uniform weights.
+
+    See Also
+    --------
+    FixedShare : Allows the best expert to change along the stream.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Section 3 and Appendix A.6.
+
+    Examples
+    --------
+    >>> from sklearn_mdl import forward
+    >>> forward(BayesMixture(), [[0.0, 1.0], [0.0, 1.0]]).codelength
+    0.5662...
+    """
+
+    @property
+    def shares(self) -> bool:
+        """False: no weight flows between experts."""
+        return False
+
+    def transition(self, t: int) -> Transition:
+        """Keep the expert."""
+        return Transition(draw=np.zeros(1))
+
+
+@dataclass(eq=False, repr=False)
+class ElementwiseMixture(MarkovPrior):
+    """A new expert at every step: the mixture with fixed weights.
+
+    The codelength is ``-sum_t log sum_k w(k) exp(-L_t(k))``; nothing is learned about
+    the experts.
+
+    Parameters
+    ----------
+    weights : array-like of shape (K,), optional
+        The fixed weights, non-negative with a positive sum; normalised here. By default
+        the prior weights of the experts.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Appendix A.6.
+
+    Examples
+    --------
+    >>> from sklearn_mdl import forward
+    >>> forward(ElementwiseMixture(), [[0.0, 1.0], [0.0, 1.0]]).codelength
+    0.7597...
+    >>> forward(ElementwiseMixture([3, 1]), [[0.0, 1.0], [0.0, 1.0]]).codelength
+    0.3440...
+    """
+
+    weights: ArrayLike | None = None
+
+    def components(self, w: Floats) -> list[Component]:
+        """Return the prior itself, with its own weights if it has some."""
+        if self.weights is None:
+            return super().components(w)
+        own = normalised_weights(self.weights, len(w), "ElementwiseMixture.weights")
+        return [Component(1.0, self, own)]
+
+    def transition(self, t: int) -> Transition:
+        """Redraw the expert."""
+        return Transition(draw=np.ones(1))
+
+
+@dataclass(eq=False, repr=False)
+class FixedShare(MarkovPrior):
+    """A constant or falling rate of switching: fixed share.
+
+    On entering step ``t``, the expert is redrawn from the prior weights with
+    probability ``alpha_t`` and kept otherwise::
+
+        s_t = (1 - alpha_t) r_{t-1} + alpha_t w .
+
+    Parameters
+    ----------
+    m : float, optional
+        Number of blocks that the rate is meant for, at least 1; it falls as
+        ``alpha_t = min(1, (m - 1) / t)``. ``m=1`` is the Bayesian mixture. With neither
+        `m` nor `alpha`, ``m`` is 2.
+    alpha : float or "summable", optional
+        Instead of `m`, a constant rate between 0 and 1: 0 is the Bayesian mixture, 1
+        the elementwise mixture. Or "summable", the rate
+        ``1 - exp(-1 / ((t + 1) log(t + 1)^2))``: never to switch then costs at most
+        1.1 nats however long the stream, and a switch into step ``t`` about ``2 log
+        log t`` nats more than with ``m = 2``.
+    redraw : bool, default=True
+        If True, a draw may return the expert of the step before. This is the paper's
+        convention: with uniform weights the expert stays with probability
+        ``1 - alpha_t (K - 1) / K``, Eq. (2). False is that of Herbster and Warmuth: it
+        stays with ``1 - alpha_t``, and the others share ``alpha_t`` in proportion to
+        their weights. With uniform weights, rate ``alpha`` of the second is rate
+        ``alpha K / (K - 1)`` of the first.
+
+    Notes
+    -----
+    The paper writes ``alpha_t = (m - 1) / t`` without the cut at one, which is needed
+    for ``t < m - 1``. It uses ``m = 2`` for ImageNet and ``m = 11`` for VTAB, chosen to
+    make the codelength short; the codelength does not include the cost of that choice,
+    while that of `LearnedShare` does.
+
+    With ``m = 2`` and uniform weights the codelength exceeds the Bayesian mixture's by
+    at most ``sum_{t=2}^N -log(1 - (K - 1) / (K t)) <= log N`` nats, and the loss of any
+    sequence of ``b`` blocks by at most ``b (log K + log N)``. The paper's bound,
+    ``b log K + (b - 1) log(N / (b - 1))``, does not hold for every sequence: a single
+    switch half way through ``N = 1000`` steps between ``K = 2`` experts costs 10.9
+    nats, where the bound says 8.3.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Section 3, Eq. (2).
+    Herbster and Warmuth, 1998, Tracking the best expert, Machine Learning 32.
+    Koolen and de Rooij, 2013, Universal codes from switching strategies, IEEE
+    Transactions on Information Theory 59 (rates that add up to a finite sum).
+
+    Examples
+    --------
+    >>> from sklearn_mdl import forward
+    >>> losses = [[0.0, 3.0]] * 20 + [[3.0, 0.0]] * 20
+    >>> bayes, shared = forward("bayes", losses), forward(FixedShare(m=2), losses)
+    >>> round(bayes.codelength, 1), round(shared.codelength, 1)
+    (60.0, 6.0)
+    """
+
+    m: float | None = None
+    _: KW_ONLY
+    alpha: float | str | None = None
+    redraw: bool = True
+
+    @property
+    def shares(self) -> bool:
+        """False where the rate is always zero: ``m=1`` or ``alpha=0``."""
+        return self.rate(1) > 0
+
+    def check_params(self) -> None:
+        """Check that at most one of `m` and `alpha` is given, and their range.
+
+        Raises
+        ------
+        ValueError
+            If both are given, if `m` is not a finite number of at least 1, if `alpha`
+            is neither a number between 0 and 1 nor "summable", or if `redraw` is not
+            a bool.
+        """
+        if self.m is not None and self.alpha is not None:
+            raise ValueError(
+                "FixedShare takes `m` or `alpha`, not both, got "
+                f"m={self.m!r} and alpha={self.alpha!r}; leave one of them out."
+            )
+        if self.m is not None and not is_number_in(self.m, 1, math.inf):
+            raise ValueError(
+                f"`m` must be a finite number of at least 1, got m={self.m!r}; give "
+                "the number of blocks that the rate is meant for."
+            )
+        named = isinstance(self.alpha, str) and self.alpha == "summable"
+        if not (self.alpha is None or named or is_number_in(self.alpha, 0, 1)):
+            raise ValueError(
+                "`alpha` must be a number between 0 and 1 or 'summable', got "
+                f"alpha={self.alpha!r}; give the probability that an expert is redrawn."
+            )
+        if not isinstance(self.redraw, (bool, np.bool_)):
+            raise ValueError(
+                f"`redraw` must be True or False, got redraw={self.redraw!r}; choose "
+                "True if a draw may return the expert of the step before."
+            )
+
+    def rate(self, t: int) -> float:
+        """Return the probability that the expert is redrawn on entering a step.
+
+        Parameters
+        ----------
+        t : int
+            The step that is entered, counted from 1. There is no transition into the
+            first step; its rate is defined by the same formula.
+
+        Returns
+        -------
+        alpha_t : float
+            A probability: `alpha` if that is a number, else by its formula.
+        """
+        if isinstance(self.alpha, str):
+            return -math.expm1(-1.0 / ((t + 1) * math.log(t + 1) ** 2))
+        if self.alpha is not None:
+            return float(self.alpha)  # a float32 would lose digits in every step
+        blocks = 2.0 if self.m is None else float(self.m)
+        return min(1.0, (blocks - 1.0) / t)
+
+    def transition(self, t: int) -> Transition:
+        """Keep the expert, or redraw it with probability ``rate(t)``."""
+        return Transition(draw=np.array([self.rate(t)]), others=not self.redraw)
+
+
+@dataclass(eq=False, repr=False)
+class LearnedShare(SwitchingPrior):
+    """Fixed share with an unknown ``m``: a Bayesian mixture over several.
+
+    Choosing ``m`` after the codelengths are known is not a code. This prior gives each
+    ``m`` the same probability instead, and costs at most ``log J`` nats more than the
+    best of the ``J`` values in hindsight.
+
+    Parameters
+    ----------
+    ms : sequence of float, default=(2, 3, 6, 11, 21)
+        Numbers of blocks to choose from, each at least 1, as in `FixedShare`; 1 is the
+        Bayesian mixture.
+
+    References
+    ----------
+    Monteleoni and Jaakkola, 2003, Online learning of non-stationary sequences, NIPS
+    (the algorithm Learn-alpha).
+    Li, Bornschein and Hutter, 2023, Section 4 (``m = 2`` and ``m = 11``, chosen to
+    make the codelength short).
+
+    Examples
+    --------
+    >>> from sklearn_mdl import forward
+    >>> losses = [[0.0, 3.0]] * 20 + [[3.0, 0.0]] * 20
+    >>> round(forward(LearnedShare(), losses).codelength, 1)
+    7.3
+    """
+
+    ms: Sequence[float] = (2, 3, 6, 11, 21)
+
+    def check_params(self) -> None:
+        """Check that `ms` is a sequence of numbers in the range of ``FixedShare.m``.
+
+        Raises
+        ------
+        ValueError
+            If it is not, or is empty.
+        """
+        is_sequence = np.iterable(self.ms) and hasattr(self.ms, "__len__")
+        ms = list(self.ms) if is_sequence else []
+        if not ms or not all(is_number_in(m, 1, math.inf) for m in ms):
+            raise ValueError(
+                "`ms` must be a sequence of finite numbers of at least 1, got "
+                f"ms={self.ms!r}; give the numbers of blocks to choose from."
+            )
+
+    def components(self, w: Floats) -> list[Component]:
+        """Return one fixed share for each ``m``, with equal probabilities."""
+        return [Component(1.0 / len(self.ms), FixedShare(m), w) for m in self.ms]
+
+
+@dataclass(eq=False, repr=False)
+class UniversalShare(MarkovPrior):
+    """Fixed share with an unknown constant rate, integrated under a Beta prior.
+
+    With ``s`` draws among ``n`` chances so far the next draw has probability
+    ``(s + a) / (n + a + b)``: the estimator of Krichevsky and Trofimov for ``a = b =
+    1/2``. The codelength exceeds that of the best constant rate in hindsight by at most
+    ``log 2 + 1/2 log N`` nats. It has a row for each number of draws: O(K N^2) in all.
+
+    Parameters
+    ----------
+    a, b : float, default=0.5
+        Parameters of the Beta prior, positive.
+    max_steps : int, default=5000
+        Longest stream that is accepted.
+
+    See Also
+    --------
+    LearnedShare : Learns among few falling rates, in O(K N).
+
+    References
+    ----------
+    Volf and Willems, 1998, Switching between two universal source coding algorithms,
+    Data Compression Conference.
+    Koolen and de Rooij, 2013, Universal codes from switching strategies, IEEE
+    Transactions on Information Theory 59, Theorem 12.
+
+    Examples
+    --------
+    >>> from sklearn_mdl import forward
+    >>> losses = [[0.0, 3.0]] * 20 + [[3.0, 0.0]] * 20
+    >>> round(forward(UniversalShare(), losses).codelength, 1)
+    7.0
+    """
+
+    a: float = 0.5
+    b: float = 0.5
+    _: KW_ONLY
+    max_steps: int = 5000
+
+    def check_params(self) -> None:
+        """Check the parameters of the Beta prior, and `max_steps`.
+
+        Raises
+        ------
+        ValueError
+            If `a` or `b` is not a positive, finite number, or if `max_steps` is not a
+            non-negative integer.
+        """
+        check_max_steps(self.max_steps)
+        for name, value in (("a", self.a), ("b", self.b)):
+            if not is_number_in(value, 0, math.inf) or value == 0:
+                raise ValueError(
+                    f"`{name}` must be a positive, finite number, got "
+                    f"{name}={value!r}; 0.5 for both is the usual choice."
+                )
+
+    def check_length(self, n_steps: int) -> None:
+        """Check that the stream is no longer than `max_steps`.
+
+        Raises
+        ------
+        ValueError
+            If it is longer.
+        """
+        if n_steps > self.max_steps:
+            raise ValueError(
+                f"UniversalShare takes O(K N^2) time and at most max_steps="
+                f"{self.max_steps} steps, got {n_steps}; take LearnedShare(), which "
+                "learns among falling rates in O(K N), or raise max_steps."
+            )
+
+    def transition(self, t: int) -> Transition:
+        """Redraw at the rate of the past; every draw leads to the next row."""
+        n_chances = t - 2
+        a, b = float(self.a), float(self.b)
+        draws = np.arange(n_chances + 1.0)
+        return Transition(draw=(draws + a) / (n_chances + a + b), enter=None)

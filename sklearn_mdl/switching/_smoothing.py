@@ -1,0 +1,162 @@
+"""Smoothed posteriors: over experts at each step, given all labels."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.switching._filtering import (
+    CumulativeFilter,
+    MarkovFilter,
+    MixtureFilter,
+    condition_scores,
+)
+from sklearn_mdl.switching._forward import PosteriorThinner
+from sklearn_mdl.switching._inputs import checked_losses, loss_array
+from sklearn_mdl.switching._prior import Component, apply_adjoint, apply_log
+from sklearn_mdl.switching._registry import PriorLike, checked_components
+
+Floats = NDArray[np.float64]
+
+# Numbers in the states between two checkpoints, unless more steps are needed.
+_HELD = 2**22
+
+
+def smoothed_posterior(
+    prior: PriorLike,
+    losses: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    groups: Sequence[Hashable] | None = None,
+) -> Floats:
+    """Probability of each expert at each step given *all* labels.
+
+    The posterior of `forward` predicts: it uses the labels before a step. This one
+    explains: it uses the label of the step and all later ones, too.
+
+    Parameters
+    ----------
+    prior : SwitchingPrior, str or None
+        The switching prior, its name, or None for `LearnedShare`.
+    losses : array-like of shape (N, K)
+        Minus log probability of each observed label under each expert, in nats;
+        plus infinity is allowed. May be memory-mapped; read twice, in blocks.
+    weights : array-like of shape (K,), optional
+        Prior weights of the experts; uniform if not given.
+    groups : sequence of length K, optional
+        The group of each expert; the result then has one column per group, in order of
+        first appearance.
+
+    Returns
+    -------
+    posterior : ndarray of shape (N, K) or (N, n_groups)
+        p(expert at t | y_1, ..., y_N).
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or a value out of range, or if there are more
+        steps than the prior allows.
+    TypeError
+        If `prior` is neither a prior, nor a name, nor None, or `losses` is an iterator.
+
+    Notes
+    -----
+    Forward and backward recursion. States are stored at checkpoints and computed again
+    between them, so that, checkpoints aside, the memory beyond losses and result does
+    not grow with ``N``. A label that is impossible for every expert is ignored, as in
+    `forward`.
+
+    References
+    ----------
+    Rabiner, 1989, A tutorial on hidden Markov models, Proceedings of the IEEE 77.
+
+    Examples
+    --------
+    >>> losses = [[0.0, 3.0]] * 20 + [[3.0, 0.0]] * 20
+    >>> smoothed_posterior("fixed-share", losses)[[0, 19, 20, 39], 0].round(2)
+    array([0.98, 0.95, 0.05, 0.  ])
+    """
+    array = loss_array(losses)
+    components = checked_components(prior, len(array), array.shape[1], weights)
+    thinner = PosteriorThinner(array.shape[1], groups)
+    thinner.reserve(len(array))
+    for rows in _backward(components, array):
+        thinner.append(rows)
+    return thinner.result()[0][::-1]
+
+
+def _backward(
+    components: list[Component], losses: NDArray[np.generic]
+) -> Iterator[Floats]:
+    """Yield smoothed posteriors (n, K) by blocks, all in reversed order."""
+    # The states between two checkpoints are held at once; checkpoints are, too.
+    n_steps, n_experts = losses.shape
+    last = max(2, n_steps)
+    n_states = n_experts * max(len(c.prior.transition(last).draw) for c in components)
+    n_rows = max(1, math.isqrt(n_steps), min(1024, _HELD // n_states))
+    starts = range(0, n_steps, n_rows)
+
+    def block_from(start: int) -> Floats:
+        block = checked_losses(losses[start : start + n_rows], n_experts)
+        return np.ascontiguousarray(block, dtype=np.float64)
+
+    mixture = MixtureFilter(components)
+    checkpoints = []
+    for start in starts:
+        checkpoints.append([copy.copy(part) for part in mixture.filters])
+        block = block_from(start)
+        mixture.advance(block, np.empty(len(block)), np.empty_like(block))
+    odds, last = mixture.odds.weights, [part.weights for part in mixture.filters]
+    messages: list[Floats | None] = [None] * len(components)
+    for start, parts in zip(starts[::-1], checkpoints[::-1], strict=True):
+        block = block_from(start)
+        mean = np.zeros_like(block)
+        for j, part in enumerate(parts):
+            if isinstance(part, CumulativeFilter):  # one expert explains all steps
+                mean += odds[j] * last[j]
+            else:
+                rows, messages[j] = _smooth(part, block, messages[j])
+                mean += odds[j] * rows
+        yield mean[::-1]
+
+
+def _smooth(
+    part: MarkovFilter, losses: Floats, message: Floats | None
+) -> tuple[Floats, Floats | None]:
+    """Smooth a block of steps, in logs: later labels may outweigh all earlier ones.
+
+    Parameters
+    ----------
+    part : MarkovFilter
+        Its state before the block; it is advanced.
+    losses : ndarray of shape (n, K)
+    message : ndarray of shape (n_rows, K) or None
+        Log probability of all labels after the block given the state of its last step,
+        up to a constant; None if there are none.
+
+    Returns
+    -------
+    posterior : ndarray of shape (n, K)
+    message : ndarray of shape (n_rows, K) or None
+        The same for the last step before the block.
+    """
+    first, prior, w = part.t, part.prior, part.w
+    states: list[Floats] = []
+    codelengths, posterior = np.empty(len(losses)), np.empty_like(losses)
+    part.advance(losses, codelengths, posterior, states)
+    for i in range(len(losses) - 1, -1, -1):
+        message = np.zeros_like(states[i]) if message is None else message
+        _, smoothed = condition_scores(states[i], -message)
+        posterior[i] = np.exp(smoothed).sum(axis=0)
+        if codelengths[i] < np.inf:  # an impossible label is ignored
+            message = condition_scores(message, losses[i])[1]
+        if first + i > 1:
+            back = partial(apply_adjoint, w=w, transition=prior.transition(first + i))
+            message = apply_log(message, back)
+    return posterior, message

@@ -1,0 +1,100 @@
+"""The runner of benchmarks: rows, rounds and options; every benchmark has its help."""
+
+import importlib
+import re
+
+import pytest
+from joblib import parallel_config
+
+from benchmarks.__main__ import benchmark_names, main, make_parser, rows_of, run
+
+
+class Sums:
+    """Sums of two numbers."""
+
+    options = {"--scale": {"type": int, "default": 1}}
+    params = [[1, 2], ["a", "b"]]
+    param_names = ["number", "letter"]
+    formats = {"track_sum": ".1f"}
+    summarise = True
+
+    def prepare(self):
+        self.calls = []
+
+    def has(self, number, letter):
+        return (number, letter) != (2, "b")
+
+    def setup(self, number, letter):
+        self.length = len(letter)
+
+    def track_sum(self, number, letter):
+        self.calls.append((number, letter))
+        return self.scale * (number + self.length)
+
+    def time_nothing(self, number, letter):
+        pass
+
+    def report(self, table):
+        print(f"{len(table)} rows")
+
+
+def options(**changed):
+    return {"scale": 1, "repeats": 1, "n_jobs": 1, **changed}
+
+
+def test_rows_are_printed_with_summary_and_report(capsys):
+    table = run(Sums(), options(scale=10))
+    assert [row["track_sum"] for row in table.values()] == [[20], [20], [30]]
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["number", "letter", "sum", "nothing"]
+    assert [line[:3] for line in lines[1:4]] == [
+        ["1", "a", "20.0"],
+        ["1", "b", "20.0"],
+        ["2", "a", "30.0"],
+    ]
+    assert lines[4][:2] == ["mean", "23.3"]
+    assert lines[-1] == ["3", "rows"]
+
+
+def test_rounds_take_turns_after_one_that_does_not_count():
+    sums = Sums()
+    table = run(sums, options(repeats=2))
+    rows = [(1, "a"), (1, "b"), (2, "a")]
+    assert sums.calls == rows * 3
+    assert list(table) == rows
+    assert all(len(v) == 2 for row in table.values() for v in row.values())
+
+
+def test_rows_may_run_in_parallel():
+    with parallel_config("threading"):
+        found = run(Sums(), options(n_jobs=2))
+    assert [row["track_sum"] for row in found.values()] == [[2], [2], [3]]
+
+
+def test_a_single_list_of_values_may_stand_alone():
+    class One:
+        params = (1, 2)
+
+    assert rows_of(One()) == [(1,), (2,)]
+    assert rows_of(object()) == [()]
+
+
+def test_benchmarks_are_listed_without_being_imported(capsys):
+    main([])
+    text = capsys.readouterr().out
+    for name in benchmark_names():
+        assert re.search(rf"^  {name} ", text, re.MULTILINE)
+    with pytest.raises(SystemExit) as exit_:
+        main(["nothing"])
+    assert exit_.value.code == 2
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_every_benchmark_has_help_for_its_tables(name, capsys):
+    parser = make_parser(importlib.import_module(f"benchmarks.{name}"))
+    tables = next((a.choices for a in parser._actions if a.choices), {})
+    for table in [[], *([table] for table in tables)]:
+        with pytest.raises(SystemExit) as exit_:
+            parser.parse_args([*table, "--help"])
+        assert exit_.value.code == 0
+        assert "usage: python -m benchmarks" in capsys.readouterr().out

@@ -1,0 +1,111 @@
+"""Imports happen on first use; extras are imported by what needs them alone.
+
+Every test looks at ``sys.modules`` of a fresh process.
+"""
+
+import subprocess
+import sys
+
+import pytest
+from public_names import PACKAGES
+
+import sklearn_mdl
+
+HEAVY = {"torch", "skorch", "sklearn", "scipy"}
+EXTRAS = {
+    *("matplotlib", "pandas", "timm", "torchvision", "PIL", "h5py", "constriction"),
+    *("dask", "distributed", "jinja2", "polars", "rich"),
+}
+COMMANDS = ["demo", "rank", "score", "remix", "encode", "decode", "shift"]
+FIT = """
+import sklearn_mdl
+X, y = [[float(i % 2)] for i in range(40)], [i % 2 for i in range(40)]
+readouts = [sklearn_mdl.LinearReadout(lr=0.1)]
+print(sklearn_mdl.MDLReadoutSwitcher(readouts, random_state=0).fit(X, y).codelength_)
+"""
+
+
+def run(code):
+    """Run code in a fresh process, with warnings as errors; return what it prints."""
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def imported(code):
+    """Top-level packages that a fresh process has imported after some code."""
+    names = run(f"{code}\nimport sys; print('imported:', *sys.modules)")
+    return {name.partition(".")[0] for name in names.rpartition("imported:")[2].split()}
+
+
+def test_the_root_imports_nothing_before_a_name_is_used():
+    found = imported("import sklearn_mdl; dir(sklearn_mdl)")
+    assert "sklearn_mdl" in found
+    assert not found & {"numpy", *HEAVY, *EXTRAS}
+
+
+def test_public_packages_are_attributes_of_the_root():
+    names = [f"sklearn_mdl.{name}" for name in PACKAGES]
+    code = "".join(f"print({name}.__name__)\n" for name in names)
+    assert run(f"import sklearn_mdl\n{code}").split() == names
+    assert set(PACKAGES) <= set(dir(sklearn_mdl))
+    assert not set(PACKAGES) & set(sklearn_mdl.__all__)
+
+
+def test_what_needs_numpy_alone_imports_no_torch():
+    names = "ranking.win_table", "switching.FixedShare", "metrics.regret", "forward"
+    code = "".join(f"sklearn_mdl.{name}\n" for name in names)
+    assert not imported(f"import sklearn_mdl\n{code}") & {"torch", "skorch"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], *([command, "--help"] for command in COMMANDS), ["unknown"], []],
+    ids=" ".join,
+)
+def test_parsing_imports_neither_torch_nor_scikit_learn(arguments):
+    code = f"""
+import runpy, sys
+sys.argv[1:] = {arguments}
+try:
+    runpy.run_module("sklearn_mdl", run_name="__main__", alter_sys=True)
+except SystemExit as exit:
+    assert exit.code == (0 if "--help" in {arguments} else 2)
+"""
+    found = imported(code)
+    assert "argparse" in found
+    assert not found & {*HEAVY, *EXTRAS}
+
+
+def test_public_names_and_a_fit_need_no_extra():
+    code = f"""
+import importlib, sys
+from importlib.machinery import PathFinder
+
+class WithoutExtras(PathFinder):
+    @classmethod
+    def find_spec(cls, name, *args):
+        known = name.partition(".")[0] not in {EXTRAS}
+        return super().find_spec(name, *args) if known else None
+
+sys.meta_path = [WithoutExtras if f is PathFinder else f for f in sys.meta_path]
+{FIT}
+for name in {["sklearn_mdl", *(f"sklearn_mdl.{name}" for name in PACKAGES)]}:
+    package = importlib.import_module(name)
+    for public in package.__all__:
+        getattr(package, public)
+"""
+    assert 0 < float(run(code)) < 40
+
+
+def test_a_fit_imports_neither_extras_nor_the_compiler_of_torch():
+    check = "import sys; assert 'torch._dynamo' not in sys.modules"
+    by_others = imported("import skorch, sklearn.linear_model")
+    assert imported(f"{FIT}\n{check}") & EXTRAS <= by_others
+
+
+@pytest.mark.parametrize("name", ["no_such_name", "_core_", "__path"])
+def test_unknown_names_of_the_root_are_attribute_errors(name):
+    with pytest.raises(AttributeError, match=name):
+        getattr(sklearn_mdl, name)

@@ -1,0 +1,193 @@
+"""Log-linear pools: golden numbers, an independent witness, bounds, honesty."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from sklearn.base import clone
+
+from sklearn_mdl import forward
+from sklearn_mdl.pooling import LogLinearPool, PoolPass
+from sklearn_mdl.switching import FixedShare
+
+GOLDEN_ROWS = np.log(
+    [
+        [[0.5, 0.3, 0.2], [0.2, 0.5, 0.3]],
+        [[0.6, 0.2, 0.2], [0.1, 0.8, 0.1]],
+        [[0.3, 0.3, 0.4], [0.25, 0.5, 0.25]],
+        [[0.7, 0.2, 0.1], [0.3, 0.4, 0.3]],
+    ]
+)
+GOLDEN_LABELS = np.array([0, 1, 2, 1])
+
+
+def stream(n_samples=400, n_groups=4, n_classes=5, seed=0):
+    """Draw labels, and groups that each see them through noise of their own."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(n_classes, size=n_samples)
+    signal = 1.2 * np.eye(n_classes)[labels][:, None]
+    noise = rng.normal(size=(n_samples, n_groups, n_classes))
+    return log_softmax(signal + noise, axis=2), labels
+
+
+def test_golden_numbers():
+    pool = LogLinearPool(prior_precision=10, floor=0)
+    trace = pool(GOLDEN_ROWS, GOLDEN_LABELS)
+    expected = [
+        1.09839277812179,
+        0.7409238952110339,
+        1.1396054312929351,
+        1.1833506957809092,
+    ]
+    assert_allclose(trace.codelengths, expected, rtol=1e-13)
+    assert trace.codelength == pytest.approx(4.162272800406669, rel=1e-14)
+    online = PoolPass(pool, 2, 3)
+    online.extend(GOLDEN_ROWS, GOLDEN_LABELS)
+    assert_allclose(online.weights, [0.4838720359, 0.5403376886], rtol=1e-9)
+
+
+def test_each_step_is_newtons_on_the_quadratic_model():
+    """The witness differentiates the log-loss numerically."""
+    q, labels = stream(60, n_groups=3, n_classes=4)
+    trace = LogLinearPool(prior_precision=5.0, floor=0)(q, labels)
+    hessian, w, step = 5.0 * np.eye(3), np.full(3, 1 / 3), 1e-4
+
+    def loss(w, row, label):
+        return -log_softmax(w @ row)[label]
+
+    for row, label, found in zip(q, labels, trace.weights, strict=True):
+        assert_allclose(found, w, rtol=1e-4, atol=1e-5)
+        eye = step * np.eye(3)
+        gradient = [
+            (loss(w + e, row, label) - loss(w - e, row, label)) / (2 * step)
+            for e in eye
+        ]
+        for i, a in enumerate(eye):
+            for j, b in enumerate(eye):
+                hessian[i, j] += (
+                    loss(w + a + b, row, label)
+                    - loss(w + a - b, row, label)
+                    - loss(w - a + b, row, label)
+                    + loss(w - a - b, row, label)
+                ) / (4 * step**2)
+        w = w - np.linalg.solve(hessian, gradient)
+
+
+def test_regret_against_the_best_weights_in_hindsight_is_logarithmic():
+    q, labels = stream(4000)
+    trace = LogLinearPool(floor=0)(q, labels)
+
+    def losses(w):
+        rows = q.transpose(0, 2, 1) @ w
+        return -log_softmax(rows, axis=1)[np.arange(len(labels)), labels]
+
+    best = minimize(lambda w: losses(w).sum(), np.full(4, 0.25)).x
+    regret = (trace.codelengths - losses(best)).cumsum()
+    assert regret[-1] > 0
+    # Linear or square-root growth would multiply it by four or two.
+    assert regret[-1] < 1.5 * regret[999]
+
+
+def test_pooling_beats_the_best_group_where_errors_differ():
+    q, labels = stream(1000)
+    alone = -q[np.arange(1000), :, labels].sum(0)
+    assert LogLinearPool()(q, labels).codelength < 0.8 * alone.min()
+
+
+@pytest.mark.parametrize("floor", [0.0, 1e-4])
+@pytest.mark.parametrize("cuts", [[0, 7, 7, 399], range(400)], ids=repr)
+def test_cutting_a_stream_changes_no_bit(floor, cuts):
+    q, labels = stream()
+    pool = LogLinearPool(floor=floor)
+    whole, online = pool(q, labels), PoolPass(pool, 4, 5)
+    blocks = zip(np.split(q, cuts), np.split(labels, cuts), strict=True)
+    parts = [online.extend(*block) for block in blocks]
+    joined = np.concatenate([part.codelengths for part in parts])
+    np.testing.assert_array_equal(joined, whole.codelengths)
+    weights = np.concatenate([part.weights for part in parts])
+    np.testing.assert_array_equal(weights, whole.weights)
+
+
+def test_predicting_before_observing_gives_the_same_bits():
+    q, labels = stream()
+    pool = LogLinearPool()
+    online, losses = PoolPass(pool, 4, 5), []
+    for row, label in zip(q, labels, strict=True):
+        log_proba = online.predict(row)
+        assert np.exp(log_proba).sum() == pytest.approx(1, abs=1e-12)
+        losses.append(-log_proba[label])
+        online.observe(row, label)
+    np.testing.assert_array_equal(losses, pool(q, labels).codelengths)
+
+
+def test_later_labels_and_rows_move_nothing_before():
+    q, labels = stream()
+    q_later, other = q.copy(), labels.copy()
+    q_later[201:], other[200:] = q[201:][::-1], (labels[200:] + 1) % 5
+    pool = LogLinearPool()
+    first, second = pool(q, labels), pool(q_later, other)
+    np.testing.assert_array_equal(first.codelengths[:200], second.codelengths[:200])
+    np.testing.assert_array_equal(first.weights[:201], second.weights[:201])
+
+
+def test_random_labels_are_not_compressed():
+    for seed in range(20):
+        q, _ = stream(seed=seed)
+        labels = np.random.default_rng(seed + 100).integers(5, size=len(q))
+        assert LogLinearPool()(q, labels).codelength > len(q) * math.log(5) - 12
+
+
+def adversary(n_samples):
+    """A group that is certain, right and wrong in turn, beside a uniform one."""
+    certain = np.full((n_samples, 2), math.log(1e-12))
+    certain[:, 0] = math.log1p(-1e-12)
+    labels = np.arange(n_samples) % 2
+    return np.stack([certain, np.full((n_samples, 2), -math.log(2))], 1), labels
+
+
+def test_the_floor_bounds_what_a_certain_group_costs():
+    q, labels = adversary(1000)
+    uniform = 1000 * math.log(2)
+    assert LogLinearPool(floor=0)(q, labels).codelength > 10 * uniform
+    assert LogLinearPool()(q, labels).codelength < uniform + 12
+
+
+@pytest.mark.parametrize("draw", [adversary, stream, lambda n: stream(n, seed=3)])
+def test_sharing_with_another_code_costs_half_a_logarithm(draw):
+    """The guarantee: fixed share at rate 1 / t over {another code, the pool}."""
+    q, labels = draw(1000)
+    pooled = LogLinearPool()(q, labels).codelengths
+    other = np.full(1000, math.log(q.shape[2]))
+    shared = forward(FixedShare(m=2), np.stack([other, pooled], 1)).codelength
+    bound = 0.5 * math.log(math.pi * (1000 + 0.5))
+    assert shared <= min(other.sum(), pooled.sum()) + bound
+
+
+def test_it_is_a_scikit_learn_object():
+    pool = clone(LogLinearPool(prior_precision=3.0)).set_params(floor=0.5)
+    assert pool.get_params() == {"prior_precision": 3.0, "floor": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"prior_precision": 0}, "`prior_precision` must be a positive"),
+        ({"prior_precision": math.nan}, "`prior_precision` must be a positive"),
+        ({"floor": 1.0}, r"`floor` must lie in \[0, 1\), got 1.0"),
+        ({"labels": [0, 1]}, "must be 4 integers"),
+        ({"labels": [0.0, 1.0, 2.0, 1.0]}, "must be 4 integers"),
+        ({"labels": [0, 1, 3, 1]}, r"must lie in \[0, 3\), got values from 0 to 3"),
+        ({"rows": GOLDEN_ROWS[0]}, "must have shape"),
+        ({"rows": GOLDEN_ROWS * math.nan}, "NaN"),
+        ({"rows": -GOLDEN_ROWS}, "positive number"),
+        ({"rows": GOLDEN_ROWS - math.inf, "floor": 0}, "raise `floor`"),
+    ],
+    ids=repr,
+)
+def test_bad_input_is_refused_in_a_sentence(change, words):
+    rows, labels = change.pop("rows", GOLDEN_ROWS), change.pop("labels", GOLDEN_LABELS)
+    with pytest.raises(ValueError, match=words):
+        LogLinearPool(**change)(rows, labels)

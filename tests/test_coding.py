@@ -492,17 +492,6 @@ def test_threads_and_denormals_around_it_are_no_matter(flush):
         torch.set_flush_denormal(False)
 
 
-def test_arithmetic_of_another_dtype_is_refused():
-    torch.set_default_dtype(torch.float64)
-    try:
-        with pytest.raises(
-            ValueError, match=r"got environment\.dtype that is 'torch.f"
-        ):
-            decode_labels(small(), X, message_of_iris())
-    finally:
-        torch.set_default_dtype(torch.float32)
-
-
 # The message
 
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_X_y, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from sklearn_mdl._core.numerics import as_array
+from sklearn_mdl._core.numerics import as_array, default_torch
 from sklearn_mdl._core.validation import check_finite, distinct_classes
 from sklearn_mdl.metrics import uniform_codelength
 
@@ -89,7 +89,8 @@ class LabelledEstimator(BaseEstimator):
         try:
             data = self._checked(X, y)
             self.classes_ = data.classes
-            self._fit(data)
+            with default_torch():
+                self._fit(data)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)

@@ -27,7 +27,7 @@ from sklearn_mdl._core.io.environment import (
 )
 from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, settings_of
 from sklearn_mdl._core.io.safetensors_io import read_archive
-from sklearn_mdl._core.numerics import one_thread, resolve_device
+from sklearn_mdl._core.numerics import fixed_arithmetic, resolve_device
 from sklearn_mdl.metrics import frequency_codelength, uniform_codelength
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
@@ -237,7 +237,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
 @lru_cache(maxsize=8)
 def environment(device: torch.device) -> dict[str, object]:
     """Describe where this process does its arithmetic; determined once."""
-    with one_thread():  # as the run does
+    with fixed_arithmetic():  # as the run does
         return environment_of(device)
 
 

@@ -412,10 +412,14 @@ def mixed_readouts(n_features: int, n_classes: int) -> list[Any]:
     """Return the default grid, and neighbours and refitted classifiers beside it.
 
     Four kinds of 30 nearest neighbours (on standardised and on raw features, by the
-    angle between standardised ones, and between whitened ones where the default grid
-    whitens, too), a linear discriminant analysis with shrunk covariances and a logistic
-    regression, both refitted whenever their rows have grown by a fifth: chosen by
-    measurement on digits and on deep features (``python -m benchmarks codelength``).
+    angle between standardised ones, and between whitened ones), a linear discriminant
+    analysis with shrunk covariances and a logistic regression, both refitted whenever
+    their rows have grown by a fifth: chosen by measurement on digits and on deep
+    features (``python -m benchmarks codelength``).
+
+    Features wider than 1,024 are not whitened, as in the default grid, and no
+    discriminant analysis is fitted on them: the cost of both grows with the third power
+    of the width.
 
     Parameters
     ----------
@@ -434,12 +438,13 @@ def mixed_readouts(n_features: int, n_classes: int) -> list[Any]:
         KNeighborsReadout(scaling=None),
         KNeighborsReadout(metric="cosine"),
     ]
+    refitted = [LogisticRegression(C=3.0)]
     if n_features <= MAX_WHITENED_BY_DEFAULT:
         neighbours.append(KNeighborsReadout(metric="cosine", scaling="whiten"))
-    discriminant = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        discriminant = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        refitted.insert(0, discriminant)
     return [
         *default_readouts(n_features, n_classes),
         *neighbours,
-        RefitReadout(discriminant, schedule=GROWTH),
-        RefitReadout(LogisticRegression(C=3.0), schedule=GROWTH),
+        *(RefitReadout(classifier, schedule=GROWTH) for classifier in refitted),
     ]

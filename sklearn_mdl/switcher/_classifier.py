@@ -47,7 +47,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes a default grid
         of networks, chosen by measurement, that depends on the number of features and
         classes alone; "mixed" adds nearest neighbours, a shrunk linear discriminant
-        analysis and a logistic regression to it.
+        analysis (up to 1,024 features) and a logistic regression to it.
     switching : str or SwitchingPrior, default=None
         Prior over sequences of readouts: "learned-share" (the default), "fixed-share"
         (with rate ``1 / t``), "switch-distribution", "run-length", "universal-share",
@@ -76,6 +76,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         another place.
     n_jobs : int, default=None
         Learners that are evaluated side by side, as threads; the numbers are the same.
+        Wrapped classifiers take turns in one thread, since they may share state.
     verbose : int, default=0
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
@@ -23,7 +22,11 @@ from sklearn_mdl._core.io.environment import (
     first_difference,
     version_of,
 )
-from sklearn_mdl._core.numerics import one_thread, resolve_device
+from sklearn_mdl._core.numerics import (
+    fixed_arithmetic,
+    one_blas_thread,
+    resolve_device,
+)
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.validation import GROUPED, is_grouped
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
@@ -103,7 +106,7 @@ def encode(
     about: Header = {"dtype": y.dtype.str, "classes": _listed(classes)}
     stream = LabelEncoderStream()
     # One thread, in torch and in BLAS: encoder and decoder sum in the same order.
-    with one_thread(), threadpool_limits(limits=1, user_api="blas"):
+    with fixed_arithmetic(), one_blas_thread():
         estimator._begin(X.shape[1], classes, n_rows=len(X))
         if not estimator.shuffle and is_grouped(labels):
             warnings.warn(GROUPED, UserWarning, stacklevel=3)
@@ -162,7 +165,7 @@ def decode_labels(
     promised = about.pop("sha256")
     classes = _classes(about)
     decoded: list[int] = []
-    with one_thread(), threadpool_limits(limits=1, user_api="blas"):
+    with fixed_arithmetic(), one_blas_thread():
         for group, here in _requirements(estimator, rows).items():
             if found := first_difference(read.header[group], here, group):
                 name, there, mine = found

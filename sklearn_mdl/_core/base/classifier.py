@@ -107,13 +107,14 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         """
         check_is_fitted(self)
         rows: np.ndarray = self._validated(X, reset=False)
-        run = self._run.flushed_copy()
-        with np.errstate(divide="ignore"):  # a readout of weight zero
-            log_weights = np.log(run.forward.weights)[:, None, None]
-        blocks = [
-            logsumexp(log_weights + prediction.values.cpu().numpy(), axis=0)
-            for prediction in run.predictions(rows)
-        ]
+        with self._run.arithmetic():
+            run = self._run.flushed_copy()
+            with np.errstate(divide="ignore"):  # a readout of weight zero
+                log_weights = np.log(run.forward.weights)[:, None, None]
+            blocks = [
+                logsumexp(log_weights + prediction.values.cpu().numpy(), axis=0)
+                for prediction in run.predictions(rows)
+            ]
         log_proba: np.ndarray = np.concatenate(blocks)
         log_proba -= logsumexp(log_proba, axis=1, keepdims=True)
         return log_proba

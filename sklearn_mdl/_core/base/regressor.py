@@ -102,13 +102,14 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         """
         check_is_fitted(self)
         rows: np.ndarray = self._validated(X, reset=False)
-        run = self._run.flushed_copy()
-        weights = torch.from_numpy(run.forward.weights)[:, None]
         found = []
-        for prediction in run.predictions(rows):
-            values = prediction.values.cpu()
-            moments = mixture_moments(values, weights.expand(values.shape[:2]))
-            found.append(torch.stack(moments))
+        with self._run.arithmetic():
+            run = self._run.flushed_copy()
+            weights = torch.from_numpy(run.forward.weights)[:, None]
+            for prediction in run.predictions(rows):
+                values = prediction.values.cpu()
+                moments = mixture_moments(values, weights.expand(values.shape[:2]))
+                found.append(torch.stack(moments))
         mean, std = torch.cat(found, 1).numpy()
         return (mean, std) if return_std else mean
 

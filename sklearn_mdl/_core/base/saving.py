@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl._core.io.environment import LIBRARIES, version_of
 from sklearn_mdl._core.io.parameters import as_json, from_json
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.numerics import fixed_arithmetic
 from sklearn_mdl._core.stream.checkpoint import progress_of, resume
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.storage import SampleStore
@@ -55,7 +56,8 @@ class FileMixin:
             If the file cannot be written; what stood there still does.
         """
         check_is_fitted(self)
-        save_estimator(self, archive_path(path))
+        with fixed_arithmetic():
+            save_estimator(self, archive_path(path))
 
     @classmethod
     def load(
@@ -83,7 +85,8 @@ class FileMixin:
             If the file is damaged, of another program, version or class, or if it holds
             a single readout, which takes no ``store``.
         """
-        found: Self = load_estimator(cls, archive_path(path), store)
+        with fixed_arithmetic():
+            found: Self = load_estimator(cls, archive_path(path), store)
         return found
 
 

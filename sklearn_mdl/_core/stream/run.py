@@ -6,7 +6,7 @@ import copy
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -19,15 +19,17 @@ from joblib import Parallel, delayed
 from torch import Tensor
 from tqdm import tqdm
 
-from sklearn_mdl._core.numerics import memory_of, one_thread
+from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, one_blas_thread
 from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.steps import (
     PassState,
+    jobs_of,
     prequential_steps,
     score_segment,
+    shown,
     usable,
 )
 from sklearn_mdl._core.stream.storage import PrequentialTrace, SampleStore
@@ -134,6 +136,13 @@ class PrequentialRun:
             found[list(learner.columns)] = state.failed.cpu().numpy()
         return found
 
+    @contextmanager
+    def arithmetic(self) -> Iterator[None]:
+        """Compute with one thread, in BLAS too where code of others may call it."""
+        foreign = any(learner.foreign for learner in self.learners)
+        with fixed_arithmetic(), one_blas_thread() if foreign else nullcontext():
+            yield
+
     def check_length(self, n_rows: int) -> None:
         """Refuse a stream that is longer by so many rows, if it must be.
 
@@ -198,22 +207,14 @@ class PrequentialRun:
                 desc=title,
                 disable=title is None,
             ) as bar,
-            one_thread(),
+            self.arithmetic(),
             deferred_interrupt() as interrupted,
         ):
             while self.n_scored < n_rows and not stopped:
                 if tasks is not None:
                     tasks.begin_part()
                 start, stop = self.n_scored, self.open_segment()
-                found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-                    delayed(score_segment)(
-                        prequential_steps(
-                            learner, self.rows, state, self.outcome, stop
-                        ),
-                        labels[start - begin : stop - begin],
-                    )
-                    for learner, state in zip(self.learners, self.states, strict=True)
-                )
+                found = self._score(labels[start - begin : stop - begin])
                 self._mix(found, stop - start)
                 bar.update(stop - start)
                 wish = tasks is not None and tasks.end_part()
@@ -227,6 +228,20 @@ class PrequentialRun:
             tasks.end()
         if interrupted():
             raise KeyboardInterrupt
+
+    def _score(self, labels: Tensor) -> list[tuple[np.ndarray, Prediction]]:
+        """Drive all learners over the rows of a segment."""
+        stop = self.n_scored + len(labels)
+        steps = [
+            prequential_steps(learner, self.rows, state, self.outcome, stop)
+            for learner, state in zip(self.learners, self.states, strict=True)
+        ]
+        jobs = jobs_of(self.learners)
+        found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+            delayed(score_segment)([steps[i] for i in job], labels) for job in jobs
+        )
+        scores = dict(zip(chain(*jobs), chain(*found), strict=True))
+        return [scores[i] for i in range(len(steps))]
 
     def _mix(self, found: Sequence[tuple[np.ndarray, Prediction]], n_rows: int) -> None:
         """Mix losses and predictions of all learners on a segment, and close it."""
@@ -314,7 +329,7 @@ class PrequentialRun:
         memo = {id(thing): thing for thing in shared}
         parts = (self.learners, self.states, self.rows)
         other.learners, other.states, other.rows = copy.deepcopy(parts, memo)
-        with one_thread():
+        with self.arithmetic():
             if not other.rows.n_refreshed:
                 other.rows.refresh(self.n_scored)
             for learner, state in zip(other.learners, other.states, strict=True):
@@ -340,19 +355,22 @@ class PrequentialRun:
         Yields
         ------
         prediction : Prediction
-            Of all readouts, (K, B, P), for one minibatch after the other, the last one
-            cut to its rows.
+            Of all readouts, (K, b, P), for one block of rows after the other, the last
+            one cut to its rows.
         """
+        for start in range(0, len(X), self.rows.block_size):
+            with self.arithmetic():
+                found = self._predicted(X[start : start + self.rows.block_size])
+            yield found
+
+    def _predicted(self, X: np.ndarray) -> Prediction:
         order = torch.as_tensor(np.argsort(self.columns), device=self.device)
         diverged = torch.as_tensor(self.diverged, device=self.device)[:, None]
-        for start in range(0, len(X), self.batch_size):
-            rows = X[start : start + self.batch_size]
-            with one_thread():
-                x = self.rows.scaled(rows)
-                found = [self.outcome.predict(lr, x) for lr in self.learners]
-            values = torch.cat([each.values for each in found])[order, : len(rows)]
-            failed = values[..., 0].isnan() | diverged
-            yield usable(found[0].with_values(values), failed, self.outcome)
+        x, n = self.rows.scaled(X), len(X)
+        found = [self.outcome.predict(lr, shown(lr, x, n)) for lr in self.learners]
+        values = torch.cat([each.values[:, :n] for each in found])[order]
+        failed = values[..., 0].isnan() | diverged
+        return usable(found[0].with_values(values), failed, self.outcome)
 
 
 @contextmanager

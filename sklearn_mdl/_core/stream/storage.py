@@ -51,6 +51,27 @@ class SampleStore:
         """Return the number of rows."""
         return self._starts[-1]
 
+    def check_reuse(self, X: np.ndarray) -> None:
+        """Refuse a writable map of rows that lie where earlier ones do.
+
+        It was filled a second time: the earlier rows are gone, which were to be read
+        again.
+
+        Raises
+        ------
+        ValueError
+            Also if the map holds the same rows as before, which nobody can know.
+        """
+        if not (is_mapped(X) and X.flags.writeable):
+            return
+        for part, start in zip(self._parts, self._starts, strict=False):
+            if isinstance(part, _Mapped) and part.overlaps(X):
+                raise ValueError(
+                    "A memory map must keep the rows that it held, but these lie where "
+                    f"rows from {start} of this stream on do, in a map that can be "
+                    "written; pass a copy of each block, or open the map with mode='r'"
+                )
+
     def append(self, X: np.ndarray, order: np.ndarray | None = None) -> None:
         """Add rows.
 
@@ -136,6 +157,9 @@ class _Mapped:
     def __init__(self, X: np.ndarray, order: np.ndarray | None) -> None:
         self._X = X
         self._order = order
+
+    def overlaps(self, X: np.ndarray) -> bool:
+        return np.may_share_memory(self._X, X)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         if self._order is None:

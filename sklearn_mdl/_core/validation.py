@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -77,6 +78,40 @@ def check_class_labels(y: np.ndarray) -> None:
             "Unknown label type: continuous, where classes are needed; pass real "
             "numbers to MDLReadoutSwitcherRegressor, or cut them into classes"
         ) from error
+
+
+def refuse_missing(y: object) -> object:
+    """Return labels as they were given; numpy's own text type as objects.
+
+    Raises
+    ------
+    ValueError
+        If a label is None, NaN, or pandas' or numpy's value for what is missing: with
+        the first row at fault.
+    """
+    try:
+        labels = np.asarray(y)
+    except (TypeError, ValueError):  # no labels at all, which is said later
+        return y
+    is_text = labels.dtype.kind == "T"  # scikit-learn does not know it
+    if is_text:
+        labels = labels.astype(object)
+    if labels.dtype.kind in "OmM" and labels.shape == (labels.size,):
+        for row, label in enumerate(labels):
+            if _is_missing(label):
+                what = "NaN" if isinstance(label, float) else repr(label)
+                raise ValueError(
+                    "y must hold a label for every row, but Input y contains "
+                    f"{what} in row {row}; drop rows that lack a label"
+                )
+    return labels if is_text else y
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):  # of pandas' NA nothing is true; arrays are refused
+        return np.ndim(label) == 0
 
 
 def distinct_classes(labels: np.ndarray, name: str) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +14,14 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
+from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.validation import (
     GROUPED,
     check_class_labels,
     is_grouped,
+    refuse_missing,
     warn_caller,
 )
 from sklearn_mdl.metrics import PrequentialMeasures, measure
@@ -166,7 +168,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def _checked(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        rows, labels = self._validated(X, y, reset=reset)
+        given: Any = refuse_missing(as_array(y))
+        rows, labels = self._validated(X, given, reset=reset)
         labels = column_or_1d(labels, warn=True)
         check_class_labels(labels)
         return rows, labels

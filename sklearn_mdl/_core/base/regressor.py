@@ -16,7 +16,7 @@ from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
-from sklearn_mdl._core.stream.outcomes import RealTargets, mixture_moments
+from sklearn_mdl._core.stream.outcomes import LEAST_SPREAD, RealTargets, mixture_moments
 from sklearn_mdl.metrics import (
     RegressionMeasures,
     gaussian_codelengths,
@@ -184,9 +184,15 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
 
 
 def _check_size(labels: np.ndarray) -> None:
-    """Refuse labels that are not finite, or whose squares would not be, by place."""
+    """Refuse labels that are not finite, or all too small or too large to compute."""
     if labels.dtype.kind not in "fiu" or labels.ndim != 1:
         return
+    largest = float(np.abs(labels).max(initial=0.0))
+    if 0 < largest < LEAST_SPREAD:
+        raise ValueError(
+            f"y must hold numbers that differ by {LEAST_SPREAD:g} or more, got none "
+            f"larger than {largest:g}; multiply them by a constant"
+        )
     bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
     if bad.any():
         row = int(np.argmax(bad))

@@ -35,7 +35,7 @@ TAKEN_AT_ONCE = 2**21  # numbers of which moments are computed in one go
 # Scaled minibatches kept for the next reader. Those that a segment reads, with 16
 # streams and 768 features in two scalings, take 110 MB.
 KEPT_BYTES = {"cpu": 128 * 2**20, "cuda": 8 * 2**30}
-LARGEST_FACTOR = 1e37
+LARGEST_FACTOR = 1e30  # of float32 features that are not denormal, nor nearly so
 _EIGENVALUE_FLOOR = 1e-6  # of the mean eigenvalue: what float32 rows can carry
 
 
@@ -63,7 +63,7 @@ class Scaling:
 
     @cached_property
     def _is_extreme(self) -> bool:
-        """True if factors are beyond float32: features are denormal numbers."""
+        """True if features are so small that they may be denormal numbers."""
         return bool(self.transform.abs().max() > LARGEST_FACTOR)
 
     def _applied(self, x: Tensor) -> Tensor:

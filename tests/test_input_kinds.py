@@ -1,5 +1,6 @@
 """The same rows are the same stream, whatever they come in."""
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -135,3 +136,50 @@ def test_blocks_before_one_that_is_refused_stay_scored(expected):
     assert found.n_samples_seen_ == 70
     found.partial_fit(X[70:], Y[70:])
     np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
+
+
+TEXT = np.array(["a", "b"] * 20, dtype=object)
+MISSING = {
+    "None": lambda pd: np.where(np.arange(40) == 3, None, TEXT),
+    "NaN": lambda pd: np.where(np.arange(40) == 3, np.nan, TEXT),
+    "<NA>": lambda pd: pd.Series(TEXT, dtype="string").where(np.arange(40) != 3),
+    "np.datetime64('NaT'": lambda pd: np.where(
+        np.arange(40) == 3, np.datetime64("NaT"), np.datetime64("2020-01-01")
+    ),
+}
+if hasattr(np.dtypes, "StringDType"):
+    MISSING["nan"] = lambda pd: MISSING["None"](pd).astype(
+        np.dtypes.StringDType(na_object=None)
+    )
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_label_that_is_missing_is_named_by_its_row(name):
+    y = MISSING[name](pytest.importorskip("pandas"))
+    words = (
+        re.escape("" if name == "nan" else name) + ".* in row 3; drop rows that lack"
+    )
+    with pytest.raises(ValueError, match=f"Input y contains {words}"):
+        switcher().fit(X[:40], y)
+    with pytest.raises(ValueError, match=f"Input y contains {words}"):
+        switcher().partial_fit(X[:40], y, classes=["a", "b"])
+
+
+def test_text_of_numpys_own_type_is_text():
+    text = pytest.importorskip("numpy.dtypes").StringDType
+    fitted = switcher().fit(X[:40], TEXT.astype(text()))
+    expected = switcher().fit(X[:40], TEXT)
+    np.testing.assert_array_equal(fitted.codelengths_, expected.codelengths_)
+    np.testing.assert_array_equal(fitted.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize("pool", [None, "mixed"])
+def test_minibatches_larger_than_the_data_cost_no_more_than_they(pool, expected):
+    options = {"readouts": pool} if pool else {}
+    huge = switcher(batch_size=10**9).set_params(**options).fit(X, Y)
+    large = switcher(batch_size=len(X) + 1).set_params(**options).fit(X, Y)
+    np.testing.assert_array_equal(huge.codelengths_, large.codelengths_)
+    np.testing.assert_allclose(huge.codelengths_, np.log(10))
+    found = huge.predict_proba(X)
+    np.testing.assert_allclose(found, large.predict_proba(X), rtol=1e-3)
+    np.testing.assert_array_equal(huge.predict_proba(X[5:6]), found[5:6])

@@ -435,6 +435,22 @@ def test_blocks_of_any_size_mean_nothing_to_how_a_stream_is_cut(rows_ahead, at):
         assert other.learners[0].observed == runs[0].learners[0].observed
 
 
+@pytest.mark.parametrize("at", [(), (1, 9, 21), (5, 6, 33)])
+@pytest.mark.parametrize("rows_ahead", [None, 3, 5, 12])
+def test_minibatches_of_several_blocks_are_one_minibatch(at, rows_ahead, monkeypatch):
+    X, y = numbered(40)
+    learners = [Diary((0, 1)), RowByRow(rows_ahead, columns=(2, 3))]
+    whole = run_of(*copy.deepcopy(learners), batch_size=12)
+    run_segments(whole, X, y)
+    monkeypatch.setattr("sklearn_mdl._core.stream.scaling.BLOCK", 5)
+    cut = run_of(*learners, batch_size=12)
+    run_segments(cut, X, y, at)
+    np.testing.assert_array_equal(cut.trace.losses, whole.trace.losses)
+    for one, other in zip(cut.learners, whole.learners, strict=True):
+        assert_same_pages(one.learned, other.learned)
+        assert {x.shape[1] for x in one.predicted} <= {5, 2, rows_ahead}
+
+
 # Real readouts: every option of theirs on one pool
 
 FAST = {"lr": 0.02, "n_replay_streams": 2}

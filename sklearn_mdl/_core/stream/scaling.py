@@ -278,7 +278,8 @@ class ScaledRows:
             start = index * self.batch_size + number * self.block_size
             end = min(start + self.block_size, (index + 1) * self.batch_size)
             found = self.scaled(self.store.rows(start, min(end, self._n_rows)))
-            self._kept.put((index, number), found)
+            if start < self._n_rows:
+                self._kept.put((index, number), found)
         return found
 
     def scaled(self, X: np.ndarray) -> Tensor:

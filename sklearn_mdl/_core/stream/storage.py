@@ -105,8 +105,7 @@ class SampleStore:
                 self._parts.pop()
                 self._starts.pop()
             else:
-                if isinstance(last, _Copied):
-                    last.cut(n_rows - start)
+                last.cut(n_rows - start)
                 self._starts[-1] = n_rows
 
     def rows(self, start: int, stop: int) -> np.ndarray:
@@ -157,6 +156,12 @@ class _Mapped:
     def __init__(self, X: np.ndarray, order: np.ndarray | None) -> None:
         self._X = X
         self._order = order
+
+    def cut(self, n_rows: int) -> None:
+        if self._order is None:
+            self._X = self._X[:n_rows]
+        else:
+            self._order = self._order[:n_rows]
 
     def overlaps(self, X: np.ndarray) -> bool:
         return np.may_share_memory(self._X, X)

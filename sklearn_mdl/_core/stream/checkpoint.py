@@ -23,6 +23,7 @@ from sklearn_mdl._core.validation import warn_caller
 
 BLOCK = 4096  # rows of losses that are mixed at once
 READOUT = "readout"  # what the names of arrays that belong to one begin with
+POOL = "pool"
 
 
 def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
@@ -42,6 +43,9 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
         for column, parts in learner.state_dict().items():
             for name, tensor in parts.items():
                 arrays[f"{READOUT}.{column}.{name}"] = tensor.detach().cpu().numpy()
+    if run.pooled is not None:
+        state = run.pooled.state_dict().items()
+        arrays |= {f"{POOL}.{name}": array for name, array in state}
     return arrays
 
 
@@ -98,6 +102,10 @@ def resume(
             state.resume(n_rows, torch.from_numpy(failed))
             learner.load_state_dict(learned)
     trace, summaries = run.trace, np.asarray(arrays["summaries"])
+    if run.pooled is not None:
+        head = f"{POOL}."
+        pool = {k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)}
+        run.pooled.load_state_dict(pool)
     adopted = losses is None
     if losses is None:
         trace.adopt(n_rows)
@@ -106,10 +114,15 @@ def resume(
         part = slice(start, start + BLOCK)
         block = np.asarray(losses[part])
         reading = run.forward.extend(block)
+        codelengths = reading.codelengths
+        if run.pooled is not None:
+            codelengths = run.pooled.retrace(
+                block, codelengths, pool["codelengths"][part], pool["history"][part]
+            )
         if adopted:
-            trace.account(reading.codelengths, summaries[part])
+            trace.account(codelengths, summaries[part])
         else:
-            trace.append(block, reading.codelengths, reading.posterior, summaries[part])
+            trace.append(block, codelengths, reading.posterior, summaries[part])
     return n_rows
 
 

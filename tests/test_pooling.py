@@ -179,7 +179,9 @@ def test_fixed_share_in_each_group_is_that_of_each_alone(sizes):
     for row in losses:
         weights.append(together.weights)
         found.append(together.observe(row))
-    groups = zip(np.split(losses, starts[1:], 1), np.split(prior, starts[1:]), strict=True)
+    groups = zip(
+        np.split(losses, starts[1:], 1), np.split(prior, starts[1:]), strict=True
+    )
     alone = [ForwardPass("fixed-share", len(w), w).extend(part) for part, w in groups]
     assert_allclose(found, np.stack([t.codelengths for t in alone], 1), rtol=1e-12)
     assert_allclose(weights, np.hstack([t.posterior for t in alone]), rtol=1e-12)

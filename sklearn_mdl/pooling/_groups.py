@@ -76,9 +76,7 @@ class GroupPass(ABC):
     weights: Floats
 
     @abstractmethod
-    def mix(
-        self, values: Floats, weights: Floats, starts: NDArray[np.intp]
-    ) -> Floats:
+    def mix(self, values: Floats, weights: Floats, starts: NDArray[np.intp]) -> Floats:
         """Mix the experts of each group for one row.
 
         Parameters
@@ -98,7 +96,7 @@ class GroupPass(ABC):
 
     @abstractmethod
     def predict(self, mixed: Floats) -> Floats:
-        """What the pool predicts for one row."""
+        """Predict one row."""
 
     @abstractmethod
     def observe(self, mixed: Floats, label: float) -> tuple[Floats, float]:

@@ -176,9 +176,7 @@ class PoolPass(GroupPass):
         self.weights = np.full(n_groups, 1 / n_groups)
         self._hessian = float(pool.prior_precision) * np.eye(n_groups)
 
-    def mix(
-        self, values: Floats, weights: Floats, starts: NDArray[np.intp]
-    ) -> Floats:
+    def mix(self, values: Floats, weights: Floats, starts: NDArray[np.intp]) -> Floats:
         """Mix log-probabilities (K, C) into probabilities (G, C) of the groups."""
         mixed: Floats = np.exp(values)
         mixed *= weights[:, np.newaxis]

@@ -115,7 +115,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             values = prediction.values.cpu().numpy()
             mixed = logsumexp(log_weights + values, axis=0)
             if run.pooled is not None:
-                mixed = run.pooled.mixed_with(mixed, values)
+                pool = np.log(run.pooled.predictions(values))
+                mixed = logsumexp(
+                    np.stack([mixed, pool], -1), axis=-1, b=run.pooled.shares
+                )
             blocks.append(mixed)
         log_proba: np.ndarray = np.concatenate(blocks)
         log_proba -= logsumexp(log_proba, axis=1, keepdims=True)

@@ -104,7 +104,9 @@ def resume(
     trace, summaries = run.trace, np.asarray(arrays["summaries"])
     if run.pooled is not None:
         head = f"{POOL}."
-        pool = {k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)}
+        pool = {
+            k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)
+        }
         run.pooled.load_state_dict(pool)
     adopted = losses is None
     if losses is None:

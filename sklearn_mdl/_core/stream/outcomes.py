@@ -22,7 +22,7 @@ from sklearn_mdl._core.nets.losses import FARTHEST, student_t_loss
 from sklearn_mdl._core.numerics import in_lanes, mixture
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl.metrics import summarise
-from sklearn_mdl.pooling import GaussianPoolPass, GroupPass, LogLinearPool, PoolPass
+from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
 
 @dataclass(frozen=True)
@@ -296,8 +296,8 @@ class RealTargets(Outcome):
         return known if known.scale else known._replace(scale=self.scale)
 
     def group_pass(self, pool: LogLinearPool, n_groups: int) -> GroupPass:
-        """Begin a pass of the log-linear pool of Gaussians."""
-        return GaussianPoolPass(pool, n_groups)
+        """Begin a pass of the pool of densities."""
+        return DensityPoolPass(pool, n_groups)
 
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
         """Return mean and standard deviation of the mixture, (n, 2).
@@ -311,7 +311,16 @@ class RealTargets(Outcome):
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
         """Mean and standard deviation, (n, 2)."""
-        raise NotImplementedError
+        location, log_scale, dof = pooled.T
+        # No pool, as long as a group has no variance: then the mixture is all there is.
+        shares = np.where(np.isnan(pooled[:, :1]), [1.0, 0.0], shares)
+        with np.errstate(invalid="ignore"):
+            deviation = np.exp(log_scale) / np.sqrt(1.0 - 2.0 / dof)
+        moments = np.stack([mixed, np.stack([location, deviation], 1)])
+        mean, std = np.where(shares.T[..., None] > 0, moments, 0.0).transpose(2, 0, 1)
+        centre = (shares.T * mean).sum(0)
+        square = (shares.T * (std**2 + (mean - centre) ** 2)).sum(0)
+        return np.stack([centre, np.sqrt(square)], 1)
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
         """Return mean and standard deviation as they are."""

@@ -22,6 +22,17 @@ from sklearn_mdl.pooling import GroupedShare, GroupPass
 Floats = NDArray[np.float64]
 
 
+class PooledRow(NamedTuple):
+    """What pooling has made of one row; the attributes of :class:`PooledRows`."""
+
+    codelength: float
+    switching: float
+    pool: float
+    shares: Floats
+    weights: Floats
+    predicted: Floats
+
+
 class PooledRows(NamedTuple):
     """What pooling has made of ``n`` rows.
 
@@ -47,7 +58,7 @@ class PooledRows(NamedTuple):
     predicted: Floats
 
     @classmethod
-    def of(cls, rows: Sequence[Self]) -> Self:
+    def of(cls, rows: Sequence[PooledRow]) -> Self:
         """Stack single rows."""
         return cls(*(np.array(column) for column in zip(*rows, strict=True)))
 
@@ -116,20 +127,19 @@ class PooledMixture:
         return self._choice.weights
 
     def predict(self, values: Floats) -> Floats:
-        """What the pool predicts for one row, given predictions (K, P) of readouts."""
+        """Predict one row, given predictions (K, P) of the readouts."""
         return self._pass.predict(self._mixed(values))
 
-    def mixed_with(self, log_proba: Floats, values: Floats) -> Floats:
-        """Mix log-probabilities (n, C) of the switching mixture with the pool's.
+    def predictions(self, values: Floats) -> Floats:
+        """Predict rows that are not part of the stream, (n, P).
 
-        Predictions (K, n, C) are of rows that are not part of the stream.
+        Predictions of the readouts are of shape (K, n, P).
         """
-        pool = np.log([self.predict(row) for row in values.swapaxes(0, 1)])
-        return np.logaddexp(*(np.log(self.shares)[:, None, None] + [log_proba, pool]))
+        return np.array([self.predict(row) for row in values.swapaxes(0, 1)])
 
     def observe(
         self, values: Floats, losses: Floats, label: float, switching: float
-    ) -> PooledRows:
+    ) -> PooledRow:
         """Take in one row.
 
         Parameters
@@ -146,7 +156,7 @@ class PooledMixture:
         predicted, cost = self._pass.observe(self._mixed(values), label)
         cost = switching if math.isnan(cost) else cost
         codelength = self._close(losses, switching, cost)
-        return PooledRows(codelength, switching, cost, shares, weights, predicted)
+        return PooledRow(codelength, switching, cost, shares, weights, predicted)
 
     def extend(
         self,

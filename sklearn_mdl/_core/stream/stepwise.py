@@ -124,9 +124,12 @@ class _Queue:
 
 def _joined(readings: Sequence[ForwardTrace]) -> ForwardTrace:
     """Join the readings of single rows."""
-    total = sum(reading.codelength for reading in readings)
-    columns = zip(*(reading[1:4] for reading in readings), strict=True)
-    return ForwardTrace(total, *map(np.concatenate, columns))
+    return ForwardTrace(
+        sum(reading.codelength for reading in readings),
+        np.concatenate([reading.codelengths for reading in readings]),
+        np.concatenate([reading.posterior for reading in readings]),
+        np.concatenate([reading.steps for reading in readings]),
+    )
 
 
 def _mixture(run: PrequentialRun, log_proba: np.ndarray) -> np.ndarray:

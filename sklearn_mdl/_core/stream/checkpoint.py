@@ -90,23 +90,38 @@ def resume(
         if rows.n_refreshed:
             # No learner has units of its own yet, so that none is re-expressed.
             run.outcome.refresh(labels[: rows.n_refreshed], run.learners)
-        learned: dict[int, dict[str, Tensor]] = {}
-        for key, array in arrays.items():
-            head, _, rest = key.partition(".")
-            if head == READOUT:
-                column, _, name = rest.partition(".")
-                tensor = torch.from_numpy(np.array(array))
-                learned.setdefault(int(column), {})[name] = tensor
+        learned = _learned(arrays)
         for learner, state in zip(run.learners, run.states, strict=True):
             failed = np.asarray(arrays["diverged"])[list(learner.columns)]
             state.resume(n_rows, torch.from_numpy(failed))
             learner.load_state_dict(learned)
+    _mix_again(run, arrays, n_rows, losses)
+    return n_rows
+
+
+def _learned(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
+    """Return what the readouts had learned, by column and name."""
+    learned: dict[int, dict[str, Tensor]] = {}
+    for key, array in arrays.items():
+        head, _, rest = key.partition(".")
+        if head == READOUT:
+            column, _, name = rest.partition(".")
+            tensor = torch.from_numpy(np.array(array))
+            learned.setdefault(int(column), {})[name] = tensor
+    return learned
+
+
+def _mix_again(
+    run: PrequentialRun,
+    arrays: Mapping[str, np.ndarray],
+    n_rows: int,
+    losses: np.ndarray | None,
+) -> None:
+    """Mix the losses of rows that were evaluated, as they were mixed then."""
     trace, summaries = run.trace, np.asarray(arrays["summaries"])
+    head = f"{POOL}."
+    pool = {k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)}
     if run.pooled is not None:
-        head = f"{POOL}."
-        pool = {
-            k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)
-        }
         run.pooled.load_state_dict(pool)
     adopted = losses is None
     if losses is None:
@@ -125,7 +140,6 @@ def resume(
             trace.account(codelengths, summaries[part])
         else:
             trace.append(block, codelengths, reading.posterior, summaries[part])
-    return n_rows
 
 
 NAME = "progress.safetensors"

@@ -90,7 +90,7 @@ class Groups:
         names = tuple(dict.fromkeys(labels[k] for k in kept))
         members = [[k for k in kept if labels[k] == name] for name in names]
         starts = np.cumsum([0, *map(len, members[:-1])])
-        return cls(names, np.array(sum(members, [])), starts)
+        return cls(names, np.concatenate(members).astype(np.intp), starts)
 
 
 class PooledMixture:

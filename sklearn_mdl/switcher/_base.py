@@ -40,10 +40,10 @@ ExpertWeights = ArrayLike | Literal["architecture"] | None
 Pooling = LogLinearPool | ArrayLike | Literal["auto"] | None
 StorePath = str | PathLike[str]
 
-# Parameters whose own parameters can be set, what has some, and an example of it.
-NESTED: list[tuple[str, type, str]] = [
-    ("switching", SwitchingPrior, "FixedShare(m=2)"),
-    ("pooling", LogLinearPool, "LogLinearPool()"),
+# Parameters whose own parameters can be set: what has some, in words, an example.
+NESTED: list[tuple[str, type, str, str]] = [
+    ("switching", SwitchingPrior, "a prior", "FixedShare(m=2)"),
+    ("pooling", LogLinearPool, "a pool", "LogLinearPool()"),
 ]
 
 
@@ -84,12 +84,12 @@ class BaseSwitcher(OnlineEstimator):
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also those of a prior object as ``switching__<name>``."""
-        for name, kind, example in NESTED:
+        for name, kind, noun, example in NESTED:
             value = params.get(name, getattr(self, name))
             nested = [given for given in params if given.startswith(f"{name}__")]
             if nested and not isinstance(value, kind):
                 raise ValueError(
-                    f"{nested[0]} needs {name} to be an object that has it, got "
+                    f"{nested[0]} needs {name} to be {noun} object that has it, got "
                     f"{name}={value!r}; pass for example {name}={example}"
                 )
         return super().set_params(**params)

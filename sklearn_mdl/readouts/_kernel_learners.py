@@ -49,6 +49,13 @@ class Member(NamedTuple):
     kernel: Kernel
     alpha: float
 
+    @property
+    def group(self) -> object:
+        """Return what readouts with one factor have in common."""
+        name = self.kernel.name
+        known = name if isinstance(name, str) else id(name)
+        return self.scaling, known, self.kernel[1:]
+
 
 class View:
     """The rows evaluated so far in one scaling, which several kernels read.
@@ -93,7 +100,7 @@ class View:
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Share the rows; the copy takes new memory before it adds any."""
         other = copy.copy(self)
-        other._room = self.rows if self.n_rows else None
+        vars(other)["_room"] = self.rows if self.n_rows else None
         return other
 
 
@@ -136,7 +143,7 @@ class KernelGroup:
         return self.kernel.diagonal(rows) / self.scale
 
     def refresh(self, targets: Tensor) -> None:
-        """Compute the factor again for the rows of the view and their targets (n, P)."""
+        """Factor again, for the rows of the view and their targets (n, P)."""
         rows, distance = self.view.rows, self.view.distance
         if self.view.has_statistics:
             mean = float(self.kernel.diagonal(rows).mean())
@@ -157,12 +164,16 @@ class OpenBlock:
         Number of its first row.
     raw : ndarray of shape (n, d)
         Its rows, as far as they are known.
-    scaled : list of Tensor of shape (B, d'), by view
+    scaled : dict of View to Tensor of shape (B, d')
     parts : list of Block, by group
     """
 
     def __init__(
-        self, start: int, raw: np.ndarray, scaled: list[Tensor], parts: list[Block]
+        self,
+        start: int,
+        raw: np.ndarray,
+        scaled: dict[View, Tensor],
+        parts: list[Block],
     ) -> None:
         self.start = start
         self.raw = raw
@@ -174,7 +185,7 @@ class OpenBlock:
         self.n_observed = 0
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Copies open their own, if they go on."""
+        """Leave it out: copies open their own, if they go on."""
         return
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
@@ -186,14 +197,19 @@ class OpenBlock:
         """Rows of the whole block."""
         return self.factor.shape[1]
 
+    def is_next(self, raw: np.ndarray) -> bool:
+        """Return True for the row (d,) that is to be predicted next."""
+        t = self.n_observed
+        return t < len(self.raw) and np.array_equal(self.raw[t], raw)
+
     def means(self) -> Tensor:
-        """Predictions (K, P) of the next row."""
+        """Return predictions (K, P) of the next row."""
         t = self.n_observed
         own = torch.bmm(self.factor[:, t : t + 1, :t], self.errors[:, :t])
         return self.base[:, t] + own[:, 0]
 
     def deviations(self) -> Tensor:
-        """Standard deviations (K,) of the next row, noise included."""
+        """Return standard deviations (K,) of the next row, noise included."""
         return self.factor[:, self.n_observed, self.n_observed]
 
     def observe(self, target: Tensor) -> None:
@@ -226,18 +242,18 @@ class KernelLearner(Learner):
         self._block: OpenBlock | None = None
         self._scaler = RowScaler(context.n_features)
         self.views = {m.scaling: View(m.scaling) for m in members}
-        alike: dict[tuple[str | None, Kernel], list[Member]] = {}
+        alike: dict[object, list[Member]] = {}
         for member in members:
-            alike.setdefault((member.scaling, member.kernel), []).append(member)
+            alike.setdefault(member.group, []).append(member)
         self.groups = [
             KernelGroup(
-                self.views[scaling],
-                kernel,
+                self.views[some[0].scaling],
+                some[0].kernel,
                 [member.alpha for member in some],
                 n_outputs,
                 context.device,
             )
-            for (scaling, kernel), some in alike.items()
+            for some in alike.values()
         ]
         self.columns = [m.column for some in alike.values() for m in some]
 
@@ -288,9 +304,8 @@ class KernelLearner(Learner):
         if len(raw) != 1 or len(store) <= number:
             return None
         given, block = raw[0].cpu().numpy(), self._block
-        if block is not None and block.n_observed < len(block.raw):
-            if np.array_equal(block.raw[block.n_observed], given):
-                return block
+        if block is not None and block.is_next(given):
+            return block
         if not np.array_equal(store.rows(number, number + 1)[0], given):
             return None
         self._block = self._opened(block_start(number), self.groups, number)
@@ -303,18 +318,19 @@ class KernelLearner(Learner):
         end = block_end(start)
         raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
         missing = end - start - len(raw)
-        scaled, pairs = {}, {}
+        scaled: dict[View, Tensor] = {}
+        pairs: dict[View, tuple[Pairs, Pairs]] = {}
         for view in dict.fromkeys(group.view for group in groups):
             rows = self._scaler.scaled(raw, view.scaling, self.device)
             rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
             scaled[view] = rows
             past = view.rows if start else rows[:0]
-            own = Pairs(rows, rows, view.distance)
-            pairs[view] = Pairs(past, rows, view.distance), own
+            both = Pairs(rows, past, view.distance), Pairs(rows, rows, view.distance)
+            pairs[view] = both
         parts = []
         for group in groups:
-            cross, own = (group.values(both) for both in pairs[group.view])
-            cross[:, len(raw) :] = 0
+            cross, own = (group.values(some) for some in pairs[group.view])
+            cross[len(raw) :] = 0
             own[len(raw) :] = own[:, len(raw) :] = 0
             own.diagonal()[len(raw) :] = 1
             parts.append(group.ridge.open(cross, own))
@@ -380,7 +396,7 @@ class KernelLearner(Learner):
             view, last = group.view, first + len(group.ridge.alphas)
             x = self._scaler.scaled(rows, view.scaling, self.device)
             past = view.rows if start else x[:0]
-            cross, pending = group.values(Pairs(past, x, view.distance)), None
+            cross, pending = group.values(Pairs(x, past, view.distance)), None
             if block is not None:
                 errors = block.errors[first:last, : block.n_observed].to(self.device)
                 own = block.scaled[view][: block.n_observed]
@@ -397,9 +413,7 @@ class KernelLearner(Learner):
         kept, first = [], 0
         for group in self.groups:
             n_alphas = len(group.ridge.alphas)
-            own = [
-                i for i in range(n_alphas) if self.columns[first + i] not in columns
-            ]
+            own = [i for i in range(n_alphas) if self.columns[first + i] not in columns]
             group.ridge.retire(own)
             kept += [first + i for i in own]
             first += n_alphas
@@ -421,7 +435,7 @@ class KernelLearner(Learner):
         """Take over what is learned beyond the factor from labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Number of rows and calibration; factors follow from rows and labels."""
+        """Return number of rows and calibration: factors follow from the labels."""
         n_observed = torch.tensor(self.n_observed)
         return {
             column: {"n_observed": n_observed, **own}

@@ -31,12 +31,12 @@ def block_end(n_rows: int) -> int:
 
 
 def is_refresh(n_rows: int) -> bool:
-    """True at 8, 16, 32, ... rows."""
+    """Return True at 8, 16, 32, ... rows."""
     return n_rows >= FIRST and n_rows & (n_rows - 1) == 0
 
 
 def last_refresh(n_rows: int) -> int:
-    """Largest of 8, 16, 32, ... that is at most ``n_rows``, or 0."""
+    """Return the largest of 8, 16, 32, ... that is at most ``n_rows``, or 0."""
     return 1 << (n_rows.bit_length() - 1) if n_rows >= FIRST else 0
 
 
@@ -81,4 +81,5 @@ class RowScaler:
 
 
 def _of_unit_length(x: Tensor) -> Tensor:
-    return x / x.norm(dim=1, keepdim=True).clamp_min(TINY)
+    unit: Tensor = x / x.norm(dim=1, keepdim=True).clamp_min(TINY)
+    return unit

@@ -58,9 +58,12 @@ class KernelSettings(Readout):
     def architecture(self) -> str:
         """Short name: "arc-cosine kernel", "rbf kernel"."""
         named = isinstance(self.kernel, str)
-        return f"{self.kernel} kernel" if named else f"{type(self.kernel).__name__} kernel"
+        return (
+            f"{self.kernel} kernel" if named else f"{type(self.kernel).__name__} kernel"
+        )
 
-    def _member(self, column: int) -> Member:
+    def member(self, column: int) -> Member:
+        """Return the settings as a learner takes them."""
         names = Kernel._fields[1:]
         kernel = Kernel(self.kernel, *(getattr(self, name) for name in names))
         return Member(column, self.scaling, kernel, float(self.alpha))
@@ -75,5 +78,5 @@ class KernelReadout(KernelSettings, BaseReadout):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[KernelClassifierLearner]:
         """One learner for all: they share rows, inner products and factors."""
-        own = [readout._member(column) for column, readout in members]
+        own = [readout.member(column) for column, readout in members]
         return [KernelClassifierLearner(own, context)]

@@ -89,5 +89,3 @@ class ForwardSoftmax:
         """Keep some of the readouts only."""
         self.factors = self.factors[list(kept)]
         self.curvature = self.curvature[list(kept)]
-
-

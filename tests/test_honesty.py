@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn_mdl import (
     FixedShare,
     LearnedShare,
+    KernelReadout,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
@@ -35,6 +36,8 @@ READOUTS = {
     "uncalibrated": MLPReadout((4, 3), lr=0.03, calibration=False),
     "smoothed": LinearReadout(lr=0.03, label_smoothing=0.1, n_replay_streams=0),
     "recent": LinearReadout(lr=0.03, recency=0.5, n_replay_streams=5),
+    "kernel": KernelReadout(),
+    "kernel of raw rows": KernelReadout("rbf", gamma=0.1, scaling=None),
     "diverging": MLPReadout((6,), lr=1e20),
 }
 PRIORS = [

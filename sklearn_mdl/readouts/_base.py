@@ -98,7 +98,7 @@ def check_readout(readout: object) -> None:
         wrapper = "IncrementalReadout" if incremental else "RefitReadout"
         advice = f"wrap it: {wrapper}({readout!r})"
     raise TypeError(
-        "readouts must hold LinearReadout, MLPReadout, KNeighborsReadout, "
-        "IncrementalReadout and RefitReadout objects, or those of images, "
-        f"got {readout!r}; {advice}"
+        "readouts must hold LinearReadout, MLPReadout, KernelReadout, "
+        "KNeighborsReadout, IncrementalReadout and RefitReadout objects, or those of "
+        f"images, got {readout!r}; {advice}"
     )

@@ -17,8 +17,7 @@ from sklearn_mdl.readouts import (
     as_readout,
     check_images,
     check_readout,
-    default_readouts,
-    mixed_readouts,
+    named_readouts,
     preset_settings,
     readout_grid,
     warn_of_failures,
@@ -39,15 +38,16 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list of readouts, or "mixed", default=None
+    readouts : list, "closed-form", "nets" or "mixed", default=None
         The experts, in one list: ``LinearReadout`` and ``MLPReadout`` (see
-        :func:`~sklearn_mdl.readout_grid`), ``KNeighborsReadout``, and any classifier in
-        ``IncrementalReadout`` or ``RefitReadout``; or, where rows are images (see
-        :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
+        :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``, ``KNeighborsReadout``,
+        and any classifier in ``IncrementalReadout`` or ``RefitReadout``; or, where rows
+        are images (see :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
         ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes a default grid
-        of networks, chosen by measurement, that depends on the number of features and
-        classes alone; "mixed" adds nearest neighbours, a shrunk linear discriminant
-        analysis and a logistic regression to it.
+        of networks, "nets", chosen by measurement, that depends on the number of
+        features and classes alone; "closed-form" takes kernels alone, which need no
+        seed; "mixed" adds nearest neighbours, a shrunk linear discriminant analysis
+        and a logistic regression to the default.
     switching : str or SwitchingPrior, default=None
         Prior over sequences of readouts: "learned-share" (the default), "fixed-share"
         (with rate ``1 / t``), "switch-distribution", "run-length", "universal-share",
@@ -147,10 +147,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     True
     """
 
-    readouts: Sequence[object] | Literal["mixed"] | None = None
+    readouts: Sequence[object] | Literal["closed-form", "nets", "mixed"] | None = None
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "readouts": [list, tuple, StrOptions({"mixed"}), None],
+        "readouts": [list, tuple, StrOptions({"closed-form", "nets", "mixed"}), None],
         **BaseSwitcher._parameter_constraints,
     }
 
@@ -192,10 +192,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         return found
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
-        if self.readouts is None:
-            return default_readouts(n_features, outcome.n_numbers)
-        if isinstance(self.readouts, str):  # "mixed", as was checked
-            return mixed_readouts(n_features, outcome.n_numbers)
+        if self.readouts is None or isinstance(self.readouts, str):
+            return named_readouts(self.readouts, n_features, outcome.n_numbers)
         readouts = [as_readout(given) for given in self.readouts]
         for readout in readouts:
             check_readout(readout)

@@ -34,6 +34,7 @@ from skorch import NeuralNetClassifier
 
 from sklearn_mdl import (
     IncrementalReadout,
+    KernelReadout,
     KNeighborsReadout,
     LinearReadout,
     MDLReadoutSwitcher,
@@ -51,9 +52,8 @@ from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.stream.steps import ReplayStreams
 from sklearn_mdl.readouts._floor import class_frequencies, complete, floored
 from sklearn_mdl.readouts._grid import (
-    default_readouts,
     grid_edges,
-    mixed_readouts,
+    named_readouts,
     readout_names,
 )
 from sklearn_mdl.readouts._isolation import KEPT_TEXTS, Notes, collected
@@ -103,7 +103,9 @@ POOL = [
     KNeighborsReadout(1),
     IncrementalReadout(MLPClassifier((5,)), scaling="whiten", random_state=3),
     RefitReadout(CalibratedClassifierCV(SVC(), cv=2, ensemble=False), schedule=1),
+    KernelReadout("rbf", scaling="unit"),
     MLPReadout((9,), **FAST, scaling="whiten"),
+    KernelReadout(),
     IncrementalReadout(net(), n_replay_streams=1),
     RefitReadout(net(), schedule=1.5, scaling="whiten"),
 ]
@@ -1156,8 +1158,9 @@ def test_a_frozen_classifier_is_a_readout():
 def test_mixed_readouts_of_wide_features_hold_nothing_cubic_in_the_width(
     n_features, n_wide
 ):
-    names = readout_names(mixed_readouts(n_features, 3))
-    others = names[len(default_readouts(n_features, 3)) :]
+    mixed, plain = (named_readouts(name, n_features, 3) for name in ("mixed", None))
+    names = readout_names(mixed)
+    others = names[len(plain) :]
     wide = [n for n in others if "Discriminant" in n or "whiten" in n]
     assert len(wide) == n_wide
     assert any("LogisticRegression" in name for name in names)

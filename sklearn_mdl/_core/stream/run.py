@@ -27,7 +27,6 @@ from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.steps import (
     PassState,
-    jobs_of,
     prequential_steps,
     score_segment,
     shown,
@@ -49,6 +48,7 @@ class PrequentialRun:
     Parameters
     ----------
     learners : list of Learner
+        Kept in this order, but that foreign ones come last.
     prior : SwitchingPrior
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts.
@@ -94,12 +94,12 @@ class PrequentialRun:
         store: str | PathLike[str] = "memory",
         n_jobs: int | None = None,
     ) -> None:
-        self.learners = learners
+        self.learners = sorted(learners, key=lambda learner: learner.foreign)
         self.outcome = outcome
         self.batch_size = batch_size
         self.device = device
         self.n_jobs = n_jobs
-        self.columns = [c for learner in learners for c in learner.columns]
+        self.columns = [c for lr in self.learners for c in lr.columns]
         self.n_readouts = len(self.columns)
         folder = None if store == "memory" else Path(store)
         self.samples = SampleStore(n_features, folder and folder / "features.npy")
@@ -112,13 +112,13 @@ class PrequentialRun:
         self.can_go_on = True  # False if the last call was interrupted in a segment
         self.rows = ScaledRows(
             self.samples,
-            learners[0].scalings,
+            self.learners[0].scalings,
             batch_size,
             device,
             outcome.feature_reach,
             outcome.dtype,
         )
-        self.states = [PassState.attached(lr, self.rows, seed) for lr in learners]
+        self.states = [PassState.attached(lr, self.rows, seed) for lr in self.learners]
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out the copy that serves predictions; it is made again."""
@@ -228,7 +228,10 @@ class PrequentialRun:
                     tasks.begin_part()
                 start, stop = self.n_scored, self.open_segment()
                 revealed = labels[start - begin : stop - begin]
-                self._mix(self._score(revealed), revealed)
+                found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+                    self._jobs(revealed)
+                )
+                self._mix(list(chain(*found)), revealed)
                 bar.update(stop - start)
                 wish = tasks is not None and tasks.end_part()
                 stopped = wish or interrupted()
@@ -242,19 +245,17 @@ class PrequentialRun:
         if interrupted():
             raise KeyboardInterrupt
 
-    def _score(self, labels: Tensor) -> list[tuple[np.ndarray, Prediction]]:
-        """Drive all learners over the rows of a segment."""
+    def _jobs(self, labels: Tensor) -> Iterator[object]:
+        """Yield a call for each learner, and one for all foreign ones in turn."""
         stop = self.n_scored + len(labels)
         steps = [
             prequential_steps(learner, self.rows, state, self.outcome, stop)
             for learner, state in zip(self.learners, self.states, strict=True)
         ]
-        jobs = jobs_of(self.learners)
-        found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-            delayed(score_segment)([steps[i] for i in job], labels) for job in jobs
-        )
-        scores = dict(zip(chain(*jobs), chain(*found), strict=True))
-        return [scores[i] for i in range(len(steps))]
+        n_own = sum(not learner.foreign for learner in self.learners)
+        for part in [*([each] for each in steps[:n_own]), steps[n_own:]]:
+            if part:
+                yield delayed(score_segment)(part, labels)
 
     def _mix(
         self, found: Sequence[tuple[np.ndarray, Prediction]], labels: Tensor

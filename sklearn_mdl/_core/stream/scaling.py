@@ -56,23 +56,20 @@ class Scaling:
 
     def apply(self, x: Tensor) -> Tensor:
         """Scale float32 minibatches, (n, B, d) to (n, B, d)."""
-        if self._is_extreme:
+        if x.dtype == torch.float32 and self._is_extreme:
             with flushed_denormals(False):
-                return self._applied(x.double()).float()
-        return self._applied(x)
-
-    @cached_property
-    def _is_extreme(self) -> bool:
-        """True if features are so small that they may be denormal numbers."""
-        return bool(self.transform.abs().max() > LARGEST_FACTOR)
-
-    def _applied(self, x: Tensor) -> Tensor:
+                return self.apply(x.double()).float()
         centred = x - self.mean.to(x)
         transform = self.transform.to(x)
         if transform.ndim == 1:
             return centred * transform
         # One product a minibatch: the last bits of a row depend on the product's shape.
         return torch.bmm(centred, transform.expand(len(x), -1, -1))
+
+    @cached_property
+    def _is_extreme(self) -> bool:
+        """True if features are so small that they may be denormal numbers."""
+        return bool(self.transform.abs().max() > LARGEST_FACTOR)
 
     def re_expression(self, old: Scaling) -> ReExpression:
         """Make what keeps a first layer's function when ``old`` gives way to this one.
@@ -304,7 +301,7 @@ class ScaledRows:
         """Rows and labels of a minibatch, of those up to row ``stop``."""
         start = index * self.batch_size
         labels = self.labels[start : min(start + self.batch_size, stop)]
-        return self.batch(index, len(labels)), labels
+        return self.piece(index, 0, len(labels)), labels
 
     def reveal(self, start: int, labels: Tensor) -> None:
         """Write down labels from row ``start`` on; learners all write the same ones."""

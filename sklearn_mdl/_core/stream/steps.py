@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from typing import Self
 
 import numpy as np
@@ -175,13 +176,6 @@ def usable(
     return prediction.with_values(values[:, rows])
 
 
-def jobs_of(learners: Sequence[Learner]) -> list[list[int]]:
-    """Places of the learners that one job drives: foreign ones take turns in one."""
-    foreign = [i for i, learner in enumerate(learners) if learner.foreign]
-    alone = [[i] for i, learner in enumerate(learners) if not learner.foreign]
-    return [*alone, foreign] if foreign else alone
-
-
 def score_segment(
     steps: Sequence[Generator[Prediction, Tensor, None]], labels: Tensor
 ) -> list[tuple[np.ndarray, Prediction]]:
@@ -208,44 +202,22 @@ def score_segment(
     # Here too, for this may be a thread of its own: its first product would otherwise
     # be shared by all cores, and sum in another order.
     with fixed_arithmetic(), flushed_denormals():
-        scores = [_Score(each, labels) for each in steps]
-        going = scores
-        while going:
-            end = min(score.n_predicted for score in going)
-            due = [score for score in going if score.n_predicted == end]
-            ended = [score for score in due if not score.advance()]
-            going = [score for score in going if score not in ended]
-    return [score.result() for score in scores]
-
-
-class _Score:
-    """Predictions of one learner, as far as it has come."""
-
-    def __init__(
-        self, steps: Generator[Prediction, Tensor, None], labels: Tensor
-    ) -> None:
-        self._steps = steps
-        self._labels = labels
-        self._block = first = next(steps)
-        n_readouts, _, n_numbers = first.values.shape
-        self._found = first.values.new_empty(n_readouts, len(labels), n_numbers)
-        self.n_predicted = 0
-        self._take(first)
-
-    def _take(self, prediction: Prediction) -> None:
-        self._start, self._block = self.n_predicted, prediction
-        self.n_predicted += prediction.values.shape[1]
-        self._found[:, self._start : self.n_predicted] = prediction.values
-
-    def advance(self) -> bool:
-        """Reveal the labels of its last block; returns False after the last row."""
-        try:
-            labels = self._labels[self._start : self.n_predicted]
-            self._take(self._steps.send(labels))
-        except StopIteration:
-            return False
-        return True
-
-    def result(self) -> tuple[np.ndarray, Prediction]:
-        whole = self._block.with_values(self._found)
-        return whole.losses(self._labels).T.cpu().numpy(), whole
+        blocks = [next(each) for each in steps]
+        found = [
+            block.values.new_empty(
+                len(block.values), len(labels), block.values.shape[2]
+            )
+            for block in blocks
+        ]
+        starts, end = [0 for _ in steps], 0  # of the blocks
+        while end < len(labels):
+            stops = [s + b.values.shape[1] for s, b in zip(starts, blocks, strict=True)]
+            end = min(stops)
+            for i, each in enumerate(steps):
+                if stops[i] == end:
+                    found[i][:, starts[i] : end] = blocks[i].values
+                    with suppress(StopIteration):  # after the last row
+                        blocks[i] = each.send(labels[starts[i] : end])
+                    starts[i] = end
+    wholes = [b.with_values(v) for b, v in zip(blocks, found, strict=True)]
+    return [(whole.losses(labels).T.cpu().numpy(), whole) for whole in wholes]

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from skorch import NeuralNet
 
-from sklearn_mdl._core.io.environment import LIBRARIES, SHOWN, version_of
+from sklearn_mdl._core.io.environment import LIBRARIES, SHOWN, cut_short, version_of
 from sklearn_mdl._core.io.parameters import (
     Json,
     Sources,
@@ -217,10 +217,10 @@ def load_estimator(
     _check_fields(about, path)
     try:
         estimator: BaseEstimator = from_json(about["estimator"], _known_classes())
-    except (TypeError, RecursionError) as error:  # of a parameter that is not known
+    except Exception as error:  # of parameters that are none, in any way
         raise ValueError(
-            f"{path} must be made by a version with the same parameters, but {error}; "
-            f"it was written by {about['versions'].get('sklearn_mdl')}"
+            f"{path} must be made by a version with the same parameters, but "
+            f"{_reason(error)}; it was written by {_writer(about)}"
         ) from error
     if not isinstance(estimator, kind):
         raise ValueError(
@@ -244,12 +244,23 @@ def load_estimator(
     except (OSError, ImportError):
         raise
     except Exception as error:  # a forged file may say anything that can be written
-        reason = " ".join(str(error).split())[:SHOWN]
         raise ValueError(
             f"{path} must hold settings and numbers that were saved together, but "
-            f"{reason} ({type(error).__name__}); save it again"
+            f"{_reason(error)}; it was written by {_writer(about)}, save it again"
         ) from error
     return estimator
+
+
+def _reason(error: Exception) -> str:
+    """Return an error in a few words of one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, KeyError):
+        text = f"it lacks {text}"
+    return f"{text[:SHOWN]} ({type(error).__name__})"
+
+
+def _writer(about: Json) -> str:
+    return f"sklearn_mdl {cut_short(about['versions'].get('sklearn_mdl'))}"
 
 
 def _restore(
@@ -323,8 +334,8 @@ def _check_fields(about: object, path: Path) -> None:
         )
     if found["format"] != FORMAT:
         raise ValueError(
-            f"{path} must be of format {FORMAT}, got {found['format']}; read it with "
-            f"sklearn_mdl {found['versions'].get('sklearn_mdl')}"
+            f"{path} must be of format {FORMAT}, got {cut_short(found['format'])}; "
+            f"read it with {_writer(found)}"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages between a warning and its caller
 CHECKED_AT_ONCE = 2**24  # numbers
+LARGE = 2.0**53  # from which on float64 does not tell whole numbers apart
 GROUPED = (
     "y should come in no particular order, but it is grouped by class, and the code "
     "pays for that; pass shuffle=True or permute the rows"
@@ -58,6 +60,40 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
             f"X must hold finite float32 numbers, but Input X contains {what} in "
             f"{where}; drop or impute what is missing"
         )
+
+
+def as_labels(y: object) -> np.ndarray:
+    """Return labels as an array: whole numbers stay what they are, however large.
+
+    Columns of pandas and of Arrow would become float64, which does not tell all numbers
+    beyond 2^53 apart, and objects are no numbers to scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        If whole numbers are larger than 64 bits, or if they are mixed with real ones
+        that large.
+    """
+    labels = np.asarray(y)
+    if labels.dtype.kind == "f" and not isinstance(y, np.ndarray):
+        given = np.asarray(y, dtype=object)  # a list of numbers of both signs
+        large = np.abs(labels) >= LARGE
+        if not any(isinstance(v, Integral) for v in given[large].tolist()):
+            return labels
+        labels = given
+    if labels.dtype != object or not labels.size:
+        return labels
+    numbers = labels.ravel().tolist()
+    if not all(isinstance(v, Integral) and not isinstance(v, bool) for v in numbers):
+        return labels
+    for dtype in (np.int64, np.uint64):
+        limits = np.iinfo(dtype)
+        if limits.min <= min(numbers) and max(numbers) <= limits.max:
+            return labels.astype(dtype)
+    raise ValueError(
+        f"Labels must be whole numbers of at most 64 bits, got {min(numbers)} to "
+        f"{max(numbers)}; write them as text"
+    )
 
 
 def check_class_labels(y: np.ndarray) -> None:

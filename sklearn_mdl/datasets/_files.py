@@ -100,8 +100,8 @@ def load_feature_directory(
 ) -> dict[str, tuple[dict[str, np.ndarray], np.ndarray]]:
     """Load the features of several encoders on several datasets.
 
-    Hidden entries and files of other kinds are ignored. Encoders may differ from
-    dataset to dataset.
+    Hidden entries, empty folders, ``__pycache__`` and files of other kinds are ignored.
+    Encoders may differ from dataset to dataset.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def load_feature_directory(
             "Features must be in a directory with one folder per dataset, got "
             f"{str(directory)!r}, which is no directory; check the path"
         )
-    folders = sorted(p for p in _visible(directory) if p.is_dir())
+    folders = sorted(p for p in _visible(directory) if p.is_dir() and _is_filled(p))
     if not folders:
         raise ValueError(
             "A feature directory must hold one folder per dataset, got none in "
@@ -184,6 +184,10 @@ def _files_by_stem(folder: Path) -> dict[str, Path]:
 
 def _visible(folder: Path) -> list[Path]:
     return [p for p in folder.iterdir() if not p.name.startswith(".")]
+
+
+def _is_filled(folder: Path) -> bool:
+    return folder.name != "__pycache__" and bool(_visible(folder))
 
 
 def _alternatives(path: Path) -> str:

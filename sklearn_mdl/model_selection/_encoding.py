@@ -177,6 +177,11 @@ def _check_names(names: Iterable[object]) -> None:
                 f"Names of datasets and encoders must be strings, got {name!r}; write "
                 f"{str(name)!r}"
             )
+        if not name.isprintable() and name != name.encode(errors="ignore").decode():
+            raise ValueError(
+                "Names of datasets and encoders must be text that UTF-8 can write, got "
+                f"{name!a}; rename the folder or file"
+            )
 
 
 def _gather_one(

@@ -112,7 +112,7 @@ class FileMixin:
             settings are none that could be fitted or name other files or networks that
             were not allowed, or if it holds a single readout, which takes no ``store``.
         """
-        allowed = Allowed(allow_network, frozenset(map(fspath, trusted)))
+        allowed = Allowed(allow_network, frozenset(fspath(p) for p in trusted))
         found: Self = load_estimator(cls, archive_path(path), store, allowed)
         return found
 

@@ -116,7 +116,7 @@ PLAIN_BYTES = 2**24  # of an array, which any text may ask for
 BYTES_A_LETTER = 64  # and more for longer ones: a dtype may be wider than its words
 
 
-def array_of(items: list[Any], dtype: str) -> np.ndarray:
+def array_of(items: object, dtype: str) -> np.ndarray:
     """Make an array of a list, as large as the list suggests.
 
     Raises

@@ -6,8 +6,10 @@ import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
@@ -18,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages between a warning and its caller
 CHECKED_AT_ONCE = 2**24  # numbers
-LARGE = 2.0**53  # from which on float64 does not tell whole numbers apart
+LARGE = 2**53  # from which on float64 does not tell whole numbers apart
 GROUPED = (
     "y should come in no particular order, but it is grouped by class, and the code "
     "pays for that; pass shuffle=True or permute the rows"
@@ -62,37 +64,41 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
         )
 
 
-def as_labels(y: object) -> np.ndarray:
-    """Return labels as an array: whole numbers stay what they are, however large.
+def as_labels(y: Any) -> Any:
+    """Return labels with whole numbers as they are, however large; others untouched.
 
-    Columns of pandas and of Arrow would become float64, which does not tell all numbers
-    beyond 2^53 apart, and objects are no numbers to scikit-learn.
+    Columns of pandas and lists of numbers of both signs would become float64, which
+    does not tell all numbers beyond 2^53 apart; objects are no numbers to scikit-learn.
 
     Raises
     ------
     ValueError
-        If whole numbers are larger than 64 bits, or if they are mixed with real ones
-        that large.
+        If whole numbers need more than 64 bits, or stand beside real ones.
     """
+    if y is None or (isinstance(y, np.ndarray) and y.dtype != object) or issparse(y):
+        return y
     labels = np.asarray(y)
-    if labels.dtype.kind == "f" and not isinstance(y, np.ndarray):
-        given = np.asarray(y, dtype=object)  # a list of numbers of both signs
-        large = np.abs(labels) >= LARGE
-        if not any(isinstance(v, Integral) for v in given[large].tolist()):
-            return labels
-        labels = given
-    if labels.dtype != object or not labels.size:
+    if labels.dtype.kind in "iu":
         return labels
-    numbers = labels.ravel().tolist()
-    if not all(isinstance(v, Integral) and not isinstance(v, bool) for v in numbers):
-        return labels
-    for dtype in (np.int64, np.uint64):
-        limits = np.iinfo(dtype)
-        if limits.min <= min(numbers) and max(numbers) <= limits.max:
-            return labels.astype(dtype)
+    if labels.dtype.kind not in "fO" or not labels.size:
+        return y
+    numbers = np.asarray(y, dtype=object).ravel().tolist()
+    whole = [isinstance(v, Integral) and not isinstance(v, bool) for v in numbers]
+    large = [v for v, is_whole in zip(numbers, whole, strict=True) if is_whole]
+    if not all(whole):
+        if labels.dtype.kind == "f" and any(abs(v) > LARGE for v in large):
+            raise ValueError(
+                f"Labels must be whole numbers or real ones, got {max(large, key=abs)} "
+                "beside others, with which it would be rounded; pass whole ones alone"
+            )
+        return y
+    for kind in (np.int64, np.uint64):
+        limits = np.iinfo(kind)
+        if limits.min <= min(large) and max(large) <= limits.max:
+            return np.array(large, dtype=kind).reshape(labels.shape)
     raise ValueError(
-        f"Labels must be whole numbers of at most 64 bits, got {min(numbers)} to "
-        f"{max(numbers)}; write them as text"
+        f"Labels must be whole numbers of at most 64 bits, got {min(large)} to "
+        f"{max(large)}; write them as text"
     )
 
 

@@ -62,7 +62,7 @@ def _sentence(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, RecursionError):
         return "The input must not be nested this deeply; check where it comes from"
-    if _lacks_memory(error) and not text.startswith("The readouts"):
+    if _lacks_memory(error) and "; " not in text:  # or it says what to do
         more = f" ({text})" if text else ""
         return f"More memory is needed than there is{more}; take less data"
     return text

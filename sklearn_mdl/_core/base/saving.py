@@ -42,6 +42,7 @@ ARRAYS = {"labels": 1, "summaries": 2, "diverged": 1, "losses": 2, "rows": 2}
 # What loading may take in any case: beside it twice the size of the file, which holds
 # rows, losses, and of each weight three or four numbers.
 SPARE_BYTES = 2**26
+STREAM_BYTES = 64  # of a replay stream: its position, and what moves it
 
 
 class FileMixin:
@@ -239,7 +240,9 @@ def load_estimator(
             f"store={str(store)!r}; leave it out, or take a switcher"
         )
     try:
-        with granted_memory(SPARE_BYTES + 2 * path.stat().st_size):
+        granted = SPARE_BYTES + 2 * path.stat().st_size
+        with granted_memory(granted):
+            _check_params(estimator, granted)
             _restore(estimator, arrays, about)
     except (OSError, ImportError):
         raise
@@ -267,9 +270,6 @@ def _restore(
     estimator: BaseEstimator, arrays: Mapping[str, np.ndarray], about: Json
 ) -> None:
     """Bring an estimator that has only parameters to where the one saved was."""
-    for part in estimators_in(estimator):
-        if hasattr(part, "_parameter_constraints"):
-            part._validate_params()
     classes = from_json(about["classes"], {})
     names = from_json(about.get("feature_names"), {})
     n_features = about["n_features"]
@@ -289,6 +289,17 @@ def _restore(
     run.begin(arrays["rows"])
     resume(run, arrays, arrays["losses"])
     run.end()
+
+
+def _check_params(estimator: BaseEstimator, granted: int) -> None:
+    """Check parameters as ``fit`` does; weights are checked where they are made."""
+    n_streams = 0
+    for part in estimators_in(estimator):
+        if hasattr(part, "_parameter_constraints"):
+            part._validate_params()
+        n_streams += getattr(part, "n_replay_streams", 0)
+    if STREAM_BYTES * n_streams > granted:
+        raise ValueError(f"it asks for {n_streams} replay streams")
 
 
 def _check_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> None:

@@ -8,7 +8,12 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
+from sklearn_mdl import (
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MultiOutputSwitcher,
+    RepresentationScorer,
+)
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X[:120].astype(np.float32), Y[:120]
@@ -67,6 +72,59 @@ def test_what_the_rows_come_in_changes_no_bit(kind, expected):
     pieces = switcher().partial_fit(X_given[:50], y_given[:50], classes=CLASSES)
     pieces.partial_fit(X_given[50:], y_given[50:])
     np.testing.assert_array_equal(pieces.codelengths_, expected.codelengths_)
+
+
+NUMBERS = 2**53 + np.arange(3)  # float64 knows two of them
+
+
+def as_series(dtype):
+    pd = pytest.importorskip("pandas")
+    return lambda y: pd.Series(y, dtype=dtype)
+
+
+LARGE = {
+    "Int64": as_series("Int64"),
+    "UInt64": as_series("UInt64"),
+    "pandas of objects": as_series(object),
+    "objects": lambda y: np.array(y.tolist(), dtype=object),
+    "unsigned": lambda y: y.astype(np.uint64),
+    "list": np.ndarray.tolist,
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_large_whole_numbers_are_labels_of_their_own(kind):
+    y = NUMBERS[Y % 3]
+    expected = switcher().fit(X, y)
+    given = LARGE[kind](y)
+    classes = LARGE[kind](NUMBERS)
+    found = switcher().fit(X, given)
+    assert found.classes_.tolist() == [int(v) for v in classes]
+    np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
+    assert found.predict(X[:9]).tolist() == [
+        int(classes[i]) for i in np.searchsorted(NUMBERS, expected.predict(X[:9]))
+    ]
+    pieces = switcher().partial_fit(X[:50], given[:50], classes=classes)
+    pieces.partial_fit(X[50:], given[50:], classes=classes)
+    np.testing.assert_array_equal(pieces.codelengths_, expected.codelengths_)
+    scorer = RepresentationScorer(switcher())
+    ranked = scorer.fit({"a": ({"b": X}, given)}).codelengths_
+    np.testing.assert_array_equal(ranked, scorer.fit({"a": ({"b": X}, y)}).codelengths_)
+    np.testing.assert_array_equal(
+        MultiOutputSwitcher(switcher())
+        .fit(X, np.array([given, given], dtype=object).T)
+        .estimators_[1]
+        .codelengths_,
+        expected.codelengths_,
+    )
+
+
+@pytest.mark.parametrize(
+    "y", [[2**70, 2**70 + 1], [2**63, -1], [2**53 + 1, 0.5]], ids=str
+)
+def test_whole_numbers_that_would_be_rounded_are_refused(y):
+    with pytest.raises(ValueError, match="Labels must be whole numbers"):
+        switcher().fit(X[:60], y * 30)
 
 
 @pytest.mark.gpu

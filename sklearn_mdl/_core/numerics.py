@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any
@@ -193,8 +194,26 @@ def last_level_cache() -> int | None:
     return max(sizes, default=None)
 
 
+_granted: ContextVar[int | None] = ContextVar("granted", default=None)
+
+
+@contextmanager
+def granted_memory(n_bytes: int) -> Iterator[None]:
+    """Let :func:`memory_of` name so many bytes: what a file may ask for is its size."""
+    token = _granted.set(n_bytes)
+    try:
+        yield
+    finally:
+        _granted.reset(token)
+
+
 def memory_of(device: torch.device) -> int | None:
-    """All memory of a device in bytes, or None where the system does not say."""
+    """Memory of a device that may be filled, in bytes: all, unless less was granted.
+
+    None where the system does not say.
+    """
+    if (granted := _granted.get()) is not None:
+        return granted
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     try:

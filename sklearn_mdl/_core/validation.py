@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
@@ -18,6 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages between a warning and its caller
 CHECKED_AT_ONCE = 2**24  # numbers
+LARGE = 2**53  # from which on float64 does not tell whole numbers apart
 GROUPED = (
     "y should come in no particular order, but it is grouped by class, and the code "
     "pays for that; pass shuffle=True or permute the rows"
@@ -59,6 +62,44 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
             f"X must hold finite float32 numbers, but Input X contains {what} in "
             f"{where}; drop or impute what is missing"
         )
+
+
+def as_labels(y: Any) -> Any:
+    """Return labels with whole numbers as they are, however large; others untouched.
+
+    Columns of pandas and lists of numbers of both signs would become float64, which
+    does not tell all numbers beyond 2^53 apart; objects are no numbers to scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        If whole numbers need more than 64 bits, or stand beside real ones.
+    """
+    if y is None or (isinstance(y, np.ndarray) and y.dtype != object) or issparse(y):
+        return y
+    labels = np.asarray(y)
+    if labels.dtype.kind in "iu":
+        return labels
+    if labels.dtype.kind not in "fO" or not labels.size:
+        return y
+    numbers = np.asarray(y, dtype=object).ravel().tolist()
+    whole = [isinstance(v, Integral) and not isinstance(v, bool) for v in numbers]
+    large = [v for v, is_whole in zip(numbers, whole, strict=True) if is_whole]
+    if not all(whole):
+        if labels.dtype.kind == "f" and any(abs(v) > LARGE for v in large):
+            raise ValueError(
+                f"Labels must be whole numbers or real ones, got {max(large, key=abs)} "
+                "beside others, with which it would be rounded; pass whole ones alone"
+            )
+        return y
+    for kind in (np.int64, np.uint64):
+        limits = np.iinfo(kind)
+        if limits.min <= min(large) and max(large) <= limits.max:
+            return np.array(large, dtype=kind).reshape(labels.shape)
+    raise ValueError(
+        f"Labels must be whole numbers of at most 64 bits, got {min(large)} to "
+        f"{max(large)}; write them as text"
+    )
 
 
 def check_class_labels(y: np.ndarray) -> None:

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Interval, num_samples, validate_params
+from sklearn_mdl._core.validation import as_labels
 from sklearn_mdl.baselines._base import Array, Seed
 from sklearn_mdl.baselines._comparison import Place, ProtocolComparison
 from sklearn_mdl.baselines._control_tasks import RandomEncoder, cluster_types
@@ -285,7 +286,7 @@ def _encode(
     encoders: Mapping[str, object],
     cache: FeatureCache | None,
 ) -> Gathered:
-    data, labels, found = as_array(data), np.asarray(as_array(y)), {}
+    data, labels, found = as_array(data), np.asarray(as_labels(as_array(y))), {}
     for title, encoder in encoders.items():
         if title in REFERENCES.values():
             raise ValueError(

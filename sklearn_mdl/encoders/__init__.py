@@ -9,7 +9,12 @@ from sklearn_mdl.encoders._cache import (
     encode as encode,
     keeps_data as keeps_data,
 )
-from sklearn_mdl.encoders._timm import TimmEncoder, check_name as check_name
+from sklearn_mdl.encoders._timm import (
+    TimmEncoder,
+    check_name as check_name,
+    check_options as check_options,
+    sources_of_name as sources_of_name,
+)
 from sklearn_mdl.encoders._torch import TorchEncoder
 from sklearn_mdl.encoders._trunk import (
     AnyEncoder as AnyEncoder,

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import ClassVar, Self, cast
 
@@ -26,6 +26,7 @@ from sklearn_mdl._core.images.lazy import images_fingerprint
 from sklearn_mdl._core.images.reading import Images, as_images
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.environment import LIBRARIES, version_of
+from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl.encoders._base import ImageEncoder
@@ -264,6 +265,10 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         "encoder": [ImageEncoder],
         "folder": [str, PathLike],
     }
+
+    def _sources(self) -> Sources:
+        """Name the folder, which is read and written."""
+        return Sources(paths=[fspath(self.folder)])
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: object, y: object = None) -> Self:

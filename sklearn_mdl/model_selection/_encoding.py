@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import assert_all_finite
 
 from sklearn_mdl._core.validation import (
+    as_labels,
     check_class_labels,
     distinct_classes,
     refuse_labelled,
@@ -177,6 +178,11 @@ def _check_names(names: Iterable[object]) -> None:
                 f"Names of datasets and encoders must be strings, got {name!r}; write "
                 f"{str(name)!r}"
             )
+        if not name.isprintable() and name != name.encode(errors="ignore").decode():
+            raise ValueError(
+                "Names of datasets and encoders must be text that UTF-8 can write, got "
+                f"{name!a}; rename the folder or file"
+            )
 
 
 def _gather_one(
@@ -185,7 +191,7 @@ def _gather_one(
     encoders: Mapping[str, BaseEstimator] | None,
     cache: FeatureCache | None,
 ) -> Dataset:
-    data, labels = pair[0], np.asarray(pair[1])
+    data, labels = pair[0], np.asarray(as_labels(pair[1]))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
         kind = "precomputed features" if given else "data"

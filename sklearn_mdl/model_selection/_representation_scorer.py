@@ -21,7 +21,7 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from sklearn_mdl._core.validation import refuse_labelled
+from sklearn_mdl._core.validation import as_labels, refuse_labelled
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._cells import Cell, Task, fingerprints
 from sklearn_mdl.model_selection._encoding import (
@@ -222,7 +222,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         self._validate_params()
         name = type(transformer).__name__
         refuse_labelled(transformer, name)
-        features, labels = np.asarray(transformer.transform(X)), np.asarray(y)
+        features = np.asarray(transformer.transform(X))
+        labels = np.asarray(as_labels(y))
         check_labels(labels, "y")
         check_features(features, labels, name)
         outcomes = self._run(self._orders_of("", name, features, labels))

@@ -19,6 +19,7 @@ from sklearn_mdl._core.sklearn_compat import fit_context
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.validation import (
     GROUPED,
+    as_labels,
     check_class_labels,
     is_grouped,
     refuse_missing,
@@ -66,7 +67,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if hasattr(self, "_run"):
             self._check_classes(classes)
         elif classes is not None:
-            known = np.unique(classes)
+            known = np.unique(as_labels(classes))
         with warnings.catch_warnings():  # a few rows may well be of as many classes
             warnings.filterwarnings("ignore", "The number of unique classes")
             return self._continue(X, y, known)
@@ -163,19 +164,18 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         )
 
     def _check_classes(self, classes: ArrayLike | None) -> None:
-        if classes is not None and not np.array_equal(
-            np.unique(classes), self.classes_
-        ):
+        found = None if classes is None else np.unique(as_labels(classes))
+        if found is not None and not np.array_equal(found, self.classes_):
             raise ValueError(
                 f"classes must stay {self.classes_.tolist()!r} as at the first call, "
-                f"got {np.unique(classes).tolist()!r}; fit a new estimator for others"
+                f"got {found.tolist()!r}; fit a new estimator for others"
             )
 
     def _checked(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         given: Any = refuse_missing(as_array(y))
-        rows, labels = self._validated(X, given, reset=reset)
+        rows, labels = self._validated(X, as_labels(given), reset=reset)
         labels = column_or_1d(labels, warn=True)
         check_class_labels(labels)
         return rows, labels

@@ -34,10 +34,6 @@ FEATURES = "features"  # the name of the array in a file, as load_features expec
 IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "numpy")
 
 
-class NotPicklableError(TypeError):
-    """An encoder or data that cannot be pickled, and so have no key."""
-
-
 def encode(encoder: object, X: object) -> np.ndarray:
     """Return the features of X by a copy of a transformer that is fitted on X alone.
 
@@ -193,7 +189,7 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
         digest = joblib.hash(content, hash_name="sha1", coerce_mmap=True)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         where = f" of {' and '.join(map(repr, name))}" if name else ""
-        raise NotPicklableError(
+        raise TypeError(
             f"Encoders and data must be picklable for features{where} to be kept, but "
             f"{encoder!r} with these data is not; save the features with numpy.save, "
             "and give them in its place, or keep no results"

@@ -27,6 +27,7 @@ from sklearn_mdl.model_selection._scorers import (
 from sklearn_mdl.model_selection._tables import (
     COLUMNS as COLUMNS,
     as_rows as as_rows,
+    cell_table as cell_table,
     codelength_table as codelength_table,
     friedman_text as friedman_text,
     has_tests as has_tests,

@@ -21,12 +21,16 @@ from sklearn_mdl.readouts._floor import (
     spread as spread,
 )
 from sklearn_mdl.readouts._grid import (
+    DefaultGrid as DefaultGrid,
+    Terms as Terms,
     default_readouts,
     default_regressors,
     grid_edges as grid_edges,
     mixed_readouts as mixed_readouts,
+    named_readouts as named_readouts,
     readout_names as readout_names,
     regressor_grid,
+    terms_of as terms_of,
 )
 from sklearn_mdl.readouts._isolation import (
     Notes as Notes,

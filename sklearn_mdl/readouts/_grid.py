@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from itertools import product
 from math import prod
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,6 +185,12 @@ DEFAULTS: dict[type, list[dict[str, object]]] = {
         {"hidden_layer_sizes": (128, 128), "likelihood": "student-t", "lr": 1e-3},
     ],
 }
+
+
+class DefaultGrid(list[Any]):
+    """A list of readouts whose settings no user chose: its edges are no news."""
+
+
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
 MAX_WHITENED_BY_DEFAULT = 1024
@@ -267,7 +273,7 @@ def _default_grid(kind: type, n_features: int, n_outputs: int) -> list[BaseEstim
     )
     fitting = [s for s in STREAMS if (s + 1) * n_trained <= UPDATES_PER_EXAMPLE]
     n_streams = fitting[0] if fitting else STREAMS[-1]
-    return [readout.set_params(n_replay_streams=n_streams) for readout in grid]
+    return DefaultGrid(r.set_params(n_replay_streams=n_streams) for r in grid)
 
 
 def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
@@ -437,9 +443,59 @@ def mixed_readouts(n_features: int, n_classes: int) -> list[Any]:
     if n_features <= MAX_WHITENED_BY_DEFAULT:
         neighbours.append(KNeighborsReadout(metric="cosine", scaling="whiten"))
     discriminant = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-    return [
-        *default_readouts(n_features, n_classes),
-        *neighbours,
-        RefitReadout(discriminant, schedule=GROWTH),
-        RefitReadout(LogisticRegression(C=3.0), schedule=GROWTH),
-    ]
+    grid = default_readouts(n_features, n_classes)
+    grid += neighbours
+    grid.append(RefitReadout(discriminant, schedule=GROWTH))
+    grid.append(RefitReadout(LogisticRegression(C=3.0), schedule=GROWTH))
+    return grid
+
+
+def named_readouts(name: str | None, n_features: int, n_classes: int) -> list[Any]:
+    """Return the readouts that None or "mixed" stands for."""
+    if name == "mixed":
+        return mixed_readouts(n_features, n_classes)
+    return default_readouts(n_features, n_classes)
+
+
+class Terms(NamedTuple):
+    """What may depend on the width of features in a list of readouts.
+
+    Attributes
+    ----------
+    n_readouts : int
+    streams : tuple of int
+        Numbers of replay streams, in ascending order.
+    scalings : tuple of str
+        Scalings of features, "none" among them, in the order of the readouts.
+    """
+
+    n_readouts: int
+    streams: tuple[int, ...]
+    scalings: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the terms as JSON holds them."""
+        lists = {"streams": list(self.streams), "scalings": list(self.scalings)}
+        return {"n_readouts": self.n_readouts, **lists}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Terms:
+        """Read what :meth:`as_json` returned."""
+        return cls(found["n_readouts"], *map(tuple, (found[k] for k in cls._fields[1:])))
+
+    def __str__(self) -> str:
+        """Return the terms in words."""
+        streams = " or ".join(map(str, self.streams)) or "no"
+        scalings = " and ".join(self.scalings) or "none"
+        return (
+            f"{self.n_readouts} readouts, {streams} replay streams, scaling {scalings}"
+        )
+
+
+def terms_of(readouts: Sequence[Any]) -> Terms:
+    """Return the terms of a list of readouts, of whatever kinds."""
+    streams = {int(r.n_replay_streams) for r in readouts if hasattr(r, "n_replay_streams")}
+    scalings = [str(r.scaling or "none") for r in readouts if hasattr(r, "scaling")]
+    return Terms(
+        len(readouts), tuple(sorted(streams)), tuple(dict.fromkeys(scalings))
+    )

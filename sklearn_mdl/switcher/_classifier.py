@@ -13,12 +13,12 @@ from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl.readouts import (
+    DefaultGrid,
     Readout,
     as_readout,
     check_images,
     check_readout,
-    default_readouts,
-    mixed_readouts,
+    named_readouts,
     preset_settings,
     readout_grid,
     warn_of_failures,
@@ -160,7 +160,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         for learner in self._run.learners:
             if learner.failures:
                 warn_of_failures(learner.failures, self.readout_names_)
-        if isinstance(self.readouts, list | tuple):  # a grid of ours is not the user's
+        if isinstance(self.readouts, list | tuple) and not isinstance(
+            self.readouts, DefaultGrid
+        ):
             self._warn_of_edges()
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
@@ -170,10 +172,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         return found
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
-        if self.readouts is None:
-            return default_readouts(n_features, outcome.n_numbers)
-        if isinstance(self.readouts, str):  # "mixed", as was checked
-            return mixed_readouts(n_features, outcome.n_numbers)
+        if self.readouts is None or isinstance(self.readouts, str):
+            return named_readouts(self.readouts, n_features, outcome.n_numbers)
         readouts = [as_readout(given) for given in self.readouts]
         for readout in readouts:
             check_readout(readout)

@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import rankdata
 from sklearn.datasets import load_iris, load_wine
-from sklearn.decomposition import PCA
 
 from sklearn_mdl import (
     LinearReadout,
@@ -17,6 +16,7 @@ from sklearn_mdl import (
     write_results,
 )
 from sklearn_mdl.readouts import _grid as grid, default_readouts
+from sklearn_mdl.report import _report
 
 
 @pytest.fixture
@@ -43,7 +43,10 @@ def terms(scorer):
     return {cell.encoder: cell.terms for cell in scorer.cells_}
 
 
-def test_all_encoders_have_the_readouts_that_the_widest_can_bear(small_grid, tmp_path):
+def test_all_encoders_have_the_readouts_that_the_widest_can_bear(
+    small_grid, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_report, "can_draw", lambda: False)
     scorer = RepresentationScorer(results=tmp_path).fit(study(2, 40))
     alone = RepresentationScorer().fit(study(2))
     wide = grid.terms_of(default_readouts(40, 3))
@@ -89,9 +92,44 @@ def test_readouts_that_the_user_names_are_everybodys(small_grid):
     assert not scorer.terms_notes_
 
 
+# Widths that say nothing: constant columns, and a column in two halves of its value
+
+
 def padded(X):
-    return np.column_stack([np.zeros(len(X)), X, np.full((len(X), 9), 0.1)])
+    return np.column_stack([X, np.full((len(X), X.shape[1]), 0.1)])
 
 
 def halved(X):
-    return np.column_stack([X, X[:, -1:] / 2])[:, [*range(X.shape[1] - 1), -1, -1]]
+    return np.column_stack([X[:, :-1], X[:, -1:] / 2, X[:, -1:] / 2])
+
+
+def check_law(readouts, change, tolerance):
+    """No rank changes, whichever encoder is changed, and codelengths hardly do."""
+    datasets = {}
+    for name, load in {"iris": load_iris, "wine": load_wine}.items():
+        X, y = load(return_X_y=True)
+        noise = np.random.default_rng(0).normal(size=(len(X), 3))
+        found = {"raw": X, "half": X[:, ::2], "noise": noise}
+        changed = {f"{e} changed": change(own) for e, own in found.items()}
+        datasets[name] = {**found, **changed}, y
+    scorer = RepresentationScorer(MDLReadoutSwitcher(readouts)).fit(datasets)
+    for nats in scorer.codelengths_:
+        was, now = nats[:3], nats[3:]
+        assert_allclose(now, was, rtol=tolerance)
+        for e in range(3):
+            mixed = np.where(np.arange(3) == e, now, was)
+            assert_array_equal(rankdata(mixed), rankdata(was))
+
+
+@pytest.mark.parametrize(("change", "tolerance"), [(padded, 1e-4), (halved, 0.1)])
+def test_widths_that_say_nothing_change_no_rank_of_linear_readouts(change, tolerance):
+    # A column in two halves is learned twice as fast.
+    check_law([LinearReadout(lr=3e-3), LinearReadout(lr=1e-2)], change, tolerance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [padded, halved])
+def test_widths_that_say_nothing_change_no_rank_by_default(change):
+    # Hidden layers begin with weights of the order of 1 / sqrt(width), and whitening
+    # shrinks towards the mean variance of all columns, constant ones too.
+    check_law(None, change, 0.02)

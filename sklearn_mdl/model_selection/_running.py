@@ -185,10 +185,10 @@ def _attempt_all(
 ) -> Iterator[tuple[int, R | Failure]]:
     """Yield outcomes as soon as they are there; end early if a process dies."""
     with Devices() as devices:
-        calls = [
-            delayed(_attempt)(measure, i, _portable(task), devices)
-            for i, task in tasks.items()
-        ]
+        backend = type(get_active_backend()[0]).__name__
+        if backend in BY_FILE and effective_n_jobs(n_jobs) > 1:
+            tasks = {i: _portable(task) for i, task in tasks.items()}
+        calls = [delayed(_attempt)(measure, *item, devices) for item in tasks.items()]
         step, return_as = len(calls), "generator_unordered"
         if not get_active_backend()[0].supports_return_generator:
             # Ray's, for one: all return at the end, so they are given in portions.
@@ -204,8 +204,6 @@ def _attempt_all(
 
 def _portable(task: T) -> T:
     """Let another process open the files of maps, which may be gone by then."""
-    if type(get_active_backend()[0]).__name__ not in BY_FILE:
-        return task
     maps = {
         name: RemoteMap.of(array)
         for name, array in task._asdict().items()

@@ -481,7 +481,9 @@ class Terms(NamedTuple):
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Terms:
         """Read what :meth:`as_json` returned."""
-        return cls(found["n_readouts"], *map(tuple, (found[k] for k in cls._fields[1:])))
+        return cls(
+            found["n_readouts"], *map(tuple, (found[k] for k in cls._fields[1:]))
+        )
 
     def __str__(self) -> str:
         """Return the terms in words."""
@@ -494,8 +496,8 @@ class Terms(NamedTuple):
 
 def terms_of(readouts: Sequence[Any]) -> Terms:
     """Return the terms of a list of readouts, of whatever kinds."""
-    streams = {int(r.n_replay_streams) for r in readouts if hasattr(r, "n_replay_streams")}
+    streams = {
+        int(r.n_replay_streams) for r in readouts if hasattr(r, "n_replay_streams")
+    }
     scalings = [str(r.scaling or "none") for r in readouts if hasattr(r, "scaling")]
-    return Terms(
-        len(readouts), tuple(sorted(streams)), tuple(dict.fromkeys(scalings))
-    )
+    return Terms(len(readouts), tuple(sorted(streams)), tuple(dict.fromkeys(scalings)))

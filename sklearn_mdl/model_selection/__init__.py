@@ -23,6 +23,7 @@ from sklearn_mdl.model_selection._scorers import (
     PrequentialSplit,
     codelength_scorer,
     heldout_codelength_scorer,
+    refit_codelength_scorer,
 )
 from sklearn_mdl.model_selection._tables import (
     COLUMNS as COLUMNS,
@@ -44,4 +45,5 @@ __all__ = [
     "RepresentationScorer",
     "codelength_scorer",
     "heldout_codelength_scorer",
+    "refit_codelength_scorer",
 ]

@@ -86,7 +86,7 @@ def test_a_wide_encoder_that_comes_later_runs_the_others_again(small_grid, tmp_p
 
 
 def test_readouts_that_the_user_names_are_everybodys(small_grid):
-    readouts = default_readouts(2, 3)
+    readouts = [LinearReadout(n_replay_streams=2), LinearReadout(scaling="whiten")]
     scorer = RepresentationScorer(MDLReadoutSwitcher(readouts)).fit(study(2, 40))
     assert set(terms(scorer).values()) == {grid.terms_of(readouts)}
     assert not scorer.terms_notes_

@@ -189,7 +189,7 @@ DEFAULTS: dict[type, list[dict[str, object]]] = {
 
 
 class DefaultGrid(list[Any]):
-    """A list of readouts whose settings no user chose: its edges are no news."""
+    """A list of readouts that stands for a name: no user chose its settings."""
 
 
 STREAMS = (30, 10, 3)
@@ -262,7 +262,7 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     >>> len(readouts), readouts[0].architecture, readouts[-1].architecture
     (40, 'linear', 'mlp 3x128')
     """
-    return named_readouts(None, n_features, n_classes)
+    return list(named_readouts(None, n_features, n_classes))
 
 
 def default_regressors(n_features: int) -> list[BaseEstimator]:
@@ -311,7 +311,7 @@ def _default_grid(kind: type, n_features: int, n_outputs: int) -> list[BaseEstim
     )
     fitting = [s for s in STREAMS if (s + 1) * n_trained <= UPDATES_PER_EXAMPLE]
     n_streams = fitting[0] if fitting else STREAMS[-1]
-    return DefaultGrid(r.set_params(n_replay_streams=n_streams) for r in grid)
+    return [readout.set_params(n_replay_streams=n_streams) for readout in grid]
 
 
 def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:

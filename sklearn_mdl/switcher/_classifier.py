@@ -13,7 +13,6 @@ from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl.readouts import (
-    DefaultGrid,
     Readout,
     as_readout,
     check_images,
@@ -183,9 +182,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         for learner in self._run.learners:
             if learner.failures:
                 warn_of_failures(learner.failures, self.readout_names_)
-        if isinstance(self.readouts, list | tuple) and not isinstance(
-            self.readouts, DefaultGrid
-        ):
+        if not self._is_by_name:  # a grid of ours is not the user's
             self._warn_of_edges()
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:

@@ -15,6 +15,7 @@ from sklearn_mdl import (
     RepresentationScorer,
     write_results,
 )
+from sklearn_mdl.baselines import _compare
 from sklearn_mdl.readouts import _grid as grid, default_readouts
 from sklearn_mdl.report import _report
 
@@ -90,6 +91,18 @@ def test_readouts_that_the_user_names_are_everybodys(small_grid):
     scorer = RepresentationScorer(MDLReadoutSwitcher(readouts)).fit(study(2, 40))
     assert set(terms(scorer).values()) == {grid.terms_of(readouts)}
     assert not scorer.terms_notes_
+
+
+def test_protocols_are_compared_on_equal_terms(small_grid, monkeypatch):
+    seen, whole = [], _compare.measure
+
+    def measure(task, device=None):
+        seen.append(grid.terms_of(task.estimator.readouts))
+        return whole(task, device)
+
+    monkeypatch.setattr(_compare, "measure", measure)
+    _compare.compare_protocols(None, study(2, 40), protocols=["mdl", "sdl"])
+    assert seen == [grid.terms_of(default_readouts(40, 3))] * 2
 
 
 # Widths that say nothing: constant columns, and a column in two halves of its value

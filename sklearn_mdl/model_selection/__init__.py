@@ -3,6 +3,7 @@
 from sklearn_mdl.model_selection._cells import (
     Cell as Cell,
     file_stems as file_stems,
+    on_equal_terms as on_equal_terms,
     settings_of_cells as settings_of_cells,
     versions as versions,
 )

@@ -303,8 +303,20 @@ def switcher_of(task: Task) -> MDLReadoutSwitcher:
     """Return a copy of the switcher with the readouts that all encoders have."""
     switcher: MDLReadoutSwitcher = clone(task.switcher)
     if task.readouts is not None:
-        switcher.set_params(readouts=named_readouts(*task.readouts))
+        switcher = on_equal_terms(switcher, *task.readouts[1:])
     return switcher.set_params(random_state=task.seed, shuffle=False)
+
+
+def on_equal_terms(
+    switcher: MDLReadoutSwitcher, n_features: int, n_classes: int
+) -> MDLReadoutSwitcher:
+    """Return a switcher whose default list is that for a width; a user's list stays."""
+    name = switcher.readouts
+    if not isinstance(name, str | None):
+        return switcher
+    readouts = named_readouts(name, n_features, n_classes)
+    changed: MDLReadoutSwitcher = clone(switcher).set_params(readouts=readouts)
+    return changed
 
 
 def _switcher_of(task: Task, device: str | None) -> MDLReadoutSwitcher:

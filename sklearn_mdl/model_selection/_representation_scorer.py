@@ -283,7 +283,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         """Return the default list of all encoders: what the widest of them can bear."""
         name = self._switcher.readouts
         usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
-        if not usable or not (name is None or isinstance(name, str)):
+        if not usable or not isinstance(name, str | None):
             return None
         width = max(X.shape[1] for X in usable)
         return name, width, len(np.unique(dataset.labels))

@@ -29,7 +29,7 @@ from sklearn_mdl import (
 )
 from sklearn_mdl._core.validation import is_grouped, labelled_step
 
-N, C, D = 640, 4, 20
+N, C, D = 640, 4, 100
 
 
 def data():

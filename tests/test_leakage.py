@@ -207,7 +207,7 @@ def nearly_sorted(n, n_classes, share, seed=0):
 def test_sorted_and_nearly_sorted_labels_are_grouped(n, n_classes):
     assert is_grouped(nearly_sorted(n, n_classes, 0.0))
     assert is_grouped(nearly_sorted(n, n_classes, 0.0)[::-1])
-    assert is_grouped(nearly_sorted(n, n_classes, 0.05))
+    assert is_grouped(nearly_sorted(n, n_classes, 0.1))
     assert not is_grouped(nearly_sorted(n, n_classes, 0.6))
 
 

@@ -104,7 +104,7 @@ def is_grouped(labels: np.ndarray) -> bool:
 
     Labels may be written down by their order, given how often each class occurs, or by
     their runs: how many there are, where they begin, and the class of each. They are
-    grouped if runs are shorter by half, and by 14 nats: of labels in random order any
+    grouped if runs are shorter by a quarter, and by 14 nats: of labels in random order any
     code saves so much with a probability of at most ``exp(-14) < 1e-6``.
     """
     counts = np.unique(labels, return_counts=True)[1]
@@ -116,7 +116,7 @@ def is_grouped(labels: np.ndarray) -> bool:
     places = gammaln(n) - gammaln(n_runs) - gammaln(n - n_runs + 1)
     classes = np.log(n_classes) + (n_runs - 1) * np.log(n_classes - 1)
     saved = order - (np.log(n) + places + classes)
-    return bool(saved > max(GROUPED_NATS, order / 2))
+    return bool(saved > max(GROUPED_NATS, order / 4))
 
 
 def labelled_step(transformer: BaseEstimator) -> str | None:

@@ -16,7 +16,7 @@ from sklearn_mdl import (
     write_results,
 )
 from sklearn_mdl.baselines import _compare
-from sklearn_mdl.readouts import _grid as grid, default_readouts
+from sklearn_mdl.readouts import _grid as grid, default_readouts, terms_of
 from sklearn_mdl.report import _report
 
 
@@ -50,7 +50,7 @@ def test_all_encoders_have_the_readouts_that_the_widest_can_bear(
     monkeypatch.setattr(_report, "can_draw", lambda: False)
     scorer = RepresentationScorer(results=tmp_path).fit(study(2, 40))
     alone = RepresentationScorer().fit(study(2))
-    wide = grid.terms_of(default_readouts(40, 3))
+    wide = terms_of(default_readouts(40, 3))
     assert wide.scalings == ("standard",)
     assert terms(scorer) == {"w2": wide, "w40": wide} != terms(alone)
     assert not alone.terms_notes_
@@ -89,7 +89,7 @@ def test_a_wide_encoder_that_comes_later_runs_the_others_again(small_grid, tmp_p
 def test_readouts_that_the_user_names_are_everybodys(small_grid):
     readouts = [LinearReadout(n_replay_streams=2), LinearReadout(scaling="whiten")]
     scorer = RepresentationScorer(MDLReadoutSwitcher(readouts)).fit(study(2, 40))
-    assert set(terms(scorer).values()) == {grid.terms_of(readouts)}
+    assert set(terms(scorer).values()) == {terms_of(readouts)}
     assert not scorer.terms_notes_
 
 
@@ -97,12 +97,12 @@ def test_protocols_are_compared_on_equal_terms(small_grid, monkeypatch):
     seen, whole = [], _compare.measure
 
     def measure(task, device=None):
-        seen.append(grid.terms_of(task.estimator.readouts))
+        seen.append(terms_of(task.estimator.readouts))
         return whole(task, device)
 
     monkeypatch.setattr(_compare, "measure", measure)
     _compare.compare_protocols(None, study(2, 40), protocols=["mdl", "sdl"])
-    assert seen == [grid.terms_of(default_readouts(40, 3))] * 2
+    assert seen == [terms_of(default_readouts(40, 3))] * 2
 
 
 # Widths that say nothing: constant columns, and a column in two halves of its value

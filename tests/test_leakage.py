@@ -231,6 +231,7 @@ def test_the_share_of_false_alarms_is_below_its_bound():
             patch.setattr(validation, "GROUPED_NATS", nats)
             share = np.mean([is_grouped(own) for own in orders])
         assert share <= np.exp(-nats)
+    assert not is_grouped(np.tile([0, 1], 500))  # alternating is not grouped
     assert not is_grouped(labels)  # so few may come so by chance
 
 

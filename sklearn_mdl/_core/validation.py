@@ -104,14 +104,15 @@ def is_grouped(labels: np.ndarray) -> bool:
 
     Labels may be written down by their order, given how often each class occurs, or by
     their runs: how many there are, where they begin, and the class of each. They are
-    grouped if runs are shorter by a quarter, and by 14 nats: of labels in random order any
-    code saves so much with a probability of at most ``exp(-14) < 1e-6``.
+    grouped if there are fewer runs than in random order, and these are shorter by a
+    quarter, and by 14 nats: of labels in random order any code saves so much with a
+    probability of at most ``exp(-14) < 1e-6``.
     """
     counts = np.unique(labels, return_counts=True)[1]
     n, n_classes = len(labels), len(counts)
-    if n_classes < 2:
-        return False
     n_runs = 1 + np.count_nonzero(np.diff(labels))
+    if n_classes < 2 or n_runs > n * (1 - np.square(counts / n).sum()):
+        return False
     order = gammaln(n + 1) - gammaln(counts + 1).sum()
     places = gammaln(n) - gammaln(n_runs) - gammaln(n - n_runs + 1)
     classes = np.log(n_classes) + (n_runs - 1) * np.log(n_classes - 1)

@@ -6,7 +6,7 @@ import traceback
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -248,7 +248,7 @@ def protected(data: object) -> object:
     if isinstance(data, list | tuple) and any(isinstance(x, np.ndarray) for x in data):
         return type(data)([protected(item) for item in data])
     if hasattr(data, "iloc") or issparse(data):
-        return data.copy()
+        return cast(Any, data).copy()
     return data.clone() if isinstance(data, Tensor) else data
 
 

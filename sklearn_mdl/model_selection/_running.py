@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 import torch
@@ -42,8 +42,6 @@ class Measurable(Protocol):
     def order(self) -> int | None: ...
     @property
     def device(self) -> str: ...
-    def _asdict(self) -> dict[str, object]: ...
-    def _replace(self, **values: object) -> Self: ...
 
 
 T = TypeVar("T", bound=Measurable)
@@ -206,10 +204,20 @@ def _portable(task: T) -> T:
     """Let another process open the files of maps, which may be gone by then."""
     maps = {
         name: RemoteMap.of(array)
-        for name, array in task._asdict().items()
+        for name, array in _fields(task).items()
         if isinstance(array, np.ndarray) and is_mapped(array)
     }
-    return task._replace(**{name: m for name, m in maps.items() if m is not None})
+    return _with_fields(task, {n: m for n, m in maps.items() if m is not None})
+
+
+def _fields(task: Measurable) -> dict[str, object]:
+    found: dict[str, object] = cast(Any, task)._asdict()
+    return found
+
+
+def _with_fields(task: T, values: Mapping[str, object]) -> T:
+    changed: T = cast(Any, task)._replace(**values)
+    return changed
 
 
 class RemoteMap(NamedTuple):
@@ -252,9 +260,9 @@ def _attempt(
     measure: Callable[[T, str | None], R], i: int, task: T, devices: Devices
 ) -> tuple[int, R | Failure]:
     try:
-        maps = {n: m for n, m in task._asdict().items() if isinstance(m, RemoteMap)}
+        maps = {n: m for n, m in _fields(task).items() if isinstance(m, RemoteMap)}
         if maps:
-            task = task._replace(**{name: m.open() for name, m in maps.items()})
+            task = _with_fields(task, {name: m.open() for name, m in maps.items()})
         return i, measure(task, devices.claim(task.device))
     except Exception as error:
         return i, Failure.of(error, task.dataset, task.encoder, task.order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from numbers import Integral
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -222,7 +222,7 @@ def refit_codelength_scorer(
     while hasattr(estimator, "best_estimator_"):
         estimator = estimator.best_estimator_
     copied = clone(estimator)
-    own, last = estimator, copied
+    own, last = cast(Any, estimator), copied
     while isinstance(last, Pipeline):
         refuse_labelled(last[:-1], "the pipeline")
         own, last = own[-1], last[-1]

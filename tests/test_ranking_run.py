@@ -752,8 +752,9 @@ def test_damaged_features_are_reported_and_made_again(tmp_path):
 
 def test_an_encoder_that_cannot_be_pickled_cannot_be_kept(tmp_path):
     encoders = {"odd": FunctionTransformer(lambda X: X)}
-    with pytest.raises(TypeError, match=r"picklable .* 'data 0' and 'odd'"):
-        small(results=tmp_path).fit(raw_study(1), encoders)
+    with pytest.raises(ValueError, match=r"1 failed: 'odd' on 'data 0' .* picklable"):
+        small(results=tmp_path).fit(raw_study(1), {"raw": None, **encoders})
+    assert len(list((tmp_path / "cells").glob("*.json"))) == 1  # of the other one
     small().fit(raw_study(1), encoders)
 
 

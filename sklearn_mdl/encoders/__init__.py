@@ -5,7 +5,6 @@ from sklearn_mdl.encoders._base import ImageEncoder as ImageEncoder
 from sklearn_mdl.encoders._cache import (
     CachedEncoder,
     FeatureCache,
-    NotPicklableError as NotPicklableError,
     encode as encode,
     keeps_data as keeps_data,
 )

@@ -186,6 +186,12 @@ DEFAULTS: dict[type, list[dict[str, object]]] = {
         {"hidden_layer_sizes": (128, 128), "likelihood": "student-t", "lr": 1e-3},
     ],
 }
+
+
+class DefaultGrid(list[Any]):
+    """A list of readouts that stands for a name: no user chose its settings."""
+
+
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
 MAX_WHITENED_BY_DEFAULT = 1024
@@ -216,7 +222,7 @@ def named_readouts(
     }
     lists[None] = [*nets, *kernels] if KERNELS_BY_DEFAULT else nets
     lists["mixed"] = [*lists[None], *_others(n_features)]
-    return lists[name]
+    return DefaultGrid(lists[name])
 
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
@@ -256,7 +262,7 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     >>> len(readouts), readouts[0].architecture, readouts[-1].architecture
     (40, 'linear', 'mlp 3x128')
     """
-    return named_readouts(None, n_features, n_classes)
+    return list(named_readouts(None, n_features, n_classes))
 
 
 def default_regressors(n_features: int) -> list[BaseEstimator]:

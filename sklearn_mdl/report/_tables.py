@@ -168,6 +168,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
         "critical_difference": None if math.isnan(difference) else difference,
         "versions": versions(),
         "python": platform.python_version(),
+        "terms": scorer.terms_notes_,
         "cells": [cell.record() for cell in scorer.cells_],
     }
 

@@ -183,7 +183,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         for learner in self._run.learners:
             if learner.failures:
                 warn_of_failures(learner.failures, self.readout_names_)
-        if isinstance(self.readouts, list | tuple):  # a grid of ours is not the user's
+        if not self._is_by_name:  # a grid of ours is not the user's
             self._warn_of_edges()
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:

@@ -103,7 +103,7 @@ def as_json(value: object, name: str) -> object:
     if isinstance(value, BaseEstimator):
         params = value.get_params(deep=False)
         given = {k: as_json(v, f"{name}.{k}") for k, v in params.items()}
-        return {"class": type(value).__name__, "params": given}
+        return {"class": class_name(type(value)), "params": given}
     raise TypeError(
         f"{name} must be made of numbers, text, lists and estimators to be written to "
         f"a file, got {value!r}; pickle can keep it"
@@ -138,6 +138,16 @@ def array_of(items: object, dtype: str) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # numbers that overflow, or lose a part
         return np.array(items, dtype=dtype)
+
+
+def class_name(kind: type) -> str:
+    """Return the name of a class that no other one shares.
+
+    Of this package it is the bare name, of others that with their module: two libraries
+    may each have a ``LogisticRegression``.
+    """
+    is_own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return kind.__name__ if is_own else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def from_json(text: object, classes: Mapping[str, type]) -> Any:

@@ -225,9 +225,9 @@ def test_a_factor_is_that_of_the_whole_matrix_however_many_panels_it_has():
 # Invariants
 
 
-@pytest.mark.parametrize("cut", [1, 13, 100])
+@pytest.mark.parametrize("cut", [1, 13])
 def test_any_cutting_gives_the_same_bits(cut):
-    X, y = digits()
+    X, y = digits(70)
     readouts = [kind(name) for name in KINDS]
     whole, pieces = fitted(readouts, X, y), fitted(readouts, X, y, cut)
     np.testing.assert_array_equal(whole.readout_losses_, pieces.readout_losses_)
@@ -269,7 +269,7 @@ def test_retired_readouts_leave_the_others_their_bits():
         )
 
 
-@pytest.mark.parametrize("n_rows", [3, 40, 77, 128])
+@pytest.mark.parametrize("n_rows", [3, 77])
 def test_copies_and_pickles_go_on_with_the_same_bits(n_rows):
     X, y = digits()
     readouts = [kind(name) for name in KINDS]
@@ -284,7 +284,7 @@ def test_copies_and_pickles_go_on_with_the_same_bits(n_rows):
         np.testing.assert_array_equal(other.codelengths_, straight.codelengths_)
 
 
-@pytest.mark.parametrize("n_rows", [3, 40, 77, 128])
+@pytest.mark.parametrize("n_rows", [3, 40, 128])
 def test_a_saved_readout_goes_on_with_the_same_bits(n_rows, tmp_path):
     X, y = digits()
     readouts = [kind(name) for name in KINDS if name != "of scikit-learn"]
@@ -299,9 +299,9 @@ def test_a_saved_readout_goes_on_with_the_same_bits(n_rows, tmp_path):
 
 def test_a_row_is_predicted_as_it_would_be_in_the_stream():
     X, y = digits()
+    readouts = [kind(name) for name in KINDS]
+    whole = fitted(readouts, X, y)
     for n_rows in (0, 5, 31, 64, 100):
-        readouts = [kind(name) for name in KINDS]
-        whole = fitted(readouts, X, y)
         part = fitted(readouts, X[: n_rows + 1], y[: n_rows + 1])
         proba = part.predict_proba(X[n_rows + 1 : n_rows + 2])[0]
         expected = whole.codelengths_[n_rows + 1]

@@ -189,17 +189,17 @@ DEFAULTS: dict[type, list[dict[str, object]]] = {
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
 MAX_WHITENED_BY_DEFAULT = 1024
-# The kernels of the list "closed-form", each at three noises.
+# The kernels of the list "closed-form", each at two noises: chosen by measurement on
+# two orders of digits and on seven cells of deep features.
 KERNELS: list[dict[str, Any]] = [
     {"scaling": "unit"},
-    {"scaling": "standard"},
     {"scaling": "centered-unit"},
     {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
     {"kernel": "rbf", "width": 1.0, "scaling": "unit"},
     {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
     {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
 ]
-ALPHAS = (0.003, 0.03, 0.3)
+ALPHAS = (0.003, 0.3)
 KERNELS_BY_DEFAULT = False  # if lists that are not named "nets" hold the kernels, too
 NAMES = ("closed-form", "nets", "mixed")
 

@@ -71,7 +71,95 @@ class KernelSettings(Readout):
 
 @dataclass(eq=False, repr=False)
 class KernelReadout(KernelSettings, BaseReadout):
-    """Kernel ridge regression of the labels, refitted at every row."""
+    r"""Kernel ridge regression of the labels, refitted at every row, calibrated.
+
+    One Cholesky factor holds all refits: with ``K`` the kernel of the rows in their
+    order, ``Y`` the one-hot labels less ``1 / C`` and :math:`R R^T = K + \alpha I`, the
+    scores of row ``t`` from the rows before it are
+    :math:`Y_t - R_{tt} (R^{-1} Y)_t`. They become probabilities by
+
+    .. math::
+
+        \log p_c = b\, s_c + a \log(n_c + 1/2) - \mathrm{const},
+
+    where ``(b, a)`` take one Newton step of the log-loss after each label, and
+    :math:`n_c` counts the labels before; ``p`` is then mixed with a share of 1e-4 of
+    the uniform distribution. Nothing waits for a minibatch, and nothing is drawn.
+
+    All kernel readouts of one switcher make their pass together: those of one scaling
+    share inner products and distances, those of one kernel its matrix.
+
+    Parameters
+    ----------
+    kernel : {"arc-cosine", "rbf", "linear", "polynomial"} or callable, \
+            default="arc-cosine"
+        "arc-cosine" is that of degree 1: a network of infinitely many rectified units.
+        A kernel of ``sklearn.gaussian_process.kernels``, or any callable of two arrays
+        of rows; neither can be written to a file.
+    alpha : float, default=0.03
+        Noise added to the diagonal.
+    depth : int, default=1
+        Hidden layers of the arc-cosine kernel.
+    width : float, default=1.0
+        Of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}` with ``m`` the
+        median squared distance between rows before the last refresh.
+    gamma : float, default=None
+        Factor of squared distances ("rbf"), which takes the place of the width, or of
+        inner products ("polynomial", where None is 1).
+    degree, coef0 : float, default=3, 1.0
+        Of "polynomial", :math:`(\gamma x^T x' + \mathrm{coef0})^{\mathrm{degree}}`.
+    scaling : {"standard", "centered-unit", "unit"} or None, default="standard"
+        Feature scaling by the rows before row 8, 16, 32, and so on: "standard" rows
+        are standardised with regularised deviations, clipped at 6 of them and divided
+        by :math:`\sqrt d`; "centered-unit" ones are centred and divided by their
+        length. Both have a constant 0.3 appended, are of unit length before row 8, and
+        their kernel is divided by its mean diagonal. "unit" divides rows by their
+        length; None leaves rows and kernel alone.
+    max_exact : int, default=2048
+        Rows after which the factor grows no more; None is no bound. These rows are
+        landmarks from then on, and statistics stay those of the last refresh before.
+        Whole blocks count, so that it is rounded down to a multiple of 32.
+    batch_size : int, default=32
+        Minibatches of a run; this readout learns row by row whatever it is.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+
+    Raises
+    ------
+    ValueError
+        By ``fit`` and ``partial_fit``, if the kernel is not positive definite.
+    MemoryError
+        If ``max_exact`` is None and the factor does not fit into memory.
+
+    References
+    ----------
+    Zhdanov and Kalnishkan, 2013, An identity for kernel ridge regression, Theoretical
+    Computer Science 473. Cho and Saul, 2009, Kernel methods for deep learning, NeurIPS.
+    Milios, Camoriano, Michiardi, Rosasco and Filippone, 2018, Dirichlet-based Gaussian
+    processes for large-scale calibrated classification, NeurIPS.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.utils import shuffle
+    >>> from sklearn_mdl import KernelReadout
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> readout = KernelReadout().fit(X[:128], y[:128])
+    >>> readout.score(X[128:], y[128:]) > 0.9
+    True
+    """
 
     @classmethod
     def learners_of(

@@ -39,6 +39,11 @@ class Readout(OnlineEstimator):
     def architecture(self) -> str:
         """Short name of the predictor."""
 
+    @property
+    def pool_group(self) -> str:
+        """Kind of the readout: those of one kind switch, and kinds are pooled."""
+        return f"{self.architecture}, {self.scaling or 'raw'}"
+
     @classmethod
     def learners_of(
         cls, members: Sequence[tuple[int, Any]], context: Context

@@ -57,6 +57,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Prior weights of the readouts; None is uniform. "architecture" is uniform over
         architectures and then over the readouts of each, so that an architecture with
         many settings does not drown one with few.
+    pooling : "auto", None, LogLinearPool or array-like, default="auto"
+        How the predictions of groups of readouts are combined beyond switching. Inside
+        a group readouts are mixed by a fixed share with rate ``1 / t``; across groups
+        by a :class:`~sklearn_mdl.pooling.LogLinearPool`. "auto" pools where `readouts`
+        is None or a name, and not where it is a list; an array-like of shape
+        (n_readouts,) names the group of each readout, otherwise groups are kinds
+        (architecture, scaling, averaging). None codes by switching alone, as in the
+        paper; so do fewer than two groups. Groups without prior weight are left out.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
     shuffle : bool, default=False
@@ -84,12 +92,25 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     Attributes
     ----------
     codelength_ : float
-        Codelength of all labels seen, in nats.
+        Codelength of all labels seen, in nats: of the fixed share, with rate ``1 / t``,
+        over the switching mixture and the pool, or of the switching mixture alone where
+        nothing is pooled.
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
+    switching_codelength_ : float
+        Codelength of the switching mixture of all readouts (Li et al., 2023), in nats.
+        With a pool ``codelength_`` exceeds it by ``0.5 log(pi (n + 1/2))`` at most.
+    switching_codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same for every example, in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
-        ``p(readout at t | labels before t)``: before label ``t`` is seen, as in the
-        paper's algorithm 1.
+        ``p(readout at t | labels before t)`` of the switching mixture: before label
+        ``t`` is seen, as in the paper's algorithm 1.
+    pool_groups_ : list of n_groups names
+        Groups of readouts that are pooled; empty where nothing is.
+    pool_weights_ : ndarray of shape (n_samples_seen_, n_groups)
+        Their weights in the pool before each label.
+    pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
+        Probability of the switching mixture, and of the pool, before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
         Log-loss of every readout at every example, in nats.
     readout_codelengths_ : ndarray of shape (n_readouts,)
@@ -154,7 +175,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
             seed = overrides.get("random_state")
             overrides["readouts"] = readout_grid(name, random_state=seed)
         prior, size = FixedShare(m=preset.m), preset.batch_size
-        return cls(**{"switching": prior, "batch_size": size, **overrides})
+        settings = {"switching": prior, "pooling": None, "batch_size": size}
+        return cls(**{**settings, **overrides})
 
     def _after_fit(self) -> None:
         for learner in self._run.learners:

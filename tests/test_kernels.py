@@ -33,6 +33,10 @@ KINDS = {
 }
 
 
+SHORT = 64  # rows of factors, in tests of what comes after them
+BOUNDS = (SHORT, None)
+
+
 def kind(name, **options):
     return KernelReadout(**{**KINDS[name], "device": "cpu", **options})
 
@@ -222,13 +226,49 @@ def test_a_factor_is_that_of_the_whole_matrix_however_many_panels_it_has():
     np.testing.assert_allclose(whole @ solved.numpy(), right.T, atol=1e-9)
 
 
+# Long streams
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_nothing_jumps_where_the_first_rows_become_landmarks(name):
+    X, y = digits(80)
+    exact, reduced = (
+        kind(name, max_exact=bound, alpha=0.003).partial_fit(X, y, classes=range(10))
+        for bound in (None, SHORT)
+    )
+    np.testing.assert_array_equal(
+        exact.codelengths_[:SHORT], reduced.codelengths_[:SHORT]
+    )
+    first = slice(SHORT, SHORT + 1)
+    np.testing.assert_allclose(
+        exact.codelengths_[first], reduced.codelengths_[first], atol=1e-8
+    )
+
+
+def test_landmark_features_equal_the_dual_form():
+    """Beyond the landmarks it is exact kernel ridge regression with another kernel."""
+    X, y = digits(130)
+    X = X.astype(np.float32) / 16
+    readout = KernelReadout("rbf", 0.1, gamma=0.3, scaling=None, max_exact=40)
+    readout.partial_fit(X, y, classes=range(10))
+    kernel = RBF(1 / math.sqrt(0.6))(X.astype(np.float64))
+    landmarks = kernel[:, :32]  # whole blocks
+    explained = landmarks @ np.linalg.solve(landmarks[:32], landmarks.T)
+    onehot, scores = np.eye(10)[y] - 0.1, np.zeros((130, 10))
+    for t in range(1, 130):
+        known = explained if t >= 32 else kernel
+        weights = np.linalg.solve(known[:t, :t] + 0.1 * np.eye(t), onehot[:t])
+        scores[t] = known[t, :t] @ weights
+    np.testing.assert_allclose(readout.codelengths_, recalibrated(scores, y), atol=1e-7)
+
+
 # Invariants
 
 
 @pytest.mark.parametrize("cut", [1, 13])
 def test_any_cutting_gives_the_same_bits(cut):
-    X, y = digits(70)
-    readouts = [kind(name) for name in KINDS]
+    X, y = digits(100)
+    readouts = [kind(name, max_exact=SHORT) for name in KINDS]
     whole, pieces = fitted(readouts, X, y), fitted(readouts, X, y, cut)
     np.testing.assert_array_equal(whole.readout_losses_, pieces.readout_losses_)
     np.testing.assert_array_equal(whole.predict_proba(X), pieces.predict_proba(X))
@@ -272,7 +312,7 @@ def test_retired_readouts_leave_the_others_their_bits():
 @pytest.mark.parametrize("n_rows", [3, 77])
 def test_copies_and_pickles_go_on_with_the_same_bits(n_rows):
     X, y = digits()
-    readouts = [kind(name) for name in KINDS]
+    readouts = [kind(name, max_exact=bound) for name in KINDS for bound in BOUNDS]
     straight = fitted(readouts, X, y)
     part = fitted(readouts, X[:n_rows], y[:n_rows])
     proba = part.predict_proba(X)
@@ -287,7 +327,8 @@ def test_copies_and_pickles_go_on_with_the_same_bits(n_rows):
 @pytest.mark.parametrize("n_rows", [3, 40, 128])
 def test_a_saved_readout_goes_on_with_the_same_bits(n_rows, tmp_path):
     X, y = digits()
-    readouts = [kind(name) for name in KINDS if name != "of scikit-learn"]
+    names = [name for name in KINDS if name != "of scikit-learn"]
+    readouts = [kind(name, max_exact=bound) for name in names for bound in BOUNDS]
     part = fitted(readouts, X[:n_rows], y[:n_rows])
     part.save(tmp_path / "part.safetensors")
     other = MDLReadoutSwitcher.load(tmp_path / "part.safetensors")
@@ -299,7 +340,7 @@ def test_a_saved_readout_goes_on_with_the_same_bits(n_rows, tmp_path):
 
 def test_a_row_is_predicted_as_it_would_be_in_the_stream():
     X, y = digits()
-    readouts = [kind(name) for name in KINDS]
+    readouts = [kind(name, max_exact=bound) for name in KINDS for bound in BOUNDS]
     whole = fitted(readouts, X, y)
     for n_rows in (0, 5, 31, 64, 100):
         part = fitted(readouts, X[: n_rows + 1], y[: n_rows + 1])

@@ -24,12 +24,14 @@ from sklearn_mdl._core.kernels.functions import (
     Pairs,
     median_distance,
 )
+from sklearn_mdl._core.kernels.reduced import ReducedRidge
 from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge, Pending
 from sklearn_mdl._core.numerics import flushed_denormals, one_thread
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_rows import (
+    BLOCK,
     FIRST,
     RowScaler,
     block_end,
@@ -127,6 +129,7 @@ class KernelGroup:
         self.view = view
         self.kernel = kernel
         self.scale = 1.0  # the mean diagonal, if rows have statistics
+        self.ridge: ForwardRidge | ReducedRidge
         self.ridge = ForwardRidge(alphas, n_outputs, device)
 
     @property
@@ -142,17 +145,58 @@ class KernelGroup:
         """Kernel (n,) of rows with themselves."""
         return self.kernel.diagonal(rows) / self.scale
 
-    def refresh(self, targets: Tensor) -> None:
-        """Factor again, for the rows of the view and their targets (n, P)."""
-        rows, distance = self.view.rows, self.view.distance
+    def rescale(self) -> None:
+        """Take the mean diagonal over the rows of the view as the unit."""
         if self.view.has_statistics:
-            mean = float(self.kernel.diagonal(rows).mean())
+            mean = float(self.kernel.diagonal(self.view.rows).mean())
             self.scale = mean if mean > 0 else 1.0
 
-        def gram(one: slice, other: slice) -> Tensor:
-            return self.values(Pairs(rows[one], rows[other], distance))
+    def refresh(self, targets: Tensor) -> None:
+        """Factor again, for the rows of the view and their targets (n, P)."""
+        self.rescale()
+        assert isinstance(self.ridge, ForwardRidge)
+        self.ridge.refactor(self.view.n_rows, self._gram, targets)
 
-        self.ridge.refactor(len(rows), gram, targets)
+    def reduce(
+        self,
+        n_rows: int,
+        targets: Tensor | None,
+        learned: Sequence[Mapping[str, Tensor]] = (),
+    ) -> None:
+        """Make landmarks of the rows of the view.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows evaluated so far.
+        targets : Tensor of shape (M, P) or None
+            Of the landmarks, if these are all the rows.
+        learned : sequence of mapping
+            The posterior of every readout otherwise, as of ``state_dict``.
+        """
+        everything = slice(None)
+        kernel = self._gram(everything, everything)
+        reduced = ReducedRidge(self.ridge.alphas, kernel, n_rows)
+        if targets is None:
+            names = "covariance", "weights"
+            device = kernel.device
+            own = (torch.stack([one[name] for one in learned]) for name in names)
+            reduced.covariance, reduced.weights = (part.to(device) for part in own)
+        else:
+            reduced.begin(targets)
+        self.ridge = reduced
+
+    def state_dict(self) -> list[dict[str, Tensor]]:
+        """Return what does not follow from rows and labels, by readout."""
+        ridge = self.ridge
+        if isinstance(ridge, ForwardRidge):
+            return [{} for _ in ridge.alphas]
+        pairs = zip(ridge.covariance, ridge.weights, strict=True)
+        return [{"covariance": one, "weights": other} for one, other in pairs]
+
+    def _gram(self, one: slice, other: slice) -> Tensor:
+        rows = self.view.rows
+        return self.values(Pairs(rows[one], rows[other], self.view.distance))
 
 
 class OpenBlock:
@@ -182,6 +226,8 @@ class OpenBlock:
         self.factor = torch.cat([part.factor for part in parts]).cpu()  # (K, B, B)
         self.base = torch.cat([part.base for part in parts]).cpu()  # (K, B, P)
         self.errors = torch.zeros_like(self.base)
+        beyond = [p.beyond.expand(len(p.factor), -1) for p in parts]
+        self._beyond = torch.cat(beyond).cpu()  # (K, B)
         self.n_observed = 0
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
@@ -209,8 +255,12 @@ class OpenBlock:
         return self.base[:, t] + own[:, 0]
 
     def deviations(self) -> Tensor:
-        """Return standard deviations (K,) of the next row, noise included."""
+        """Return the diagonal (K,) of the factor in the next row."""
         return self.factor[:, self.n_observed, self.n_observed]
+
+    def variances(self) -> Tensor:
+        """Return variances (K,) of the next row's prediction."""
+        return self.deviations().square() + self._beyond[:, self.n_observed]
 
     def observe(self, target: Tensor) -> None:
         """Take in the target (P,) of the next row."""
@@ -227,14 +277,21 @@ class KernelLearner(Learner):
     members : sequence of Member
     n_outputs : int
         Columns ``P`` of the targets.
+    max_exact : int or None
+        Rows after which factors grow no more.
     context : Context
     """
 
     rows_ahead = 1
 
     def __init__(
-        self, members: Sequence[Member], n_outputs: int, context: Context
+        self,
+        members: Sequence[Member],
+        n_outputs: int,
+        max_exact: int | None,
+        context: Context,
     ) -> None:
+        self.n_landmarks = None if max_exact is None else max_exact - max_exact % BLOCK
         self.scalings = context.scalings
         self.view = context.scalings.index(None)
         self.device = context.device
@@ -270,7 +327,7 @@ class KernelLearner(Learner):
         """Turn means (K, n, P) and variances (K, n) into what is predicted."""
 
     @abstractmethod
-    def learn(self, means: Tensor, deviations: Tensor, label: Tensor) -> None:
+    def learn(self, means: Tensor, variances: Tensor, label: Tensor) -> None:
         """Learn from the label of a row, beyond what enters the factor."""
 
     def predict(self, x: Tensor) -> Tensor:
@@ -279,14 +336,14 @@ class KernelLearner(Learner):
         block = self._block_of(raw)
         if block is None:
             return self._predict_others(raw)
-        variances = block.deviations().square()[:, None]
+        variances = block.variances()[:, None]
         return self.predictive(block.means()[:, None], variances)
 
     def observe(self, labels: Tensor) -> None:
         """Take in the label of the row just predicted."""
         block = self._block
         assert block is not None
-        self.learn(block.means(), block.deviations(), labels)
+        self.learn(block.means(), block.variances(), labels)
         block.observe(self.targets(labels)[0].cpu())
         self.n_observed += 1
         if block.n_observed == block.size:
@@ -297,6 +354,11 @@ class KernelLearner(Learner):
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
         """Do nothing: every row was learned when its label was observed."""
+
+    @property
+    def is_reduced(self) -> bool:
+        """True if the stream is so long that its first rows are landmarks."""
+        return self.n_landmarks is not None and self.n_observed >= self.n_landmarks
 
     def _block_of(self, raw: Tensor) -> OpenBlock | None:
         """Return the block of the stream's next row, if that is what is given."""
@@ -343,8 +405,14 @@ class KernelLearner(Learner):
     def _close(self, block: OpenBlock) -> None:
         """Add a complete block, and scale rows again where that is due."""
         self._append(block, self.groups)
+        if self.is_reduced and self.n_observed != self.n_landmarks:
+            return
         if is_refresh(self.n_observed):
             self._refresh(self.n_observed)
+        if self.is_reduced:
+            targets = self.targets(self.stream.labels[: self.n_observed])
+            for group in self.groups:
+                group.reduce(self.n_observed, targets)
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
         first = 0
@@ -353,7 +421,8 @@ class KernelLearner(Learner):
             group.ridge.close(part, block.errors[first:last].to(self.device))
             first = last
         for view, rows in block.scaled.items():
-            view.append(rows)
+            if view.n_rows != self.n_landmarks:
+                view.append(rows)
 
     def _refresh(self, n_rows: int) -> None:
         """Scale the first rows again, and compute factors again."""
@@ -379,9 +448,10 @@ class KernelLearner(Learner):
         for group in due:
             group.refresh(targets)
 
-    def _fill(self, view: View, n_rows: int) -> None:
-        view.forget()
-        for start in range(0, n_rows, PIECE):
+    def _fill(self, view: View, n_rows: int, first: int = 0) -> None:
+        if not first:
+            view.forget()
+        for start in range(first, n_rows, PIECE):
             raw = self.stream.store.rows(start, min(start + PIECE, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
 
@@ -435,11 +505,17 @@ class KernelLearner(Learner):
         """Take over what is learned beyond the factor from labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return number of rows and calibration: factors follow from the labels."""
+        """Return number of rows, calibration, and posteriors beyond landmarks.
+
+        Factors follow from rows and labels.
+        """
         n_observed = torch.tensor(self.n_observed)
+        parts = [posterior for group in self.groups for posterior in group.state_dict()]
         return {
-            column: {"n_observed": n_observed, **own}
-            for column, own in zip(self.columns, self._learned(), strict=True)
+            column: {"n_observed": n_observed, **own, **part}
+            for column, own, part in zip(
+                self.columns, self._learned(), parts, strict=True
+            )
         }
 
     def load_state_dict(self, learned: Learned) -> None:
@@ -448,7 +524,10 @@ class KernelLearner(Learner):
         self.n_observed = int(own[0]["n_observed"])
         self._take_over(own, self.stream.labels[: self.n_observed])
         with one_thread(), flushed_denormals():
-            self._recompute()
+            if self.is_reduced:
+                self._restore(own)
+            else:
+                self._recompute()
 
     def _recompute(self) -> None:
         """Compute all factors again, by the same steps as the first time."""
@@ -460,11 +539,34 @@ class KernelLearner(Learner):
         for view in self.views.values():
             if not view.has_statistics and id(view) not in read:
                 self._fill(view, refreshed)
-        for power in range(3, refreshed.bit_length()):
-            self._scaler.refresh(self._new_rows(1 << power))
+        self._measure(refreshed)
         if refreshed:
             self._factor(refreshed)
         self._replay(refreshed, complete, self.groups)
+
+    def _measure(self, n_rows: int) -> None:
+        """Take in the rows of all refreshes up to ``n_rows``."""
+        for power in range(3, n_rows.bit_length()):
+            self._scaler.refresh(self._new_rows(1 << power))
+
+    def _restore(self, learned: list[Mapping[str, Tensor]]) -> None:
+        """Make landmarks again, and take over the posteriors of their features."""
+        assert self.n_landmarks is not None
+        refreshed = last_refresh(self.n_landmarks)
+        self._measure(refreshed)
+        for view in self.views.values():
+            self._fill(view, refreshed)
+            if any(g.kernel.is_relative for g in self.groups if g.view is view):
+                view.distance = median_distance(view.rows)
+        first = 0
+        for group in self.groups:
+            group.rescale()
+        for view in self.views.values():
+            self._fill(view, self.n_landmarks, refreshed)
+        for group in self.groups:
+            last = first + len(group.ridge.alphas)
+            group.reduce(block_start(self.n_observed), None, learned[first:last])
+            first = last
 
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
         while start < stop and groups:
@@ -476,8 +578,10 @@ class KernelLearner(Learner):
 class KernelClassifierLearner(KernelLearner):
     """Kernel readouts of classes: scores of one-hot labels, calibrated forwards."""
 
-    def __init__(self, members: Sequence[Member], context: Context) -> None:
-        super().__init__(members, context.n_classes, context)
+    def __init__(
+        self, members: Sequence[Member], max_exact: int | None, context: Context
+    ) -> None:
+        super().__init__(members, context.n_classes, max_exact, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
 
     def targets(self, labels: Tensor) -> Tensor:
@@ -491,7 +595,7 @@ class KernelClassifierLearner(KernelLearner):
         found = self.calibration.log_proba(means.numpy())
         return torch.from_numpy(found).to(self.device)
 
-    def learn(self, means: Tensor, deviations: Tensor, label: Tensor) -> None:
+    def learn(self, means: Tensor, variances: Tensor, label: Tensor) -> None:
         """Calibrate."""
         self.calibration.observe(means.numpy(), int(label))
 

@@ -69,6 +69,16 @@ class KernelSettings(Readout):
         return Member(column, self.scaling, kernel, float(self.alpha))
 
 
+def by_bound(
+    members: Sequence[tuple[int, KernelSettings]],
+) -> dict[int | None, list[Member]]:
+    """Group readouts, given with their columns, by the rows that a factor holds."""
+    groups: dict[int | None, list[Member]] = {}
+    for column, readout in members:
+        groups.setdefault(readout.max_exact, []).append(readout.member(column))
+    return groups
+
+
 @dataclass(eq=False, repr=False)
 class KernelReadout(KernelSettings, BaseReadout):
     r"""Kernel ridge regression of the labels, refitted at every row, calibrated.
@@ -165,6 +175,8 @@ class KernelReadout(KernelSettings, BaseReadout):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[KernelClassifierLearner]:
-        """One learner for all: they share rows, inner products and factors."""
-        own = [readout.member(column) for column, readout in members]
-        return [KernelClassifierLearner(own, context)]
+        """One learner for all whose factors grow alike: they share what they can."""
+        return [
+            KernelClassifierLearner(own, max_exact, context)
+            for max_exact, own in by_bound(members).items()
+        ]

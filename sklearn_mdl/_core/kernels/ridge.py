@@ -39,11 +39,14 @@ class Block(NamedTuple):
         before it in the block as well is ``base[t] + L[t, :t] @ E[:t]``.
     cross : Tensor of shape (A, B, n)
         What joins it to the rows before: its rows of the factor.
+    beyond : Tensor of shape (B,)
+        What the factor lacks of the variances of predictions.
     """
 
     factor: Tensor
     base: Tensor
     cross: Tensor
+    beyond: Tensor
 
 
 class Pending(NamedTuple):
@@ -129,7 +132,7 @@ class ForwardRidge:
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
         remaining = torch.baddbmm(own + noise, joined, joined.mT, alpha=-1)
         factor = cholesky(remaining, self.n_rows)
-        return Block(factor, self._base(joined), joined)
+        return Block(factor, self._base(joined), joined, own.new_zeros(len(own)))
 
     def close(self, block: Block, errors: Tensor) -> None:
         """Add the rows of a block with their errors (A, B, P)."""

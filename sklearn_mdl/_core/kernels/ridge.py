@@ -158,6 +158,23 @@ class ForwardRidge:
             errors = torch.linalg.solve_triangular(block.factor, known, upper=False)
             self.close(block, errors)
 
+    def retarget(self, targets: Tensor) -> None:
+        """Learn other targets (n_rows, P) of the same rows; the factor stays."""
+        errors = self.solve(targets.mT).mT
+        panels = []
+        for start, rows, panel in self._filled():
+            own = torch.zeros_like(panel.errors)  # copies keep theirs
+            own[:, :rows] = errors[:, start : start + rows]
+            panels.append(panel._replace(errors=own))
+        self._panels = panels
+
+    def squares(self) -> Tensor:
+        """Return sums of squared errors over all rows, (A, P)."""
+        found = self.alphas.new_zeros(len(self.alphas), self.n_outputs)
+        for _, rows, panel in self._filled():
+            found += panel.errors[:, :rows].square().sum(1)
+        return found
+
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:

@@ -200,7 +200,7 @@ KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
 ]
 ALPHAS = (0.003, 0.3)
-REAL_ALPHAS = (0.03, 1.0)
+REAL_ALPHAS = (0.003, 0.03, 1.0)
 KERNELS_BY_DEFAULT = False  # if lists that are not named "nets" hold the kernels, too
 NAMES = ("closed-form", "nets", "mixed")
 

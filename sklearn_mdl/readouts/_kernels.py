@@ -65,6 +65,19 @@ class KernelSettings(Readout):
             f"{self.kernel} kernel" if named else f"{type(self.kernel).__name__} kernel"
         )
 
+    @property
+    def pool_group(self) -> str:
+        """Kernel and scaling: those with the same factor but other noises switch."""
+        settings = {
+            "arc-cosine": self.depth,
+            "rbf": self.width if self.gamma is None else f"gamma {self.gamma}",
+            "polynomial": self.degree,
+        }
+        kernel = self.kernel if isinstance(self.kernel, str) else ""
+        return (
+            f"{self.architecture} {settings.get(kernel, '')}, {self.scaling or 'raw'}"
+        )
+
     def member(self, column: int) -> Member:
         """Return the settings as a learner takes them."""
         names = Kernel._fields[1:]

@@ -107,9 +107,9 @@ def exclusive(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
+        file = next(path for path in (folder, *folder.parents) if path.exists())
         raise ValueError(
-            f"store and checkpoint must be folders, but {error.filename} is a file; "
-            "name another"
+            f"store and checkpoint must be folders, but {file} is a file; name another"
         ) from error
     lock = FileLock(folder / LOCK)
     try:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 import warnings
 
 import numpy as np
@@ -30,6 +31,7 @@ from sklearn_mdl import (
     PrequentialSplit,
     RepresentationScorer,
 )
+from sklearn_mdl._core.io import whole_files
 from sklearn_mdl._core.io.safetensors_io import read_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced, sweep
 from sklearn_mdl._core.stream import checkpoint as checkpoint_module, run as run_module
@@ -421,7 +423,7 @@ def outlive(folder):
 
 
 def in_a_process_of_its_own(*calls):
-    """Call functions of this module by name, with a folder first; return the numbers."""
+    """Call functions of this module, each with a folder first; return the numbers."""
     script = f"""
     import importlib.util, sys
     from pathlib import Path

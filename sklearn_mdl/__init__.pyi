@@ -29,6 +29,7 @@ from .model_selection import (
 )
 from .readouts import (
     IncrementalReadout,
+    KernelReadout,
     KNeighborsReadout,
     LinearReadout,
     MLPReadout,
@@ -60,6 +61,7 @@ __all__ = [
     "FixedShare",
     "IncrementalReadout",
     "KNeighborsReadout",
+    "KernelReadout",
     "LearnedShare",
     "LinearReadout",
     "MDLReadoutSwitcher",

@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 from sklearn_mdl import (
     FixedShare,
     IncrementalReadout,
+    KernelReadout,
     KNeighborsReadout,
     LinearReadout,
     MDLReadoutSwitcher,
@@ -51,6 +52,7 @@ REPRESENTATIVES = [
 OTHERS = [
     MLPReadout((16,)),
     KNeighborsReadout(),
+    KernelReadout(),
     IncrementalReadout(GaussianNB()),
     LinearReadoutRegressor(),
     MLPReadoutRegressor((16,)),

@@ -11,6 +11,7 @@ import pytest
 from sklearn_mdl import CodelengthDisplay, CriticalDifferenceDisplay, PosteriorDisplay
 from sklearn_mdl.display import (
     LearningCurveDisplay,
+    PoolWeightsDisplay,
     RankDisplay,
     RankingHeatmapDisplay,
     RegretSplitDisplay,
@@ -69,6 +70,7 @@ def displays():
     return [
         CodelengthDisplay({"a": [1.0, 2.0]}),
         PosteriorDisplay([[0.5, 0.5], [0.25, 0.75]], ["a", "b"]),
+        PoolWeightsDisplay([[0.5, 0.5], [0.7, -0.2]], ["a", "b"]),
         CriticalDifferenceDisplay([1.2, 1.8], ["a", "b"], 0.5),
         rank_intervals([1.2, 1.8], [1.0, 1.5], [1.5, 2.0], ["a", "b"]),
         RankingHeatmapDisplay([[0.5, 0.1], [0.2, 0.3]], ["a", "b"], ["c", "d"]),
@@ -131,6 +133,7 @@ def test_a_missing_module_is_named_with_its_extra(display, module, method, monke
     [
         (CodelengthDisplay.from_estimator, "codelengths_"),
         (PosteriorDisplay.from_estimator, "posterior_"),
+        (PoolWeightsDisplay.from_estimator, "pool_weights_"),
         (CriticalDifferenceDisplay.from_scorer, "average_ranks_"),
         (RankDisplay.from_scorer, "codelengths_"),
         (RankingHeatmapDisplay.from_scorer, "average_ranks_"),

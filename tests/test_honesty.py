@@ -11,11 +11,13 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn_mdl import (
     FixedShare,
     LearnedShare,
+    KernelReadout,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
     SwitchDistribution,
 )
+from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.switching import RunLength, UniversalShare
 
 laws = settings(
@@ -34,6 +36,8 @@ READOUTS = {
     "uncalibrated": MLPReadout((4, 3), lr=0.03, calibration=False),
     "smoothed": LinearReadout(lr=0.03, label_smoothing=0.1, n_replay_streams=0),
     "recent": LinearReadout(lr=0.03, recency=0.5, n_replay_streams=5),
+    "kernel": KernelReadout(),
+    "kernel of raw rows": KernelReadout("rbf", gamma=0.1, scaling=None),
     "diverging": MLPReadout((6,), lr=1e20),
 }
 PRIORS = [
@@ -92,17 +96,18 @@ def test_later_labels_leave_earlier_codelengths_bitwise_unchanged(kind, t):
     t=st.integers(0, N),
     at=st.lists(st.integers(0, N), max_size=4).map(sorted),
     batch_size=st.sampled_from([1, 5, 8, 32, 100]),
+    pooling=st.sampled_from([None, LogLinearPool()]),
     seed=st.integers(0, 99),
 )
 @pytest.mark.filterwarnings("ignore:all readouts have diverged")
-def test_no_option_lets_a_label_leak(kinds, prior, t, at, batch_size, seed):
+def test_no_option_lets_a_label_leak(kinds, prior, t, at, batch_size, pooling, seed):
     X, y = stream(seed)
     rng = np.random.default_rng(seed)
     other_X, other_y = X.copy(), y.copy()
     other_y[t:] = rng.integers(C, size=N - t)
     other_X[t:] *= rng.normal(size=(N - t, D))
     readouts = [READOUTS[kind] for kind in kinds]
-    options = {"switching": prior, "batch_size": batch_size}
+    options = {"switching": prior, "batch_size": batch_size, "pooling": pooling}
     one = scored(readouts, X, y, **options)
     two = scored(readouts, X, other_y, at, **options)
     assert_same_beginning(one, two, t)

@@ -10,8 +10,8 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 
 from sklearn_mdl import forward
-from sklearn_mdl.pooling import LogLinearPool, PoolPass
-from sklearn_mdl.switching import FixedShare
+from sklearn_mdl.pooling import GroupedShare, LogLinearPool, PoolPass
+from sklearn_mdl.switching import FixedShare, ForwardPass
 
 GOLDEN_ROWS = np.log(
     [
@@ -116,10 +116,11 @@ def test_predicting_before_observing_gives_the_same_bits():
     pool = LogLinearPool()
     online, losses = PoolPass(pool, 4, 5), []
     for row, label in zip(q, labels, strict=True):
-        log_proba = online.predict(row)
-        assert np.exp(log_proba).sum() == pytest.approx(1, abs=1e-12)
-        losses.append(-log_proba[label])
-        online.observe(row, label)
+        proba = online.predict(np.exp(row))
+        assert proba.sum() == pytest.approx(1, abs=1e-12)
+        predicted, cost = online.observe(np.exp(row), label)
+        np.testing.assert_array_equal(predicted, proba)
+        losses.append(cost)
     np.testing.assert_array_equal(losses, pool(q, labels).codelengths)
 
 
@@ -166,9 +167,33 @@ def test_sharing_with_another_code_costs_half_a_logarithm(draw):
     assert shared <= min(other.sum(), pooled.sum()) + bound
 
 
+@pytest.mark.parametrize("sizes", [[1], [3], [1, 4, 2]], ids=repr)
+def test_fixed_share_in_each_group_is_that_of_each_alone(sizes):
+    rng = np.random.default_rng(0)
+    starts = np.cumsum([0, *sizes[:-1]])
+    prior = rng.uniform(0.1, 1, sum(sizes))
+    losses = 5 * rng.random((300, sum(sizes)))
+    losses[7] = np.inf
+    losses[11, 0] = np.inf
+    together, found, weights = GroupedShare(prior, starts), [], []
+    for row in losses:
+        weights.append(together.weights)
+        found.append(together.observe(row))
+    groups = zip(
+        np.split(losses, starts[1:], 1), np.split(prior, starts[1:]), strict=True
+    )
+    alone = [ForwardPass("fixed-share", len(w), w).extend(part) for part, w in groups]
+    assert_allclose(found, np.stack([t.codelengths for t in alone], 1), rtol=1e-12)
+    assert_allclose(weights, np.hstack([t.posterior for t in alone]), rtol=1e-12)
+
+
 def test_it_is_a_scikit_learn_object():
     pool = clone(LogLinearPool(prior_precision=3.0)).set_params(floor=0.5)
-    assert pool.get_params() == {"prior_precision": 3.0, "floor": 0.5}
+    assert pool.get_params() == {
+        "groups": None,
+        "prior_precision": 3.0,
+        "floor": 0.5,
+    }
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from skorch import NeuralNetClassifier
 
 from sklearn_mdl import (
     IncrementalReadout,
+    KernelReadout,
     KNeighborsReadout,
     LinearReadout,
     MDLReadoutSwitcher,
@@ -98,7 +99,9 @@ POOL = [
     KNeighborsReadout(1),
     IncrementalReadout(MLPClassifier((5,)), scaling="whiten", random_state=3),
     RefitReadout(CalibratedClassifierCV(SVC(), cv=2, ensemble=False), schedule=1),
+    KernelReadout("rbf", scaling="unit"),
     MLPReadout((9,), **FAST, scaling="whiten"),
+    KernelReadout(),
     IncrementalReadout(net(), n_replay_streams=1),
     RefitReadout(net(), schedule=1.5, scaling="whiten"),
 ]

@@ -15,7 +15,7 @@ import sklearn_mdl
 Commands = argparse._SubParsersAction
 FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
 LABELS_HELP = "the same kinds of files: a class for each row"
-READOUTS = ("default", "mixed")
+READOUTS = ("default", "closed-form", "nets", "mixed")
 
 
 def add_command(
@@ -99,8 +99,9 @@ def add_readouts(parser: argparse.ArgumentParser) -> None:
         "--readouts",
         choices=READOUTS,
         default=READOUTS[0],
-        help="list of readouts: the default one, or mixed, which adds nearest "
-        "neighbours and refitted classifiers (default: default)",
+        help="list of readouts: the default one; closed-form, kernels alone, which "
+        "is quicker; nets, networks alone; or mixed, which adds nearest neighbours and "
+        "refitted classifiers to the default (default: default)",
     )
 
 

@@ -10,6 +10,7 @@ from sklearn_mdl.display._codelengths import CodelengthDisplay
 from sklearn_mdl.display._critical_difference import CriticalDifferenceDisplay
 from sklearn_mdl.display._heatmap import RankingHeatmapDisplay
 from sklearn_mdl.display._learning_curves import LearningCurveDisplay
+from sklearn_mdl.display._pool_weights import PoolWeightsDisplay
 from sklearn_mdl.display._posteriors import PosteriorDisplay
 from sklearn_mdl.display._ranks import RankDisplay
 from sklearn_mdl.display._regret_split import RegretSplitDisplay
@@ -18,6 +19,7 @@ __all__ = [
     "CodelengthDisplay",
     "CriticalDifferenceDisplay",
     "LearningCurveDisplay",
+    "PoolWeightsDisplay",
     "PosteriorDisplay",
     "RankDisplay",
     "RankingHeatmapDisplay",

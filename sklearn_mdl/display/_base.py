@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from numbers import Integral
 from types import ModuleType
@@ -57,6 +57,13 @@ class Switcher(Protocol):
     reference_codelengths_: Floats  # of a regressor
     readout_names_: list[str]
     readouts_: list[Readout]
+
+
+class Pooling(Protocol):
+    """A fitted switcher that pools."""
+
+    pool_groups_: list[Hashable]
+    pool_weights_: Floats
 
 
 class Cell(Protocol):

@@ -9,6 +9,11 @@ and learns the powers ``w`` by one exact Newton step of the log-loss for every l
 after the label was coded.
 """
 
+from sklearn_mdl.pooling._densities import DensityPoolPass as DensityPoolPass
+from sklearn_mdl.pooling._groups import (
+    GroupedShare as GroupedShare,
+    GroupPass as GroupPass,
+)
 from sklearn_mdl.pooling._log_linear import LogLinearPool, PoolPass, PoolTrace
 
 __all__ = ["LogLinearPool", "PoolPass", "PoolTrace"]

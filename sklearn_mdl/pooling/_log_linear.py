@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+
+from sklearn_mdl.pooling._groups import GroupPass
 
 Floats = NDArray[np.float64]
 
@@ -51,6 +55,10 @@ class LogLinearPool(BaseEstimator):
 
     Parameters
     ----------
+    groups : array-like of shape (n_readouts,), default=None
+        The group of each readout, where a switcher pools; None groups them by kind:
+        architecture, scaling and averaging. Not used where groups are given by their
+        predictions.
     prior_precision : float, default=30.0
         :math:`\lambda`: how firmly the weights begin at ``1 / G``.
     floor : float, default=1e-4
@@ -83,7 +91,14 @@ class LogLinearPool(BaseEstimator):
     True
     """
 
-    def __init__(self, *, prior_precision: float = 30.0, floor: float = 1e-4) -> None:
+    def __init__(
+        self,
+        groups: ArrayLike | None = None,
+        *,
+        prior_precision: float = 30.0,
+        floor: float = 1e-4,
+    ) -> None:
+        self.groups = groups
         self.prior_precision = prior_precision
         self.floor = floor
 
@@ -131,11 +146,11 @@ class LogLinearPool(BaseEstimator):
         return PoolPass(self, *array.shape[1:]).extend(array, labels)
 
 
-class PoolPass:
+class PoolPass(GroupPass):
     """One pass of a pool over a stream that arrives in blocks.
 
-    Any way of cutting the stream into blocks gives bitwise the same numbers, and so do
-    :meth:`predict` and :meth:`observe` row by row, as a decoder needs them.
+    Any way of cutting the stream into blocks gives bitwise the same numbers, and so
+    does :meth:`observe` row by row, as a decoder needs it.
 
     Parameters
     ----------
@@ -158,35 +173,50 @@ class PoolPass:
                 raise ValueError(f"`{name}` must be at least 1, got {value!r}")
         self._floor = float(pool.floor)
         self._shape = int(n_groups), int(n_classes)
-        self._weights = np.full(n_groups, 1 / n_groups)
+        self.weights = np.full(n_groups, 1 / n_groups)
         self._hessian = float(pool.prior_precision) * np.eye(n_groups)
 
-    @property
-    def weights(self) -> Floats:
-        """Weights of the groups for the incoming row, (G,)."""
-        return self._weights.copy()
+    def mix(self, values: Floats, weights: Floats, starts: NDArray[np.intp]) -> Floats:
+        """Mix log-probabilities (K, C) into probabilities (G, C) of the groups."""
+        mixed: Floats = np.exp(values)
+        mixed *= weights[:, np.newaxis]
+        return np.add.reduceat(mixed, starts, axis=0)
 
-    def predict(self, log_proba: Floats) -> Floats:
-        """Log-probabilities (C,) of the pool for one row, in nats.
+    def predict(self, proba: Floats) -> Floats:
+        """Probabilities (C,) of the pool for one row.
 
         Parameters
         ----------
-        log_proba : ndarray of shape (G, C)
-            Log-probabilities of the groups.
+        proba : ndarray of shape (G, C)
+            Probabilities of the groups.
         """
-        return self._floored(self._pooled(self._floored(log_proba)))
+        return self._coded(self._pooled(self._scores(proba)))
 
-    def observe(self, log_proba: Floats, label: int) -> None:
-        """Move the weights by the label of a row that was predicted.
+    def observe(self, proba: Floats, label: float) -> tuple[Floats, float]:
+        """Predict a row, then move the weights by its label.
 
         Parameters
         ----------
-        log_proba : ndarray of shape (G, C)
-            As given to :meth:`predict`.
+        proba : ndarray of shape (G, C)
+            Probabilities of the groups.
         label : int
+
+        Returns
+        -------
+        proba : ndarray of shape (C,)
+            What :meth:`predict` says before the label is seen.
+        cost : float
+            Minus the logarithm of the label's, in nats.
         """
-        floored = self._floored(log_proba)
-        self._step(floored, np.exp(self._pooled(floored)), label)
+        right = int(label)
+        scores = self._scores(proba)
+        pooled = self._pooled(scores)
+        gaps = scores - (scores @ pooled)[:, np.newaxis]
+        self._hessian += (gaps * pooled) @ gaps.T
+        # A new array: the one before stays what a trace has kept.
+        self.weights = self.weights + np.linalg.solve(self._hessian, gaps[:, right])
+        coded = self._coded(pooled)
+        return coded, -math.log(coded[right])
 
     def extend(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
         """Go on over more rows.
@@ -213,34 +243,37 @@ class PoolPass:
         codelengths = np.empty(len(rows))
         weights = np.empty((len(rows), self._shape[0]))
         for i, (row, label) in enumerate(zip(rows, classes, strict=True)):
-            weights[i] = self._weights
-            floored = self._floored(row)
-            pooled = self._pooled(floored)
-            codelengths[i] = -self._floored(pooled)[label]
-            self._step(floored, np.exp(pooled), label)
+            weights[i] = self.weights
+            _, codelengths[i] = self.observe(np.exp(row), label)
         return PoolTrace(float(codelengths.sum()), codelengths, weights)
 
-    def _floored(self, log_proba: Floats) -> Floats:
-        """Mix log-probabilities (..., C) with the uniform distribution."""
-        if not self._floor:
-            return log_proba
-        share = self._floor / self._shape[1]
-        mixed: Floats = np.exp(log_proba)
-        mixed *= 1 - self._floor
-        mixed += share
+    def state_dict(self) -> dict[str, Floats]:
+        """Return what the labels so far have left: weights and Hessian."""
+        return {"weights": self.weights.copy(), "hessian": self._hessian.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Floats]) -> None:
+        """Go on from where another pass was."""
+        self.weights = np.array(state["weights"])
+        self._hessian = np.array(state["hessian"])
+
+    def _scores(self, proba: Floats) -> Floats:
+        """Logarithms (G, C) of probabilities mixed with the uniform distribution."""
+        mixed = self._coded(proba)
         return np.log(mixed, out=mixed)
 
-    def _pooled(self, log_proba: Floats) -> Floats:
-        """Log-probabilities (C,) of the pool, without its own floor."""
-        scores = self._weights @ log_proba
-        scores -= scores.max()
-        scores -= np.log(np.exp(scores).sum())
-        return scores
+    def _coded(self, proba: Floats) -> Floats:
+        """Mix probabilities (..., C) with the uniform distribution."""
+        mixed: Floats = proba * (1 - self._floor)
+        mixed += self._floor / self._shape[1]
+        return mixed
 
-    def _step(self, log_proba: Floats, proba: Floats, label: int) -> None:
-        gaps = log_proba - (log_proba @ proba)[:, np.newaxis]
-        self._hessian += (gaps * proba) @ gaps.T
-        self._weights += np.linalg.solve(self._hessian, gaps[:, label])
+    def _pooled(self, scores: Floats) -> Floats:
+        """Probabilities (C,) of the pool, without its own floor."""
+        pooled: Floats = self.weights @ scores
+        pooled -= pooled.max()
+        np.exp(pooled, out=pooled)
+        pooled /= pooled.sum()
+        return pooled
 
     def _checked(
         self, log_proba: ArrayLike, labels: ArrayLike
@@ -267,7 +300,7 @@ class PoolPass:
                 "`log_proba` must hold logarithms of probabilities, none of them "
                 "positive, but it holds NaN or a positive number"
             )
-        if not self._floor and np.isneginf(rows).any():
+        if not self._floor and (np.exp(rows) == 0).any():
             raise ValueError(
                 "`log_proba` must be finite where `floor` is 0, but it holds a "
                 "probability of zero; raise `floor`"

@@ -1,4 +1,4 @@
-"""Readouts: linear, MLP, neighbours, wrapped classifiers, fine-tuned networks."""
+"""Readouts: linear, MLP, kernels, neighbours, wrapped classifiers, whole networks."""
 
 from sklearn_mdl.readouts._base import (
     Readout as Readout,
@@ -24,7 +24,8 @@ from sklearn_mdl.readouts._grid import (
     default_readouts,
     default_regressors,
     grid_edges as grid_edges,
-    mixed_readouts as mixed_readouts,
+    named_readouts as named_readouts,
+    named_regressors as named_regressors,
     readout_names as readout_names,
     regressor_grid,
 )
@@ -35,6 +36,7 @@ from sklearn_mdl.readouts._isolation import (
     net_draws as net_draws,
     seeded as seeded,
 )
+from sklearn_mdl.readouts._kernels import KernelReadout
 from sklearn_mdl.readouts._neighbors import KNeighborsReadout
 from sklearn_mdl.readouts._net_regressors import (
     LinearReadoutRegressor,
@@ -54,6 +56,7 @@ __all__ = [
     "FrozenReadout",
     "IncrementalReadout",
     "KNeighborsReadout",
+    "KernelReadout",
     "LinearReadout",
     "LinearReadoutRegressor",
     "MLPReadout",

@@ -39,6 +39,11 @@ class Readout(OnlineEstimator):
     def architecture(self) -> str:
         """Short name of the predictor."""
 
+    @property
+    def pool_group(self) -> str:
+        """Kind of the readout: those of one kind switch, and kinds are pooled."""
+        return f"{self.architecture}, {self.scaling or 'raw'}"
+
     @classmethod
     def learners_of(
         cls, members: Sequence[tuple[int, Any]], context: Context
@@ -93,7 +98,7 @@ def check_readout(readout: object) -> None:
         wrapper = "IncrementalReadout" if incremental else "RefitReadout"
         advice = f"wrap it: {wrapper}({readout!r})"
     raise TypeError(
-        "readouts must hold LinearReadout, MLPReadout, KNeighborsReadout, "
-        "IncrementalReadout and RefitReadout objects, or those of images, "
-        f"got {readout!r}; {advice}"
+        "readouts must hold LinearReadout, MLPReadout, KernelReadout, "
+        "KNeighborsReadout, IncrementalReadout and RefitReadout objects, or those of "
+        f"images, got {readout!r}; {advice}"
     )

@@ -18,6 +18,7 @@ from sklearn.model_selection import ParameterSampler
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.sklearn_compat import Interval
+from sklearn_mdl.readouts._kernels import KernelReadout
 from sklearn_mdl.readouts._neighbors import KNeighborsReadout
 from sklearn_mdl.readouts._net_regressors import (
     LinearReadoutRegressor,
@@ -188,6 +189,43 @@ DEFAULTS: dict[type, list[dict[str, object]]] = {
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
 MAX_WHITENED_BY_DEFAULT = 1024
+# The kernels of the list "closed-form", each at three noises.
+KERNELS: list[dict[str, Any]] = [
+    {"scaling": "unit"},
+    {"scaling": "standard"},
+    {"scaling": "centered-unit"},
+    {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
+    {"kernel": "rbf", "width": 1.0, "scaling": "unit"},
+    {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
+    {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
+]
+ALPHAS = (0.003, 0.03, 0.3)
+KERNELS_BY_DEFAULT = False  # if lists that are not named "nets" hold the kernels, too
+NAMES = ("closed-form", "nets", "mixed")
+
+
+def named_readouts(
+    name: str | None, n_features: int, n_classes: int
+) -> list[BaseEstimator]:
+    """Return the list of readouts that a name of ``NAMES``, or None, stands for."""
+    nets = _default_grid(MLPReadout, n_features, n_classes)
+    kernels = _kernels(KernelReadout)
+    lists: dict[str | None, list[BaseEstimator]] = {
+        "nets": nets,
+        "closed-form": kernels,
+    }
+    lists[None] = [*nets, *kernels] if KERNELS_BY_DEFAULT else nets
+    lists["mixed"] = [*lists[None], *_others(n_features)]
+    return lists[name]
+
+
+def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
+    """Return the list of regressors that "nets" or None stands for."""
+    return _default_grid(MLPReadoutRegressor, n_features, N_OUTPUTS)
+
+
+def _kernels(kind: type) -> list[BaseEstimator]:
+    return [kind(alpha=alpha, **own) for own in KERNELS for alpha in ALPHAS]
 
 
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
@@ -218,7 +256,7 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     >>> len(readouts), readouts[0].architecture, readouts[-1].architecture
     (40, 'linear', 'mlp 3x128')
     """
-    return _default_grid(MLPReadout, n_features, n_classes)
+    return named_readouts(None, n_features, n_classes)
 
 
 def default_regressors(n_features: int) -> list[BaseEstimator]:
@@ -246,7 +284,7 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     ... }
     True
     """
-    return _default_grid(MLPReadoutRegressor, n_features, N_OUTPUTS)
+    return named_regressors(None, n_features)
 
 
 def _default_grid(kind: type, n_features: int, n_outputs: int) -> list[BaseEstimator]:
@@ -408,23 +446,14 @@ def _is_end_of_range(readout: BaseEstimator, name: str, value: float) -> bool:
 GROWTH = 1.2  # of rows between two fits
 
 
-def mixed_readouts(n_features: int, n_classes: int) -> list[Any]:
-    """Return the default grid, and neighbours and refitted classifiers beside it.
+def _others(n_features: int) -> list[Any]:
+    """Return what the list "mixed" adds: neighbours and refitted classifiers.
 
     Four kinds of 30 nearest neighbours (on standardised and on raw features, by the
     angle between standardised ones, and between whitened ones where the default grid
     whitens, too), a linear discriminant analysis with shrunk covariances and a logistic
     regression, both refitted whenever their rows have grown by a fifth: chosen by
     measurement on digits and on deep features (``python -m benchmarks codelength``).
-
-    Parameters
-    ----------
-    n_features, n_classes : int
-
-    Returns
-    -------
-    readouts : list of readouts
-        It depends on ``d`` and ``C`` alone.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression
@@ -438,7 +467,6 @@ def mixed_readouts(n_features: int, n_classes: int) -> list[Any]:
         neighbours.append(KNeighborsReadout(metric="cosine", scaling="whiten"))
     discriminant = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     return [
-        *default_readouts(n_features, n_classes),
         *neighbours,
         RefitReadout(discriminant, schedule=GROWTH),
         RefitReadout(LogisticRegression(C=3.0), schedule=GROWTH),

@@ -66,6 +66,12 @@ class NetReadout(Readout):
         return architecture_of(self.hidden_layer_sizes)
 
     @property
+    def pool_group(self) -> str:
+        """Kind of the readout; those that predict with averaged weights are another."""
+        averaged = ", averaged" if self.ema_step_size < 1 else ""
+        return super().pool_group + averaged
+
+    @property
     def net_(self) -> StackNet:
         """The skorch net that holds module, criterion and optimiser."""
         (stack,) = self._run.learners

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
@@ -21,8 +21,10 @@ from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
+from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.validation import warn_caller
+from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout, build_learners, grid_edges, readout_names
 from sklearn_mdl.switcher._loss_files import StoredLosses, description, save_losses
 from sklearn_mdl.switching import (
@@ -36,7 +38,14 @@ from sklearn_mdl.switching import (
 
 Switching = PriorLike
 ExpertWeights = ArrayLike | Literal["architecture"] | None
+Pooling = LogLinearPool | ArrayLike | Literal["auto"] | None
 StorePath = str | PathLike[str]
+
+# Parameters whose own parameters can be set: what has some, in words, an example.
+NESTED: list[tuple[str, type, str, str]] = [
+    ("switching", SwitchingPrior, "a prior", "FixedShare(m=2)"),
+    ("pooling", LogLinearPool, "a pool", "LogLinearPool()"),
+]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -46,6 +55,7 @@ class BaseSwitcher(OnlineEstimator):
     readouts: Sequence[object] | str | None = None
     switching: Switching = None
     expert_weights: ExpertWeights = None
+    pooling: Pooling = "auto"
     batch_size: int = 32
     shuffle: bool = False
     device: str = "auto"
@@ -59,6 +69,7 @@ class BaseSwitcher(OnlineEstimator):
         "switching": [str, SwitchingPrior, None],
         "expert_weights": ["array-like", StrOptions({"architecture"}), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "pooling": [StrOptions({"auto"}), None, LogLinearPool, list, tuple, np.ndarray],
         "shuffle": ["boolean"],
         "device": [str],
         "store": [str, PathLike],
@@ -74,13 +85,14 @@ class BaseSwitcher(OnlineEstimator):
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also those of a prior object as ``switching__<name>``."""
-        prior = params.get("switching", self.switching)
-        nested = [name for name in params if name.startswith("switching__")]
-        if nested and not isinstance(prior, SwitchingPrior):
-            raise ValueError(
-                f"{nested[0]} needs switching to be a prior object that has it, "
-                f"got switching={prior!r}; pass for example switching=FixedShare(m=2)"
-            )
+        for name, kind, noun, example in NESTED:
+            value = params.get(name, getattr(self, name))
+            nested = [given for given in params if given.startswith(f"{name}__")]
+            if nested and not isinstance(value, kind):
+                raise ValueError(
+                    f"{nested[0]} needs {name} to be {noun} object that has it, got "
+                    f"{name}={value!r}; pass for example {name}={example}"
+                )
         return super().set_params(**params)
 
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
@@ -111,6 +123,7 @@ class BaseSwitcher(OnlineEstimator):
             learners,
             prior,
             self.expert_weights_,
+            pooled=self._pooled(outcome),
             outcome=outcome,
             n_features=n_features,
             batch_size=self.batch_size,
@@ -119,6 +132,25 @@ class BaseSwitcher(OnlineEstimator):
             folder=folder,
             n_jobs=self.n_jobs,
         )
+
+    def _pooled(self, outcome: Outcome) -> PooledMixture | None:
+        """Return the groups that are pooled; None if there is nothing to pool."""
+        pool = self.pooling
+        if isinstance(pool, str):  # "auto", as was checked
+            ours = self.readouts is None or isinstance(self.readouts, str)
+            pool = LogLinearPool() if ours else None
+        if pool is None:
+            return None
+        if not isinstance(pool, LogLinearPool):
+            pool = LogLinearPool(groups=pool)
+        labels = pool.groups
+        if labels is None:
+            labels = [readout.pool_group for readout in self.readouts_]
+        groups = Groups.of(labels, len(self.readouts_), self.expert_weights_)
+        group_pass = outcome.group_pass(pool, len(groups.names))
+        if len(groups.names) < 2:
+            return None
+        return PooledMixture(groups, self.expert_weights_, group_pass)
 
     def _stored(self, losses: np.ndarray) -> StoredLosses:
         """Return losses as files hold them, with the names of the readouts."""
@@ -216,6 +248,38 @@ class BaseSwitcher(OnlineEstimator):
     def posterior_(self) -> np.ndarray:
         """Posterior over readouts before each label, (n_samples_seen_, n_readouts)."""
         return self._run.trace.posterior
+
+    @property
+    def switching_codelengths_(self) -> np.ndarray:
+        """Codelength of every example by switching alone, (n_samples_seen_,), nats."""
+        return self._run.switching_codelengths
+
+    @property
+    def switching_codelength_(self) -> float:
+        """Their sum: the paper's codelength, in nats."""
+        return float(np.sum(self.switching_codelengths_))
+
+    @property
+    def pool_groups_(self) -> list[Hashable]:
+        """Names of the groups of readouts that are pooled; none if nothing is."""
+        pooled = self._run.pooled
+        return [] if pooled is None else list(pooled.groups.names)
+
+    @property
+    def pool_weights_(self) -> np.ndarray:
+        """Weights of the groups before each label, (n_samples_seen_, n_groups)."""
+        pooled = self._run.pooled
+        if pooled is None:
+            return np.empty((self.n_samples_seen_, 0))
+        return pooled.history.weights
+
+    @property
+    def pool_posterior_(self) -> np.ndarray:
+        """Probability of switching and of the pool, (n_samples_seen_, 2)."""
+        pooled = self._run.pooled
+        if pooled is None:
+            return np.tile([1.0, 0.0], (self.n_samples_seen_, 1))
+        return pooled.history.shares
 
     @property
     def readout_losses_(self) -> np.ndarray:

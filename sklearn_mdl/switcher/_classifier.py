@@ -17,8 +17,7 @@ from sklearn_mdl.readouts import (
     as_readout,
     check_images,
     check_readout,
-    default_readouts,
-    mixed_readouts,
+    named_readouts,
     preset_settings,
     readout_grid,
     warn_of_failures,
@@ -39,15 +38,16 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list of readouts, or "mixed", default=None
+    readouts : list, "closed-form", "nets" or "mixed", default=None
         The experts, in one list: ``LinearReadout`` and ``MLPReadout`` (see
-        :func:`~sklearn_mdl.readout_grid`), ``KNeighborsReadout``, and any classifier in
-        ``IncrementalReadout`` or ``RefitReadout``; or, where rows are images (see
-        :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
+        :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``, ``KNeighborsReadout``,
+        and any classifier in ``IncrementalReadout`` or ``RefitReadout``; or, where rows
+        are images (see :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
         ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes a default grid
-        of networks, chosen by measurement, that depends on the number of features and
-        classes alone; "mixed" adds nearest neighbours, a shrunk linear discriminant
-        analysis and a logistic regression to it.
+        of networks, "nets", chosen by measurement, that depends on the number of
+        features and classes alone; "closed-form" takes kernels alone, which need no
+        seed; "mixed" adds nearest neighbours, a shrunk linear discriminant analysis
+        and a logistic regression to the default.
     switching : str or SwitchingPrior, default=None
         Prior over sequences of readouts: "learned-share" (the default), "fixed-share"
         (with rate ``1 / t``), "switch-distribution", "run-length", "universal-share",
@@ -57,6 +57,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Prior weights of the readouts; None is uniform. "architecture" is uniform over
         architectures and then over the readouts of each, so that an architecture with
         many settings does not drown one with few.
+    pooling : "auto", None, LogLinearPool or array-like, default="auto"
+        How the predictions of groups of readouts are combined beyond switching. Inside
+        a group readouts are mixed by a fixed share with rate ``1 / t``; across groups
+        by a :class:`~sklearn_mdl.pooling.LogLinearPool`. "auto" pools where `readouts`
+        is None or a name, and not where it is a list; an array-like of shape
+        (n_readouts,) names the group of each readout, otherwise groups are kinds
+        (architecture, scaling, averaging). None codes by switching alone, as in the
+        paper; so do fewer than two groups. Groups without prior weight are left out.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
     shuffle : bool, default=False
@@ -84,12 +92,25 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     Attributes
     ----------
     codelength_ : float
-        Codelength of all labels seen, in nats.
+        Codelength of all labels seen, in nats: of the fixed share, with rate ``1 / t``,
+        over the switching mixture and the pool, or of the switching mixture alone where
+        nothing is pooled.
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
+    switching_codelength_ : float
+        Codelength of the switching mixture of all readouts (Li et al., 2023), in nats.
+        With a pool ``codelength_`` exceeds it by ``0.5 log(pi (n + 1/2))`` at most.
+    switching_codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same for every example, in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
-        ``p(readout at t | labels before t)``: before label ``t`` is seen, as in the
-        paper's algorithm 1.
+        ``p(readout at t | labels before t)`` of the switching mixture: before label
+        ``t`` is seen, as in the paper's algorithm 1.
+    pool_groups_ : list of n_groups names
+        Groups of readouts that are pooled; empty where nothing is.
+    pool_weights_ : ndarray of shape (n_samples_seen_, n_groups)
+        Their weights in the pool before each label.
+    pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
+        Probability of the switching mixture, and of the pool, before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
         Log-loss of every readout at every example, in nats.
     readout_codelengths_ : ndarray of shape (n_readouts,)
@@ -126,10 +147,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     True
     """
 
-    readouts: Sequence[object] | Literal["mixed"] | None = None
+    readouts: Sequence[object] | Literal["closed-form", "nets", "mixed"] | None = None
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "readouts": [list, tuple, StrOptions({"mixed"}), None],
+        "readouts": [list, tuple, StrOptions({"closed-form", "nets", "mixed"}), None],
         **BaseSwitcher._parameter_constraints,
     }
 
@@ -154,7 +175,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
             seed = overrides.get("random_state")
             overrides["readouts"] = readout_grid(name, random_state=seed)
         prior, size = FixedShare(m=preset.m), preset.batch_size
-        return cls(**{"switching": prior, "batch_size": size, **overrides})
+        settings = {"switching": prior, "pooling": None, "batch_size": size}
+        return cls(**{**settings, **overrides})
 
     def _after_fit(self) -> None:
         for learner in self._run.learners:
@@ -170,10 +192,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         return found
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
-        if self.readouts is None:
-            return default_readouts(n_features, outcome.n_numbers)
-        if isinstance(self.readouts, str):  # "mixed", as was checked
-            return mixed_readouts(n_features, outcome.n_numbers)
+        if self.readouts is None or isinstance(self.readouts, str):
+            return named_readouts(self.readouts, n_features, outcome.n_numbers)
         readouts = [as_readout(given) for given in self.readouts]
         for readout in readouts:
             check_readout(readout)

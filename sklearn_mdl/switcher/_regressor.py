@@ -16,7 +16,7 @@ from sklearn_mdl.readouts import (
     LinearReadoutRegressor,
     MLPReadoutRegressor,
     Readout,
-    default_regressors,
+    named_regressors,
 )
 from sklearn_mdl.switcher._base import BaseSwitcher
 
@@ -134,8 +134,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
             self._warn_of_edges()
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
-        if self.readouts is None:
-            return default_regressors(n_features)
+        if self.readouts is None or isinstance(self.readouts, str):
+            return named_regressors(self.readouts, n_features)
         for readout in self.readouts:
             if not isinstance(readout, LinearReadoutRegressor | MLPReadoutRegressor):
                 raise TypeError(

@@ -110,10 +110,16 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         run = self._run.flushed_copy()
         with np.errstate(divide="ignore"):  # a readout of weight zero
             log_weights = np.log(run.forward.weights)[:, None, None]
-        blocks = [
-            logsumexp(log_weights + prediction.values.cpu().numpy(), axis=0)
-            for prediction in run.predictions(rows)
-        ]
+        blocks = []
+        for prediction in run.predictions(rows):
+            values = prediction.values.cpu().numpy()
+            mixed = logsumexp(log_weights + values, axis=0)
+            if run.pooled is not None:
+                pool = np.log(run.pooled.predictions(values))
+                mixed = logsumexp(
+                    np.stack([mixed, pool], -1), axis=-1, b=run.pooled.shares
+                )
+            blocks.append(mixed)
         log_proba: np.ndarray = np.concatenate(blocks)
         log_proba -= logsumexp(log_proba, axis=1, keepdims=True)
         return log_proba

@@ -16,7 +16,7 @@ from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
-from sklearn_mdl._core.stream.outcomes import RealTargets, mixture_moments
+from sklearn_mdl._core.stream.outcomes import RealTargets
 from sklearn_mdl.metrics import (
     RegressionMeasures,
     gaussian_codelengths,
@@ -107,9 +107,13 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         found = []
         for prediction in run.predictions(rows):
             values = prediction.values.cpu()
-            moments = mixture_moments(values, weights.expand(values.shape[:2]))
-            found.append(torch.stack(moments))
-        mean, std = torch.cat(found, 1).numpy()
+            mixed = run.outcome.mix(values, weights.expand(values.shape[:2]))
+            if run.pooled is not None:
+                pool = run.pooled.predictions(values.numpy())
+                shares = np.tile(run.pooled.shares, (len(mixed), 1))
+                mixed = run.outcome.mix_with(mixed, pool, shares)
+            found.append(mixed)
+        mean, std = np.concatenate(found).T
         return (mean, std) if return_std else mean
 
     @property

@@ -26,6 +26,7 @@ from sklearn_mdl._core.validation import warn_caller
 
 BLOCK = 4096  # rows of losses that are mixed at once
 READOUT = "readout"  # what the names of arrays that belong to one begin with
+POOL = "pool"
 
 
 def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
@@ -45,6 +46,9 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
         for column, parts in learner.state_dict().items():
             for name, tensor in parts.items():
                 arrays[f"{READOUT}.{column}.{name}"] = tensor.detach().cpu().numpy()
+    if run.pooled is not None:
+        state = run.pooled.state_dict().items()
+        arrays |= {f"{POOL}.{name}": array for name, array in state}
     return arrays
 
 
@@ -89,18 +93,39 @@ def resume(
         if rows.n_refreshed:
             # No learner has units of its own yet, so that none is re-expressed.
             run.outcome.refresh(labels[: rows.n_refreshed], run.learners)
-        learned: dict[int, dict[str, Tensor]] = {}
-        for key, array in arrays.items():
-            head, _, rest = key.partition(".")
-            if head == READOUT:
-                column, _, name = rest.partition(".")
-                tensor = torch.from_numpy(np.array(array))
-                learned.setdefault(int(column), {})[name] = tensor
+        learned = _learned(arrays)
         for learner, state in zip(run.learners, run.states, strict=True):
             failed = np.asarray(arrays["diverged"])[list(learner.columns)]
             state.resume(n_rows, torch.from_numpy(failed))
             learner.load_state_dict(learned)
+    _mix_again(run, arrays, n_rows, losses)
+    return n_rows
+
+
+def _learned(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
+    """Return what the readouts had learned, by column and name."""
+    learned: dict[int, dict[str, Tensor]] = {}
+    for key, array in arrays.items():
+        head, _, rest = key.partition(".")
+        if head == READOUT:
+            column, _, name = rest.partition(".")
+            tensor = torch.from_numpy(np.array(array))
+            learned.setdefault(int(column), {})[name] = tensor
+    return learned
+
+
+def _mix_again(
+    run: PrequentialRun,
+    arrays: Mapping[str, np.ndarray],
+    n_rows: int,
+    losses: np.ndarray | None,
+) -> None:
+    """Mix the losses of rows that were evaluated, as they were mixed then."""
     trace, summaries = run.trace, np.asarray(arrays["summaries"])
+    head = f"{POOL}."
+    pool = {k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)}
+    if run.pooled is not None:
+        run.pooled.load_state_dict(pool)
     adopted = losses is None
     if losses is None:
         losses = trace.losses
@@ -108,11 +133,15 @@ def resume(
         part = slice(start, start + BLOCK)
         block = np.asarray(losses[part])
         reading = run.forward.extend(block)
+        codelengths = reading.codelengths
+        if run.pooled is not None:
+            codelengths = run.pooled.retrace(
+                block, codelengths, pool["codelengths"][part], pool["history"][part]
+            )
         if adopted:
-            trace.account(reading.codelengths, summaries[part])
+            trace.account(codelengths, summaries[part])
         else:
-            trace.append(block, reading.codelengths, reading.posterior, summaries[part])
-    return n_rows
+            trace.append(block, codelengths, reading.posterior, summaries[part])
 
 
 NAME = "progress.safetensors"

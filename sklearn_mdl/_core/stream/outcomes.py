@@ -22,6 +22,7 @@ from sklearn_mdl._core.nets.losses import FARTHEST, student_t_loss
 from sklearn_mdl._core.numerics import in_lanes, mixture
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl.metrics import summarise
+from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,12 @@ class Outcome(ABC):
         """Take in all labels (n,) seen so far, whose number has doubled."""
 
     @abstractmethod
-    def summarise(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
-        """Summarise the mixture of predictions, (n, n_kept), for the measures.
+    def group_pass(self, pool: LogLinearPool, n_groups: int) -> GroupPass:
+        """Begin a pass of a pool over labels of this kind."""
+
+    @abstractmethod
+    def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
+        """Mix predictions, for :meth:`summarise`.
 
         Parameters
         ----------
@@ -93,6 +98,16 @@ class Outcome(ABC):
         weights : Tensor of shape (K, n)
             Of the mixture.
         """
+
+    @abstractmethod
+    def mix_with(
+        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
+    ) -> np.ndarray:
+        """Mix the mixture of readouts with what a pool predicts, by shares (n, 2)."""
+
+    @abstractmethod
+    def summarise(self, mixed: np.ndarray) -> np.ndarray:
+        """Return what is kept of mixed predictions for the measures, (n, n_kept)."""
 
 
 class ClassPrediction(Prediction):
@@ -127,9 +142,25 @@ class ClassLabels(Outcome):
         """Return the uniform prediction, one number for all classes."""
         return -math.log(values.shape[-1])
 
-    def summarise(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
+    def group_pass(self, pool: LogLinearPool, n_groups: int) -> GroupPass:
+        """Begin a pass of the log-linear pool."""
+        return PoolPass(pool, n_groups, self.n_numbers)
+
+    def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
+        """Probabilities of the classes, (n, C)."""
+        return mixture(values, weights).cpu().numpy()
+
+    def mix_with(
+        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
+    ) -> np.ndarray:
+        """Probabilities of the classes, (n, C)."""
+        both: np.ndarray = shares[:, :1] * mixed
+        both += shares[:, 1:] * pooled
+        return both
+
+    def summarise(self, mixed: np.ndarray) -> np.ndarray:
         """Most probable class, its probability, sum of squared ones, (n, 3)."""
-        return summarise(mixture(values, weights).cpu().numpy())
+        return summarise(mixed)
 
 
 FIRST_DEGREES_OF_FREEDOM = 1.0  # before anything is known: the heaviest usual tails
@@ -264,13 +295,36 @@ class RealTargets(Outcome):
         """Labels that are all equal say nothing of their scale."""
         return known if known.scale else known._replace(scale=self.scale)
 
-    def summarise(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
+    def group_pass(self, pool: LogLinearPool, n_groups: int) -> GroupPass:
+        """Begin a pass of the pool of densities."""
+        return DensityPoolPass(pool, n_groups)
+
+    def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
         """Return mean and standard deviation of the mixture, (n, 2).
 
         Infinite where they do not exist. The mean is that of the locations.
         """
         moments = mixture_moments(torch.stack(list(values)), weights)
         return torch.stack(moments, -1).cpu().numpy()
+
+    def mix_with(
+        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
+    ) -> np.ndarray:
+        """Mean and standard deviation, (n, 2)."""
+        location, log_scale, dof = pooled.T
+        # No pool, as long as a group has no variance: then the mixture is all there is.
+        shares = np.where(np.isnan(pooled[:, :1]), [1.0, 0.0], shares)
+        with np.errstate(invalid="ignore"):
+            deviation = np.exp(log_scale) / np.sqrt(1.0 - 2.0 / dof)
+        moments = np.stack([mixed, np.stack([location, deviation], 1)])
+        mean, std = np.where(shares.T[..., None] > 0, moments, 0.0).transpose(2, 0, 1)
+        centre = (shares.T * mean).sum(0)
+        square = (shares.T * (std**2 + (mean - centre) ** 2)).sum(0)
+        return np.stack([centre, np.sqrt(square)], 1)
+
+    def summarise(self, mixed: np.ndarray) -> np.ndarray:
+        """Return mean and standard deviation as they are."""
+        return mixed
 
 
 def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

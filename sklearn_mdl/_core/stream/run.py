@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,7 @@ from sklearn_mdl._core.numerics import memory_of, one_thread
 from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
+from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.steps import (
     PassState,
@@ -31,7 +32,7 @@ from sklearn_mdl._core.stream.steps import (
     usable,
 )
 from sklearn_mdl._core.stream.storage import PrequentialTrace, SampleStore
-from sklearn_mdl.switching import ForwardPass, SwitchingPrior
+from sklearn_mdl.switching import ForwardPass, ForwardTrace, SwitchingPrior
 
 if TYPE_CHECKING:
     from sklearn_mdl._core.stream.checkpoint import Checkpoint
@@ -49,6 +50,9 @@ class PrequentialRun:
     prior : SwitchingPrior
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts.
+    pooled : PooledMixture or None
+        Groups of the readouts that are pooled beside the mixture of all; None codes by
+        that mixture alone.
     outcome : Outcome
         Kind of the labels.
     n_features : int
@@ -79,6 +83,7 @@ class PrequentialRun:
         prior: SwitchingPrior,
         weights: np.ndarray | None,
         *,
+        pooled: PooledMixture | None = None,
         outcome: Outcome,
         n_features: int,
         batch_size: int,
@@ -97,6 +102,7 @@ class PrequentialRun:
         path = None if folder is None else Path("features.npy")
         self.samples = SampleStore(n_features, path, folder)
         self.forward = ForwardPass(prior, self.n_readouts, weights)
+        self.pooled = pooled
         self.trace = PrequentialTrace(self.n_readouts, folder, outcome.n_kept)
         n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
         self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
@@ -120,6 +126,13 @@ class PrequentialRun:
     def n_scored(self) -> int:
         """Number of rows evaluated so far."""
         return len(self.trace)
+
+    @property
+    def switching_codelengths(self) -> np.ndarray:
+        """Cost of the labels under the mixture of all readouts, (n_scored,), nats."""
+        if self.pooled is None:
+            return self.trace.codelengths
+        return self.pooled.history.switching
 
     @property
     def labels(self) -> Tensor:
@@ -216,7 +229,7 @@ class PrequentialRun:
                     )
                     for learner, state in zip(self.learners, self.states, strict=True)
                 )
-                self._mix(found, stop - start)
+                self._mix(found, labels[start - begin : stop - begin])
                 bar.update(stop - start)
                 wish = tasks is not None and tasks.end_part()
                 stopped = wish or interrupted() or self.trace.refusal is not None
@@ -230,14 +243,22 @@ class PrequentialRun:
         if interrupted():
             raise KeyboardInterrupt
 
-    def _mix(self, found: Sequence[tuple[np.ndarray, Prediction]], n_rows: int) -> None:
+    def _mix(
+        self, found: Sequence[tuple[np.ndarray, Prediction]], labels: Tensor
+    ) -> None:
         """Mix losses and predictions of all learners on a segment, and close it."""
-        losses = np.empty((n_rows, self.n_readouts))
+        losses = np.empty((len(labels), self.n_readouts))
         for learner, (columns, _) in zip(self.learners, found, strict=True):
             losses[:, learner.columns] = columns
-        values = chain.from_iterable(predicted.values for _, predicted in found)
+        values = list(chain.from_iterable(predicted.values for _, predicted in found))
         reading = self.forward.extend(losses)
-        self.close_segment(losses, reading.codelengths, reading.posterior, values)
+        pooled = None
+        if self.pooled is not None:
+            rows = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
+            pooled = self.pooled.extend(
+                losses, rows.cpu().numpy(), labels.cpu().numpy(), reading.codelengths
+            )
+        self.close_segment(losses, reading, values, pooled)
 
     def begin(
         self,
@@ -301,20 +322,24 @@ class PrequentialRun:
     def close_segment(
         self,
         losses: np.ndarray,
-        codelengths: np.ndarray,
-        posterior: np.ndarray,
-        values: Iterable[Tensor],
+        reading: ForwardTrace,
+        values: Sequence[Tensor],
+        pooled: PooledRows | None,
     ) -> None:
         """Keep what the rows of a segment cost, and refresh the scalings if due.
 
         Predictions (n, P) are given one for each readout, learner after learner.
         """
-        predicted = list(values)
         # Summed column by column, so in an order that does not depend on the stacks.
-        in_order = (predicted[i] for i in np.argsort(self.columns))
-        weights = torch.as_tensor(posterior.T).to(self.device)
-        kept = self.outcome.summarise(in_order, weights)
-        self.trace.append(losses, codelengths, posterior, kept)
+        in_order = (values[i] for i in np.argsort(self.columns))
+        weights = torch.as_tensor(reading.posterior.T).to(self.device)
+        codelengths, kept = reading.codelengths, self.outcome.mix(in_order, weights)
+        if self.pooled is not None and pooled is not None:
+            codelengths = pooled.codelengths
+            kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
+            self.pooled.history.append(*pooled[1:5])
+        summaries = self.outcome.summarise(kept)
+        self.trace.append(losses, codelengths, reading.posterior, summaries)
         if self.n_scored < self.rows.next_refresh(self.n_scored - 1):
             return
         if self.n_scored > self.batch_size:
@@ -351,6 +376,8 @@ class PrequentialRun:
             id(self.samples): self.samples.branch(),
             id(self.trace): self.trace.branch(),
         }
+        if self.pooled is not None:
+            own[id(self.pooled.history)] = self.pooled.history.branch()
         other = copy.deepcopy(self, own)
         other.run(X, y)
         return other.trace.codelengths

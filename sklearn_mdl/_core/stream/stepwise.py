@@ -9,7 +9,7 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 import numpy as np
 import torch
@@ -17,8 +17,10 @@ from torch import Tensor
 
 from sklearn_mdl._core.numerics import flushed_denormals, one_thread
 from sklearn_mdl._core.stream.outcomes import Prediction
+from sklearn_mdl._core.stream.pooled import PooledRows
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.steps import prequential_steps
+from sklearn_mdl.switching import ForwardTrace
 
 
 def stepwise(
@@ -64,20 +66,23 @@ def stepwise(
             _Queue(prequential_steps(learner, run.rows, state, run.outcome, stop), run)
             for learner, state in zip(run.learners, run.states, strict=True)
         ]
-        losses, readings = [], []
+        losses, readings, pooled = [], [], []
         for _ in range(start, stop):
             row = np.concatenate([queue.row() for queue in queues])[in_order]  # (K, C)
             label = yield _mixture(run, row)
             losses.append(-row[:, label])
+            # The same state of denormals as where a run mixes.
             with flushed_denormals(False):
                 readings.append(run.forward.extend(losses[-1][np.newaxis]))
+                if run.pooled is not None:
+                    cost = readings[-1].codelength
+                    pooled.append(run.pooled.observe(row, losses[-1], label, cost))
             for queue in queues:
                 queue.reveal(label)
-        codelengths = np.concatenate([reading.codelengths for reading in readings])
-        posterior = np.concatenate([reading.posterior for reading in readings])
         values = [v for queue in queues for v in torch.cat(queue.predicted, dim=1)]
+        found = PooledRows.of(pooled) if pooled else None
         with one_thread():
-            run.close_segment(np.stack(losses), codelengths, posterior, values)
+            run.close_segment(np.stack(losses), _joined(readings), values, found)
     run.end()
 
 
@@ -117,6 +122,16 @@ class _Queue:
         self._rows = prediction.values.cpu().numpy()
 
 
+def _joined(readings: Sequence[ForwardTrace]) -> ForwardTrace:
+    """Join the readings of single rows."""
+    return ForwardTrace(
+        sum(reading.codelength for reading in readings),
+        np.concatenate([reading.codelengths for reading in readings]),
+        np.concatenate([reading.posterior for reading in readings]),
+        np.concatenate([reading.steps for reading in readings]),
+    )
+
+
 def _mixture(run: PrequentialRun, log_proba: np.ndarray) -> np.ndarray:
     """Mix predictions (K, C) of one row by the weights of its step."""
     # Sums down the columns, not a matrix product, whose order of summation is a matter
@@ -124,4 +139,7 @@ def _mixture(run: PrequentialRun, log_proba: np.ndarray) -> np.ndarray:
     with flushed_denormals(False):
         weights = run.forward.weights[:, np.newaxis]
         mixture: np.ndarray = np.add.reduce(weights * np.exp(log_proba), axis=0)
+        if run.pooled is not None:
+            switching, pool = run.pooled.shares
+            mixture = switching * mixture + pool * run.pooled.predict(log_proba)
     return mixture

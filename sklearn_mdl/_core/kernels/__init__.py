@@ -1,0 +1,1 @@
+"""Kernel ridge regression refitted at every row: factors, kernels, calibration."""

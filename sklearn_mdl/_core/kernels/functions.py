@@ -1,0 +1,151 @@
+"""Kernels of rows, from inner products that several kernels share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+FIRST_DISTANCE = 1.0  # median squared distance of rows of unit length, before any
+MOST_COMPARED = 512  # rows whose distances have the median that is used
+
+
+class Kernel(NamedTuple):
+    """A kernel and its settings.
+
+    Attributes
+    ----------
+    name : {"arc-cosine", "rbf", "linear", "polynomial"} or callable
+        A callable takes two arrays of rows, as a scikit-learn kernel does.
+    depth : int
+        Layers of the arc-cosine kernel.
+    width : float
+        Of "rbf", in units of the median squared distance.
+    gamma : float or None
+        Factor of squared distances ("rbf") or of inner products ("polynomial"); None
+        takes the width, or 1.
+    degree, coef0 : float
+        Of "polynomial".
+    """
+
+    name: str | Callable[[Any, Any], Any]
+    depth: int = 1
+    width: float = 1.0
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1.0
+
+    @property
+    def is_relative(self) -> bool:
+        """True if it depends on the median squared distance."""
+        return self.name == "rbf" and self.gamma is None
+
+    def values(self, pairs: Pairs) -> Tensor:
+        """Kernel (n, m) of pairs of rows."""
+        if callable(self.name):
+            found = self.name(pairs.one.cpu().numpy(), pairs.other.cpu().numpy())
+            return torch.as_tensor(np.asarray(found, np.float64)).to(pairs.one)
+        if self.name == "rbf":
+            return torch.exp(-self._rate(pairs.distance) * pairs.squared_distances())
+        products = pairs.products()
+        if self.name == "polynomial":
+            gamma = 1.0 if self.gamma is None else self.gamma
+            return (gamma * products + self.coef0) ** self.degree
+        if self.name == "linear":
+            return products
+        return arc_cosine(products, *pairs.norms(), self.depth)
+
+    def diagonal(self, rows: Tensor) -> Tensor:
+        """Kernel (n,) of rows with themselves."""
+        if callable(self.name):
+            if hasattr(self.name, "diag"):
+                found = np.asarray(self.name.diag(rows.cpu().numpy()), np.float64)
+                return torch.as_tensor(found).to(rows)
+            parts = [self.values(Pairs(row[None], row[None], 1.0)) for row in rows]
+            return torch.cat(parts)[:, 0] if parts else rows.new_empty(0)
+        squares = rows.square().sum(1)
+        if self.name == "rbf":
+            return torch.ones_like(squares)
+        if self.name == "polynomial":
+            gamma = 1.0 if self.gamma is None else self.gamma
+            return (gamma * squares + self.coef0) ** self.degree
+        return squares  # arc-cosine layers keep the norm
+
+    def _rate(self, distance: float) -> float:
+        if self.gamma is not None:
+            return self.gamma
+        return 1 / (self.width * distance)
+
+
+class Pairs:
+    """Two sets of rows, and what kernels of them have in common.
+
+    Parameters
+    ----------
+    one, other : Tensor of shape (n, d) and (m, d), float64
+    distance : float
+        The median squared distance, in units of which widths are given.
+    """
+
+    def __init__(self, one: Tensor, other: Tensor, distance: float) -> None:
+        self.one = one
+        self.other = other
+        self.distance = distance
+        self._products: Tensor | None = None
+        self._distances: Tensor | None = None
+
+    def products(self) -> Tensor:
+        """Inner products (n, m)."""
+        if self._products is None:
+            self._products = self.one @ self.other.mT
+        return self._products
+
+    def squared_distances(self) -> Tensor:
+        """Squared Euclidean distances (n, m)."""
+        if self._distances is None:
+            norms = self.one.square().sum(1)[:, None] + self.other.square().sum(1)
+            found = torch.add(norms, self.products(), alpha=-2)
+            self._distances = found.clamp_min_(0)
+        return self._distances
+
+    def norms(self) -> tuple[Tensor, Tensor]:
+        """Lengths of the rows, (n, 1) and (1, m)."""
+        one, other = self.one.norm(dim=1), self.other.norm(dim=1)
+        return one[:, None], other[None]
+
+
+def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tensor:
+    """Arc-cosine kernel of degree 1: a network of infinitely many rectified units.
+
+    Cho and Saul, 2009, Kernel methods for deep learning, NeurIPS, equations 1 and 6.
+
+    Parameters
+    ----------
+    products : Tensor of shape (n, m)
+        Inner products.
+    one, other : Tensor of shape (n, 1) and (1, m)
+        Lengths of the rows, which the kernel keeps.
+    depth : int
+        Hidden layers.
+    """
+    lengths = one * other
+    cosine = (products / lengths.clamp_min(1e-300)).clamp_(-1, 1)
+    for _ in range(depth):
+        angle = torch.acos(cosine)
+        sine = (1 - cosine.square()).clamp_min_(0).sqrt_()
+        cosine = (sine + (math.pi - angle) * cosine).div_(math.pi).clamp_(-1, 1)
+    return lengths * cosine
+
+
+def median_distance(rows: Tensor) -> float:
+    """Median squared distance of some rows (n, d), spread evenly over all of them."""
+    step = -(-len(rows) // MOST_COMPARED)
+    some = rows[::step]
+    places = torch.triu_indices(len(some), len(some), 1, device=rows.device)
+    distances = Pairs(some, some, 1.0).squared_distances()[places[0], places[1]]
+    found = float(distances.median()) if len(distances) else 0.0
+    return found if found > 0 else FIRST_DISTANCE

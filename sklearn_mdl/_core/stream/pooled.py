@@ -1,0 +1,259 @@
+"""Readouts that switch within their groups, groups that are pooled, and the code.
+
+What is coded is the better of two predictions, as far as that can be known in time: the
+switching mixture of all readouts, and the pool of the groups. A fixed share, at rate
+``1 / t``, follows the better one, so that a pool costs next to nothing where it is of
+no use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl.pooling import GroupedShare, GroupPass
+
+Floats = NDArray[np.float64]
+
+
+class PooledRow(NamedTuple):
+    """What pooling has made of one row; the attributes of :class:`PooledRows`."""
+
+    codelength: float
+    switching: float
+    pool: float
+    shares: Floats
+    weights: Floats
+    predicted: Floats
+
+
+class PooledRows(NamedTuple):
+    """What pooling has made of ``n`` rows.
+
+    Attributes
+    ----------
+    codelengths : ndarray of shape (n,)
+        Cost of the labels under what is coded, in nats.
+    switching, pool : ndarray of shape (n,)
+        Under the switching mixture of all readouts, and under the pool.
+    shares : ndarray of shape (n, 2)
+        Probability of those two before each label.
+    weights : ndarray of shape (n, G)
+        Weights of the groups in the pool, before each label.
+    predicted : ndarray of shape (n, P)
+        What the pool predicts.
+    """
+
+    codelengths: Floats
+    switching: Floats
+    pool: Floats
+    shares: Floats
+    weights: Floats
+    predicted: Floats
+
+    @classmethod
+    def of(cls, rows: Sequence[PooledRow]) -> Self:
+        """Stack single rows."""
+        return cls(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+@dataclass
+class Groups:
+    """Readouts in groups: names, and the columns of each side by side."""
+
+    names: tuple[Hashable, ...]
+    columns: NDArray[np.intp]
+    starts: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, groups: ArrayLike, n_readouts: int, weights: Floats | None) -> Self:
+        """Group readouts by their labels; those without prior weight are left out.
+
+        Raises
+        ------
+        ValueError
+            If there is not one label for each readout.
+        """
+        labels = np.asarray(groups).tolist()
+        if np.ndim(groups) != 1 or len(labels) != n_readouts:
+            raise ValueError(
+                f"Groups of a pool must be {n_readouts} labels, one for each readout, "
+                f"got shape {np.shape(groups)}; name the group of each, or pass None"
+            )
+        kept = [k for k in range(n_readouts) if weights is None or weights[k] > 0]
+        names = tuple(dict.fromkeys(labels[k] for k in kept))
+        members = [[k for k in kept if labels[k] == name] for name in names]
+        starts = np.cumsum([0, *map(len, members[:-1])])
+        return cls(names, np.concatenate(members).astype(np.intp), starts)
+
+
+class PooledMixture:
+    """Switching within groups of readouts, a pool across them, and their code.
+
+    Parameters
+    ----------
+    groups : Groups
+    weights : ndarray of shape (K,) or None
+        Prior weights of all readouts; None is uniform.
+    group_pass : GroupPass
+        Of the pool, for labels of this kind.
+
+    Attributes
+    ----------
+    groups : Groups
+    history : PoolHistory
+    """
+
+    def __init__(
+        self, groups: Groups, weights: Floats | None, group_pass: GroupPass
+    ) -> None:
+        self.groups = groups
+        size = len(groups.columns)
+        prior = np.ones(size) if weights is None else weights[groups.columns]
+        self._within = GroupedShare(prior, groups.starts)
+        self._pass = group_pass
+        self._choice = GroupedShare(np.ones(2), np.array([0]))
+        self.history = PoolHistory(len(groups.names))
+
+    @property
+    def shares(self) -> Floats:
+        """Probability of switching mixture and pool for the incoming row, (2,)."""
+        return self._choice.weights
+
+    def predict(self, values: Floats) -> Floats:
+        """Predict one row, given predictions (K, P) of the readouts."""
+        return self._pass.predict(self._mixed(values))
+
+    def predictions(self, values: Floats) -> Floats:
+        """Predict rows that are not part of the stream, (n, P).
+
+        Predictions of the readouts are of shape (K, n, P).
+        """
+        return np.array([self.predict(row) for row in values.swapaxes(0, 1)])
+
+    def observe(
+        self, values: Floats, losses: Floats, label: float, switching: float
+    ) -> PooledRow:
+        """Take in one row.
+
+        Parameters
+        ----------
+        values : ndarray of shape (K, P)
+            Predictions of the readouts.
+        losses : ndarray of shape (K,)
+            What the label cost them, in nats.
+        label : int or float
+        switching : float
+            What it cost the switching mixture, in nats.
+        """
+        weights, shares = self._pass.weights, self.shares
+        predicted, cost = self._pass.observe(self._mixed(values), label)
+        cost = switching if math.isnan(cost) else cost
+        codelength = self._close(losses, switching, cost)
+        return PooledRow(codelength, switching, cost, shares, weights, predicted)
+
+    def extend(
+        self,
+        losses: Floats,
+        values: Iterable[Floats],
+        labels: Floats,
+        switching: Floats,
+    ) -> PooledRows:
+        """Take in rows one after the other: (n, K), n of (K, P), (n,), (n,)."""
+        given = zip(values, losses, labels.tolist(), switching.tolist(), strict=True)
+        return PooledRows.of([self.observe(*row) for row in given])
+
+    def retrace(
+        self, losses: Floats, switching: Floats, pool: Floats, weights: Floats
+    ) -> Floats:
+        """Go over rows that were pooled before: (n, K), (n,), (n,), (n, G).
+
+        Returns
+        -------
+        codelengths : ndarray of shape (n,)
+        """
+        shares, found = np.empty((len(pool), 2)), np.empty(len(pool))
+        for i, row in enumerate(losses):
+            shares[i] = self.shares
+            found[i] = self._close(row, switching[i], pool[i])
+        self.history.append(switching, pool, shares, weights)
+        return found
+
+    def _close(self, losses: Floats, switching: float, pool: float) -> float:
+        self._within.observe(losses[self.groups.columns])
+        (codelength,) = self._choice.observe(np.array([switching, pool]))
+        return float(codelength)
+
+    def _mixed(self, values: Floats) -> Floats:
+        """Predictions of the groups' mixtures, of one row."""
+        chosen = values[self.groups.columns]
+        return self._pass.mix(chosen, self._within.weights, self.groups.starts)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return what cannot be computed again from the readouts' losses."""
+        history = self.history
+        return {"codelengths": history.pool, "history": history.weights} | (
+            self._pass.state_dict()
+        )
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Set the state of the pool; the rows must follow by :meth:`retrace`."""
+        self._pass.load_state_dict(state)
+
+
+class PoolHistory:
+    """What a pool has done so far, by example.
+
+    Attributes
+    ----------
+    switching, pool : ndarray of shape (N,)
+        Codelengths of the two, in nats.
+    shares : ndarray of shape (N, 2)
+        Their probabilities before each label.
+    weights : ndarray of shape (N, G)
+        Weights of the groups before each label.
+    """
+
+    def __init__(self, n_groups: int) -> None:
+        self._n_groups = n_groups
+        self._costs = GrowingArray(2)
+        self._shares = GrowingArray(2)
+        self._weights = GrowingArray(n_groups)
+
+    def append(
+        self, switching: Floats, pool: Floats, shares: Floats, weights: Floats
+    ) -> None:
+        """Add n rows, in the shapes of the attributes."""
+        self._costs.append(np.column_stack([switching, pool]))
+        self._shares.append(shares)
+        self._weights.append(weights)
+
+    def branch(self) -> PoolHistory:
+        """Return an empty history for what follows."""
+        return PoolHistory(self._n_groups)
+
+    @property
+    def switching(self) -> np.ndarray:
+        """Codelength of every example under the switching mixture, (N,), in nats."""
+        return self._costs.rows[:, 0]
+
+    @property
+    def pool(self) -> np.ndarray:
+        """Codelength of every example under the pool, (N,), in nats."""
+        return self._costs.rows[:, 1]
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Probability of the two before each label, (N, 2)."""
+        return self._shares.rows
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the groups before each label, (N, G)."""
+        return self._weights.rows

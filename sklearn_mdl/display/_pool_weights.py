@@ -1,0 +1,135 @@
+"""Weights of the groups of readouts in a pool, over the examples of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_mdl.display import _base as base
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+    from pandas import DataFrame
+
+
+class PoolWeightsDisplay(base.Display):
+    """Weight of each group of readouts in a pool, before each label.
+
+    A group of weight zero does not count; of weight one it counts in full. Negative
+    weights take away what other groups say twice.
+
+    Parameters
+    ----------
+    weights : array-like of shape (n_samples, n_groups)
+        Weights before each label.
+    names : sequence of length n_groups
+        Names of the groups.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the weights were drawn last.
+    lines_ : dict of str to matplotlib Line2D
+        The drawn lines.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.display import PoolWeightsDisplay
+    >>> display = PoolWeightsDisplay([[0.5, 0.5], [0.6, 0.3]], ["linear", "mlp"])
+    >>> display.frame()["mlp"].tolist()
+    [0.5, 0.3]
+    """
+
+    def __init__(self, weights: ArrayLike, names: Sequence[Hashable]) -> None:
+        self.weights = np.asarray(weights, dtype=np.float64)
+        self.names = [str(name) for name in names]
+        shape = self.weights.shape
+        if len(shape) != 2 or shape[1] != len(self.names) or 0 in shape:
+            raise ValueError(
+                f"`weights` must have shape (n_samples, {len(self.names)}), a column "
+                f"for each name, got shape {shape}: give both for the same groups."
+            )
+
+    @classmethod
+    def from_estimator(cls, estimator: base.Pooling, **plot_options: Any) -> Self:
+        """Draw the weights of a switcher's groups.
+
+        Parameters
+        ----------
+        estimator : MDLReadoutSwitcher
+            A fitted one, which pools.
+        **plot_options : optional
+            Passed to `plot`.
+
+        Raises
+        ------
+        ValueError
+            If nothing is pooled.
+        """
+        base.check_fitted(estimator, "pool_weights_")
+        if not estimator.pool_groups_:
+            raise ValueError(
+                "The switcher must pool groups of readouts, but this one has none: "
+                'pass pooling="auto" with readouts of ours, or a LogLinearPool.'
+            )
+        return cls(estimator.pool_weights_, estimator.pool_groups_).plot(**plot_options)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        log_x: bool = True,
+        max_points: int = 400,
+        max_named: int = 12,
+    ) -> Self:
+        """Draw a line for each group; the legend lists the largest weights first.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+        log_x : bool, default=True
+            Whether examples are spaced logarithmically. Such an axis has no zero, so
+            the first row is left out.
+        max_points : int, default=400
+            Largest number of rows to draw, first and last among them.
+        max_named : int, default=12
+            Groups that the legend names: those of the largest weights at the end. The
+            others are grey.
+
+        Returns
+        -------
+        display : PoolWeightsDisplay
+            The display itself.
+        """
+        n_samples = len(self.weights)
+        rows = base.thinned(n_samples, max_points, log_x)
+        rows = rows[rows > 0] if log_x and n_samples > 1 else rows
+        last = -self.weights[-1]
+        named = base.named_lines(np.zeros(len(last)), last, max_named)
+        ax = self._use_axes_beside_legend(ax, [self.names[i] for i in named])
+        self.lines_: dict[str, Line2D] = {}
+        for i, name in enumerate(self.names):
+            (line,) = ax.plot(rows, self.weights[rows, i], linewidth=1.4)
+            style = {"color": "0.8", "zorder": 1.0, "linewidth": 1.0}
+            line.set(**base.line_style(named.index(i)) if i in named else style)
+            self.lines_[name] = line
+        ax.axhline(0.0, color="0.4", linewidth=0.8, zorder=1)
+        if log_x and rows[0] > 0:
+            ax.set_xscale("log")
+        ax.margins(x=0.0)
+        ax.set(xlabel="examples seen", ylabel="weight in the pool")
+        ax.spines[["top", "right"]].set_visible(False)
+        names = [self.names[i] for i in named]
+        base.put_legend(ax, [self.lines_[name] for name in names], names)
+        return self
+
+    def frame(self) -> DataFrame:
+        """Return the weights as a DataFrame: one row per example."""
+        pandas = base.plot_extra("pandas")
+        table = pandas.DataFrame(self.weights, columns=self.names)
+        return table.rename_axis("examples seen")

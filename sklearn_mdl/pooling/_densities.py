@@ -1,0 +1,159 @@
+"""The pool of densities of real labels: location and variance as of Gaussians."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_mdl.pooling._groups import GroupPass
+from sklearn_mdl.pooling._log_linear import LogLinearPool
+
+Floats = NDArray[np.float64]
+NONE = np.full(3, np.nan)  # what is predicted where groups cannot be pooled
+
+
+class _Pooled(NamedTuple):
+    """The pool's density: a Student-t named by its variance."""
+
+    mean: float
+    variance: float
+    dof: float  # infinite: a Gaussian
+
+    @property
+    def squared_scale(self) -> float:
+        return self.variance * (1.0 - 2.0 / self.dof)
+
+
+class DensityPoolPass(GroupPass):
+    r"""One online pass of a pool of densities over a stream.
+
+    Powers of Gaussians multiply to a Gaussian: with means :math:`\mu_g` and variances
+    :math:`v_g` of the groups' mixtures its precision is :math:`\sum_g w_g / v_g`, its
+    mean :math:`\sum_g w_g \mu_g / v_g` divided by it. Readouts predict Student-t
+    densities, and a Gaussian would pay too much for an outlying label; so the pool is
+    the Student-t of that mean and variance with the fewest degrees of freedom of all
+    groups. Weights take one step of the Newton method in the label's log-loss, with the
+    Fisher information of that density for the Hessian; they are not negative and sum to
+    at least one, so that a pool is never wider than its widest group.
+
+    As long as a group has no finite variance there is no pool.
+
+    Parameters
+    ----------
+    pool : LogLinearPool
+        Its ``floor`` is of no use to densities: a fixed share with the switching
+        mixture bounds what the pool can cost.
+    n_groups : int
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    def __init__(self, pool: LogLinearPool, n_groups: int) -> None:
+        pool.check_params()
+        self.weights = np.full(n_groups, 1 / n_groups)
+        self._hessian = float(pool.prior_precision) * np.eye(n_groups)
+
+    def mix(self, values: Floats, weights: Floats, starts: NDArray[np.intp]) -> Floats:
+        """Moments of the groups' mixtures: mean, variance, degrees of freedom (G, 3).
+
+        Densities (K, 3) are locations, logarithms of scales, degrees of freedom.
+        """
+        location, log_scale, dof = values.T
+        with np.errstate(all="ignore"):  # infinite moments mean that there is no pool
+            spread = np.where(np.isinf(dof), 1.0, dof / (dof - 2.0))
+            variance = np.where(dof > 2, np.exp(2 * log_scale) * spread, np.inf)
+            mean = np.add.reduceat(weights * location, starts)
+            members = np.repeat(
+                np.arange(len(starts)), np.diff([*starts, len(weights)])
+            )
+            gaps = location - mean[members]
+            total = np.add.reduceat(weights * (variance + gaps * gaps), starts)
+            inverse = np.add.reduceat(weights / dof, starts)
+            return np.stack([mean, total, 1.0 / inverse], 1)
+
+    def predict(self, mixed: Floats) -> Floats:
+        """Location, logarithm of the scale, degrees of freedom, (3,); NaN for none."""
+        pooled = self._pooled(mixed)
+        return NONE if pooled is None else _named(pooled)
+
+    def observe(self, mixed: Floats, label: float) -> tuple[Floats, float]:
+        """Predict a row, then move the weights by its label."""
+        pooled = self._pooled(mixed)
+        if pooled is None:
+            return NONE, math.nan
+        named = _named(pooled)
+        cost = _student_t_loss(label, *named.tolist())
+        if math.isfinite(cost):
+            self._step(mixed, pooled, label)
+        return named, cost
+
+    def _pooled(self, mixed: Floats) -> _Pooled | None:
+        mean, variance, dof = mixed.T
+        if not (np.isfinite(variance).all() and (variance > 0).all()):
+            return None
+        with np.errstate(all="ignore"):
+            shares = self.weights / variance
+            centre = float(np.average(mean, weights=shares))
+            found = _Pooled(centre, float(1 / shares.sum()), float(dof.min()))
+            defined = np.isfinite([centre, found.variance]).all()
+        return found if defined and found.squared_scale > 0 else None
+
+    def _step(self, mixed: Floats, pooled: _Pooled, label: float) -> None:
+        mean, variance, _ = mixed.T
+        residual, square = label - pooled.mean, pooled.squared_scale
+        scaled = residual * residual / square
+        if math.isinf(pooled.dof):
+            pull, fisher = 1.0, (1.0, 0.5)
+        else:
+            pull = (pooled.dof + 1) / (pooled.dof + scaled)
+            location = (pooled.dof + 1) / (pooled.dof + 3)
+            fisher = location, 0.5 * pooled.dof / (pooled.dof + 3)
+        # How the mean, in scales, and the logarithm of the variance follow the weights.
+        by_variance = -pooled.variance / variance
+        by_mean = by_variance * (pooled.mean - mean) / math.sqrt(square)
+        gradient = by_mean * (pull * residual / math.sqrt(square))
+        gradient += by_variance * (0.5 * pull * scaled - 0.5)
+        if not np.isfinite(gradient).all():
+            return
+        self._hessian += fisher[0] * np.outer(by_mean, by_mean)
+        self._hessian += fisher[1] * np.outer(by_variance, by_variance)
+        weights = self.weights + np.linalg.solve(self._hessian, gradient)
+        weights = np.maximum(weights, 0.0)
+        total = float(weights.sum())
+        if total == 0:
+            return
+        self.weights = weights / min(total, 1.0)
+
+    def state_dict(self) -> dict[str, Floats]:
+        """Return what the labels so far have left: weights and Hessian."""
+        return {"weights": self.weights.copy(), "hessian": self._hessian.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Floats]) -> None:
+        """Go on from where another pass was."""
+        self.weights = np.array(state["weights"])
+        self._hessian = np.array(state["hessian"])
+
+
+def _named(pooled: _Pooled) -> Floats:
+    """Return the three numbers by which readouts name a density."""
+    return np.array([pooled.mean, 0.5 * math.log(pooled.squared_scale), pooled.dof])
+
+
+def _student_t_loss(label: float, mean: float, log_scale: float, dof: float) -> float:
+    """Minus log density of a label, in nats."""
+    z = (label - mean) / math.exp(log_scale)
+    if math.isinf(dof):
+        return log_scale + 0.5 * (z * z + math.log(2 * math.pi))
+    normaliser = (
+        math.lgamma(dof / 2)
+        - math.lgamma((dof + 1) / 2)
+        + 0.5 * math.log(dof * math.pi)
+    )
+    return log_scale + normaliser + (dof + 1) / 2 * math.log1p(z * z / dof)

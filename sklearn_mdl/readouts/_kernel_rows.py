@@ -1,0 +1,85 @@
+"""Rows as kernels see them: scaled by what the rows before row 8, 16, 32, ... show."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sklearn_mdl._core.stream.scaling import RunningStandardizer, Scaling
+
+SCALINGS = ("standard", "centered-unit", "unit")
+FIRST = 8  # rows after which anything is scaled
+BLOCK = 32  # rows that enter a factor at once
+REACH = 6.0  # deviations at which standardised features are clipped
+OFFSET = 0.3  # the constant feature
+TINY = 1e-150
+
+
+def block_start(n_rows: int) -> int:
+    """First row of the block that row ``n_rows`` lies in."""
+    if n_rows >= BLOCK:
+        return n_rows - n_rows % BLOCK
+    return next(start for start in (16, FIRST, 0) if n_rows >= start)
+
+
+def block_end(n_rows: int) -> int:
+    """End of the block that row ``n_rows`` lies in."""
+    if n_rows >= BLOCK:
+        return n_rows - n_rows % BLOCK + BLOCK
+    return next(end for end in (FIRST, 16, BLOCK) if n_rows < end)
+
+
+def is_refresh(n_rows: int) -> bool:
+    """Return True at 8, 16, 32, ... rows."""
+    return n_rows >= FIRST and n_rows & (n_rows - 1) == 0
+
+
+def last_refresh(n_rows: int) -> int:
+    """Return the largest of 8, 16, 32, ... that is at most ``n_rows``, or 0."""
+    return 1 << (n_rows.bit_length() - 1) if n_rows >= FIRST else 0
+
+
+class RowScaler:
+    """Statistics of the rows of a stream, and rows scaled by them.
+
+    Parameters
+    ----------
+    n_features : int
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self._running = RunningStandardizer(n_features)
+        self._current: Scaling | None = None
+
+    def refresh(self, rows: np.ndarray) -> None:
+        """Take in rows that were evaluated since the last time."""
+        self._running.update(rows)
+        self._current = self._running.scaling()
+
+    def scaled(self, rows: np.ndarray, scaling: str | None, device: object) -> Tensor:
+        """Scale raw rows (n, d), to float64.
+
+        "standard" rows are standardised, clipped and divided by the root of their
+        width, "centered-unit" ones centred and divided by their length; both have a
+        constant appended, and unit length before there are statistics. "unit" rows are
+        divided by their length, None leaves them alone.
+        """
+        x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
+        if scaling is None:
+            return x
+        if scaling == "unit":
+            return _of_unit_length(x)
+        if self._current is None:
+            x = _of_unit_length(x)
+        elif scaling == "standard":
+            mean, transform = self._current.mean.to(x), self._current.transform.to(x)
+            x = ((x - mean) * transform).clamp_(-REACH, REACH).div_(x.shape[1] ** 0.5)
+        else:
+            x = _of_unit_length(x - self._current.mean.to(x))
+        return torch.cat([x, x.new_full((len(x), 1), OFFSET)], 1)
+
+
+def _of_unit_length(x: Tensor) -> Tensor:
+    unit: Tensor = x / x.norm(dim=1, keepdim=True).clamp_min(TINY)
+    return unit

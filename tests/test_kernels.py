@@ -1,0 +1,373 @@
+"""Kernel readouts: refits at every row from one factor, and its golden numbers."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import euclidean_distances
+
+from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
+from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
+from sklearn_mdl._core.kernels.functions import Kernel, Pairs, median_distance
+from sklearn_mdl._core.kernels.ridge import ForwardRidge
+from sklearn_mdl.readouts._grid import named_readouts
+
+KINDS = {
+    "arc-cosine": {},
+    "deep": {"depth": 3, "scaling": "unit"},
+    "centred": {"scaling": "centered-unit", "alpha": 0.3},
+    "rbf": {"kernel": "rbf", "width": 0.3},
+    "rbf of unit rows": {"kernel": "rbf", "scaling": "unit"},
+    "raw": {"kernel": "rbf", "gamma": 0.01, "scaling": None},
+    "linear": {"kernel": "linear", "scaling": "centered-unit"},
+    "polynomial": {"kernel": "polynomial", "degree": 2, "scaling": "unit"},
+    "of scikit-learn": {"kernel": ConstantKernel(0.5) * RBF(2.0) + DotProduct(0.1)},
+}
+
+
+def kind(name, **options):
+    return KernelReadout(**{**KINDS[name], "device": "cpu", **options})
+
+
+def digits(n=150, seed=0):
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(X))[:n]
+    return X[order], y[order]
+
+
+def fitted(readouts, X, y, cut=None):
+    switcher = MDLReadoutSwitcher(readouts, random_state=0, device="cpu")
+    for start in range(0, len(X), cut or len(X)):
+        rows = slice(start, start + (cut or len(X)))
+        switcher.partial_fit(X[rows], y[rows], classes=np.arange(10))
+    return switcher
+
+
+# Golden numbers
+
+PLACES = np.array([0, 1, 2, 0.5, 1.5])[:, None]
+CLASSES = np.array([0, 1, 2, 0, 1])
+SCORES = [
+    [0.1664556279, 0.2453667983, -0.4118224262],
+    [-0.3802427891, 0.2088319385, 0.1714108505],
+]
+VARIANCES = [1.1, 0.7655641444, 0.7137839791, 0.1823952363, 0.1816682584]
+LOG_PROBA = [-1.0986122887, -3.8954811244, -4.1251777734, -0.9010619731, -0.7056844684]
+FACTORS = [3.8738093614, 0.7872352274]
+
+
+def factor_of(kernel, targets, alphas):
+    matrix = torch.as_tensor(np.asarray(kernel, np.float64))
+    ridge = ForwardRidge(alphas, targets.shape[1], torch.device("cpu"))
+    ridge.refactor(len(matrix), lambda one, other: matrix[one, other], targets)
+    return ridge
+
+
+def test_golden_numbers_of_the_arithmetic():
+    kernel = np.exp(-((PLACES - PLACES.T) ** 2) / 2)
+    onehot = torch.eye(3, dtype=torch.float64)[CLASSES] - 1 / 3
+    ridge = factor_of(kernel, onehot, [0.1])
+    deviations = ridge.diagonal()[0]
+    errors = torch.linalg.solve_triangular(
+        torch.linalg.cholesky(torch.as_tensor(kernel + 0.1 * np.eye(5))),
+        onehot,
+        upper=False,
+    )
+    scores = (onehot - deviations[:, None] * errors).numpy()
+    np.testing.assert_allclose(deviations**2, VARIANCES, rtol=1e-9)
+    np.testing.assert_allclose(scores[3:], SCORES, atol=1e-10)
+    calibration, found = ForwardSoftmax(1, 3), []
+    for score, label in zip(scores, CLASSES, strict=True):
+        found.append(calibration.log_proba(score[None, None])[0, 0, label])
+        calibration.observe(score[None], label)
+    np.testing.assert_allclose(found, LOG_PROBA, atol=1e-10)
+    np.testing.assert_allclose(calibration.factors[0], FACTORS, atol=1e-10)
+    assert -sum(found) == pytest.approx(10.72601762797511, abs=1e-12)
+
+
+def test_golden_numbers_of_the_readout():
+    readout = KernelReadout("rbf", 0.1, gamma=0.5, scaling=None).fit(PLACES, CLASSES)
+    np.testing.assert_allclose(readout.codelengths_, np.negative(LOG_PROBA), atol=1e-10)
+    assert readout.codelength_ == pytest.approx(10.72601762797511, abs=1e-12)
+
+
+# Refits
+
+
+def recalibrated(scores, y):
+    calibration, found = ForwardSoftmax(1, 10), []
+    for score, label in zip(scores, y, strict=True):
+        found.append(-calibration.log_proba(score[None, None])[0, 0, label])
+        calibration.observe(score[None], label)
+    return found
+
+
+@pytest.mark.parametrize("name", ["raw", "linear rows", "of scikit-learn"])
+def test_a_pass_equals_scikit_learns_kernel_ridge_refitted_at_every_row(name):
+    X, y = digits(75)
+    X = X.astype(np.float32) / 16
+    options = {
+        "raw": {"kernel": "rbf", "gamma": 0.2},
+        "linear rows": {"kernel": "linear"},
+        "of scikit-learn": {"kernel": RBF(2.0)},
+    }[name]
+    witness = {
+        "raw": {"kernel": "rbf", "gamma": 0.2},
+        "linear rows": {"kernel": "linear"},
+        "of scikit-learn": {"kernel": "rbf", "gamma": 0.125},
+    }[name]
+    readout = KernelReadout(alpha=0.1, scaling=None, **options)
+    readout.partial_fit(X, y, classes=range(10))
+    scores = np.zeros((75, 10))
+    onehot = np.eye(10)[y] - 0.1
+    for t in range(1, 75):
+        model = KernelRidge(alpha=0.1, **witness)
+        rows = X.astype(np.float64)
+        scores[t] = model.fit(rows[:t], onehot[:t]).predict(rows[t : t + 1])[0]
+    np.testing.assert_allclose(readout.codelengths_, recalibrated(scores, y), atol=1e-9)
+
+
+def test_variances_equal_scikit_learns_gaussian_process_refitted_at_every_row():
+    X, _ = digits(60)
+    X = X / 16
+    ridge = factor_of(RBF(1.5)(X), torch.zeros(60, 1, dtype=torch.float64), [0.1, 2.0])
+    for t in (1, 7, 32, 59):
+        process = GaussianProcessRegressor(RBF(1.5), alpha=0.1, optimizer=None)
+        process.fit(X[:t], np.zeros(t))
+        _, deviation = process.predict(X[t : t + 1], return_std=True)
+        variance = float(ridge.diagonal()[0, t]) ** 2
+        assert variance == pytest.approx(float(deviation[0]) ** 2 + 0.1, abs=1e-9)
+
+
+def scaled_by(X, start, scaling):
+    """Rows up to the block that begins at ``start``, as its kernels see them."""
+    refresh = 1 << (start.bit_length() - 1) if start >= 8 else 0
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    if scaling == "unit":
+        return unit
+    if not refresh:
+        scaled = unit
+    else:
+        past = X[:refresh]
+        variance = past.var(0)
+        positive = np.sort(variance[variance > 0])
+        usual = positive[(len(positive) - 1) // 2]
+        scaled = (X - past.mean(0)) / np.sqrt(variance + usual)
+        scaled = scaled.clip(-6, 6) / np.sqrt(X.shape[1])
+        if scaling == "centered-unit":
+            scaled = X - past.mean(0)
+            scaled = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
+    return np.column_stack([scaled, np.full(len(X), 0.3)])
+
+
+def arc_cosine_by_integration(a, b, n=200_000):
+    """Arc-cosine kernel by its definition: twice the mean of rectified products."""
+    angle = (np.arange(n) + 0.5) * 2 * math.pi / n
+    radius2 = 2.0  # mean square of a Gaussian's length in the plane of both rows
+    length, other = np.linalg.norm(a), np.linalg.norm(b)
+    cosine = np.clip(a @ b / (length * other), -1, 1)
+    between = math.acos(cosine)
+    one = np.maximum(np.cos(angle), 0)
+    two = np.maximum(np.cos(angle - between), 0)
+    return 2 * length * other * radius2 * np.mean(one * two)
+
+
+def test_arc_cosine_kernel_is_that_of_rectified_units():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 5))
+    pairs = Pairs(torch.tensor(a[None]), torch.tensor(b[None]), 1.0)
+    found = float(Kernel("arc-cosine").values(pairs))
+    assert found == pytest.approx(arc_cosine_by_integration(a, b), rel=1e-6)
+    same = Kernel("arc-cosine", depth=3).values(Pairs(pairs.one, pairs.one, 1.0))
+    assert float(same) == pytest.approx(a @ a)
+
+
+@pytest.mark.parametrize("scaling", ["unit", "standard", "centered-unit"])
+def test_rows_are_scaled_by_those_before_row_8_16_32(scaling):
+    X, y = digits(75)
+    X = X.astype(np.float32).astype(np.float64)
+    readout = KernelReadout("rbf", 0.1, width=0.5, scaling=scaling)
+    readout.partial_fit(X, y, classes=range(10))
+    onehot, scores = np.eye(10)[y] - 0.1, np.zeros((75, 10))
+    for t in range(1, 75):
+        rows = scaled_by(X, t, scaling)
+        refresh = 1 << (t.bit_length() - 1) if t >= 8 else 0
+        squares = euclidean_distances(rows[:refresh], squared=True) if refresh else None
+        median = 1.0
+        if refresh:
+            above = np.sort(squares[np.triu_indices(refresh, 1)])
+            median = above[(len(above) - 1) // 2]
+        model = KernelRidge(alpha=0.1, kernel="rbf", gamma=1 / (0.5 * median))
+        scores[t] = model.fit(rows[:t], onehot[:t]).predict(rows[t : t + 1])[0]
+    np.testing.assert_allclose(readout.codelengths_, recalibrated(scores, y), atol=1e-7)
+
+
+def test_a_factor_is_that_of_the_whole_matrix_however_many_panels_it_has():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1100, 4))
+    kernel = RBF(1.0)(X)
+    ridge = factor_of(kernel, torch.zeros(1100, 1, dtype=torch.float64), [0.1])
+    whole = np.linalg.cholesky(kernel + 0.1 * np.eye(1100))
+    np.testing.assert_allclose(ridge.diagonal()[0], np.diag(whole), rtol=1e-10)
+    right = rng.normal(size=(2, 1100))
+    solved = ridge.solve(torch.tensor(right))[0].T
+    np.testing.assert_allclose(whole @ solved.numpy(), right.T, atol=1e-9)
+
+
+# Invariants
+
+
+@pytest.mark.parametrize("cut", [1, 13, 100])
+def test_any_cutting_gives_the_same_bits(cut):
+    X, y = digits()
+    readouts = [kind(name) for name in KINDS]
+    whole, pieces = fitted(readouts, X, y), fitted(readouts, X, y, cut)
+    np.testing.assert_array_equal(whole.readout_losses_, pieces.readout_losses_)
+    np.testing.assert_array_equal(whole.predict_proba(X), pieces.predict_proba(X))
+
+
+def test_a_readout_depends_neither_on_its_neighbours_nor_on_their_order():
+    X, y = digits()
+    readouts = [kind(name, alpha=alpha) for name in KINDS for alpha in (0.01, 1.0)]
+    together = fitted(readouts, X, y).readout_losses_
+    np.testing.assert_array_equal(
+        fitted(readouts[::-1], X, y).readout_losses_[:, ::-1], together
+    )
+    for i in range(0, len(readouts), 3):
+        alone = clone(readouts[i]).partial_fit(X, y, classes=range(10))
+        np.testing.assert_array_equal(alone.codelengths_, together[:, i])
+
+
+def test_retired_readouts_leave_the_others_their_bits():
+    X, y = digits()
+    readouts = [kind(name, alpha=alpha) for name in KINDS for alpha in (0.01, 1.0)]
+    whole = fitted(readouts, X, y)
+    part = fitted(readouts, X[:77], y[:77])
+    (learner,) = part._run.learners
+    learner.retire({0, 1, 3, 5, 12})
+    (state,) = part._run.states
+    state.failed = state.failed[:1]
+    x = torch.tensor(X[77:], dtype=torch.float32)[None]
+    run = part._run
+    run.samples.append(X[77:])
+    run.rows.extend(150)
+    for t in range(77, 150):
+        found = learner.predict(x[:, t - 77 : t - 76])
+        label = torch.tensor(y[t : t + 1])
+        run.rows.reveal(t, label)
+        learner.observe(label)
+        np.testing.assert_array_equal(
+            -found[:, 0, y[t]], whole.readout_losses_[t, learner.columns]
+        )
+
+
+@pytest.mark.parametrize("n_rows", [3, 40, 77, 128])
+def test_copies_and_pickles_go_on_with_the_same_bits(n_rows):
+    X, y = digits()
+    readouts = [kind(name) for name in KINDS]
+    straight = fitted(readouts, X, y)
+    part = fitted(readouts, X[:n_rows], y[:n_rows])
+    proba = part.predict_proba(X)
+    held_out = part.heldout_codelengths(X[n_rows:], y[n_rows:])
+    np.testing.assert_array_equal(held_out, straight.codelengths_[n_rows:])
+    for other in (copy.deepcopy(part), pickle.loads(pickle.dumps(part)), part):
+        np.testing.assert_array_equal(other.predict_proba(X), proba)
+        other.partial_fit(X[n_rows:], y[n_rows:])
+        np.testing.assert_array_equal(other.codelengths_, straight.codelengths_)
+
+
+@pytest.mark.parametrize("n_rows", [3, 40, 77, 128])
+def test_a_saved_readout_goes_on_with_the_same_bits(n_rows, tmp_path):
+    X, y = digits()
+    readouts = [kind(name) for name in KINDS if name != "of scikit-learn"]
+    part = fitted(readouts, X[:n_rows], y[:n_rows])
+    part.save(tmp_path / "part.safetensors")
+    other = MDLReadoutSwitcher.load(tmp_path / "part.safetensors")
+    np.testing.assert_array_equal(other.predict_proba(X), part.predict_proba(X))
+    for one in (part, other):
+        one.partial_fit(X[n_rows:], y[n_rows:])
+    np.testing.assert_array_equal(other.codelengths_, part.codelengths_)
+
+
+def test_a_row_is_predicted_as_it_would_be_in_the_stream():
+    X, y = digits()
+    for n_rows in (0, 5, 31, 64, 100):
+        readouts = [kind(name) for name in KINDS]
+        whole = fitted(readouts, X, y)
+        part = fitted(readouts, X[: n_rows + 1], y[: n_rows + 1])
+        proba = part.predict_proba(X[n_rows + 1 : n_rows + 2])[0]
+        expected = whole.codelengths_[n_rows + 1]
+        assert -math.log(proba[y[n_rows + 1]]) == pytest.approx(expected, abs=1e-9)
+
+
+# Lists by name
+
+
+def test_a_list_of_kernels_needs_no_seed():
+    X, y = digits()
+    one, other = (
+        MDLReadoutSwitcher("closed-form", random_state=seed).fit(X, y)
+        for seed in (0, 1)
+    )
+    np.testing.assert_array_equal(one.readout_losses_, other.readout_losses_)
+    assert one.codelength_ < 0.6 * len(y) * math.log(10)
+
+
+def test_lists_by_name_hold_what_they_say():
+    kinds = {
+        name: {type(readout).__name__ for readout in named_readouts(name, 64, 10)}
+        for name in (None, "nets", "closed-form", "mixed")
+    }
+    nets = {"LinearReadout", "MLPReadout"}
+    assert kinds["closed-form"] == {"KernelReadout"}
+    assert kinds["nets"] == nets
+    assert kinds["mixed"] == kinds[None] | {"KNeighborsReadout", "RefitReadout"}
+
+
+# Data and settings of every kind
+
+
+def test_duplicates_and_constant_features_are_fine():
+    X, y = digits(60)
+    X = np.repeat(X, 3, axis=0)
+    X[:, :40] = 7
+    found = fitted([kind(name) for name in KINDS], X, np.repeat(y, 3))
+    assert np.isfinite(found.readout_losses_).all()
+    zeros = fitted([kind(name) for name in KINDS], np.zeros_like(X), np.repeat(y, 3))
+    assert np.isfinite(zeros.readout_losses_).all()
+
+
+def test_a_kernel_that_is_not_positive_definite_is_refused_by_its_row():
+    X, y = digits(60)
+    readout = KernelReadout(lambda a, b: -(a @ b.T), scaling="unit")
+    with pytest.raises(ValueError, match=r"not at row 0 \(from 0\); raise alpha"):
+        readout.fit(X, y)
+
+
+@pytest.mark.parametrize("alpha", [0, -1.0])
+def test_a_noise_must_be_positive(alpha):
+    with pytest.raises(ValueError, match="alpha"):
+        KernelReadout(alpha=alpha).fit(*digits(60))
+
+
+def test_a_callable_is_refused_where_it_would_be_written_down(tmp_path):
+    X, y = digits(60)
+    for kernel in (lambda a, b: a @ b.T, RBF()):
+        readout = KernelReadout(kernel).fit(X, y)
+        with pytest.raises(TypeError, match=r"kernel must be made of"):
+            readout.save(tmp_path / "readout.safetensors")
+
+
+def test_median_distance_is_of_rows_spread_over_the_stream():
+    rows = torch.tensor(np.random.default_rng(0).normal(size=(3000, 3)))
+    some = rows[::6].numpy()
+    squares = euclidean_distances(some, squared=True)[np.triu_indices(len(some), 1)]
+    assert median_distance(rows) == pytest.approx(np.median(squares), rel=1e-2)

@@ -1,0 +1,286 @@
+"""Pools in switchers: the numbers of their definition, however a stream is cut."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import quad
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_breast_cancer, load_diabetes
+
+from sklearn_mdl import (
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    MLPReadout,
+    RefitReadout,
+    decode_labels,
+    encode_labels,
+    forward,
+)
+from sklearn_mdl.pooling import DensityPoolPass, LogLinearPool
+from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
+from sklearn_mdl.switcher._coding import encode
+from sklearn_mdl.switching import FixedShare
+
+READOUTS = [
+    LinearReadout(lr=0.03, n_replay_streams=2),
+    LinearReadout(lr=0.003, n_replay_streams=2),
+    LinearReadout(lr=0.03, n_replay_streams=2, scaling="whiten"),
+    MLPReadout((8,), lr=0.01, n_replay_streams=2, ema_step_size=0.1),
+]
+REGRESSORS = [
+    LinearReadoutRegressor(lr=0.03, n_replay_streams=2),
+    LinearReadoutRegressor(lr=0.003, n_replay_streams=2),
+    MLPReadoutRegressor((8,), lr=0.01, n_replay_streams=2),
+]
+
+
+def rows(kind, n=200):
+    X, y = (load_breast_cancer if kind == "classes" else load_diabetes)(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))[:n]
+    return X[order], y[order]
+
+
+def pooled(kind="classes", **options):
+    options = {"pooling": LogLinearPool(), "random_state": 0, "device": "cpu"} | options
+    if kind == "classes":
+        return MDLReadoutSwitcher(READOUTS, **options)
+    prior = {"prior_location": 150, "prior_scale": 75}
+    return MDLReadoutSwitcherRegressor(REGRESSORS, **(prior | options))
+
+
+def test_the_codelength_is_that_of_its_definition():
+    """With two classes losses tell all probabilities: a witness from public parts."""
+    X, y = rows("classes")
+    switcher = pooled().fit(X, y)
+    losses = switcher.readout_losses_
+    groups = [[0, 1], [2], [3]]
+    right = np.stack(
+        [-forward(FixedShare(), losses[:, group]).codelengths for group in groups],
+        1,
+    )
+    wrong = np.log(-np.expm1(right))
+    log_proba = np.where(y[:, None, None] == [0, 1], right[..., None], wrong[..., None])
+    trace = LogLinearPool()(log_proba, y)
+    assert_allclose(switcher.pool_weights_, trace.weights, atol=1e-8)
+    switching = forward(None, losses).codelengths
+    assert_array_equal(switcher.switching_codelengths_, switching)
+    both = forward(FixedShare(), np.stack([switching, trace.codelengths], 1))
+    assert_allclose(switcher.codelengths_, both.codelengths, atol=1e-8)
+    assert_allclose(switcher.pool_posterior_, both.posterior, atol=1e-8)
+    assert switcher.pool_groups_ == [
+        "linear, standard",
+        "linear, whiten",
+        "mlp 1x8, standard, averaged",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+def test_any_cut_a_copy_and_a_file_give_the_same_bits(kind, tmp_path):
+    X, y = rows(kind)
+    whole = pooled(kind).fit(X, y)
+    known = {"classes": [0, 1]} if kind == "classes" else {}
+    parts = pooled(kind).partial_fit(X[:7], y[:7], **known)
+    parts.partial_fit(X[7:100], y[7:100]).save(tmp_path / "a.safetensors")
+    parts = type(parts).load(tmp_path / "a.safetensors")
+    later = parts.heldout_codelengths(X[100:], y[100:])
+    parts.partial_fit(X[100:], y[100:])
+    for name in ("codelengths_", "pool_weights_", "pool_posterior_"):
+        assert_array_equal(getattr(parts, name), getattr(whole, name))
+    assert_array_equal(later, whole.codelengths_[100:])
+    assert_array_equal(parts.predict(X), whole.predict(X))
+    assert parts.measures() == whole.measures()
+
+
+def test_scoring_and_coding_give_the_same_bits():
+    X, y = rows("classes")
+    fitted, (message, encoder) = pooled().fit(X, y), encode(pooled(), X, y)
+    for name in ("codelengths_", "pool_weights_", "pool_posterior_"):
+        assert_array_equal(getattr(encoder, name), getattr(fitted, name))
+    assert encoder.measures() == fitted.measures()
+    assert_array_equal(decode_labels(pooled(), X, encode_labels(pooled(), X, y)), y)
+    bits = fitted.codelength_ / math.log(2)
+    assert 8 * len(message.payload) <= 1.001 * bits + 64
+
+
+def test_a_checkpoint_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    X, y = rows("classes")
+    whole = pooled(checkpoint=tmp_path / "whole").fit(X, y)
+    run = type(whole._run)
+    monkeypatch.setattr(run, "end", lambda self: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr("sklearn_mdl._core.stream.checkpoint.SECONDS", 0.0)
+    with pytest.raises(OSError, match="full"):
+        pooled(checkpoint=tmp_path / "cut").fit(X, y)
+    monkeypatch.undo()
+    again = pooled(checkpoint=tmp_path / "cut").fit(X, y)
+    assert_array_equal(again.codelengths_, whole.codelengths_)
+    assert_array_equal(again.pool_weights_, whole.pool_weights_)
+
+
+class Certain(ClassifierMixin, BaseEstimator):
+    """Certain of one class."""
+
+    def __init__(self, sure=0):
+        self.sure = sure
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict_proba(self, X):
+        return np.tile(np.eye(2)[self.sure] * (1 - 2e-12) + 1e-12, (len(X), 1))
+
+
+@pytest.mark.filterwarnings("ignore:y should come in no particular order")
+@pytest.mark.parametrize("stream", ["in turn", "halves", "random", "real"])
+def test_a_pool_costs_half_a_logarithm_at_most(stream):
+    X, y = rows("classes", 300)
+    labels = {
+        "in turn": np.arange(300) % 2,
+        "halves": np.arange(300) // 150,
+        "random": np.random.default_rng(0).integers(2, size=300),
+        "real": y,
+    }[stream]
+    readouts = [READOUTS[0], *(RefitReadout(Certain(k), schedule=2) for k in (0, 1))]
+    switcher = MDLReadoutSwitcher(
+        readouts, pooling=[0, 1, 2], random_state=0, device="cpu"
+    ).fit(X, labels)
+    bound = 0.5 * math.log(math.pi * (300 + 0.5))
+    assert switcher.codelength_ <= switcher.switching_codelength_ + bound
+
+
+def test_pools_are_where_the_readouts_are_ours():
+    X, y = rows("classes", 40)
+    default = MDLReadoutSwitcher(random_state=0, device="cpu")
+    mine = MDLReadoutSwitcher(READOUTS, random_state=0, device="cpu").fit(X, y)
+    assert mine.pool_groups_ == []
+    assert mine.pool_weights_.shape == (40, 0)
+    assert_array_equal(mine.pool_posterior_, np.tile([1.0, 0.0], (40, 1)))
+    assert_array_equal(mine.switching_codelengths_, mine.codelengths_)
+    assert len(default.fit(X, y).pool_groups_) > 8
+    assert default.set_params(pooling=None).fit(X, y).pool_groups_ == []
+    assert MDLReadoutSwitcher.from_preset("imagenet-scratch").pooling is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "weights", "names"),
+    [
+        (["a", "b", "a", "b"], None, ["a", "b"]),
+        ([0, 0, 0, 0], None, []),
+        ([0, 1, 2, 2], [1, 0, 1, 1], [0, 2]),
+        ([0, 1, 1, 1], [1, 0, 0, 0], []),
+    ],
+)
+def test_groups_are_those_given_that_have_weight(groups, weights, names):
+    X, y = rows("classes", 40)
+    for pooling in (groups, LogLinearPool(groups), np.array(groups)):
+        switcher = pooled(pooling=pooling, expert_weights=weights).fit(X, y)
+        assert switcher.pool_groups_ == names
+
+
+@pytest.mark.parametrize(
+    ("pooling", "words"),
+    [
+        ([0, 1], "must be 4 labels, one for each readout"),
+        (LogLinearPool(prior_precision=-1), "`prior_precision` must be a positive"),
+        ("all", "pooling"),
+    ],
+)
+def test_bad_pools_are_refused_in_a_sentence(pooling, words):
+    with pytest.raises(ValueError, match=words):
+        pooled(pooling=pooling).fit(*rows("classes", 40))
+
+
+def test_parameters_of_a_pool_are_searched_like_any_other():
+    assert pooled().set_params(pooling__floor=0.01).pooling.floor == 0.01
+    with pytest.raises(ValueError, match=r"pass for example pooling=LogLinearPool\(\)"):
+        pooled(pooling="auto").set_params(pooling__floor=0.01)
+
+
+# Densities
+
+
+def densities(n=300, seed=0):
+    """Labels, and Gaussians (n, G, 3) that see them through noise of their own."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=n)
+    location = y[:, None] + rng.normal(size=(n, 3)) * [0.5, 0.7, 1.0]
+    spread = np.log([0.5, 0.7, 1.0]) + np.zeros((n, 3))
+    return y, np.stack([location, spread, np.full((n, 3), np.inf)], 2)
+
+
+def alone(values):
+    """Return each density as a group of its own."""
+    return DensityPoolPass(LogLinearPool(), 3).mix(values, np.ones(3), np.arange(3))
+
+
+def test_a_product_of_gaussians_is_normalised_by_quadrature():
+    y, values = densities(5)
+    online = DensityPoolPass(LogLinearPool(), 3)
+    for label, row in zip(y, values, strict=True):
+        weights, mixed = online.weights, alone(row)
+
+        def powers(at, w=weights, m=mixed):
+            return math.exp(-0.5 * (w * (at - m[:, 0]) ** 2 / m[:, 1]).sum())
+
+        whole, _ = quad(powers, -9, 9)
+        _, cost = online.observe(mixed, label)
+        assert cost == pytest.approx(-math.log(powers(label) / whole), abs=1e-6)
+
+
+def test_weights_of_densities_move_by_newtons_steps():
+    """The witness differentiates the Gaussian log-loss numerically."""
+    y, values = densities(60)
+    online, hessian = (
+        DensityPoolPass(LogLinearPool(prior_precision=5), 3),
+        5 * np.eye(3),
+    )
+    for label, row in zip(y, values, strict=True):
+        mixed, w = alone(row), online.weights
+
+        def loss(w, mixed=mixed, label=label):
+            precision = (w / mixed[:, 1]).sum()
+            mean = (w * mixed[:, 0] / mixed[:, 1]).sum() / precision
+            return 0.5 * (precision * (label - mean) ** 2 - math.log(precision))
+
+        step = 1e-5
+        gradient = [(loss(w + e) - loss(w - e)) / (2 * step) for e in step * np.eye(3)]
+        pooled_precision = (w / mixed[:, 1]).sum()
+        mean = (w * mixed[:, 0] / mixed[:, 1]).sum() / pooled_precision
+        # Covariance, under the pool, of the groups' log densities.
+        a, d = -0.5 / mixed[:, 1], mean - mixed[:, 0]
+        v = 1 / pooled_precision
+        hessian += np.outer(a, a) * (4 * np.outer(d, d) * v + 2 * v * v)
+        expected = np.maximum(w - np.linalg.solve(hessian, gradient), 0)
+        online.observe(mixed, label)
+        assert_allclose(online.weights, expected / min(expected.sum(), 1), atol=1e-5)
+
+
+def test_a_pool_of_densities_beats_the_best_one():
+    y, values = densities()
+    online, stream = DensityPoolPass(LogLinearPool(), 3), zip(y, values, strict=True)
+    costs = [online.observe(alone(row), label)[1] for label, row in stream]
+    z = (y - values[:, 0, 0]) / 0.5
+    first = math.log(0.5) + 0.5 * (z**2 + math.log(2 * math.pi))
+    assert sum(costs) < first.sum() - 30
+
+
+def test_no_variance_no_pool():
+    values = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, np.inf]])
+    online = DensityPoolPass(LogLinearPool(), 2)
+    mixed = online.mix(values, np.ones(2), np.arange(2))
+    before = online.weights
+    predicted, cost = online.observe(mixed, 0.3)
+    assert math.isnan(cost)
+    assert np.isnan(predicted).all()
+    assert_array_equal(online.weights, before)
+
+
+def test_an_outlier_moves_a_pool_of_heavy_tails_little():
+    values = np.array([[0.0, 0.0, 3.0], [1.0, 0.0, 30.0], [0.5, 0.3, 9.0]])
+    online = DensityPoolPass(LogLinearPool(), 3)
+    _, cost = online.observe(alone(values), 1e6)
+    assert cost < 60
+    assert np.abs(online.weights - 1 / 3).max() < 0.2

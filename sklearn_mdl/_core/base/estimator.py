@@ -203,8 +203,12 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         if given is not None and hasattr(self, "_skl_callbacks"):
             tasks = FitTasks(self, X, given)
         title = type(self).__name__ if self.verbose else None
+        places = (self._run.trace.folder, checkpoint)
+        paths = {place.path.resolve() for place in places if place is not None}
         try:
-            with self._alone_in_folders(checkpoint):
+            with ExitStack() as locks:
+                for path in sorted(paths):  # in one order, lest two wait for each other
+                    locks.enter_context(exclusive(path))
                 self._run.run(
                     X, labels, order, checkpoint=checkpoint, tasks=tasks, title=title
                 )
@@ -213,17 +217,6 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 self.order_ = self.order_[: self._run.n_scored]
         if self._run.diverged.all():
             warn_caller(self._all_diverged)
-
-    @contextmanager
-    def _alone_in_folders(self, checkpoint: Checkpoint | None) -> Iterator[None]:
-        folder = self._run.trace.folder
-        paths = set() if folder is None else {folder.path.resolve()}
-        if checkpoint is not None:
-            paths.add(checkpoint.folder.resolve())
-        with ExitStack() as locks:
-            for path in sorted(paths):  # in one order, lest two wait for each other
-                locks.enter_context(exclusive(path))
-            yield
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return True once a stream has begun."""

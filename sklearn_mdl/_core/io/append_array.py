@@ -60,9 +60,12 @@ class GrowingArray:
     @property
     def path(self) -> Path | None:
         """The file, None in memory."""
-        if self.folder is None or self._path is None:
-            return self._path
-        return self.folder.path / self._path
+        return None if self._path is None else self._file
+
+    @property
+    def _file(self) -> Path:
+        assert self._path is not None
+        return self._path if self.folder is None else self.folder.path / self._path
 
     def reserve(self, n_rows: int) -> None:
         """Make room for so many more rows, which then need not be moved again."""
@@ -88,8 +91,7 @@ class GrowingArray:
         ValueError
             If another stream has written to the file.
         """
-        path = self.path
-        if path is None:
+        if self._path is None:
             n_before = self.n_rows
             try:
                 for rows in blocks:
@@ -102,10 +104,8 @@ class GrowingArray:
             return
         if self.folder is not None:
             self.folder.claim()
-        if self._grows_in_place:
-            self._extend_in_place(path, blocks)
-        else:
-            self._write_new(path, blocks)
+        extend = self._extend_in_place if self._grows_in_place else self._write_new
+        extend(self._file, blocks)
 
     def _write_new(self, path: Path, blocks: Iterable[np.ndarray]) -> None:
         """Write a new file, which begins with the rows that were adopted."""
@@ -144,10 +144,9 @@ class GrowingArray:
 
     def cut(self, n_rows: int) -> None:
         """Forget all rows but the first ``n_rows``."""
-        path = self.path
-        if path is not None and n_rows < self.n_rows and self._grows_in_place:
+        if self._grows_in_place and n_rows < self.n_rows:
             self._map = None
-            self._cut_file(path, n_rows)
+            self._cut_file(self._file, n_rows)
         if n_rows < self._n_hashed:
             self._hash, self._n_hashed = hashlib.sha256(), 0
         self.n_rows = n_rows
@@ -196,10 +195,9 @@ class GrowingArray:
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
         """Take the first rows that its file holds for its own, if they are these."""
-        path, n_rows = self.path, 0
-        if path is None or self.count_left() is None:
+        if self.count_left() is None:
             return False
-        kept = np.load(path, mmap_mode="r")
+        kept, n_rows = np.load(self._file, mmap_mode="r"), 0
         for rows in blocks:
             found = kept[n_rows : n_rows + len(rows)]
             if found.tobytes() != np.asarray(rows, dtype=self.dtype).tobytes():
@@ -221,9 +219,9 @@ class GrowingArray:
 
     def count_left(self) -> int | None:
         """Count the whole rows in its file; None where there are none of this kind."""
-        path = self.path
-        if path is None or not path.is_file():
+        if self._path is None or not self._file.is_file():
             return None
+        path = self._file
         # Of damaged headers numpy lets the last one through.
         with path.open("rb") as file, suppress(ValueError, TokenError):
             np.lib.format.read_magic(file)
@@ -235,8 +233,8 @@ class GrowingArray:
 
     def secure(self) -> None:
         """See that the rows are on the disk, and outlive a loss of power."""
-        if self.path is not None and self.n_rows:
-            with self.path.open("rb") as file:
+        if self._path is not None and self.n_rows:
+            with self._file.open("rb") as file:
                 os.fsync(file.fileno())
 
     def _header(self, n_rows: int) -> bytes:
@@ -268,11 +266,10 @@ class GrowingArray:
         ValueError
             If another stream has written to the file.
         """
-        path = self.path
-        if path is not None and self.n_rows:
+        if self._path is not None and self.n_rows:
             # A map is opened again when rows were added, not at every access.
             if self._map is None or len(self._map) < self.n_rows:
-                self._map = self._opened(path)
+                self._map = self._opened(self._file)
             return self._map[: self.n_rows]
         view = self._buffer[: self.n_rows]
         view.flags.writeable = False

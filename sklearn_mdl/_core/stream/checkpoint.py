@@ -171,14 +171,16 @@ class Checkpoint:
     ----------
     name : str
         Of the folder: a digest of all that determines the numbers.
+    path : Path
+        The folder.
     """
 
     def __init__(self, root: Path, about: Mapping[str, object]) -> None:
         kept = {key: about[key] for key in about if key != ENVIRONMENT}
         text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
         self.name = hashlib.sha256(text.encode()).hexdigest()[:16]
-        self.folder = root / self.name
-        self.path = self.folder / NAME
+        self.path = root / self.name
+        self.file = self.path / NAME
         self.about = about
         self._next = 0.0
         self._arrays: dict[str, np.ndarray] | None = None
@@ -191,8 +193,8 @@ class Checkpoint:
         ValueError
             If a file is damaged, or of another run. Nothing was written then.
         """
-        if self.path.exists():
-            arrays, about = read_archive(self.path)
+        if self.file.exists():
+            arrays, about = read_archive(self.file)
             self._compare(about)
             trace.adopt(len(arrays["labels"]), about[TRACE])
             self._arrays = arrays
@@ -219,7 +221,7 @@ class Checkpoint:
             name, then, here = difference
             raise ValueError(
                 f"A checkpoint must go on as it began, but {name} was "
-                f"{cut_short(then)} in {self.path}, and is {cut_short(here)}; name "
+                f"{cut_short(then)} in {self.file}, and is {cut_short(here)}; name "
                 "another folder, or delete this one to begin again"
             )
         elsewhere = first_difference(about.get(ENVIRONMENT), self.about[ENVIRONMENT])
@@ -245,8 +247,7 @@ class Checkpoint:
         """
         start = time.monotonic()
         about = {**self.about, TRACE: run.trace.record()}
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_archive(self.path, progress_of(run), about)
+        write_archive(self.file, progress_of(run), about)
         self._wait(time.monotonic() - start)
 
     def _wait(self, seconds: float) -> None:

@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits, load_wine
 
 from sklearn_mdl import (
     FixedShare,
-    LearnedShare,
     KernelReadout,
+    LearnedShare,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,

@@ -73,15 +73,15 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Torch device; "auto" takes a GPU where there is one. Wins over the readouts'
         own.
     store : "memory" or path-like, default="memory"
-        A directory for the trace (``losses.npy``, ``posterior.npy``), which is then
-        memory-mapped, for streams whose ``N x K`` numbers do not fit. The losses can be
-        opened with :func:`~sklearn_mdl.switcher.load_losses`, also while the run goes
-        on.
+        A directory for the traces, which are then memory-mapped, for streams whose
+        ``N x K`` numbers do not fit. Each stream has a folder of its own in it,
+        ``store_``. Its ``losses.npy`` can be opened with
+        :func:`~sklearn_mdl.switcher.load_losses`, also while the run goes on.
     checkpoint : path-like, default=None
         A directory in which ``fit`` saves its progress from time to time. Called again
         with the same settings and data, in another process too, it goes on from there,
-        to the same numbers. The trace lies there as well, unless ``store`` names
-        another place.
+        to the same numbers; other settings or data have another folder in it. The trace
+        lies there as well, unless ``store`` names another place.
     n_jobs : int, default=None
         Learners that are evaluated side by side, as threads; the numbers are the same.
     verbose : int, default=0
@@ -113,6 +113,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Probability of the switching mixture, and of the pool, before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
         Log-loss of every readout at every example, in nats.
+    store_ : Path or None
+        Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
         Their sums.
     readout_names_ : list of str

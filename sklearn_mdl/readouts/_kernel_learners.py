@@ -8,28 +8,25 @@ enter row by row.
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.functions import (
-    FIRST_DISTANCE,
-    Kernel,
     Pairs,
     median_distance,
 )
-from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge, Pending
+from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
 from sklearn_mdl._core.numerics import flushed_denormals, one_thread
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._kernel_groups import KernelGroup, Member, OpenBlock, View
 from sklearn_mdl.readouts._kernel_rows import (
+    BLOCK,
     FIRST,
     RowScaler,
     block_end,
@@ -41,184 +38,6 @@ from sklearn_mdl.readouts._kernel_rows import (
 PIECE = 512  # rows that are scaled, or joined, at once when a factor is computed again
 
 
-class Member(NamedTuple):
-    """Settings of one readout."""
-
-    column: int
-    scaling: str | None
-    kernel: Kernel
-    alpha: float
-
-    @property
-    def group(self) -> object:
-        """Return what readouts with one factor have in common."""
-        name = self.kernel.name
-        known = name if isinstance(name, str) else id(name)
-        return self.scaling, known, self.kernel[1:]
-
-
-class View:
-    """The rows evaluated so far in one scaling, which several kernels read.
-
-    Parameters
-    ----------
-    scaling : {"standard", "centered-unit", "unit"} or None
-    """
-
-    def __init__(self, scaling: str | None) -> None:
-        self.scaling = scaling
-        self.distance = FIRST_DISTANCE
-        self.n_rows = 0
-        self._room: Tensor | None = None
-
-    @property
-    def has_statistics(self) -> bool:
-        """True if rows are scaled again as statistics change."""
-        return self.scaling in {"standard", "centered-unit"}
-
-    @property
-    def rows(self) -> Tensor:
-        """The rows in their order, (n_rows, d')."""
-        assert self._room is not None
-        return self._room[: self.n_rows]
-
-    def append(self, rows: Tensor) -> None:
-        """Add scaled rows."""
-        stop = self.n_rows + len(rows)
-        if self._room is None or stop > len(self._room):
-            room = rows.new_zeros(max(stop, 2 * self.n_rows), rows.shape[1])
-            if self.n_rows:
-                room[: self.n_rows] = self.rows
-            self._room = room
-        self._room[self.n_rows : stop] = rows
-        self.n_rows = stop
-
-    def forget(self) -> None:
-        """Drop all rows, in memory of its own: copies may still read them."""
-        self.n_rows, self._room = 0, None
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share the rows; the copy takes new memory before it adds any."""
-        other = copy.copy(self)
-        vars(other)["_room"] = self.rows if self.n_rows else None
-        return other
-
-
-class KernelGroup:
-    """One kernel in one scaling: the factors of all its readouts.
-
-    Parameters
-    ----------
-    view : View
-    kernel : Kernel
-    alphas : sequence of float
-    n_outputs : int
-    device : torch.device
-    """
-
-    def __init__(
-        self,
-        view: View,
-        kernel: Kernel,
-        alphas: Sequence[float],
-        n_outputs: int,
-        device: torch.device,
-    ) -> None:
-        self.view = view
-        self.kernel = kernel
-        self.scale = 1.0  # the mean diagonal, if rows have statistics
-        self.ridge = ForwardRidge(alphas, n_outputs, device)
-
-    @property
-    def is_refreshed(self) -> bool:
-        """True if the kernel changes when 8, 16, 32, ... rows were evaluated."""
-        return self.view.has_statistics or self.kernel.is_relative
-
-    def values(self, pairs: Pairs) -> Tensor:
-        """Kernel (n, m) of pairs of rows, in its own unit."""
-        return self.kernel.values(pairs) / self.scale
-
-    def diagonal(self, rows: Tensor) -> Tensor:
-        """Kernel (n,) of rows with themselves."""
-        return self.kernel.diagonal(rows) / self.scale
-
-    def refresh(self, targets: Tensor) -> None:
-        """Factor again, for the rows of the view and their targets (n, P)."""
-        rows, distance = self.view.rows, self.view.distance
-        if self.view.has_statistics:
-            mean = float(self.kernel.diagonal(rows).mean())
-            self.scale = mean if mean > 0 else 1.0
-
-        def gram(one: slice, other: slice) -> Tensor:
-            return self.values(Pairs(rows[one], rows[other], distance))
-
-        self.ridge.refactor(len(rows), gram, targets)
-
-
-class OpenBlock:
-    """A block of rows whose targets are observed one by one.
-
-    Parameters
-    ----------
-    start : int
-        Number of its first row.
-    raw : ndarray of shape (n, d)
-        Its rows, as far as they are known.
-    scaled : dict of View to Tensor of shape (B, d')
-    parts : list of Block, by group
-    """
-
-    def __init__(
-        self,
-        start: int,
-        raw: np.ndarray,
-        scaled: dict[View, Tensor],
-        parts: list[Block],
-    ) -> None:
-        self.start = start
-        self.raw = raw
-        self.scaled = scaled
-        self.parts = parts
-        self.factor = torch.cat([part.factor for part in parts]).cpu()  # (K, B, B)
-        self.base = torch.cat([part.base for part in parts]).cpu()  # (K, B, P)
-        self.errors = torch.zeros_like(self.base)
-        self.n_observed = 0
-
-    def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Leave it out: copies open their own, if they go on."""
-        return
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Leave it out of files."""
-        return type(None), ()
-
-    @property
-    def size(self) -> int:
-        """Rows of the whole block."""
-        return self.factor.shape[1]
-
-    def is_next(self, raw: np.ndarray) -> bool:
-        """Return True for the row (d,) that is to be predicted next."""
-        t = self.n_observed
-        return t < len(self.raw) and np.array_equal(self.raw[t], raw)
-
-    def means(self) -> Tensor:
-        """Return predictions (K, P) of the next row."""
-        t = self.n_observed
-        own = torch.bmm(self.factor[:, t : t + 1, :t], self.errors[:, :t])
-        return self.base[:, t] + own[:, 0]
-
-    def deviations(self) -> Tensor:
-        """Return standard deviations (K,) of the next row, noise included."""
-        return self.factor[:, self.n_observed, self.n_observed]
-
-    def observe(self, target: Tensor) -> None:
-        """Take in the target (P,) of the next row."""
-        errors = (target - self.means()) / self.deviations()[:, None]
-        self.errors[:, self.n_observed] = errors
-        self.n_observed += 1
-
-
 class KernelLearner(Learner):
     """Base of the kernel readouts of a list, of classes or of real numbers.
 
@@ -227,14 +46,21 @@ class KernelLearner(Learner):
     members : sequence of Member
     n_outputs : int
         Columns ``P`` of the targets.
+    max_exact : int or None
+        Rows after which factors grow no more.
     context : Context
     """
 
     rows_ahead = 1
 
     def __init__(
-        self, members: Sequence[Member], n_outputs: int, context: Context
+        self,
+        members: Sequence[Member],
+        n_outputs: int,
+        max_exact: int | None,
+        context: Context,
     ) -> None:
+        self.n_landmarks = None if max_exact is None else max_exact - max_exact % BLOCK
         self.scalings = context.scalings
         self.view = context.scalings.index(None)
         self.device = context.device
@@ -270,7 +96,7 @@ class KernelLearner(Learner):
         """Turn means (K, n, P) and variances (K, n) into what is predicted."""
 
     @abstractmethod
-    def learn(self, means: Tensor, deviations: Tensor, label: Tensor) -> None:
+    def learn(self, means: Tensor, variances: Tensor, label: Tensor) -> None:
         """Learn from the label of a row, beyond what enters the factor."""
 
     def predict(self, x: Tensor) -> Tensor:
@@ -279,14 +105,14 @@ class KernelLearner(Learner):
         block = self._block_of(raw)
         if block is None:
             return self._predict_others(raw)
-        variances = block.deviations().square()[:, None]
+        variances = block.variances()[:, None]
         return self.predictive(block.means()[:, None], variances)
 
     def observe(self, labels: Tensor) -> None:
         """Take in the label of the row just predicted."""
         block = self._block
         assert block is not None
-        self.learn(block.means(), block.deviations(), labels)
+        self.learn(block.means(), block.variances(), labels)
         block.observe(self.targets(labels)[0].cpu())
         self.n_observed += 1
         if block.n_observed == block.size:
@@ -297,6 +123,11 @@ class KernelLearner(Learner):
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
         """Do nothing: every row was learned when its label was observed."""
+
+    @property
+    def is_reduced(self) -> bool:
+        """True if the stream is so long that its first rows are landmarks."""
+        return self.n_landmarks is not None and self.n_observed >= self.n_landmarks
 
     def _block_of(self, raw: Tensor) -> OpenBlock | None:
         """Return the block of the stream's next row, if that is what is given."""
@@ -343,8 +174,14 @@ class KernelLearner(Learner):
     def _close(self, block: OpenBlock) -> None:
         """Add a complete block, and scale rows again where that is due."""
         self._append(block, self.groups)
+        if self.is_reduced and self.n_observed != self.n_landmarks:
+            return
         if is_refresh(self.n_observed):
             self._refresh(self.n_observed)
+        if self.is_reduced:
+            targets = self.targets(self.stream.labels[: self.n_observed])
+            for group in self.groups:
+                group.reduce(self.n_observed, targets)
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
         first = 0
@@ -353,14 +190,29 @@ class KernelLearner(Learner):
             group.ridge.close(part, block.errors[first:last].to(self.device))
             first = last
         for view, rows in block.scaled.items():
-            view.append(rows)
+            if view.n_rows != self.n_landmarks:
+                view.append(rows)
 
     def _refresh(self, n_rows: int) -> None:
         """Scale the first rows again, and compute factors again."""
-        if not any(group.is_refreshed for group in self.groups):
-            return
-        self._scaler.refresh(self._new_rows(n_rows))
-        self._factor(n_rows)
+        changed = self._rescale_targets(n_rows)
+        if any(group.is_refreshed for group in self.groups):
+            self._scaler.refresh(self._new_rows(n_rows))
+            self._factor(n_rows)
+        if changed:
+            self._retarget(n_rows)
+
+    def _rescale_targets(self, n_rows: int) -> bool:
+        """Take the units of targets from the first labels; returns if they changed."""
+        return False
+
+    def _retarget(self, n_rows: int) -> None:
+        """Learn the targets in their units in the factors that stay."""
+        targets = self.targets(self.stream.labels[:n_rows])
+        for group in self.groups:
+            if not group.is_refreshed:
+                assert isinstance(group.ridge, ForwardRidge)
+                group.ridge.retarget(targets)
 
     def _new_rows(self, n_rows: int) -> np.ndarray:
         """Return the rows between one refresh and the next, after ``n_rows``."""
@@ -379,9 +231,10 @@ class KernelLearner(Learner):
         for group in due:
             group.refresh(targets)
 
-    def _fill(self, view: View, n_rows: int) -> None:
-        view.forget()
-        for start in range(0, n_rows, PIECE):
+    def _fill(self, view: View, n_rows: int, first: int = 0) -> None:
+        if not first:
+            view.forget()
+        for start in range(first, n_rows, PIECE):
             raw = self.stream.store.rows(start, min(start + PIECE, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
 
@@ -435,79 +288,75 @@ class KernelLearner(Learner):
         """Take over what is learned beyond the factor from labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return number of rows and calibration: factors follow from the labels."""
+        """Return number of rows, calibration, and posteriors beyond landmarks.
+
+        Factors follow from rows and labels.
+        """
         n_observed = torch.tensor(self.n_observed)
+        parts = [posterior for group in self.groups for posterior in group.state_dict()]
         return {
-            column: {"n_observed": n_observed, **own}
-            for column, own in zip(self.columns, self._learned(), strict=True)
+            column: {"n_observed": n_observed, **own, **part}
+            for column, own, part in zip(
+                self.columns, self._learned(), parts, strict=True
+            )
         }
 
     def load_state_dict(self, learned: Learned) -> None:
         """Take over the state of readouts with the same settings, and factor again."""
         own = [learned[column] for column in self.columns]
         self.n_observed = int(own[0]["n_observed"])
-        self._take_over(own, self.stream.labels[: self.n_observed])
         with one_thread(), flushed_denormals():
-            self._recompute()
+            if self.is_reduced:
+                self._restore(own)
+            else:
+                self._recompute()
+        self._take_over(own, self.stream.labels[: self.n_observed])
 
     def _recompute(self) -> None:
         """Compute all factors again, by the same steps as the first time."""
         steady = [group for group in self.groups if not group.is_refreshed]
         refreshed = last_refresh(self.n_observed)
+        changed = bool(refreshed) and self._rescale_targets(refreshed)
         complete = block_start(self.n_observed)
         self._replay(0, refreshed, steady)
         read = {id(group.view) for group in steady}
         for view in self.views.values():
             if not view.has_statistics and id(view) not in read:
                 self._fill(view, refreshed)
-        for power in range(3, refreshed.bit_length()):
-            self._scaler.refresh(self._new_rows(1 << power))
+        self._measure(refreshed)
         if refreshed:
             self._factor(refreshed)
+        if changed:
+            self._retarget(refreshed)
         self._replay(refreshed, complete, self.groups)
+
+    def _measure(self, n_rows: int) -> None:
+        """Take in the rows of all refreshes up to ``n_rows``."""
+        for power in range(3, n_rows.bit_length()):
+            self._scaler.refresh(self._new_rows(1 << power))
+
+    def _restore(self, learned: list[Mapping[str, Tensor]]) -> None:
+        """Make landmarks again, and take over the posteriors of their features."""
+        assert self.n_landmarks is not None
+        refreshed = last_refresh(self.n_landmarks)
+        self._rescale_targets(refreshed)
+        self._measure(refreshed)
+        for view in self.views.values():
+            self._fill(view, refreshed)
+            if any(g.kernel.is_relative for g in self.groups if g.view is view):
+                view.distance = median_distance(view.rows)
+        first = 0
+        for group in self.groups:
+            group.rescale()
+        for view in self.views.values():
+            self._fill(view, self.n_landmarks, refreshed)
+        for group in self.groups:
+            last = first + len(group.ridge.alphas)
+            group.reduce(block_start(self.n_observed), None, learned[first:last])
+            first = last
 
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
         while start < stop and groups:
             end = block_end(start)
             self._append(self._opened(start, groups, end), groups)
             start = end
-
-
-class KernelClassifierLearner(KernelLearner):
-    """Kernel readouts of classes: scores of one-hot labels, calibrated forwards."""
-
-    def __init__(self, members: Sequence[Member], context: Context) -> None:
-        super().__init__(members, context.n_classes, context)
-        self.calibration = ForwardSoftmax(len(members), context.n_classes)
-
-    def targets(self, labels: Tensor) -> Tensor:
-        """One-hot labels less their mean, (n, C)."""
-        n_classes = len(self.calibration.counts)
-        onehot = torch.nn.functional.one_hot(labels, n_classes)
-        return onehot.double() - 1 / n_classes
-
-    def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C) of scores."""
-        found = self.calibration.log_proba(means.numpy())
-        return torch.from_numpy(found).to(self.device)
-
-    def learn(self, means: Tensor, deviations: Tensor, label: Tensor) -> None:
-        """Calibrate."""
-        self.calibration.observe(means.numpy(), int(label))
-
-    def _keep(self, kept: list[int]) -> None:
-        self.calibration.retire(kept)
-
-    def _learned(self) -> list[dict[str, Tensor]]:
-        own = self.calibration
-        return [
-            {"factors": torch.tensor(one), "curvature": torch.tensor(other)}
-            for one, other in zip(own.factors, own.curvature, strict=True)
-        ]
-
-    def _take_over(self, learned: list[Mapping[str, Tensor]], labels: Tensor) -> None:
-        own = self.calibration
-        own.factors = np.stack([one["factors"].numpy() for one in learned])
-        own.curvature = np.stack([one["curvature"].numpy() for one in learned])
-        counts = np.bincount(labels.cpu().numpy(), minlength=len(own.counts))
-        own.counts = counts.astype(np.float64)

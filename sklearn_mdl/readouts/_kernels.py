@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
+from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.kernels.functions import Kernel
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.readouts._base import BaseReadout, Readout
 from sklearn_mdl.readouts._build import Context
-from sklearn_mdl.readouts._kernel_learners import (
+from sklearn_mdl.readouts._kernel_groups import Member
+from sklearn_mdl.readouts._kernel_outcomes import (
     KernelClassifierLearner,
-    Member,
+    KernelRegressorLearner,
+    Units,
 )
 from sklearn_mdl.readouts._kernel_rows import SCALINGS
 
@@ -62,6 +65,19 @@ class KernelSettings(Readout):
             f"{self.kernel} kernel" if named else f"{type(self.kernel).__name__} kernel"
         )
 
+    @property
+    def pool_group(self) -> str:
+        """Kernel and scaling: those with the same factor but other noises switch."""
+        settings = {
+            "arc-cosine": self.depth,
+            "rbf": self.width if self.gamma is None else f"gamma {self.gamma}",
+            "polynomial": self.degree,
+        }
+        kernel = self.kernel if isinstance(self.kernel, str) else ""
+        return (
+            f"{self.architecture} {settings.get(kernel, '')}, {self.scaling or 'raw'}"
+        )
+
     def member(self, column: int) -> Member:
         """Return the settings as a learner takes them."""
         names = Kernel._fields[1:]
@@ -69,14 +85,240 @@ class KernelSettings(Readout):
         return Member(column, self.scaling, kernel, float(self.alpha))
 
 
+def by_bound(
+    members: Sequence[tuple[int, KernelSettings]],
+) -> dict[int | None, list[Member]]:
+    """Group readouts, given with their columns, by the rows that a factor holds."""
+    groups: dict[int | None, list[Member]] = {}
+    for column, readout in members:
+        groups.setdefault(readout.max_exact, []).append(readout.member(column))
+    return groups
+
+
 @dataclass(eq=False, repr=False)
 class KernelReadout(KernelSettings, BaseReadout):
-    """Kernel ridge regression of the labels, refitted at every row."""
+    r"""Kernel ridge regression of the labels, refitted at every row, calibrated.
+
+    One Cholesky factor holds all refits: with ``K`` the kernel of the rows in their
+    order, ``Y`` the one-hot labels less ``1 / C`` and :math:`R R^T = K + \alpha I`, the
+    scores of row ``t`` from the rows before it are
+    :math:`Y_t - R_{tt} (R^{-1} Y)_t`. They become probabilities by
+
+    .. math::
+
+        \log p_c = b\, s_c + a \log(n_c + 1/2) - \mathrm{const},
+
+    where ``(b, a)`` take one Newton step of the log-loss after each label, and
+    :math:`n_c` counts the labels before; ``p`` is then mixed with a share of 1e-4 of
+    the uniform distribution. Nothing waits for a minibatch, and nothing is drawn.
+
+    All kernel readouts of one switcher make their pass together: those of one scaling
+    share inner products and distances, those of one kernel its matrix.
+
+    Parameters
+    ----------
+    kernel : {"arc-cosine", "rbf", "linear", "polynomial"} or callable, \
+            default="arc-cosine"
+        "arc-cosine" is that of degree 1: a network of infinitely many rectified units.
+        A kernel of ``sklearn.gaussian_process.kernels``, or any callable of two arrays
+        of rows; neither can be written to a file.
+    alpha : float, default=0.03
+        Noise added to the diagonal.
+    depth : int, default=1
+        Hidden layers of the arc-cosine kernel.
+    width : float, default=1.0
+        Of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}` with ``m`` the
+        median squared distance between rows before the last refresh.
+    gamma : float, default=None
+        Factor of squared distances ("rbf"), which takes the place of the width, or of
+        inner products ("polynomial", where None is 1).
+    degree, coef0 : float, default=3, 1.0
+        Of "polynomial", :math:`(\gamma x^T x' + \mathrm{coef0})^{\mathrm{degree}}`.
+    scaling : {"standard", "centered-unit", "unit"} or None, default="standard"
+        Feature scaling by the rows before row 8, 16, 32, and so on: "standard" rows
+        are standardised with regularised deviations, clipped at 6 of them and divided
+        by :math:`\sqrt d`; "centered-unit" ones are centred and divided by their
+        length. Both have a constant 0.3 appended, are of unit length before row 8, and
+        their kernel is divided by its mean diagonal. "unit" divides rows by their
+        length; None leaves rows and kernel alone.
+    max_exact : int, default=2048
+        Rows after which the factor grows no more; None is no bound. These rows are
+        landmarks from then on, and statistics stay those of the last refresh before.
+        Whole blocks count, so that it is rounded down to a multiple of 32.
+    batch_size : int, default=32
+        Minibatches of a run; this readout learns row by row whatever it is.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+
+    Raises
+    ------
+    ValueError
+        By ``fit`` and ``partial_fit``, if the kernel is not positive definite.
+    MemoryError
+        If ``max_exact`` is None and the factor does not fit into memory.
+
+    References
+    ----------
+    Zhdanov and Kalnishkan, 2013, An identity for kernel ridge regression, Theoretical
+    Computer Science 473. Cho and Saul, 2009, Kernel methods for deep learning, NeurIPS.
+    Milios, Camoriano, Michiardi, Rosasco and Filippone, 2018, Dirichlet-based Gaussian
+    processes for large-scale calibrated classification, NeurIPS.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.utils import shuffle
+    >>> from sklearn_mdl import KernelReadout
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> readout = KernelReadout().fit(X[:128], y[:128])
+    >>> readout.score(X[128:], y[128:]) > 0.9
+    True
+    """
 
     @classmethod
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[KernelClassifierLearner]:
-        """One learner for all: they share rows, inner products and factors."""
-        own = [readout.member(column) for column, readout in members]
-        return [KernelClassifierLearner(own, context)]
+        """One learner for all whose factors grow alike: they share what they can."""
+        return [
+            KernelClassifierLearner(own, max_exact, context)
+            for max_exact, own in by_bound(members).items()
+        ]
+
+
+@dataclass(eq=False, repr=False)
+class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
+    r"""Gaussian process regression, refitted at every row.
+
+    One Cholesky factor holds all refits, as in :class:`~sklearn_mdl.KernelReadout`, and
+    their variances: the prediction of row ``t`` is :math:`Y_t - R_{tt} E_t` with
+    variance :math:`R_{tt}^2`, noise included, where :math:`R R^T = K + \alpha I` and
+    :math:`E = R^{-1} Y`. With ``likelihood="gaussian"`` the codelength of a stream is
+    minus the logarithm of the process's evidence. With "student-t" the scale of targets
+    and noise is unknown, under an inverse gamma prior of one degree of freedom:
+    densities have ``t + 1`` degrees of freedom and the scale of the errors so far.
+
+    Parameters
+    ----------
+    kernel : {"arc-cosine", "rbf", "linear", "polynomial"} or callable, \
+            default="arc-cosine"
+        "arc-cosine" is that of degree 1: a network of infinitely many rectified units.
+        A kernel of ``sklearn.gaussian_process.kernels``, or any callable of two arrays
+        of rows; neither can be written to a file.
+    alpha : float, default=0.03
+        Variance of the noise, in units of the targets' prior variance.
+    depth : int, default=1
+        Hidden layers of the arc-cosine kernel.
+    width : float, default=1.0
+        Of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}` with ``m`` the
+        median squared distance between rows before the last refresh.
+    gamma : float, default=None
+        Factor of squared distances ("rbf"), which takes the place of the width, or of
+        inner products ("polynomial", where None is 1).
+    degree, coef0 : float, default=3, 1.0
+        Of "polynomial", :math:`(\gamma x^T x' + \mathrm{coef0})^{\mathrm{degree}}`.
+    scaling : {"standard", "centered-unit", "unit"} or None, default="standard"
+        Feature scaling by the rows before row 8, 16, 32, and so on: "standard" rows
+        are standardised with regularised deviations, clipped at 6 of them and divided
+        by :math:`\sqrt d`; "centered-unit" ones are centred and divided by their
+        length. Both have a constant 0.3 appended, are of unit length before row 8, and
+        their kernel is divided by its mean diagonal. "unit" divides rows by their
+        length; None leaves rows and kernel alone.
+    max_exact : int, default=2048
+        Rows after which the factor grows no more; None is no bound. These rows are
+        landmarks from then on, and statistics stay those of the last refresh before.
+        Whole blocks count, so that it is rounded down to a multiple of 32.
+    batch_size : int, default=32
+        Minibatches of a run; this readout learns row by row whatever it is.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+    likelihood : {"student-t", "gaussian"}, default="student-t"
+        Density of the label.
+    standardize_targets : bool, default=True
+        Measure targets from the mean of the labels before row 8, 16, 32, and so on, in
+        units of their deviation, outlying ones winsorised. Otherwise, and before row 8,
+        from ``prior_location`` in units of ``prior_scale``.
+    prior_location, prior_scale : float, default=0.0, 1.0
+        In the units of the labels, chosen without using those that are coded. A
+        switcher's own win.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    reference_codelengths_ : ndarray of shape (n_samples_seen_,)
+        Cost of the same labels under a Gaussian that uses no feature, in nats.
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+
+    Raises
+    ------
+    ValueError
+        By ``fit`` and ``partial_fit``, if the kernel is not positive definite.
+
+    References
+    ----------
+    Rasmussen and Williams, 2006, Gaussian processes for machine learning, chapter 2.
+    Shah, Wilson and Ghahramani, 2014, Student-t processes as alternatives to Gaussian
+    processes, AISTATS.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn_mdl.readouts import KernelReadoutRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> readout = KernelReadoutRegressor(alpha=1.0).fit(X, y)
+    >>> saved = readout.reference_codelengths_.sum() - readout.codelength_
+    >>> bool(saved > 50)  # nats
+    True
+    """
+
+    likelihood: str = field(default="student-t", kw_only=True)
+    standardize_targets: bool = field(default=True, kw_only=True)
+    prior_location: float = field(default=0.0, kw_only=True)
+    prior_scale: float = field(default=1.0, kw_only=True)
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **KernelSettings._parameter_constraints,
+        "likelihood": [StrOptions({"gaussian", "student-t"})],
+        "standardize_targets": ["boolean"],
+        "prior_location": [Interval(Real, None, None, closed="neither")],
+        "prior_scale": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    @classmethod
+    def learners_of(
+        cls, members: Sequence[tuple[int, Self]], context: Context
+    ) -> list[KernelRegressorLearner]:
+        """One learner for all that have the same units and whose factors grow alike."""
+        has_tails = {c: readout.likelihood == "student-t" for c, readout in members}
+        alike: dict[Units, list[tuple[int, Self]]] = {}
+        for column, readout in members:
+            alike.setdefault(readout.units, []).append((column, readout))
+        return [
+            KernelRegressorLearner(own, max_exact, units, has_tails, context)
+            for units, some in alike.items()
+            for max_exact, own in by_bound(some).items()
+        ]
+
+    @property
+    def units(self) -> Units:
+        """Units of the targets."""
+        location, scale = float(self.prior_location), float(self.prior_scale)
+        return Units(location, scale, bool(self.standardize_targets))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from sklearn.base import clone
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl.readouts import (
+    KernelReadoutRegressor,
     LinearReadoutRegressor,
     MLPReadoutRegressor,
     Readout,
@@ -45,9 +46,12 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list of LinearReadoutRegressor and MLPReadoutRegressor, default=None
-        See :func:`~sklearn_mdl.readouts.regressor_grid`. None takes a default grid
-        that depends on the number of features alone.
+    readouts : list, "closed-form" or "nets", default=None
+        ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
+        :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
+        ones. None takes a default grid of networks, "nets", that depends on the number
+        of features alone; "closed-form" takes Gaussian processes alone, which need no
+        seed.
     switching : str or SwitchingPrior, default=None
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
@@ -119,30 +123,48 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     True
     """
 
-    readouts: Sequence[object] | None = None
+    readouts: Sequence[object] | Literal["closed-form", "nets"] | None = None
     _: KW_ONLY
     prior_location: float = 0.0
     prior_scale: float = 1.0
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "readouts": [list, tuple, None],
+        "readouts": [list, tuple, StrOptions({"closed-form", "nets"}), None],
         "prior_location": [Interval(Real, None, None, closed="neither")],
         "prior_scale": [Interval(Real, 0, None, closed="neither")],
         **BaseSwitcher._parameter_constraints,
     }
 
     def _after_fit(self) -> None:
-        if self.readouts is not None:  # a grid of ours is not the user's to widen
+        if isinstance(self.readouts, list | tuple):  # a list of ours is not theirs
             self._warn_of_edges()
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
-            return named_regressors(self.readouts, n_features)
-        for readout in self.readouts:
-            if not isinstance(readout, LinearReadoutRegressor | MLPReadoutRegressor):
-                raise TypeError(
-                    "readouts must hold LinearReadoutRegressor and MLPReadoutRegressor "
-                    f"objects, got {readout!r}; build them with regressor_grid(...)"
-                )
-            readout._validate_params()
-        return [clone(readout) for readout in self.readouts]
+            readouts = named_regressors(self.readouts, n_features)
+        else:
+            readouts = [clone(_checked(readout)) for readout in self.readouts]
+        units = {"prior_location": self.prior_location, "prior_scale": self.prior_scale}
+        for readout in readouts:
+            if isinstance(readout, KernelReadoutRegressor):
+                readout.set_params(**units)
+        return readouts
+
+
+def _checked(readout: object) -> Readout:
+    """Return a readout of real numbers with valid settings.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    """
+    kinds = LinearReadoutRegressor, MLPReadoutRegressor, KernelReadoutRegressor
+    if not isinstance(readout, kinds):
+        raise TypeError(
+            "readouts must hold LinearReadoutRegressor, MLPReadoutRegressor and "
+            f"KernelReadoutRegressor objects, got {readout!r}; build them with "
+            "regressor_grid(...)"
+        )
+    readout._validate_params()
+    return readout

@@ -39,11 +39,14 @@ class Block(NamedTuple):
         before it in the block as well is ``base[t] + L[t, :t] @ E[:t]``.
     cross : Tensor of shape (A, B, n)
         What joins it to the rows before: its rows of the factor.
+    beyond : Tensor of shape (B,)
+        What the factor lacks of the variances of predictions.
     """
 
     factor: Tensor
     base: Tensor
     cross: Tensor
+    beyond: Tensor
 
 
 class Pending(NamedTuple):
@@ -129,7 +132,7 @@ class ForwardRidge:
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
         remaining = torch.baddbmm(own + noise, joined, joined.mT, alpha=-1)
         factor = cholesky(remaining, self.n_rows)
-        return Block(factor, self._base(joined), joined)
+        return Block(factor, self._base(joined), joined, own.new_zeros(len(own)))
 
     def close(self, block: Block, errors: Tensor) -> None:
         """Add the rows of a block with their errors (A, B, P)."""
@@ -154,6 +157,23 @@ class ForwardRidge:
             known = targets[rows] - block.base
             errors = torch.linalg.solve_triangular(block.factor, known, upper=False)
             self.close(block, errors)
+
+    def retarget(self, targets: Tensor) -> None:
+        """Learn other targets (n_rows, P) of the same rows; the factor stays."""
+        errors = self.solve(targets.mT).mT
+        panels = []
+        for start, rows, panel in self._filled():
+            own = torch.zeros_like(panel.errors)  # copies keep theirs
+            own[:, :rows] = errors[:, start : start + rows]
+            panels.append(panel._replace(errors=own))
+        self._panels = panels
+
+    def squares(self) -> Tensor:
+        """Return sums of squared errors over all rows, (A, P)."""
+        found = self.alphas.new_zeros(len(self.alphas), self.n_outputs)
+        for _, rows, panel in self._filled():
+            found += panel.errors[:, :rows].square().sum(1)
+        return found
 
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None

@@ -1,0 +1,241 @@
+"""Kernels, the rows that they read, and blocks of rows that enter their factors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Kernel, Pairs
+from sklearn_mdl._core.kernels.reduced import ReducedRidge
+from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge
+
+
+class Member(NamedTuple):
+    """Settings of one readout."""
+
+    column: int
+    scaling: str | None
+    kernel: Kernel
+    alpha: float
+
+    @property
+    def group(self) -> object:
+        """Return what readouts with one factor have in common."""
+        name = self.kernel.name
+        known = name if isinstance(name, str) else id(name)
+        return self.scaling, known, self.kernel[1:]
+
+
+class View:
+    """The rows evaluated so far in one scaling, which several kernels read.
+
+    Parameters
+    ----------
+    scaling : {"standard", "centered-unit", "unit"} or None
+    """
+
+    def __init__(self, scaling: str | None) -> None:
+        self.scaling = scaling
+        self.distance = FIRST_DISTANCE
+        self.n_rows = 0
+        self._room: Tensor | None = None
+
+    @property
+    def has_statistics(self) -> bool:
+        """True if rows are scaled again as statistics change."""
+        return self.scaling in {"standard", "centered-unit"}
+
+    @property
+    def rows(self) -> Tensor:
+        """The rows in their order, (n_rows, d')."""
+        assert self._room is not None
+        return self._room[: self.n_rows]
+
+    def append(self, rows: Tensor) -> None:
+        """Add scaled rows."""
+        stop = self.n_rows + len(rows)
+        if self._room is None or stop > len(self._room):
+            room = rows.new_zeros(max(stop, 2 * self.n_rows), rows.shape[1])
+            if self.n_rows:
+                room[: self.n_rows] = self.rows
+            self._room = room
+        self._room[self.n_rows : stop] = rows
+        self.n_rows = stop
+
+    def forget(self) -> None:
+        """Drop all rows, in memory of its own: copies may still read them."""
+        self.n_rows, self._room = 0, None
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Share the rows; the copy takes new memory before it adds any."""
+        other = copy.copy(self)
+        vars(other)["_room"] = self.rows if self.n_rows else None
+        return other
+
+
+class KernelGroup:
+    """One kernel in one scaling: the factors of all its readouts.
+
+    Parameters
+    ----------
+    view : View
+    kernel : Kernel
+    alphas : sequence of float
+    n_outputs : int
+    device : torch.device
+    """
+
+    def __init__(
+        self,
+        view: View,
+        kernel: Kernel,
+        alphas: Sequence[float],
+        n_outputs: int,
+        device: torch.device,
+    ) -> None:
+        self.view = view
+        self.kernel = kernel
+        self.scale = 1.0  # the mean diagonal, if rows have statistics
+        self.ridge: ForwardRidge | ReducedRidge
+        self.ridge = ForwardRidge(alphas, n_outputs, device)
+
+    @property
+    def is_refreshed(self) -> bool:
+        """True if the kernel changes when 8, 16, 32, ... rows were evaluated."""
+        return self.view.has_statistics or self.kernel.is_relative
+
+    def values(self, pairs: Pairs) -> Tensor:
+        """Kernel (n, m) of pairs of rows, in its own unit."""
+        return self.kernel.values(pairs) / self.scale
+
+    def diagonal(self, rows: Tensor) -> Tensor:
+        """Kernel (n,) of rows with themselves."""
+        return self.kernel.diagonal(rows) / self.scale
+
+    def rescale(self) -> None:
+        """Take the mean diagonal over the rows of the view as the unit."""
+        if self.view.has_statistics:
+            mean = float(self.kernel.diagonal(self.view.rows).mean())
+            self.scale = mean if mean > 0 else 1.0
+
+    def refresh(self, targets: Tensor) -> None:
+        """Factor again, for the rows of the view and their targets (n, P)."""
+        self.rescale()
+        assert isinstance(self.ridge, ForwardRidge)
+        self.ridge.refactor(self.view.n_rows, self._gram, targets)
+
+    def reduce(
+        self,
+        n_rows: int,
+        targets: Tensor | None,
+        learned: Sequence[Mapping[str, Tensor]] = (),
+    ) -> None:
+        """Make landmarks of the rows of the view.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows evaluated so far.
+        targets : Tensor of shape (M, P) or None
+            Of the landmarks, if these are all the rows.
+        learned : sequence of mapping
+            The posterior of every readout otherwise, as of ``state_dict``.
+        """
+        everything = slice(None)
+        kernel = self._gram(everything, everything)
+        reduced = ReducedRidge(self.ridge.alphas, kernel, n_rows)
+        if targets is None:
+            names = "covariance", "weights"
+            device = kernel.device
+            own = (torch.stack([one[name] for one in learned]) for name in names)
+            reduced.covariance, reduced.weights = (part.to(device) for part in own)
+        else:
+            reduced.begin(targets)
+        self.ridge = reduced
+
+    def state_dict(self) -> list[dict[str, Tensor]]:
+        """Return what does not follow from rows and labels, by readout."""
+        ridge = self.ridge
+        if isinstance(ridge, ForwardRidge):
+            return [{} for _ in ridge.alphas]
+        pairs = zip(ridge.covariance, ridge.weights, strict=True)
+        return [{"covariance": one, "weights": other} for one, other in pairs]
+
+    def _gram(self, one: slice, other: slice) -> Tensor:
+        rows = self.view.rows
+        return self.values(Pairs(rows[one], rows[other], self.view.distance))
+
+
+class OpenBlock:
+    """A block of rows whose targets are observed one by one.
+
+    Parameters
+    ----------
+    start : int
+        Number of its first row.
+    raw : ndarray of shape (n, d)
+        Its rows, as far as they are known.
+    scaled : dict of View to Tensor of shape (B, d')
+    parts : list of Block, by group
+    """
+
+    def __init__(
+        self,
+        start: int,
+        raw: np.ndarray,
+        scaled: dict[View, Tensor],
+        parts: list[Block],
+    ) -> None:
+        self.start = start
+        self.raw = raw
+        self.scaled = scaled
+        self.parts = parts
+        self.factor = torch.cat([part.factor for part in parts]).cpu()  # (K, B, B)
+        self.base = torch.cat([part.base for part in parts]).cpu()  # (K, B, P)
+        self.errors = torch.zeros_like(self.base)
+        beyond = [p.beyond.expand(len(p.factor), -1) for p in parts]
+        self._beyond = torch.cat(beyond).cpu()  # (K, B)
+        self.n_observed = 0
+
+    def __deepcopy__(self, memo: dict[int, object]) -> None:
+        """Leave it out: copies open their own, if they go on."""
+        return
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """Leave it out of files."""
+        return type(None), ()
+
+    @property
+    def size(self) -> int:
+        """Rows of the whole block."""
+        return self.factor.shape[1]
+
+    def is_next(self, raw: np.ndarray) -> bool:
+        """Return True for the row (d,) that is to be predicted next."""
+        t = self.n_observed
+        return t < len(self.raw) and np.array_equal(self.raw[t], raw)
+
+    def means(self) -> Tensor:
+        """Return predictions (K, P) of the next row."""
+        t = self.n_observed
+        own = torch.bmm(self.factor[:, t : t + 1, :t], self.errors[:, :t])
+        return self.base[:, t] + own[:, 0]
+
+    def deviations(self) -> Tensor:
+        """Return the diagonal (K,) of the factor in the next row."""
+        return self.factor[:, self.n_observed, self.n_observed]
+
+    def variances(self) -> Tensor:
+        """Return variances (K,) of the next row's prediction."""
+        return self.deviations().square() + self._beyond[:, self.n_observed]
+
+    def observe(self, target: Tensor) -> None:
+        """Take in the target (P,) of the next row."""
+        errors = (target - self.means()) / self.deviations()[:, None]
+        self.errors[:, self.n_observed] = errors
+        self.n_observed += 1

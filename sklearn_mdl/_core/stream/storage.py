@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import mmap
 from bisect import bisect_right
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,14 +156,11 @@ class _Copied:
             self._kept.reserve(len(X))
         folder = self._kept.folder
         goes_on = folder is not None and folder.is_begun and not self._kept.n_rows
+        parts = [slice(i, i + self._step) for i in range(0, len(X), self._step)]
+        pick = X.__getitem__ if order is None else lambda part: X[order[part]]
         # Of a stream that goes on from a checkpoint, they may be in the file already.
-        if not (goes_on and self._kept.adopt_if_equal(self._blocks(X, order))):
-            self._kept.extend(self._blocks(X, order))
-
-    def _blocks(self, X: np.ndarray, order: np.ndarray | None) -> Iterator[np.ndarray]:
-        for start in range(0, len(X), self._step):
-            chosen = slice(start, start + self._step)
-            yield X[chosen] if order is None else X[order[chosen]]
+        if not (goes_on and self._kept.adopt_if_equal(map(pick, parts))):
+            self._kept.extend(map(pick, parts))
 
     def cut(self, n_rows: int) -> None:
         self._kept.cut(n_rows)

@@ -24,7 +24,7 @@ from sklearn_mdl import (
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.functions import Kernel, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge
-from sklearn_mdl.readouts import KernelReadoutRegressor
+from sklearn_mdl.readouts import KernelReadoutRegressor, _kernel_learners
 from sklearn_mdl.readouts._grid import named_readouts
 
 KINDS = {
@@ -545,6 +545,13 @@ def test_a_kernel_that_is_not_positive_definite_is_refused_by_its_row():
     readout = KernelReadout(lambda a, b: -(a @ b.T), scaling="unit")
     with pytest.raises(ValueError, match=r"not at row 0 \(from 0\); raise alpha"):
         readout.fit(X, y)
+
+
+def test_factors_that_memory_cannot_hold_are_refused(monkeypatch):
+    monkeypatch.setattr(_kernel_learners, "memory_of", lambda device: 4 * 60**2 - 1)
+    with pytest.raises(MemoryError, match="Factors of 60 rows and 1 kernel readouts"):
+        KernelReadout(max_exact=None).fit(*digits(60))
+    KernelReadout().fit(*digits(60))
 
 
 @pytest.mark.parametrize("alpha", [0, -1.0])

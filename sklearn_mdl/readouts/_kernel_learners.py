@@ -20,7 +20,7 @@ from sklearn_mdl._core.kernels.functions import (
     median_distance,
 )
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
-from sklearn_mdl._core.numerics import flushed_denormals, one_thread
+from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.readouts._build import Context
@@ -139,8 +139,28 @@ class KernelLearner(Learner):
             return block
         if not np.array_equal(store.rows(number, number + 1)[0], given):
             return None
+        self._check_memory(len(store))
         self._block = self._opened(block_start(number), self.groups, number)
         return self._block
+
+    def _check_memory(self, n_rows: int) -> None:
+        """Refuse a stream whose factors would not fit into memory.
+
+        Raises
+        ------
+        MemoryError
+            If there is no bound on the rows of factors, and these are too many.
+        """
+        available = memory_of(self.device)
+        if self.n_landmarks is not None or available is None:
+            return
+        needed = 4 * n_rows**2 * len(self.columns)  # half of them, 8 bytes each
+        if needed > available:
+            raise MemoryError(
+                f"Factors of {n_rows} rows and {len(self.columns)} kernel readouts "
+                f"need {needed / 1e9:.3g} GB, but {self.device} has {available / 1e9:.3g} "
+                "GB; set max_exact, for example to 2048"
+            )
 
     def _opened(
         self, start: int, groups: Sequence[KernelGroup], stop: int | None = None

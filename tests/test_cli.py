@@ -974,6 +974,108 @@ def test_a_missing_extra_is_one_sentence(files, capsys, monkeypatch):
     assert complaint(capsys, "score").endswith("install it")
 
 
+MEMORY = r"DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+LACKS = [
+    MemoryError(),
+    MemoryError("Unable to allocate 30. TiB"),
+    RuntimeError(f"[enforce fail] .\n {MEMORY}."),
+]
+
+
+@pytest.mark.parametrize("error", LACKS)
+def test_a_lack_of_memory_is_one_sentence(files, capsys, monkeypatch, error):
+    def fail(path):
+        raise error
+
+    monkeypatch.setattr(sklearn_mdl.datasets, "load_features", fail)
+    assert main(["score", *files]) == 2
+    words = "More memory is needed than there is"
+    assert complaint(capsys, "score").startswith(f"sklearn-mdl score: {words}")
+
+
+def test_readouts_that_do_not_fit_are_refused_in_a_sentence(files, capsys, monkeypatch):
+    module = sklearn_mdl.readouts._build
+    monkeypatch.setattr(module, "memory_of", lambda device: 10**5)
+    assert main(["score", *files]) == 2
+    line = complaint(capsys, "score")
+    assert line.startswith("sklearn-mdl score: The readouts need ")
+
+
+def test_no_nesting_of_options_or_files_leaves_a_trace(fitted, capsys):
+    deep = "[" * 5000 + "]" * 5000
+    assert main(["remix", fitted[1], "--prior", f"fixed-share:m={deep}"]) == 2
+    assert "must be" in complaint(capsys, "remix")
+    Path(fitted[1]).with_suffix(".json").write_text("[" * 10**5)
+    assert main(["remix", fitted[1]]) == 2
+    assert "its description must be theirs" in complaint(capsys, "remix")
+
+
+LINKS = {"itself": None, "a symlink": Path.symlink_to, "a hard link": Path.hardlink_to}
+BOTH = ["features.npy", "labels.npy"]
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["score", *BOTH, "--losses", "features.npy"],
+        ["score", *BOTH, "--losses", "labels.npy"],
+        ["encode", *BOTH, "--out", "labels.npy"],
+        ["decode", *BOTH, "--out", "labels.npy"],
+        ["decode", *BOTH, "--out", "features.npy"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("files")
+def test_no_output_replaces_what_is_read(tmp_path, capsys, monkeypatch, command, link):
+    monkeypatch.chdir(tmp_path)
+    *command, target = command
+    out = Path(target)
+    if LINKS[link]:
+        out = Path("link.npy")
+        LINKS[link](out, target)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert main([*command, str(tmp_path / "." / out)]) == 2
+    assert "Output must not replace what is read" in complaint(capsys, command[0])
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_remix_does_not_write_over_its_losses(fitted, tmp_path, capsys):
+    _, losses = fitted
+    save_losses(tmp_path / "bayes-codelengths.npy", load_losses(losses))
+    given = ["remix", str(tmp_path / "bayes-codelengths.npy"), "--prior", "bayes"]
+    assert main([*given, "--out", str(tmp_path)]) == 2
+    assert "Output must not replace what is read" in complaint(capsys, "remix")
+
+
+@pytest.mark.parametrize("out", [".", "ranking", "two/more", "../features", "link"])
+def test_rank_refuses_results_among_the_features(study, capsys, out):
+    (study.parent / "link").symlink_to(study)
+    place = study.parent / "link" if out == "link" else study / out
+    before = sorted(study.rglob("*"))
+    assert main(["rank", str(study), "--out", str(place)]) == 2
+    assert "must go to a folder outside" in complaint(capsys, "rank")
+    assert sorted(study.rglob("*")) == before
+
+
+def test_rank_takes_no_empty_folder_for_a_dataset(study):
+    (study / "__pycache__").mkdir()
+    (study / "__pycache__" / "a.pyc").write_bytes(b"")
+    (study / "empty").mkdir()
+    assert list(load_feature_directory(study)) == ["three", "two"]
+
+
+def test_rank_refuses_names_that_no_table_can_hold(study, capsys):
+    try:
+        (study / "two").rename(study / "tw\udcff")
+    except OSError:
+        pytest.skip("this file system knows no such names")
+    assert rank(study)[0] == 2
+    line = complaint(capsys, "rank")
+    assert r"must be text that UTF-8 can write, got 'tw\udcff'" in line
+    assert not (study.parent / "out" / "cells").exists()
+
+
 @pytest.mark.parametrize(
     ("command", "more"),
     [("rank", "; run it again to score the missing cells"), ("demo", "")],

@@ -201,6 +201,14 @@ def test_the_unit_of_the_features_does_not_matter(scale):
     assert scaled == pytest.approx(code, rel=1e-3)
 
 
+@pytest.mark.parametrize("scale", [1e-36, 1e-38, 1e-42])
+def test_features_that_are_denormal_numbers_say_what_they_can(scale):
+    X, y = stream(0)
+    small = (X * scale).astype(np.float32)  # some digits of it
+    code = finite(small.astype(np.float64) / scale, y).codelength_
+    assert finite(small, y).codelength_ == pytest.approx(code, rel=1e-3)
+
+
 @pytest.mark.parametrize("scale", [1e30, 3e38 / 50])
 def test_features_near_the_end_of_the_floats_break_nothing(scale):
     X, y = stream(0)

@@ -1,5 +1,6 @@
 """The same rows are the same stream, whatever they come in."""
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,12 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
+from sklearn_mdl import (
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MultiOutputSwitcher,
+    RepresentationScorer,
+)
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X[:120].astype(np.float32), Y[:120]
@@ -66,6 +72,59 @@ def test_what_the_rows_come_in_changes_no_bit(kind, expected):
     pieces = switcher().partial_fit(X_given[:50], y_given[:50], classes=CLASSES)
     pieces.partial_fit(X_given[50:], y_given[50:])
     np.testing.assert_array_equal(pieces.codelengths_, expected.codelengths_)
+
+
+NUMBERS = 2**53 + np.arange(3)  # float64 knows two of them
+
+
+def as_series(dtype):
+    pd = pytest.importorskip("pandas")
+    return lambda y: pd.Series(y, dtype=dtype)
+
+
+LARGE = {
+    "Int64": as_series("Int64"),
+    "UInt64": as_series("UInt64"),
+    "pandas of objects": as_series(object),
+    "objects": lambda y: np.array(y.tolist(), dtype=object),
+    "unsigned": lambda y: y.astype(np.uint64),
+    "list": np.ndarray.tolist,
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_large_whole_numbers_are_labels_of_their_own(kind):
+    y = NUMBERS[Y % 3]
+    expected = switcher().fit(X, y)
+    given = LARGE[kind](y)
+    classes = LARGE[kind](NUMBERS)
+    found = switcher().fit(X, given)
+    assert found.classes_.tolist() == [int(v) for v in classes]
+    np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
+    assert found.predict(X[:9]).tolist() == [
+        int(classes[i]) for i in np.searchsorted(NUMBERS, expected.predict(X[:9]))
+    ]
+    pieces = switcher().partial_fit(X[:50], given[:50], classes=classes)
+    pieces.partial_fit(X[50:], given[50:], classes=classes)
+    np.testing.assert_array_equal(pieces.codelengths_, expected.codelengths_)
+    scorer = RepresentationScorer(switcher())
+    ranked = scorer.fit({"a": ({"b": X}, given)}).codelengths_
+    np.testing.assert_array_equal(ranked, scorer.fit({"a": ({"b": X}, y)}).codelengths_)
+    np.testing.assert_array_equal(
+        MultiOutputSwitcher(switcher())
+        .fit(X, np.array([given, given], dtype=object).T)
+        .estimators_[1]
+        .codelengths_,
+        expected.codelengths_,
+    )
+
+
+@pytest.mark.parametrize(
+    "y", [[2**70, 2**70 + 1], [2**63, -1], [2**53 + 1, 0.5]], ids=str
+)
+def test_whole_numbers_that_would_be_rounded_are_refused(y):
+    with pytest.raises(ValueError, match="Labels must be whole numbers"):
+        switcher().fit(X[:60], y * 30)
 
 
 @pytest.mark.gpu
@@ -135,3 +194,50 @@ def test_blocks_before_one_that_is_refused_stay_scored(expected):
     assert found.n_samples_seen_ == 70
     found.partial_fit(X[70:], Y[70:])
     np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
+
+
+TEXT = np.array(["a", "b"] * 20, dtype=object)
+MISSING = {
+    "None": lambda pd: np.where(np.arange(40) == 3, None, TEXT),
+    "NaN": lambda pd: np.where(np.arange(40) == 3, np.nan, TEXT),
+    "<NA>": lambda pd: pd.Series(TEXT, dtype="string").where(np.arange(40) != 3),
+    "np.datetime64('NaT'": lambda pd: np.where(
+        np.arange(40) == 3, np.datetime64("NaT"), np.datetime64("2020-01-01")
+    ),
+}
+if hasattr(np.dtypes, "StringDType"):
+    MISSING["nan"] = lambda pd: MISSING["None"](pd).astype(
+        np.dtypes.StringDType(na_object=None)
+    )
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_label_that_is_missing_is_named_by_its_row(name):
+    y = MISSING[name](pytest.importorskip("pandas"))
+    words = (
+        re.escape("" if name == "nan" else name) + ".* in row 3; drop rows that lack"
+    )
+    with pytest.raises(ValueError, match=f"Input y contains {words}"):
+        switcher().fit(X[:40], y)
+    with pytest.raises(ValueError, match=f"Input y contains {words}"):
+        switcher().partial_fit(X[:40], y, classes=["a", "b"])
+
+
+def test_text_of_numpys_own_type_is_text():
+    text = pytest.importorskip("numpy.dtypes").StringDType
+    fitted = switcher().fit(X[:40], TEXT.astype(text()))
+    expected = switcher().fit(X[:40], TEXT)
+    np.testing.assert_array_equal(fitted.codelengths_, expected.codelengths_)
+    np.testing.assert_array_equal(fitted.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize("pool", [None, "mixed"])
+def test_minibatches_larger_than_the_data_cost_no_more_than_they(pool, expected):
+    options = {"readouts": pool} if pool else {}
+    huge = switcher(batch_size=10**9).set_params(**options).fit(X, Y)
+    large = switcher(batch_size=len(X) + 1).set_params(**options).fit(X, Y)
+    np.testing.assert_array_equal(huge.codelengths_, large.codelengths_)
+    np.testing.assert_allclose(huge.codelengths_, np.log(10))
+    found = huge.predict_proba(X)
+    np.testing.assert_allclose(found, large.predict_proba(X), rtol=1e-3)
+    np.testing.assert_array_equal(huge.predict_proba(X[5:6]), found[5:6])

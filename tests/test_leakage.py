@@ -2,6 +2,8 @@
 
 import re
 import warnings
+from itertools import combinations, product
+from math import comb
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler, TargetEnc
 from sklearn.utils import all_estimators
 from sklearn.utils.multiclass import check_classification_targets
 
+from sklearn_mdl._core import validation
 from sklearn_mdl._core.validation import (
     check_class_labels,
     check_finite,
@@ -189,21 +192,47 @@ def test_the_first_number_that_is_not_finite_is_found(
             check_finite(np.empty(shape), None)
 
 
+def nearly_sorted(n, n_classes, share, seed=0):
+    """Sorted labels, of which a share has been permuted among themselves."""
+    rng = np.random.default_rng(seed)
+    labels = np.sort(rng.integers(0, n_classes, n))
+    moved = rng.permutation(n)[: int(share * n)]
+    labels[moved] = labels[rng.permutation(moved)]
+    return labels
+
+
 @pytest.mark.parametrize(
-    ("labels", "grouped"),
-    [
-        ([0] * 5 + [1] * 5, True),
-        ([1] * 8 + [0], True),
-        ([0] * 4 + [1] * 4, False),  # so few may come so by chance
-        ([0] * 5 + [1] * 4 + [0], False),
-        ([2] * 5 + [0] * 4 + [1] * 4, True),
-        ([0] * 5, True),
-        ([0] * 4, False),
-        ([0, 1] * 10, False),
-    ],
+    ("n", "n_classes"), [(60, 2), (60, 3), (1000, 2), (1000, 10), (2000, 100)]
 )
-def test_labels_are_grouped_if_no_class_comes_back(labels, grouped):
-    assert is_grouped(np.array(labels)) is grouped
+def test_sorted_and_nearly_sorted_labels_are_grouped(n, n_classes):
+    assert is_grouped(nearly_sorted(n, n_classes, 0.0))
+    assert is_grouped(nearly_sorted(n, n_classes, 0.0)[::-1])
+    assert is_grouped(nearly_sorted(n, n_classes, 0.1))
+    assert not is_grouped(nearly_sorted(n, n_classes, 0.6))
+
+
+def test_labels_in_random_order_are_not_grouped():
+    rng = np.random.default_rng(0)
+    for n_classes, n in product([1, 2, 3, 10, 100], [1, 2, 5, 20, 40, 200, 2000]):
+        weights = rng.dirichlet(np.full(n_classes, 0.3), size=20)  # rare classes too
+        for own in weights:
+            assert not is_grouped(rng.choice(n_classes, n, p=own))
+
+
+def test_the_share_of_false_alarms_is_below_its_bound():
+    """Of all orders of 11 labels, as few are grouped as the bound in nats says."""
+    labels = np.repeat([0, 1], [5, 6])
+    places = np.array(list(combinations(range(11), 5)))
+    orders = np.ones((len(places), 11), int)
+    np.put_along_axis(orders, places, 0, axis=1)
+    assert len(orders) == comb(11, 5)
+    for nats in (0.5, 1.0, 2.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(validation, "GROUPED_NATS", nats)
+            share = np.mean([is_grouped(own) for own in orders])
+        assert share <= np.exp(-nats)
+    assert not is_grouped(np.tile([0, 1], 500))  # alternating is not grouped
+    assert not is_grouped(labels)  # so few may come so by chance
 
 
 def test_labels_that_are_no_classes_are_refused_with_scikit_learns_words():

@@ -169,7 +169,7 @@ def test_run_shows_whole_minibatches_with_zeros_for_later_rows():
     X, y = numbered(6)
     diary = Diary()
     steps = prequential_steps(diary, *path_of(X), 6)
-    score_segment(steps, torch.as_tensor(y))
+    score_segment([steps], torch.as_tensor(y))
     first, second = diary.predicted
     np.testing.assert_array_equal(first[0], X[:4])
     np.testing.assert_array_equal(second[0], [*X[4:], [0, 0], [0, 0]])
@@ -181,9 +181,8 @@ def test_run_with_nothing_to_do_yields_nothing():
 
 def test_scores_are_minus_the_log_probabilities_of_the_labels():
     X, y = numbered(10)
-    losses, log_proba = score_segment(
-        prequential_steps(Diary(), *path_of(X), 10), torch.as_tensor(y)
-    )
+    steps = prequential_steps(Diary(), *path_of(X), 10)
+    ((losses, log_proba),) = score_segment([steps], torch.as_tensor(y))
     assert log_proba.values.shape == (2, 10, C)
     assert losses.shape == (10, 2)
     assert losses.dtype == np.float64
@@ -198,7 +197,7 @@ def test_replay_reads_minibatches_that_were_seen_in_the_order_of_the_streams():
     X, y = numbered(40)
     diary = Diary(n_replay_streams=5)
     steps = prequential_steps(diary, *path_of(X, n_streams=5), 40)
-    score_segment(steps, torch.as_tensor(y))
+    score_segment([steps], torch.as_tensor(y))
     streams = ReplayStreams(5, seed=1)
     for n_seen, replayed in enumerate(diary.replayed, start=1):
         positions = streams.advance()
@@ -434,6 +433,22 @@ def test_blocks_of_any_size_mean_nothing_to_how_a_stream_is_cut(rows_ahead, at):
         np.testing.assert_array_equal(other.trace.losses, runs[0].trace.losses)
         np.testing.assert_array_equal(other.trace.posterior, runs[0].trace.posterior)
         assert other.learners[0].observed == runs[0].learners[0].observed
+
+
+@pytest.mark.parametrize("at", [(), (1, 9, 21), (5, 6, 33)])
+@pytest.mark.parametrize("rows_ahead", [None, 3, 5, 12])
+def test_minibatches_of_several_blocks_are_one_minibatch(at, rows_ahead, monkeypatch):
+    X, y = numbered(40)
+    learners = [Diary((0, 1)), RowByRow(rows_ahead, columns=(2, 3))]
+    whole = run_of(*copy.deepcopy(learners), batch_size=12)
+    run_segments(whole, X, y)
+    monkeypatch.setattr("sklearn_mdl._core.stream.scaling.BLOCK", 5)
+    cut = run_of(*learners, batch_size=12)
+    run_segments(cut, X, y, at)
+    np.testing.assert_array_equal(cut.trace.losses, whole.trace.losses)
+    for one, other in zip(cut.learners, whole.learners, strict=True):
+        assert_same_pages(one.learned, other.learned)
+        assert {x.shape[1] for x in one.predicted} <= {5, 2, rows_ahead}
 
 
 # Real readouts: every option of theirs on one pool

@@ -700,7 +700,7 @@ def learned_by(learner, run, n_rows):
     state = run.states[run.learners.index(learner)]
     steps = prequential_steps(learner, run.rows, state, run.outcome, n_rows)
     labels = run.rows.labels.clone()
-    return score_segment(steps, labels[state.n_scored : n_rows])[0]
+    return score_segment([steps], labels[state.n_scored : n_rows])[0][0]
 
 
 @pytest.mark.parametrize("gone", [{0}, {1, 2}, {0, 2, 3}])

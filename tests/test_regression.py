@@ -433,12 +433,24 @@ def test_all_that_diverge_are_reported():
         LinearReadoutRegressor(lr=1e38).fit(*data())
 
 
-@pytest.mark.parametrize("size", [0.0, 1e-200, 1e140])
+@pytest.mark.parametrize("size", [0.0, 1e-298, 1e-200, 1e140])
 def test_labels_of_any_size_leave_all_finite(size):
     X, y = data()
     switcher = pool().fit(X, size * y)
     assert np.isfinite(switcher.readout_losses_).all()
     assert np.isfinite(switcher.predict(X)).all()
+    if size:  # after the first minibatch the unit matters by its logarithm alone
+        reference = gaussian_codelengths(y)[32:] + np.log(size)
+        found = switcher.reference_codelengths_[32:]
+        np.testing.assert_allclose(found, reference, rtol=1e-9)
+
+
+def test_labels_that_differ_by_less_than_can_be_computed_count_as_equal():
+    X, y = data()
+    faint, equal = y.copy(), y.copy()
+    faint[:32], equal[:32] = 1e-320 * np.arange(32), 0.0
+    one, other = (pool().fit(X, labels) for labels in (faint, equal))
+    np.testing.assert_array_equal(one.codelengths_, other.codelengths_)
 
 
 def with_wild_labels(places, size=1e6):
@@ -488,6 +500,7 @@ def test_a_label_that_no_float32_holds_makes_no_readout_diverge(size):
         ([0.0, np.nan, 1.0], "NaN in row 1"),
         ([0.0, 1.0, np.inf], "infinity or a number too large in row 2"),
         ([0.0, 1.0, -1e200], "too large in row 2"),
+        ([0.0, 1e-320, -1e-301], "none larger than 1e-301; multiply them by"),
         (np.array([0.0, 1e300, 1.0], dtype=object), "too large in row 1"),
     ],
 )

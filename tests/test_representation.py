@@ -752,12 +752,15 @@ def test_the_frame_holds_the_cells(fitted):
     assert list(frame.columns) == [
         *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
         *("codelength", "per_example", "saved_per_example"),
-        *("rank", "best_readout", "seconds"),
+        *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
     ]
     assert len(frame) == len(fitted.cells_) == 18
     for row, cell in zip(frame.itertuples(), fitted.cells_, strict=True):
         for name in set(frame.columns) - {"rank", "best_readout"}:
-            assert getattr(row, name) == getattr(cell, name)
+            value = getattr(cell, name)
+            if isinstance(value, list):
+                value = " ".join(map(str, value))
+            assert getattr(row, name) == value
         assert cell.readouts[row.best_readout] == min(cell.readouts.values())
 
 

@@ -9,6 +9,7 @@ import matplotlib.image as mpimg
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
@@ -22,6 +23,8 @@ from sklearn_mdl import (
     RepresentationScorer,
     write_results,
 )
+from sklearn_mdl.report import read_rows
+from sklearn_mdl.report._tables import write_rows
 
 ENCODERS = ("raw", "one, two")
 DATASETS = ("first", "second")
@@ -207,9 +210,15 @@ def test_an_unfitted_ranking_leaves_nothing(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+# What a spreadsheet takes for the beginning of a formula.
+SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
 @pytest.mark.parametrize(
     "name",
     [
+        "=cmd|' /C calc'!A0",
+        "@SUM(1)",
         "../outside",
         "/outside",
         "a/b",
@@ -233,8 +242,24 @@ def test_odd_names_stay_inside_the_directory(tmp_path, name):
     assert set(tmp_path.rglob("*.*")) == set(paths)
     assert len(figures(folder)) == 4
     assert not any(figure.startswith(".") for figure in figures(folder))
-    assert rows_of(folder / "cells.csv")[0]["dataset"] == name
-    assert name in rows_of(folder / "ranking.csv")[0]
+    head, row, *_ = read_rows(folder / "cells.csv")
+    assert row[head.index("dataset")] == name
+    assert name in read_rows(folder / "ranking.csv")[0]
+    assert name in read_rows(folder / "readouts.csv")[0]
+
+
+@given(names=st.lists(st.text(), min_size=1, max_size=4), sign=st.sampled_from(SIGNS))
+def test_no_cell_of_a_table_is_a_formula_and_names_come_back(
+    tmp_path_factory, names, sign
+):
+    path = tmp_path_factory.getbasetemp() / "table.csv"
+    names = [*names, sign + names[0], "'" + sign + names[0]]
+    write_rows(path, names, [[*names, -1.5]])
+    with path.open(newline="", encoding="utf-8") as file:
+        head, row = csv.reader(file)
+    assert row == [*head, "-1.5"]
+    assert not any(name.startswith(SIGNS) for name in head)
+    assert read_rows(path) == [names, [*names, "-1.5"]]
 
 
 def test_plain_names_are_kept(tmp_path):

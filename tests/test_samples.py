@@ -221,6 +221,29 @@ def test_maps_and_arrays_may_take_turns(tmp_path):
     assert_same_run(switcher, pool().fit(X, y))
 
 
+def test_a_writable_map_that_is_filled_again_is_refused(tmp_path):
+    X, y = rows_and_labels()
+    path, shape = tmp_path / "buffer.npy", (40, X.shape[1])
+    buffer = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+    switcher = pool()
+    for start in range(0, len(X) - 40, 40):
+        buffer[:] = X[start : start + 40]
+        block = buffer if not start else np.array(buffer)
+        switcher.partial_fit(block, y[start : start + 40], classes=range(3))
+        if not start:
+            with pytest.raises(ValueError, match="lie where rows from 0 of this"):
+                switcher.partial_fit(buffer, y[:40])
+            X = np.concatenate([X[40:80], X[40:]])  # that is in the buffer from now on
+    X_mapped = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", "<f4", X.shape)
+    X_mapped[:] = X
+    blocks = pool()  # blocks of one map, and the rest of one that was interrupted
+    blocks.partial_fit(X_mapped[:70], y[:70], classes=range(3))
+    blocks._run.begin(X_mapped[70:])
+    blocks._run.end()
+    blocks.partial_fit(X_mapped[70:], y[70:])
+    assert_same_run(blocks, pool().fit(X, y))
+
+
 def test_rows_in_the_store_are_those_of_the_run(tmp_path):
     X, y = rows_and_labels()
     switcher = pool(store=tmp_path, shuffle=True).fit(X, y)

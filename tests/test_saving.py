@@ -10,11 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
+import safetensors.torch
 from hypothesis import given, settings, strategies as st
+from memory_limit import two_gigabytes
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import (
     FixedShare,
+    IncrementalReadout,
+    KNeighborsReadout,
     LearnedShare,
     LinearReadout,
     MDLReadoutSwitcher,
@@ -23,6 +27,8 @@ from sklearn_mdl import (
 from sklearn_mdl._core.io import safetensors_io as archives
 from sklearn_mdl._core.io.parameters import as_json, from_json, settings_of
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl.encoders import CachedEncoder, TimmEncoder
+from sklearn_mdl.readouts import FineTunedReadout, ScratchReadout
 from sklearn_mdl.switching import RunLength
 
 X, Y = load_digits(return_X_y=True)
@@ -61,6 +67,11 @@ def assert_same(found, expected):
 
 
 # Estimators
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("archives")
 
 
 @pytest.mark.parametrize("switching", PRIORS, ids=repr)
@@ -244,6 +255,228 @@ def test_a_file_can_name_no_class_but_ours(tmp_path, name):
         MDLReadoutSwitcher.load(path)
 
 
+# Encoders that a file may name, and what they would read.
+READERS = {
+    "allow_network=True": [
+        TimmEncoder("resnet50.a1_in1k"),
+        TimmEncoder("hf-hub:somebody/model"),
+        TimmEncoder("hf-hub:somebody/model", pretrained=False),
+        FineTunedReadout(TimmEncoder("resnet18")),
+        (TimmEncoder("resnet18"), LinearReadout()),
+        ScratchReadout("hf-hub:somebody/model"),
+    ],
+    r"trusted=\['w.pth'\]": [
+        TimmEncoder("resnet50", checkpoint_path="w.pth"),
+        ScratchReadout("local-dir:w.pth"),
+        TimmEncoder("local-dir:w.pth", pretrained=False),
+        CachedEncoder(TimmEncoder("resnet18", pretrained=False), "w.pth"),
+    ],
+}
+
+
+@pytest.mark.parametrize("advice", READERS)
+def test_a_file_reads_no_others_and_no_network_unless_it_may(
+    tmp_path, monkeypatch, advice
+):
+    path = tmp_path / "a.safetensors"
+
+    def read(*args, **kwargs):
+        raise AssertionError("it was read")
+
+    for named in READERS[advice]:
+        pool().fit(X[:40], Y[:40]).save(path)
+        given = named if isinstance(named, tuple) else [named]
+        rewritten(
+            path,
+            lambda about, given=given: about["estimator"]["params"].update(
+                readouts=as_json([given], "readouts")
+            ),
+        )
+        with monkeypatch.context() as patched:
+            patched.setattr("timm.create_model", read)
+            patched.setattr("timm.models.load_state_dict", read)
+            with pytest.raises(ValueError, match=f"must read nothing .* pass {advice}"):
+                MDLReadoutSwitcher.load(path)
+            with pytest.raises((ValueError, OSError, AssertionError)) as found:
+                MDLReadoutSwitcher.load(path, allow_network=True, trusted=["w.pth"])
+            assert "must read nothing" not in str(found.value)
+
+
+def test_a_network_may_be_read_where_it_is_trusted(tmp_path):
+    timm = pytest.importorskip("timm")
+    weights, path = tmp_path / "w.safetensors", tmp_path / "a.safetensors"
+    model = timm.create_model("test_resnet")
+    safetensors.torch.save_model(model, weights)
+    options = {"data_options": {"input_size": (3, 16, 16)}, "pretrained": False}
+    encoder = TimmEncoder("test_resnet", checkpoint_path=weights, **options)
+    images = np.floor(X[:9] * 15)
+    fitted = FineTunedReadout(encoder, n_replay_streams=0, random_state=0, device="cpu")
+    fitted.fit(images, Y[:9]).save(path)
+    with pytest.raises(ValueError, match=r"reads .*w\.safetensors'; pass trusted="):
+        FineTunedReadout.load(path)
+    found = FineTunedReadout.load(path, trusted=[weights])
+    np.testing.assert_array_equal(found.codelengths_, fitted.codelengths_)
+
+
+def test_a_nested_estimator_writes_no_files_of_its_own(tmp_path):
+    path, elsewhere = tmp_path / "a.safetensors", tmp_path / "b"
+    pool().fit(X[:40], Y[:40]).save(path)
+    inner = MDLReadoutSwitcher(store=elsewhere, checkpoint=elsewhere)
+    rewritten(
+        path,
+        lambda about: about["estimator"]["params"].update(
+            readouts=as_json([IncrementalReadout(inner)], "readouts")
+        ),
+    )
+    with pytest.raises(ValueError, match="it lacks 'n_learned'"):
+        MDLReadoutSwitcher.load(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.safetensors"]
+
+
+# Forged files: whole by their checksums, with fields that say anything.
+
+
+@cache
+def small_stream(folder):
+    """A file with readouts of several kinds; its description and its arrays."""
+    readouts = [
+        LinearReadout(lr=0.01, scaling="whiten", ema_step_size=0.1),
+        MLPReadout((2,), n_replay_streams=1),
+        KNeighborsReadout(n_neighbors=2),
+    ]
+    switcher = MDLReadoutSwitcher(
+        readouts, switching=RunLength(), batch_size=3, device="cpu", random_state=0
+    )
+    classes = np.array(["a", "b"])
+    path = folder / "small.safetensors"
+    switcher.partial_fit(X[:8, 2:5], classes[Y[:8] % 2], classes=classes).save(path)
+    arrays, about = read_archive(path)
+    return {name: np.array(array) for name, array in arrays.items()}, about
+
+
+def places(content, at=()):
+    """List the places of all parts of a piece of JSON."""
+    found = [at] if at else []
+    inner = content if isinstance(content, dict | list) else ()
+    keys = inner if isinstance(inner, dict) else range(len(inner))
+    return found + [place for key in keys for place in places(inner[key], (*at, key))]
+
+
+def forge(folder, data):
+    """Load a file of which one field, or one array, says anything."""
+    arrays, about = small_stream(folder)
+    arrays, about = dict(arrays), json.loads(json.dumps(about))
+    if data.draw(st.booleans()):
+        place = data.draw(st.sampled_from(places(about)))
+        inner = about
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = data.draw(FORGED)
+    else:
+        name = data.draw(st.sampled_from(sorted(arrays)))
+        shape = data.draw(st.lists(st.integers(0, 9), max_size=3))
+        kind = data.draw(st.sampled_from(["<f8", "<f4", "<i8", "<i4", "|b1", "|u1"]))
+        value = data.draw(st.sampled_from([0, 1, -1, 2**31, 1e300, np.nan]))
+        with np.errstate(all="ignore"):
+            forged = np.full(shape or arrays[name].shape, value).astype(kind)
+        arrays[name] = forged
+        if data.draw(st.booleans()):
+            del arrays[name]
+    path = folder / "forged.safetensors"
+    write_archive(path, arrays, about)
+    try:
+        found = MDLReadoutSwitcher.load(path)
+    except ValueError as error:
+        text = str(error)
+        assert str(path) in text
+        assert "\n" not in text
+    else:
+        assert found.n_samples_seen_ == 8
+
+
+HUGE = [-1, 0, 2**16, 2**31, 2**63, 10**12, 10**30, 10**4000]
+SETTINGS = [
+    "LinearReadout", "MLPReadout", "KNeighborsReadout", "RunLength", "FixedShare",
+    "RepresentationScorer", "TimmEncoder", "StackNet",
+]  # fmt: skip
+FORGED = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.sampled_from(HUGE)
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+    | st.sampled_from(["bayes", "architecture", "mixed", "cuda:99", "meta", "<U99999"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.builds(lambda v: {"tuple": [v]}, inner)
+        | st.builds(
+            lambda v, d: {"array": v, "dtype": d},
+            st.lists(inner, max_size=3),
+            st.sampled_from(["<f8", "<i8", "O", "<U99999", "<U999999999", "V9", "M8"]),
+        )
+        | st.builds(
+            lambda name, params: {"class": name, "params": params},
+            st.sampled_from(SETTINGS),
+            st.dictionaries(
+                st.sampled_from(["n_rates", "m", "lr", "n_neighbors", "scaling"]), inner
+            ),
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_no_forged_field_does_more_than_be_refused_or_taken(folder, data):
+    with two_gigabytes():
+        forge(folder, data)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=100_000)
+@given(data=st.data())
+def test_a_hundred_thousand_forged_files_are_refused_or_taken(folder, data):
+    with two_gigabytes():
+        forge(folder, data)
+
+
+BOMBS = {
+    "deep": lambda about: about.update(classes=json.loads("[" * 900 + "]" * 900)),
+    "wide labels": lambda about: about.update(
+        classes={"array": ["a", "b"] * 5000, "dtype": "<U99999"}
+    ),
+    "a wide array": lambda about: about["estimator"]["params"].update(
+        expert_weights={"array": ["a"], "dtype": "<U400000000"}
+    ),
+    "batch_size": lambda about: about["estimator"]["params"].update(batch_size=-1),
+    "weights": lambda about: about["estimator"]["params"]["readouts"][1][
+        "params"
+    ].update(hidden_layer_sizes={"tuple": [10**5, 10**5]}),
+    "streams": lambda about: about["estimator"]["params"]["readouts"][1][
+        "params"
+    ].update(n_replay_streams=10**10),
+    "rates": lambda about: about["estimator"]["params"]["switching"]["params"].update(
+        n_rates=10**10
+    ),
+    "seed": lambda about: about.update(seed=-1),
+    "features": lambda about: about.update(n_features=10**9),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_file_that_asks_for_more_than_it_holds_is_refused(folder, bomb):
+    arrays, about = small_stream(folder)
+    about = json.loads(json.dumps(about))
+    BOMBS[bomb](about)
+    path = folder / "bomb.safetensors"
+    write_archive(path, arrays, about)
+    with two_gigabytes(), pytest.raises(ValueError, match="must ") as found:
+        MDLReadoutSwitcher.load(path)
+    assert len(str(found.value)) < 1000
+
+
 # Archives
 
 
@@ -366,11 +599,6 @@ def small_archive(folder):
     return path.read_bytes()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("archives")
-
-
 def refused(path, content):
     path.write_bytes(content)
     try:
@@ -426,14 +654,16 @@ HEADER_WORDS = ["__metadata__", "a", "dtype", "shape", "data_offsets", "sklearn_
 @settings(deadline=None, max_examples=300)
 @given(data=st.data())
 def test_no_file_whatsoever_does_more_than_be_refused(folder, data):
-    fuzz(folder, data)
+    with two_gigabytes():
+        fuzz(folder, data)
 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=100_000)
 @given(data=st.data())
 def test_a_hundred_thousand_files_are_refused(folder, data):
-    fuzz(folder, data)
+    with two_gigabytes():
+        fuzz(folder, data)
 
 
 @pytest.mark.parametrize("key", ["sklearn_mdl", "sklearn_mdl.sha256"])

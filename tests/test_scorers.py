@@ -15,13 +15,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.cross_decomposition import PLSRegression
-from sklearn.datasets import load_digits
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+)
 from sklearn.decomposition import NMF, PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
+from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
@@ -36,17 +42,22 @@ from sklearn.model_selection import (
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler, TargetEncoder
+from sklearn.utils import shuffle
 
 from sklearn_mdl import (
     FixedShare,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
+    MultiOutputSwitcher,
     PrequentialSplit,
     codelength_scorer,
     heldout_codelength_scorer,
+    readout_grid,
     uniform_codelength,
 )
+from sklearn_mdl.model_selection import refit_codelength_scorer
+from sklearn_mdl.model_selection._returning import count_returning
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3))
 LABELS = np.arange(12) % 2
@@ -439,8 +450,95 @@ def test_a_fit_that_was_interrupted_is_not_taken_for_another_stream():
         codelength_scorer(switcher, X, y)
     with pytest.raises(ValueError, match="its fit was interrupted"):
         codelength_scorer(switcher, X[:100], y[:100])
-    later = switcher.heldout_codelengths(X, y)
-    assert_allclose(heldout_codelength_scorer(switcher, X, y), -later.mean())
+    with pytest.raises(ValueError, match="100 of 160 rows come back"):
+        heldout_codelength_scorer(switcher, X, y)
+
+
+# Rows of the stream that come back
+
+
+def changed(X, y):
+    """Rows of a stream as they may come back: in part, in another order, permuted."""
+    order = np.random.default_rng(0).permutation(len(X))
+    permuted = X.copy()
+    permuted[:, 1] = X[order, 1]
+    yield X[:40], y[:40]
+    yield X[40:], y[40:]
+    yield X[order], y[order]
+    yield permuted, y
+    yield permuted[20:60], y[20:60]
+    yield np.concatenate([X, X[:10]]), np.concatenate([y, y[:10]])
+
+
+@pytest.mark.parametrize("width", [13, 2])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_rows_that_come_back_changed_are_refused(width, shuffled):
+    X, y = shuffle(*load_wine(return_X_y=True), n_samples=100, random_state=0)
+    X = X[:, :width]
+    switcher = switcher_of(shuffle=shuffled).fit(X, y)
+    for rows, labels in changed(X, y):
+        with pytest.raises(ValueError, match=r"\d+ of \d+ rows come back from it"):
+            heldout_codelength_scorer(switcher, rows, labels)
+    assert heldout_codelength_scorer(switcher, X, y) == -switcher.codelengths_.mean()
+
+
+@pytest.mark.parametrize("kind", ["digits", "iris", "cancer", "binary", "doubled"])
+def test_rows_that_repeat_by_nature_are_not_refused(kind):
+    if kind == "binary":
+        X = np.random.default_rng(0).integers(0, 2, (300, 6)).astype(float)
+    elif kind == "doubled":  # every row twice, in random places
+        X = np.random.default_rng(0).normal(size=(150, 6)).repeat(2, axis=0)
+    else:
+        load = {"digits": load_digits, "iris": load_iris, "cancer": load_breast_cancer}
+        X, _ = load[kind](return_X_y=True)
+    for seed in range(20):
+        rows = shuffle(X, random_state=seed).astype(np.float32)
+        for n in (3, 10, len(rows) // 2):
+            assert not count_returning(rows[:n], [rows[n:]])
+
+
+def test_importances_by_permutation_are_positive_where_features_inform():
+    X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    switcher = MDLReadoutSwitcher(
+        readout_grid(lr=[0.01, 0.03], hidden_layer_sizes=[()])
+    )
+    switcher.set_params(random_state=0).fit(X, y)
+    assert refit_codelength_scorer(switcher, X, y) == -switcher.codelengths_.mean()
+    options = {"n_repeats": 1, "random_state": 0}
+    with pytest.raises(ValueError, match="178 of 178 rows come back"):
+        permutation_importance(
+            switcher, X, y, scoring=heldout_codelength_scorer, **options
+        )
+    of_stream = permutation_importance(
+        switcher, X, y, scoring=refit_codelength_scorer, **options
+    ).importances_mean
+    alone = [switcher_of().fit(X[:, [j]], y).codelength_ for j in range(13)]
+    best = np.argsort(alone)[:3]
+    assert (of_stream[best] > 0.01).all()
+    assert of_stream.sum() > 0.1
+    switcher.fit(X[:90], y[:90])
+    later = permutation_importance(
+        switcher, X[90:], y[90:], scoring=heldout_codelength_scorer, **options
+    ).importances_mean
+    assert (later[best] > 0.01).all()
+
+
+def test_a_refit_has_the_settings_of_the_fit_and_leaves_its_files_alone(tmp_path):
+    X, y = digits()
+    options = {"scoring": codelength_scorer, "cv": PrequentialSplit()}
+    plain = switcher_of(store=tmp_path / "run", random_state=None)
+    for estimator, labels in (
+        (make_pipeline(StandardScaler(), plain), y),
+        (GridSearchCV(switcher_of(), {"batch_size": [16]}, **options), y),
+        (MultiOutputSwitcher(switcher_of()), np.column_stack([y, y % 2])),
+    ):
+        estimator.fit(X, labels)
+        files = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+        first = refit_codelength_scorer(estimator, X, labels)
+        assert refit_codelength_scorer(estimator, X, labels) == first < 0
+        assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == files
+    with pytest.raises(TypeError, match="refit_codelength_scorer needs an MDLReadoutS"):
+        refit_codelength_scorer(StandardScaler().fit(X), X, y)
 
 
 def test_no_rows_cost_no_nats():
@@ -452,7 +550,7 @@ def test_no_rows_cost_no_nats():
 def test_labels_that_were_not_fitted_are_refused():
     X, _ = digits()
     with pytest.raises(ValueError, match=r"y must hold labels among .*got \[12\]"):
-        heldout_codelength_scorer(fitted(), X[:9], np.full(9, 12))
+        heldout_codelength_scorer(fitted(), X[:9] + 1, np.full(9, 12))
 
 
 def test_cross_validation_on_heldout_rows_is_by_hand():

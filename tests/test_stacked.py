@@ -5,10 +5,13 @@ import math
 import pickle
 import shutil
 
+import numpy as np
 import pytest
 import torch
+from memory_limit import two_gigabytes
 from torch import nn
 
+from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout
 from sklearn_mdl._core.nets import adamw
 from sklearn_mdl._core.nets.adamw import StackedAdamW
 from sklearn_mdl._core.nets.losses import StackedCrossEntropy, log_softmax, softmax
@@ -180,6 +183,30 @@ def test_hand_worked_gradient_of_the_loss():
     torch.testing.assert_close(
         gradient, torch.tensor([[[-0.5, 0.5]], [[-0.4, 0.4]]]), rtol=0, atol=1e-7
     )
+
+
+def test_label_smoothing_takes_no_table_of_classes_by_classes():
+    n_classes = 300_000  # squared, and of four bytes each, 335 GiB
+    labels = torch.tensor([0, n_classes - 1])
+    loss = StackedCrossEntropy([0.1, 0.2], n_classes)
+    logits = torch.zeros(2, 2, n_classes)
+    with two_gigabytes():
+        gradient = loss.gradient(logits, labels)
+        assert loss(logits, labels).item() == pytest.approx(2 * np.log(n_classes))
+    assert sum(buffer.numel() for buffer in loss.buffers()) == 4
+    for member, share in enumerate((0.1, 0.2)):
+        slopes = gradient[member, 1] * len(labels)
+        assert slopes[-1].item() == pytest.approx(share - 1, rel=1e-4)
+        assert slopes[:-1].unique().numel() == 1
+
+
+def test_many_classes_take_memory_by_their_number_alone():
+    y = np.array([7, 9999] * 8)
+    readouts = [LinearReadout(label_smoothing=0.1), MLPReadout((4,))]
+    switcher = MDLReadoutSwitcher(readouts, random_state=0, batch_size=4, device="cpu")
+    with two_gigabytes(2**28):  # 40,000 squared, and of four bytes each, 6 GiB
+        switcher.partial_fit(np.ones((16, 2)), y, classes=np.arange(40_000))
+    assert np.isfinite(switcher.codelengths_).all()
 
 
 @sizes_of_every_depth

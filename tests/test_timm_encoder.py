@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_mdl._core.images.lazy import LazyImages
 from sklearn_mdl.encoders import TimmEncoder
 from sklearn_mdl.encoders._timm import check_name, source_of
+from sklearn_mdl.readouts import ScratchReadout
 
 timm = pytest.importorskip("timm")
 Image = pytest.importorskip("PIL.Image")
@@ -243,6 +244,32 @@ def test_a_file_that_would_run_code_is_refused(tmp_path):
     encoder = TimmEncoder("test_vit", checkpoint_path=tmp_path / "weights.pth")
     with pytest.raises(ValueError, match="cannot be read"):
         encoder.fit(IMAGES)
+
+
+@pytest.mark.parametrize("options", [{}, {"img_size": 96}], ids=["as it is", "fitted"])
+def test_weights_are_unpickled_once_and_without_code(checkpoint, monkeypatch, options):
+    path, _ = checkpoint("test_vit", ".pth", num_classes=7)
+    read, calls = torch.load, []
+
+    def watched(*args, **kwargs):
+        calls.append(kwargs["weights_only"])
+        return read(*args, **kwargs)
+
+    monkeypatch.setattr(torch, "load", watched)
+    encoder = TimmEncoder("test_vit", checkpoint_path=path, model_options=options)
+    encoder.set_params(data_options={"input_size": (3, 96, 96)} if options else None)
+    encoder.fit(IMAGES)
+    assert calls == [True]
+    assert len(pickle.dumps(encoder)) < 2000
+
+
+def test_timm_reads_no_file_by_an_option(tmp_path):
+    options = {"model_options": {"checkpoint_path": str(tmp_path)}}
+    words = "must hold options of the network, got 'checkpoint_path'"
+    with pytest.raises(ValueError, match=words):
+        TimmEncoder("test_vit", pretrained=False, **options).fit(IMAGES)
+    with pytest.raises(ValueError, match=words):
+        ScratchReadout("test_vit", **options).fit(np.zeros((8, 48)), [0, 1] * 4)
 
 
 def test_pickles_hold_no_weights_but_know_them(checkpoint):

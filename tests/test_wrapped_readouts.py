@@ -51,7 +51,11 @@ from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.stream.steps import ReplayStreams
 from sklearn_mdl.readouts._floor import class_frequencies, complete, floored
-from sklearn_mdl.readouts._grid import grid_edges
+from sklearn_mdl.readouts._grid import (
+    grid_edges,
+    named_readouts,
+    readout_names,
+)
 from sklearn_mdl.readouts._isolation import KEPT_TEXTS, Notes, collected
 
 PLAIN = {"scaling": None, "calibration": False}
@@ -1148,3 +1152,15 @@ def test_a_frozen_classifier_is_a_readout():
         [RefitReadout(frozen, scaling=None)], shuffle=True, random_state=0
     )
     assert found.fit(X, y).codelength_ < 0.9 * len(y) * np.log(3)
+
+
+@pytest.mark.parametrize(("n_features", "n_wide"), [(1024, 2), (1025, 0)])
+def test_mixed_readouts_of_wide_features_hold_nothing_cubic_in_the_width(
+    n_features, n_wide
+):
+    mixed, plain = (named_readouts(name, n_features, 3) for name in ("mixed", None))
+    names = readout_names(mixed)
+    others = names[len(plain) :]
+    wide = [n for n in others if "Discriminant" in n or "whiten" in n]
+    assert len(wide) == n_wide
+    assert any("LogisticRegression" in name for name in names)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from functools import reduce
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 # Intel's library of products may otherwise sum in an order that depends on where in
@@ -26,14 +29,103 @@ LANES = 64  # more than a vector register holds
 def one_thread() -> Iterator[None]:
     """Keep torch to one thread: small products lose more than they win by a second.
 
-    It also makes the numbers independent of how many cores a machine has.
+    It also makes the numbers independent of how many cores a machine has. The limit
+    holds in this thread alone: neither in others nor in those that they start.
     """
     n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    if n_threads == 1:
+        yield
+        return
+    with _ONE_AT_A_TIME:
+        torch.set_num_threads(1)
+        # Torch keeps one number for this thread and one for threads that are yet to
+        # start, and sets both. Another thread can set the second one back.
+        other = threading.Thread(target=torch.set_num_threads, args=(n_threads,))
+        other.start()
+        other.join()
     try:
         yield
     finally:
         torch.set_num_threads(n_threads)
+
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+class _SharedSetting:
+    """A setting of the whole process while any thread needs it.
+
+    The first thread that enters makes it, and the last that leaves undoes it: threads
+    that each saved and restored it would restore each other's.
+    """
+
+    def __init__(self, make: Callable[[], Callable[[], object]]) -> None:
+        self._make = make  # returns what undoes it
+        self._lock = threading.Lock()
+        self._n_inside = 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if not self._n_inside:
+                self._undo = self._make()
+            self._n_inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_inside -= 1
+                if not self._n_inside:
+                    self._undo()
+
+
+def _limit_blas() -> Callable[[], object]:
+    limits = threadpool_limits(limits=1, user_api="blas")
+    return limits.restore_original_limits  # type: ignore[no-any-return]
+
+
+def _default_to_float32() -> Callable[[], object]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    return partial(torch.set_default_dtype, before)
+
+
+one_blas_thread = _SharedSetting(_limit_blas)
+_float32 = _SharedSetting(_default_to_float32)
+_here = threading.local()
+
+
+@contextmanager
+def default_torch() -> Iterator[None]:
+    """Compute as if torch had its default settings.
+
+    Whatever a program has chosen for itself - default dtype and device, autocast,
+    inference mode, gradients - changes no number, and is as it was afterwards.
+    """
+    if getattr(_here, "is_default", False):
+        yield
+        return
+    with ExitStack() as stack:
+        stack.enter_context(_float32())
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        _here.is_default = True
+        try:
+            yield
+        finally:
+            _here.is_default = False
+
+
+@contextmanager
+def fixed_arithmetic() -> Iterator[None]:
+    """Compute as if torch had its default settings, and with one thread."""
+    with one_thread(), default_torch():
+        yield
 
 
 @contextmanager
@@ -43,7 +135,7 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
     Moments and gradients of rare features fade to such numbers, with which a processor
     is many times slower; no prediction is moved by them.
     """
-    smallest = torch.tensor(1e-40, dtype=torch.float32)
+    smallest = torch.tensor(1e-40, dtype=torch.float32, device="cpu")
     flushes = not bool((smallest * 1.0).any())  # what the thread did before
     torch.set_flush_denormal(flush)
     try:
@@ -102,8 +194,26 @@ def last_level_cache() -> int | None:
     return max(sizes, default=None)
 
 
+_granted: ContextVar[int | None] = ContextVar("granted", default=None)
+
+
+@contextmanager
+def granted_memory(n_bytes: int) -> Iterator[None]:
+    """Let :func:`memory_of` name so many bytes: what a file may ask for is its size."""
+    token = _granted.set(n_bytes)
+    try:
+        yield
+    finally:
+        _granted.reset(token)
+
+
 def memory_of(device: torch.device) -> int | None:
-    """All memory of a device in bytes, or None where the system does not say."""
+    """Memory of a device that may be filled, in bytes: all, unless less was granted.
+
+    None where the system does not say.
+    """
+    if (granted := _granted.get()) is not None:
+        return granted
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     try:

@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_X_y, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from sklearn_mdl._core.numerics import as_array
-from sklearn_mdl._core.validation import check_finite, distinct_classes
+from sklearn_mdl._core.numerics import as_array, default_torch
+from sklearn_mdl._core.validation import as_labels, check_finite, distinct_classes
 from sklearn_mdl.metrics import uniform_codelength
 
 Array = np.ndarray
@@ -89,7 +89,8 @@ class LabelledEstimator(BaseEstimator):
         try:
             data = self._checked(X, y)
             self.classes_ = data.classes
-            self._fit(data)
+            with default_torch():
+                self._fit(data)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -100,7 +101,7 @@ class LabelledEstimator(BaseEstimator):
     def _fit(self, data: Labelled) -> None: ...
 
     def _checked(self, X: ArrayLike, y: ArrayLike) -> Labelled:
-        rows, given = self._validated(X, y, reset=True)
+        rows, given = self._validated(X, as_labels(y), reset=True)
         given = column_or_1d(given, warn=True)
         classes = distinct_classes(given, type(self).__name__)
         labels = np.searchsorted(classes, given).astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from numbers import Integral, Real
 from os import PathLike
@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Interval, num_samples, validate_params
+from sklearn_mdl._core.validation import as_labels
 from sklearn_mdl.baselines._base import Array, Seed
 from sklearn_mdl.baselines._comparison import Place, ProtocolComparison
 from sklearn_mdl.baselines._control_tasks import RandomEncoder, cluster_types
@@ -36,9 +37,12 @@ from sklearn_mdl.model_selection import (
     Failure,
     checked_datasets,
     gather,
+    on_equal_terms,
     run_side_by_side,
 )
+from sklearn_mdl.switcher import MDLReadoutSwitcher
 
+Served = tuple[tuple[str, ...], BaseEstimator | None]
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 
 GOOD_ENOUGH = 0.5  # of the entropy of the labels
@@ -216,7 +220,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         Measurement(study.name, encoder, served, estimator, found.X, study.split)
         for study in studies
         for encoder, found in study.features.items()
-        for served, estimator in estimators
+        for served, estimator in _on_equal_terms(estimators, study)
         if found.X is not None
     ]
     numbered = dict(enumerate(tasks))
@@ -225,6 +229,17 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     )
     measured = [(tasks[i], outcome) for i, outcome in outcomes]
     return _assembled(studies, list(protocols), measured, len(references))
+
+
+def _on_equal_terms(estimators: Sequence[Served], study: Study) -> Iterator[Served]:
+    """Yield the estimators of a study: of switchers all encoders have one list."""
+    widths = [e.X.shape[1] for e in study.features.values() if e.X is not None]
+    for served, estimator in estimators:
+        if widths and isinstance(estimator, MDLReadoutSwitcher):
+            terms = max(widths), study.n_classes
+            yield served, on_equal_terms(estimator, *terms)
+        else:
+            yield served, estimator
 
 
 def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
@@ -285,7 +300,7 @@ def _encode(
     encoders: Mapping[str, object],
     cache: FeatureCache | None,
 ) -> Gathered:
-    data, labels, found = as_array(data), np.asarray(as_array(y)), {}
+    data, labels, found = as_array(data), np.asarray(as_labels(as_array(y))), {}
     for title, encoder in encoders.items():
         if title in REFERENCES.values():
             raise ValueError(

@@ -17,7 +17,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sklearn_mdl._core.nets.mlp import StackedMLP
-from sklearn_mdl._core.numerics import flushed_denormals, resolve_device
+from sklearn_mdl._core.numerics import (
+    default_torch,
+    flushed_denormals,
+    resolve_device,
+)
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.baselines._base import (
     Array,
@@ -197,8 +201,9 @@ class LinearProbe(Probe):
         return np.exp(self._log_proba(X))
 
     def _log_proba(self, X: Array) -> Floats:
-        x = scaled_tensor(X, self._scaler, torch.device("cpu"))
-        return log_probabilities(self._net, x)
+        with default_torch():
+            x = scaled_tensor(X, self._scaler, torch.device("cpu"))
+            return log_probabilities(self._net, x)
 
 
 @dataclass(eq=False, repr=False)

@@ -33,6 +33,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the labels of a message."""
     _options.check_output(options.out)
+    _options.check_apart([options.out], (options.features, options.message))
     if options.out.suffix not in SUFFIXES:
         raise ValueError(
             f"Labels must be written to a file that ends in {' or '.join(SUFFIXES)}, "

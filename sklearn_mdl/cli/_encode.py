@@ -27,6 +27,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write labels as a message, and print its size beside the codelength."""
     _options.check_output(options.out)
+    _options.check_apart([options.out], (options.features, options.labels))
     switcher = _options.switcher_of(options)
     X, y = _options.load_rows(options.features, options.labels or options.features)
     message, fitted = sklearn_mdl.switcher.encode(switcher, X, y)

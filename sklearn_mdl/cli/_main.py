@@ -26,14 +26,22 @@ EXAMPLES = """examples:
       test whether train and test part are draws from one distribution
 """
 
+# What bad input raises; of RuntimeError only what torch says of a lack of memory.
+REFUSALS = (
+    *(ValueError, TypeError, OSError, ImportError, EOFError),
+    *(MemoryError, RuntimeError),
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the status: 2 for bad input, 130 for Ctrl-C."""
     options = make_parser().parse_args(arguments)
     try:
         options.run(options)
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"sklearn-mdl {options.command}: {error}", file=sys.stderr)
+    except REFUSALS as error:
+        if isinstance(error, RuntimeError) and not _lacks_memory(error):
+            raise
+        print(f"sklearn-mdl {options.command}: {_sentence(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         resumes = options.command == "rank"
@@ -41,6 +49,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\nsklearn-mdl {options.command}: interrupted{more}", file=sys.stderr)
         return 130
     return 0
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Return True for an error that stands for a lack of memory, also of torch."""
+    no_memory = isinstance(error, RuntimeError) and "memory" in str(error)
+    return no_memory or isinstance(error, MemoryError | RecursionError)
+
+
+def _sentence(error: Exception) -> str:
+    """Return an error as one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, RecursionError):
+        return "The input must not be nested this deeply; check where it comes from"
+    if _lacks_memory(error) and "; " not in text:  # or it says what to do
+        more = f" ({text})" if text else ""
+        return f"More memory is needed than there is{more}; take less data"
+    return text
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -166,7 +166,7 @@ def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
 def _literal(text: str) -> object:
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
 
 
@@ -177,6 +177,18 @@ def load_rows(features: Path, labels: Path) -> tuple[np.ndarray, np.ndarray]:
     sklearn_mdl.model_selection.check_labels(y, str(labels))
     sklearn_mdl.model_selection.check_features(X, y, str(features))
     return X, y
+
+
+def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
+    """Refuse outputs that are inputs, by whatever links or names."""
+    given = [path for path in inputs if path is not None and path.exists()]
+    for output in outputs:
+        same = [path for path in given if output.exists() and output.samefile(path)]
+        if same:
+            raise ValueError(
+                "Output must not replace what is read, but it would go to "
+                f"{str(output)!r}, which is {str(same[0])!r}; choose another name"
+            )
 
 
 def make_folder(path: Path) -> None:

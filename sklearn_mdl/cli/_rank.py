@@ -52,6 +52,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Rank a directory of features and write the results."""
+    _check_apart(options.features, options.out)
     scorer = sklearn_mdl.RepresentationScorer(
         sklearn_mdl.MDLReadoutSwitcher(_options.readouts_of(options)),
         n_orders=options.n_orders,
@@ -70,6 +71,17 @@ def run(options: argparse.Namespace) -> None:
     _options.make_folder(options.out)
     print_results(scorer.fit(datasets), options.out)
     print(f"kept in {options.out / 'cells'}; run it again to score missing cells alone")
+
+
+def _check_apart(features: Path, out: Path) -> None:
+    """Refuse results among the features, which the next run would take for some."""
+    features = features.resolve()
+    for folder in (out.resolve(), (out / "cells").resolve()):
+        if folder.is_relative_to(features):
+            raise ValueError(
+                f"Results must go to a folder outside {str(features)!r}, or the next "
+                f"run would take them for features, got {str(out)!r}; choose another"
+            )
 
 
 def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,11 +65,14 @@ def run(options: argparse.Namespace) -> None:
     for prior in priors.values():
         prior.check_length(stored.n_samples)  # all fail before the first one is mixed
     weights = _weights(stored, options.weights)
+    stems = sklearn_mdl.model_selection.file_stems(priors)
     if options.out is not None:
+        written = chain.from_iterable(_files(options.out / stem) for stem in stems)
+        sidecar = options.losses.with_suffix(".json")
+        _options.check_apart(written, (options.losses, sidecar))
         _options.make_folder(options.out)
     width = max(len("best readout"), *map(len, priors))
     print(*_lines_before(stored, width), sep="\n")
-    stems = sklearn_mdl.model_selection.file_stems(priors)
     # Without groups there may be thousands of columns: then not all rows are kept.
     groups = stored.architectures
     kept = MAX_ROWS if groups is None else None
@@ -134,12 +138,14 @@ def _line_of(text: str, trace: ForwardTrace, stored: StoredLosses, width: int) -
     return f"{line}  mostly {_columns(trace, stored)[top]} ({mean[top]:.0%})"
 
 
+def _files(stem: Path) -> list[Path]:
+    ends = ("codelengths.npy", "posterior.csv", "posterior.png")
+    return [stem.with_name(f"{stem.name}-{end}") for end in ends]
+
+
 def _write(stem: Path, trace: ForwardTrace, stored: StoredLosses) -> None:
     """Write codelengths and posterior under names that begin with `stem`."""
-    codelengths, table, figure = (
-        stem.with_name(f"{stem.name}-{end}")
-        for end in ("codelengths.npy", "posterior.csv", "posterior.png")
-    )
+    codelengths, table, figure = _files(stem)
     np.save(codelengths, trace.codelengths)
     print(f"wrote {codelengths}")
     names = _columns(trace, stored)

@@ -34,6 +34,8 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the codelength of one set of labels given one set of features."""
     if options.losses is not None:
+        written = (options.losses, options.losses.with_suffix(".json"))
+        _options.check_apart(written, (options.features, options.labels))
         sklearn_mdl.switcher.check_losses_path(options.losses)
     switcher = _options.switcher_of(options, options.n_jobs)
     X, y = _options.load_rows(options.features, options.labels)

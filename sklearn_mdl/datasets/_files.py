@@ -16,6 +16,7 @@ labels::
 from __future__ import annotations
 
 import errno
+import math
 import tokenize
 import zipfile
 import zlib
@@ -28,6 +29,7 @@ from safetensors import SafetensorError, safe_open
 _FEATURE_NAMES = ("features", "X")
 _LABEL_NAMES = ("labels", "y")
 _LABELS_STEM = "labels"
+MOST_TO_ONE = 1100  # bytes out of one: more than deflate can make
 
 
 def load_features(path: str | Path) -> np.ndarray:
@@ -98,8 +100,8 @@ def load_feature_directory(
 ) -> dict[str, tuple[dict[str, np.ndarray], np.ndarray]]:
     """Load the features of several encoders on several datasets.
 
-    Hidden entries and files of other kinds are ignored. Encoders may differ from
-    dataset to dataset.
+    Hidden entries, empty folders, ``__pycache__`` and files of other kinds are ignored.
+    Encoders may differ from dataset to dataset.
 
     Parameters
     ----------
@@ -129,7 +131,7 @@ def load_feature_directory(
             "Features must be in a directory with one folder per dataset, got "
             f"{str(directory)!r}, which is no directory; check the path"
         )
-    folders = sorted(p for p in _visible(directory) if p.is_dir())
+    folders = sorted(p for p in _visible(directory) if p.is_dir() and _is_filled(p))
     if not folders:
         raise ValueError(
             "A feature directory must hold one folder per dataset, got none in "
@@ -184,6 +186,10 @@ def _visible(folder: Path) -> list[Path]:
     return [p for p in folder.iterdir() if not p.name.startswith(".")]
 
 
+def _is_filled(folder: Path) -> bool:
+    return folder.name != "__pycache__" and bool(_visible(folder))
+
+
 def _alternatives(path: Path) -> str:
     *others, last = (f"{path}{suffix}" for suffix in _READERS)
     return f"{', '.join(others)} or {last}"
@@ -206,8 +212,9 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
     except _UNREADABLE as error:
         raise ValueError(
             f"{path} must be a {path.suffix} file with a plain array called "
-            f"{' or '.join(map(repr, names))}, or with a single array, got: {error}; "
-            "write it again, labels of text as y.astype(str)"
+            f"{' or '.join(map(repr, names))}, or with a single array, got: "
+            f"{str(error) or type(error).__name__}; write it again, labels of text as "
+            "y.astype(str)"
         ) from error
 
 
@@ -218,12 +225,32 @@ def _read_npy(path: Path, names: Collection[str]) -> np.ndarray:
 def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            array: np.ndarray = archive[_choose(archive.files, names)]
+            name = _choose(archive.files, names)
+            check_member(archive.zip, name)
+            array: np.ndarray = archive[name]
     except OSError as error:
         if error.errno == errno.EINVAL:  # a place before the beginning of the file
             raise ValueError("a directory of parts that are not there") from error
         raise
     return array
+
+
+def check_member(archive: zipfile.ZipFile, name: str) -> None:
+    """Refuse an array of which the archive holds less than its header promises."""
+    member = name if name in archive.namelist() else f"{name}.npy"
+    info = archive.getinfo(member)
+    if info.file_size > MOST_TO_ONE * info.compress_size:
+        raise ValueError(f"{info.file_size} bytes in {info.compress_size} of {member}")
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        shape, _, dtype = (
+            np.lib.format.read_array_header_1_0(file)
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0(file)
+        )
+        promised = file.tell() + math.prod(shape) * dtype.itemsize
+    if not dtype.hasobject and promised != info.file_size:
+        raise ValueError(f"{info.file_size} bytes of an array of {promised}")
 
 
 def _read_safetensors(path: Path, names: Collection[str]) -> np.ndarray:
@@ -250,6 +277,7 @@ _READERS: dict[str, Callable[[Path, Collection[str]], np.ndarray]] = {
 # Raised by the readers for a damaged file, pickled objects, a type that numpy lacks
 # (bfloat16), and a file whose arrays have other names.
 _UNREADABLE = (
+    MemoryError,  # an array that fits into the file, but not into memory
     RuntimeError,  # an encrypted or newer .npz
     tokenize.TokenError,  # numpy lets it out of a damaged header
     *(ValueError, TypeError, EOFError),

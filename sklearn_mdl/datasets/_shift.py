@@ -26,7 +26,11 @@ from sklearn.utils import (
 
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.tables import Table
-from sklearn_mdl._core.validation import check_class_labels, distinct_classes
+from sklearn_mdl._core.validation import (
+    as_labels,
+    check_class_labels,
+    distinct_classes,
+)
 from sklearn_mdl.datasets._splits import deal
 
 if TYPE_CHECKING:
@@ -206,7 +210,7 @@ def _checked(train: object, test: object) -> tuple[Part, Part]:
         X, y = map(as_array, part)
         of_part = f"X of the {name} part"
         X = check_array(X, dtype=[np.float32, np.float64], input_name=of_part)
-        y = column_or_1d(y)
+        y = column_or_1d(as_labels(y))
         check_consistent_length(X, y)
         check_class_labels(y)
         found.append((X, y))

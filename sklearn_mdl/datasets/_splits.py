@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state, column_or_1d
 
 from sklearn_mdl._core.sklearn_compat import num_samples
+from sklearn_mdl._core.validation import as_labels
 
 if TYPE_CHECKING:
     from numpy.random import RandomState
@@ -64,7 +65,7 @@ def prequential_order(
         order: np.ndarray = rng.permutation(num_samples(y))
         return order
     _, labels, counts = np.unique(
-        column_or_1d(y), return_inverse=True, return_counts=True
+        column_or_1d(as_labels(y)), return_inverse=True, return_counts=True
     )
     shuffled = rng.permutation(len(labels))
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]

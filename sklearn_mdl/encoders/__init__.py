@@ -5,11 +5,15 @@ from sklearn_mdl.encoders._base import ImageEncoder as ImageEncoder
 from sklearn_mdl.encoders._cache import (
     CachedEncoder,
     FeatureCache,
-    NotPicklableError as NotPicklableError,
     encode as encode,
     keeps_data as keeps_data,
 )
-from sklearn_mdl.encoders._timm import TimmEncoder, check_name as check_name
+from sklearn_mdl.encoders._timm import (
+    TimmEncoder,
+    check_name as check_name,
+    check_options as check_options,
+    sources_of_name as sources_of_name,
+)
 from sklearn_mdl.encoders._torch import TorchEncoder
 from sklearn_mdl.encoders._trunk import (
     AnyEncoder as AnyEncoder,

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from sklearn_mdl._core.images.lazy import LazyImages, minibatches
 from sklearn_mdl._core.images.reading import Images, as_images, image_at, located
-from sklearn_mdl._core.numerics import resolve_device
+from sklearn_mdl._core.numerics import default_torch, resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl.encoders._layers import (
     LAST,
@@ -113,7 +113,8 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         try:
             for name in ("seed_", "weights_sha256_"):
                 self.__dict__.pop(name, None)
-            frozen = self._load()
+            with default_torch():
+                frozen = self._load()
             inner = [block.layer for block in blocks if block.layer != LAST]
             check_layers(frozen.module, inner)
             first = next(self._encoded(frozen, blocks, images, range(1)))
@@ -247,14 +248,17 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
             start += len(batch)
             yield features
 
-    @torch.inference_mode()
     def _run(
         self, frozen: Frozen, blocks: list[Block], batch: Tensor
     ) -> dict[str, np.ndarray]:
         device, half = frozen.device, torch.bfloat16
         if device.type == "cuda" and not torch.cuda.is_bf16_supported():
             half = torch.float16
-        with torch.autocast(device.type, dtype=half, enabled=bool(self.amp)):
+        with (
+            default_torch(),
+            torch.inference_mode(),
+            torch.autocast(device.type, dtype=half, enabled=bool(self.amp)),
+        ):
             found = self._outputs(frozen, blocks, batch.to(device))
         missing = [block.layer for block in blocks if block.name not in found]
         if missing:
@@ -278,7 +282,8 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         if not hasattr(self, "block_names_"):
             self.fit(X)
         if not hasattr(self, "_frozen"):
-            frozen = self._load()
+            with default_torch():
+                frozen = self._load()
             found = weights_fingerprint(frozen.module)
             if found != self.weights_sha256_:
                 raise ValueError(
@@ -323,7 +328,8 @@ def prepared(
     """Decode and preprocess images, and yield them as minibatches (B, C, H, W)."""
 
     def prepare(row: int) -> Tensor:
-        return frozen.transform(image_at(images, row, frozen.mode))
+        with default_torch():  # also where this is a thread of its own
+            return frozen.transform(image_at(images, row, frozen.mode))
 
     return minibatches(prepare, rows, batch_size, effective_n_jobs(n_jobs))
 

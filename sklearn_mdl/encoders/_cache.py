@@ -8,10 +8,10 @@ import os
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import ClassVar, Self, cast
 
@@ -22,20 +22,17 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_mdl._core.images.lazy import images_fingerprint
-from sklearn_mdl._core.images.reading import Images, as_images
+from sklearn_mdl._core.images.lazy import LazyImages, images_fingerprint
+from sklearn_mdl._core.images.reading import FilePart, Images, as_images, item_at
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.environment import LIBRARIES, version_of
+from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl.encoders._base import ImageEncoder
 
 FEATURES = "features"  # the name of the array in a file, as load_features expects it
 IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "numpy")
-
-
-class NotPicklableError(TypeError):
-    """An encoder or data that cannot be pickled, and so have no key."""
 
 
 def encode(encoder: object, X: object) -> np.ndarray:
@@ -193,7 +190,7 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
         digest = joblib.hash(content, hash_name="sha1", coerce_mmap=True)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         where = f" of {' and '.join(map(repr, name))}" if name else ""
-        raise NotPicklableError(
+        raise TypeError(
             f"Encoders and data must be picklable for features{where} to be kept, but "
             f"{encoder!r} with these data is not; save the features with numpy.save, "
             "and give them in its place, or keep no results"
@@ -202,17 +199,35 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
     return {"encoder": kind, "content": digest, "versions": versions}
 
 
-def _files_of(X: object) -> list[tuple[int, int]] | None:
-    """Return sizes and times of change, if data are paths of files."""
-    if not isinstance(X, list | tuple):
-        return None
-    if not all(isinstance(item, str | PathLike) for item in X):
-        return None
+def _files_of(X: object) -> list[tuple[int, int] | None] | None:
+    """Return sizes and times of change of the files whose paths are in the data.
+
+    Paths may be in a list, an array, a series, the columns of a frame or lazy images.
+    Whatever names no file, such as text, has None in its place.
+    """
+    found = [_stat_of(path) for path in _paths_in(X)]
+    return found if any(found) else None
+
+
+def _paths_in(X: object) -> Iterator[str | PathLike[str]]:
+    if isinstance(X, LazyImages):
+        X = [item_at(X.items, row) for row in range(len(X))]
+    elif hasattr(X, "to_numpy"):  # a series, or a frame with columns of any types
+        X = X.to_numpy()
+    if isinstance(X, np.ndarray):
+        X = X.ravel() if X.dtype.kind in "OUT" else ()
+    for item in X if isinstance(X, list | tuple | np.ndarray) else ():
+        path = item.path if isinstance(item, FilePart) else item
+        if isinstance(path, str | PathLike):
+            yield path
+
+
+def _stat_of(path: str | PathLike[str]) -> tuple[int, int] | None:
     try:
-        found = [os.stat(path) for path in X]
-    except OSError:  # text, or a file that the encoder will report as missing
+        stat = os.stat(path)
+    except (OSError, ValueError):  # text, or a file that the encoder will report
         return None
-    return [(stat.st_size, stat.st_mtime_ns) for stat in found]
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
@@ -264,6 +279,10 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         "encoder": [ImageEncoder],
         "folder": [str, PathLike],
     }
+
+    def _sources(self) -> Sources:
+        """Name the folder, which is read and written."""
+        return Sources(paths=[fspath(self.folder)])
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: object, y: object = None) -> Self:

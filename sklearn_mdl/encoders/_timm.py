@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from difflib import get_close_matches
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.sklearn_compat import Constraints
 from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze
 from sklearn_mdl.encoders._layers import Block, Layout, pooled
@@ -24,6 +25,23 @@ if TYPE_CHECKING:
 
 HUBS = ("hf-hub:", "hf_hub:", "local-dir:")
 NUMPY_FILES = (".npz", ".npy")
+
+
+def sources_of_name(name: str) -> Sources:
+    """Say what making a model without weights reads: of a hub's name, its settings."""
+    kind, colon, rest = name.partition(":")
+    if not colon:
+        return Sources()
+    return Sources(paths=[rest]) if kind == "local-dir" else Sources(network=[name])
+
+
+def check_options(options: Mapping[str, object] | None) -> None:
+    """Refuse options by which timm would read a file unasked."""
+    if "checkpoint_path" in (options or {}):
+        raise ValueError(
+            "model_options must hold options of the network, got 'checkpoint_path', by "
+            "which timm would read a file in its own way; pass the path to TimmEncoder"
+        )
 
 
 def check_name(timm: ModuleType, name: str) -> None:
@@ -98,12 +116,12 @@ def from_file(
     model: nn.Module = timm.create_model(name, pretrained=False, **options)
     if path.suffix in NUMPY_FILES:
         try:
-            timm.models.load_checkpoint(model, str(path))
+            timm.models.load_checkpoint(model, str(path), weights_only=True)
         except Exception as error:
             raise _mismatch(path, f"{type(error).__name__}") from error
         return model
     try:
-        found = timm.models.load_state_dict(str(path))
+        found = timm.models.load_state_dict(str(path), weights_only=True)
     except Exception as error:  # unpickling may raise anything
         raise ValueError(
             f"checkpoint_path must be a file of weights, but {path} cannot be read as "
@@ -134,7 +152,8 @@ def _converted(
     """Let timm convert weights of another program, or of another image size."""
     heads = [found[f"{h}.weight"] for h in _heads(body) if f"{h}.weight" in found]
     n_classes = heads[0].shape[0] if heads else 0
-    overlay = {"file": str(path), "num_classes": n_classes}
+    # What was read is handed over: timm would read the file again, in its own way.
+    overlay = {"state_dict": found, "num_classes": n_classes}
     try:  # with as many classes as the file has, timm leaves out no weight in silence
         model = timm.create_model(
             name,
@@ -150,6 +169,7 @@ def _converted(
             text += f" and holds {unknown[0]!r}"
         raise _mismatch(path, f"it {text}") from error
     model.reset_classifier(0)
+    model.pretrained_cfg.pop("state_dict", None)
     return cast(nn.Module, model)
 
 
@@ -254,6 +274,7 @@ class TimmEncoder(ImageEncoder):
         timm = needed("timm", "TimmEncoder", "images")
         needed("torchvision", "TimmEncoder", "images")  # timm's transforms need it
         check_name(timm, self.model_name)
+        check_options(self.model_options)
         if not hasattr(self, "seed_"):
             seed = check_random_state(self.random_state).randint(2**31 - 1)
             self.seed_ = int(seed)
@@ -276,6 +297,15 @@ class TimmEncoder(ImageEncoder):
         transform = timm.data.create_transform(**config, is_training=False)
         model, device = freeze(model, self.device)
         return Frozen(model, transform, "L" if channels == 1 else "RGB", layout, device)
+
+    def _sources(self) -> Sources:
+        """Say what ``fit`` reads beside images."""
+        found = sources_of_name(self.model_name)
+        if self.checkpoint_path is not None:
+            return found._replace(paths=[*found.paths, fspath(self.checkpoint_path)])
+        if not self.pretrained:
+            return found
+        return found._replace(network=[self.model_name])
 
     def _model(self, timm: ModuleType) -> nn.Module:
         name, options = (

@@ -283,12 +283,15 @@ def gaussian_codelengths(
             "the first label"
         )
     found = _student_t_losses(labels, 1.0, location, scale)
-    means, squares = _running_moments(labels)
+    # In units of a power of two, which moves no bit: squares stay within the floats.
+    unit = 2.0 ** min(math.frexp(np.abs(labels).max(initial=0.0))[1], 1023)
+    means, squares = _running_moments(labels / unit)
     counts = np.arange(len(labels))
     learned = (counts >= n_first) & (squares > 0)
     n = counts[learned].astype(np.float64)
-    scales = np.sqrt(squares[learned] / (n - 1) * (1 + 1 / n))
-    found[learned] = _student_t_losses(labels[learned], n - 1, means[learned], scales)
+    scales = unit * np.sqrt(squares[learned] / (n - 1) * (1 + 1 / n))
+    centres = unit * means[learned]
+    found[learned] = _student_t_losses(labels[learned], n - 1, centres, scales)
     return found
 
 

@@ -3,6 +3,7 @@
 from sklearn_mdl.model_selection._cells import (
     Cell as Cell,
     file_stems as file_stems,
+    on_equal_terms as on_equal_terms,
     settings_of_cells as settings_of_cells,
     versions as versions,
 )
@@ -23,10 +24,12 @@ from sklearn_mdl.model_selection._scorers import (
     PrequentialSplit,
     codelength_scorer,
     heldout_codelength_scorer,
+    refit_codelength_scorer,
 )
 from sklearn_mdl.model_selection._tables import (
     COLUMNS as COLUMNS,
     as_rows as as_rows,
+    cell_table as cell_table,
     codelength_table as codelength_table,
     friedman_text as friedman_text,
     has_tests as has_tests,
@@ -43,4 +46,5 @@ __all__ = [
     "RepresentationScorer",
     "codelength_scorer",
     "heldout_codelength_scorer",
+    "refit_codelength_scorer",
 ]

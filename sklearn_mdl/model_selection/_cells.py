@@ -25,10 +25,11 @@ from sklearn_mdl._core.io.environment import (
     fingerprint,
     version_of,
 )
-from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, settings_of
+from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json, settings_of
 from sklearn_mdl._core.io.safetensors_io import read_archive
-from sklearn_mdl._core.numerics import one_thread, resolve_device
+from sklearn_mdl._core.numerics import fixed_arithmetic, resolve_device
 from sklearn_mdl.metrics import frequency_codelength, uniform_codelength
+from sklearn_mdl.readouts import Terms, named_readouts, terms_of
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 KEPT_ROWS = 2000  # of a posterior
@@ -98,6 +99,13 @@ class Cell:
         Nats under the code of label frequencies, which sees no features.
     readouts : dict of str to float
         Codelength of every readout alone, in nats.
+    streams : list of int
+        Numbers of replay streams of the readouts.
+    scalings : list of str
+        Scalings of features by the readouts.
+    alone : dict of str to number or list
+        ``n_readouts``, ``streams`` and ``scalings`` that the encoder would have without
+        the others, where equal terms are others; else empty.
     diverged : list of str
         Readouts whose predictions stopped being finite.
     notes : dict of str to list of str
@@ -126,6 +134,9 @@ class Cell:
     codelength: float
     frequency: float
     readouts: dict[str, float]
+    streams: list[int]
+    scalings: list[str]
+    alone: dict[str, object]
     diverged: list[str]
     notes: dict[str, list[str]]
     mean_posterior: dict[str, float]
@@ -138,6 +149,16 @@ class Cell:
     def uniform(self) -> float:
         """Codelength of the uniform code, in nats."""
         return uniform_codelength(self.n_samples, self.n_classes)
+
+    @property
+    def n_readouts(self) -> int:
+        """Number of readouts."""
+        return len(self.readouts)
+
+    @property
+    def terms(self) -> Terms:
+        """Readouts by what may depend on widths, the same for all encoders."""
+        return Terms(self.n_readouts, tuple(self.streams), tuple(self.scalings))
 
     @property
     def per_example(self) -> float:
@@ -197,12 +218,15 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     Raises
     ------
     ValueError
-        If the codelength is not finite, or if the fit raises.
+        If the codelength is not finite, if X and y are not what they were when their
+        digest was taken, or if the fit raises.
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)
     rows = draw_order(task.seed, task.order, len(task.y))
-    switcher.fit(task.X[rows], task.y[rows])
+    X, y = task.X[rows], task.y[rows]  # copies, which nobody else can change
+    _check_content(task)
+    switcher.fit(X, y)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
         raise ValueError(
@@ -211,6 +235,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
         )
     trace, mean_posterior = _by_architecture(switcher)
     totals = switcher.readout_codelengths_.tolist()
+    terms = terms_of(switcher.readouts_)
     n_samples, n_features = task.X.shape
     n_classes = len(switcher.classes_)
     return Cell(
@@ -224,6 +249,9 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
         codelength=float(switcher.codelength_),
         frequency=frequency_codelength(task.y, n_classes),
         readouts=dict(zip(switcher.readout_names_, totals, strict=True)),
+        streams=list(terms.streams),
+        scalings=list(terms.scalings),
+        alone=_alone(task, terms),
         diverged=switcher.diverged_readouts_,
         notes=switcher.readout_notes_,
         mean_posterior=mean_posterior,
@@ -237,13 +265,62 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
 @lru_cache(maxsize=8)
 def environment(device: torch.device) -> dict[str, object]:
     """Describe where this process does its arithmetic; determined once."""
-    with one_thread():  # as the run does
+    with fixed_arithmetic():  # as the run does
         return environment_of(device)
 
 
-def _switcher_of(task: Task, device: str | None) -> MDLReadoutSwitcher:
+def _check_content(task: Task) -> None:
+    """Raise ValueError if features or labels were changed since they were digested."""
+    found = fingerprints(task.X, task.y)
+    changed = [name for name in found if found[name] != task.data[name]]
+    if changed:
+        raise ValueError(
+            f"Features and labels must stay as they are during a ranking, but the "
+            f"{' and '.join(changed)} were changed (a file was replaced, or an array "
+            "overwritten); fit again"
+        )
+
+
+def _alone(task: Task, terms: Terms) -> dict[str, object]:
+    """Return the terms that the encoder would have alone, if they are others."""
+    if task.readouts is None:
+        return {}
+    n_classes = len(np.unique(task.y))
+    own = default_terms(task.switcher.readouts, task.X.shape[1], n_classes)[0]
+    return {} if own == terms else own.as_json()
+
+
+@lru_cache(maxsize=1024)
+def default_terms(
+    name: str | None, n_features: int, n_classes: int
+) -> tuple[Terms, str]:
+    """Return the terms of a default list of readouts, and a digest of the list."""
+    readouts = named_readouts(name, n_features, n_classes)
+    return terms_of(readouts), digest_of(as_json(readouts, "readouts"))
+
+
+def switcher_of(task: Task) -> MDLReadoutSwitcher:
+    """Return a copy of the switcher with the readouts that all encoders have."""
     switcher: MDLReadoutSwitcher = clone(task.switcher)
-    switcher.set_params(random_state=task.seed, shuffle=False)
+    if task.readouts is not None:
+        switcher = on_equal_terms(switcher, *task.readouts[1:])
+    return switcher.set_params(random_state=task.seed, shuffle=False)
+
+
+def on_equal_terms(
+    switcher: MDLReadoutSwitcher, n_features: int, n_classes: int
+) -> MDLReadoutSwitcher:
+    """Return a switcher whose default list is that for a width; a user's list stays."""
+    name = switcher.readouts
+    if not isinstance(name, str | None):
+        return switcher
+    readouts = named_readouts(name, n_features, n_classes)
+    changed: MDLReadoutSwitcher = clone(switcher).set_params(readouts=readouts)
+    return changed
+
+
+def _switcher_of(task: Task, device: str | None) -> MDLReadoutSwitcher:
+    switcher = switcher_of(task)
     if device is not None:
         switcher.set_params(device=device)
     folder = stem_of(task.dataset, task.encoder, task.order)
@@ -278,6 +355,7 @@ def kept_steps(n_samples: int) -> np.ndarray:
 
 
 OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has a seed of its own
+DIGITS = 20  # of a digest in the name of a file
 LONGEST = 100  # bytes of a user's name in that of a file
 
 
@@ -295,6 +373,9 @@ class Task(NamedTuple):
     y : ndarray of shape (n_samples,)
     data : dict of str to str
         SHA-256 of X and y as the run reads them.
+    readouts : (name, n_features, n_classes) or None
+        Where the switcher has a default list, the one that all encoders have on this
+        dataset: that for the widest of them.
     """
 
     dataset: str
@@ -305,6 +386,7 @@ class Task(NamedTuple):
     X: np.ndarray
     y: np.ndarray
     data: Mapping[str, str]
+    readouts: tuple[str | None, int, int] | None = None
 
     @property
     def device(self) -> str:
@@ -324,8 +406,15 @@ class Task(NamedTuple):
             **{name: getattr(self, name) for name in self._fields[:4]},
             "shape": list(self.X.shape),
             "data": dict(self.data),
+            "terms": self._terms(),
             **shared,
         }
+
+    def _terms(self) -> dict[str, object] | None:
+        if self.readouts is None:  # they are among the settings
+            return None
+        terms, digest = default_terms(*self.readouts)
+        return {**terms.as_json(), "sha256": digest}
 
 
 def fingerprints(X: np.ndarray, y: np.ndarray) -> dict[str, str]:
@@ -401,4 +490,4 @@ def stem_of(*parts: object, key: str | None = None) -> str:
     if key is None:
         key = hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()
     words = "-".join(_plain(str(part), 40) for part in parts)
-    return f"{words}-{key[:20]}"
+    return f"{words}-{key[:DIGITS]}"

@@ -6,14 +6,18 @@ import traceback
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import assert_all_finite
+from torch import Tensor
 
+from sklearn_mdl._core.stream.storage import is_mapped
 from sklearn_mdl._core.validation import (
+    as_labels,
     check_class_labels,
     distinct_classes,
     refuse_labelled,
@@ -22,7 +26,6 @@ from sklearn_mdl.encoders import (
     CachedEncoder,
     FeatureCache,
     ImageEncoder,
-    NotPicklableError,
     encode,
     keeps_data,
 )
@@ -177,6 +180,11 @@ def _check_names(names: Iterable[object]) -> None:
                 f"Names of datasets and encoders must be strings, got {name!r}; write "
                 f"{str(name)!r}"
             )
+        if not name.isprintable() and name != name.encode(errors="ignore").decode():
+            raise ValueError(
+                "Names of datasets and encoders must be text that UTF-8 can write, got "
+                f"{name!a}; rename the folder or file"
+            )
 
 
 def _gather_one(
@@ -185,7 +193,7 @@ def _gather_one(
     encoders: Mapping[str, BaseEstimator] | None,
     cache: FeatureCache | None,
 ) -> Dataset:
-    data, labels = pair[0], np.asarray(pair[1])
+    data, labels = pair[0], np.asarray(as_labels(pair[1]))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
         kind = "precomputed features" if given else "data"
@@ -219,19 +227,45 @@ def _encoded(
     def check(features: np.ndarray) -> None:
         check_features(features, labels, _title(*names))
 
+    given = data if keeps_data(encoder) else protected(data)
     try:
         # A cached encoder has a folder of its own.
         if cache is None or keeps_data(encoder) or isinstance(encoder, CachedEncoder):
-            features = encode(encoder, data)
+            features = encode(encoder, given)
             check(features)
-            return features
+            return features if keeps_data(encoder) else _owned(features)
         if isinstance(encoder, ImageEncoder):
             encoder = clone(encoder)  # it is fitted
-        return cache.features(encoder, data, name=names, check=check)
-    except NotPicklableError:
-        raise
+        return cache.features(encoder, given, name=names, check=check)
     except Exception as error:
         return Failure.of(error, *names)
+
+
+def protected(data: object) -> object:
+    """Return data that encoders cannot change in place.
+
+    Arrays, alone or in a list, become views that cannot be written to; frames and
+    tensors, which have no such views, are copied.
+    """
+    if isinstance(data, np.ndarray):
+        view = data.view()
+        view.flags.writeable = False
+        return view
+    if isinstance(data, list | tuple) and any(isinstance(x, np.ndarray) for x in data):
+        return type(data)([protected(item) for item in data])
+    if hasattr(data, "iloc") or issparse(data):
+        return cast(Any, data).copy()
+    return data.clone() if isinstance(data, Tensor) else data
+
+
+def _owned(features: np.ndarray) -> np.ndarray:
+    """Copy features that their encoder could overwrite: it may keep one buffer.
+
+    Those on disk are left there, and views of the data are no encoder's to change.
+    """
+    if is_mapped(features) or not features.flags.writeable:
+        return features
+    return features.copy()
 
 
 def _title(dataset: str, encoder: str) -> str:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import clone
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.tables import Table
-from sklearn_mdl.model_selection._cells import Task, draw_order
+from sklearn_mdl.model_selection._cells import Task, draw_order, switcher_of
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.readouts import hidden_widths
 
@@ -108,27 +107,30 @@ def forecast(
     groups: dict[tuple[str, str], list[Task]] = {}
     for task in tasks:
         groups.setdefault((task.dataset, task.encoder), []).append(task)
-    tried: dict[tuple[int, int], tuple[float, int, int]] = {}
+    tried: dict[tuple[object, ...], tuple[float, int, int]] = {}
     rows = []
     for names, orders in groups.items():
         (n, d), y = orders[0].X.shape, orders[0].y
-        kind = d, len(np.unique(y))
-        n_done = sum(
-            store is not None and store.load(task) is not None for task in orders
-        )
+        kind = d, len(np.unique(y)), orders[0].readouts
+        n_done = sum(_is_kept(store, task) for task in orders)
         if kind not in tried and n_done < len(orders):
             tried[kind] = _trial(orders[0])
         per_row, kept, state = tried.get(kind, (0.0, 0, 0))
-        counts = n, *kind, len(orders), n_done
+        counts = n, *kind[:2], len(orders), n_done
         rows.append(ForecastRow(*names, *counts, n * per_row, n * kept + state))
     return Forecast(rows, min(effective_n_jobs(n_jobs), max(1, len(tasks))))
 
 
+def _is_kept(store: CellStore | None, task: Task) -> bool:
+    try:
+        return store is not None and store.load(task) is not None
+    except OSError:  # a directory in its place, which fit makes a failure
+        return False
+
+
 def _trial(task: Task) -> tuple[float, int, int]:
     """Run over the first minibatches, of which the first ones do not count."""
-    switcher = clone(task.switcher).set_params(
-        random_state=task.seed, store="memory", checkpoint=None, verbose=0
-    )
+    switcher = switcher_of(task).set_params(store="memory", checkpoint=None, verbose=0)
     classes, batch = np.unique(task.y), switcher.batch_size
     rows = draw_order(task.seed, task.order, len(task.y))
     n_warm = min(WARM * batch, len(rows) // 2)

@@ -20,6 +20,7 @@ from sklearn_mdl.model_selection._tables import (
     as_rows,
     as_text,
     mean_posteriors,
+    terms_note,
 )
 
 if TYPE_CHECKING:
@@ -85,6 +86,15 @@ class RankStatistics:
         """One cell of each dataset: its first encoder in its first order."""
         firsts = {cell.dataset: cell for cell in reversed(self._ranked)}
         return [firsts[name] for name in self.dataset_names_]
+
+    @property
+    def terms_notes_(self) -> dict[str, str]:
+        """Datasets on which equal terms bind, and how; see the class."""
+        notes = {
+            name: terms_note([c for c in self._ranked if c.dataset == name])
+            for name in self.dataset_names_
+        }
+        return {name: note for name, note in notes.items() if note}
 
     def friedman_test(self) -> ranking.FriedmanTest:
         """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""
@@ -247,7 +257,8 @@ class RankStatistics:
         frame : pandas.DataFrame
             Columns dataset, encoder, order, n_samples, n_features, n_classes,
             codelength, per_example and saved_per_example (nats), rank within the
-            dataset, best readout and seconds.
+            dataset, best readout, number of readouts, their replay streams and
+            scalings, and seconds.
 
         Raises
         ------

@@ -21,10 +21,11 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from sklearn_mdl._core.validation import refuse_labelled
+from sklearn_mdl._core.validation import as_labels, refuse_labelled
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._cells import Cell, Task, fingerprints
 from sklearn_mdl.model_selection._encoding import (
+    Dataset,
     Failure,
     check_features,
     check_labels,
@@ -45,7 +46,9 @@ Encoders = Mapping[str, object]
 class RepresentationScorer(RankStatistics, BaseEstimator):
     """Rank encoders by the codelength of labels given their features.
 
-    ``fit`` runs the switcher over every encoder on every dataset. An instance is also a
+    ``fit`` runs the switcher over every encoder on every dataset, with the same
+    readouts for all encoders of a dataset: where the switcher has a default list, which
+    depends on the width of features, that for the widest. An instance is also a
     scorer for model selection: called with ``(transformer, X, y)`` it returns minus the
     codelength per example of the transformed X.
 
@@ -90,6 +93,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     groups_ : dict of str to Ranking
         The ranking on each of the groups.
     encoder_names_, dataset_names_ : list of str
+    terms_notes_ : dict of str to str
+        Datasets on which an encoder alone would have had more readouts, replay streams
+        or scalings than the widest, and so than all have.
     cells_ : list of Cell
         All results, dataset by dataset, encoder by encoder, order by order.
     failures_ : list of Failure
@@ -222,7 +228,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         self._validate_params()
         name = type(transformer).__name__
         refuse_labelled(transformer, name)
-        features, labels = np.asarray(transformer.transform(X)), np.asarray(y)
+        features = np.asarray(transformer.transform(X))
+        labels = np.asarray(as_labels(y))
         check_labels(labels, "y")
         check_features(features, labels, name)
         outcomes = self._run(self._orders_of("", name, features, labels))
@@ -264,12 +271,23 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         tasks: list[Task | Failure] = []
         found = gather(datasets, encoders, self.missing, cache or None)
         for name, dataset in found.items():
+            readouts = self._equal_readouts(dataset)
             for encoder, X in dataset.features.items():
                 if isinstance(X, Failure):  # stands for all orders
                     tasks.append(X)
                 else:
-                    tasks += self._orders_of(name, encoder, X, dataset.labels)
+                    orders = self._orders_of(name, encoder, X, dataset.labels)
+                    tasks += [task._replace(readouts=readouts) for task in orders]
         return tasks
+
+    def _equal_readouts(self, dataset: Dataset) -> tuple[str | None, int, int] | None:
+        """Return the default list of all encoders: what the widest of them can bear."""
+        name = self._switcher.readouts
+        usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
+        if not usable or not isinstance(name, str | None):
+            return None
+        width = max(X.shape[1] for X in usable)
+        return name, width, len(np.unique(dataset.labels))
 
     def _orders_of(
         self, dataset: str, encoder: str, X: np.ndarray, y: np.ndarray

@@ -9,13 +9,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
+import numpy as np
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
+from sklearn_mdl._core.stream.storage import is_mapped
 from sklearn_mdl.model_selection._cells import Cell, Task, score_cell
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._store import CellStore
@@ -25,11 +27,12 @@ PASSES = 2  # over tasks whose process died: by its own doing, or by another's
 # Raised by joblib and Dask when a process dies. A task that cannot be unpickled breaks
 # a pool, too, but would do so again.
 DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
+BY_FILE = {"LokyBackend", "MultiprocessingBackend"}  # send maps as names of files
 _CLAIMED: dict[str, int] = {}  # by this process, for a run
 
 
 class Measurable(Protocol):
-    """A task of a study: its names, and the device that it asks for."""
+    """A named tuple: the names of a task of a study, its device, and its data."""
 
     @property
     def dataset(self) -> str: ...
@@ -115,9 +118,13 @@ def run_tasks(
     -------
     outcomes : list of Cell or Failure
     """
-    kept = {} if store is None else {i: store.load(t) for i, t in enumerate(tasks)}
-    found: dict[int, Cell | Failure] = {i: c for i, c in kept.items() if c is not None}
+    found: dict[int, Cell | Failure] = {}
+    if store is not None:
+        kept = {i: _kept(store, task) for i, task in enumerate(tasks)}
+        found = {i: outcome for i, outcome in kept.items() if outcome is not None}
     missing = {i: task for i, task in enumerate(tasks) if i not in found}
+    if store is not None:
+        store.warn_of_other_terms(list(missing.values()))
     for i, outcome in run_side_by_side(
         score_cell, missing, n_jobs=n_jobs, verbose=verbose, n_done=len(found)
     ):
@@ -125,6 +132,13 @@ def run_tasks(
             outcome = store.save(tasks[i], outcome)
         found[i] = outcome
     return [found[i] for i in range(len(tasks))]
+
+
+def _kept(store: CellStore, task: Task) -> Cell | Failure | None:
+    try:
+        return store.load(task)
+    except OSError as error:  # its place is taken: the others can be run all the same
+        return Failure.of(error, task.dataset, task.encoder, task.order)
 
 
 def run_side_by_side(
@@ -169,6 +183,9 @@ def _attempt_all(
 ) -> Iterator[tuple[int, R | Failure]]:
     """Yield outcomes as soon as they are there; end early if a process dies."""
     with Devices() as devices:
+        backend = type(get_active_backend()[0]).__name__
+        if backend in BY_FILE and effective_n_jobs(n_jobs) > 1:
+            tasks = {i: _portable(task) for i, task in tasks.items()}
         calls = [delayed(_attempt)(measure, *item, devices) for item in tasks.items()]
         step, return_as = len(calls), "generator_unordered"
         if not get_active_backend()[0].supports_return_generator:
@@ -183,10 +200,69 @@ def _attempt_all(
                 raise
 
 
+def _portable(task: T) -> T:
+    """Let another process open the files of maps, which may be gone by then."""
+    maps = {
+        name: RemoteMap.of(array)
+        for name, array in _fields(task).items()
+        if isinstance(array, np.ndarray) and is_mapped(array)
+    }
+    return _with_fields(task, {n: m for n, m in maps.items() if m is not None})
+
+
+def _fields(task: Measurable) -> dict[str, object]:
+    found: dict[str, object] = cast(Any, task)._asdict()
+    return found
+
+
+def _with_fields(task: T, values: Mapping[str, object]) -> T:
+    changed: T = cast(Any, task)._replace(**values)
+    return changed
+
+
+class RemoteMap(NamedTuple):
+    """A view of a file that is opened where it is needed.
+
+    joblib opens maps while it unpickles a task, where an exception ends the pool.
+    """
+
+    path: str
+    start: int
+    n_bytes: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    offset: int
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> Self | None:
+        """Describe a view of a map, if it is known of which file."""
+        root = array
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        if not isinstance(root, np.memmap) or root.filename is None or not array.size:
+            return None
+        reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
+        before = -sum(r for r in reach if r < 0)  # bytes in front of the first element
+        place = array.ctypes.data - root.ctypes.data
+        start = root.offset + place - before
+        n_bytes = sum(map(abs, reach)) + array.itemsize
+        layout = array.shape, array.dtype, before, array.strides
+        return cls(str(root.filename), start, n_bytes, *layout)
+
+    def open(self) -> np.ndarray:
+        """Return the view, read-only."""
+        data = np.memmap(self.path, np.uint8, "r", self.start, (self.n_bytes,))
+        return np.ndarray(self.shape, self.dtype, data, self.offset, self.strides)
+
+
 def _attempt(
     measure: Callable[[T, str | None], R], i: int, task: T, devices: Devices
 ) -> tuple[int, R | Failure]:
     try:
+        maps = {n: m for n, m in _fields(task).items() if isinstance(m, RemoteMap)}
+        if maps:
+            task = _with_fields(task, {name: m.open() for name, m in maps.items()})
         return i, measure(task, devices.claim(task.device))
     except Exception as error:
         return i, Failure.of(error, task.dataset, task.encoder, task.order)

@@ -6,22 +6,25 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_origin, get_type_hints
 
 from sklearn_mdl._core.io.safetensors_io import replaced, write_archive
 from sklearn_mdl.model_selection._cells import (
+    DIGITS,
     Cell,
     Task,
     Trace,
     TraceFile,
     canonical,
+    default_terms,
     digest_of,
     settings_of_cells,
     stem_of,
     versions,
 )
+from sklearn_mdl.readouts import Terms
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 FORMAT = 1
@@ -99,6 +102,21 @@ def _content(text: bytes) -> dict[str, object]:
     return content
 
 
+def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
+    """Return the terms of a kept cell that differs in nothing else."""
+    try:
+        with path.open("rb") as file:
+            was = _content(file.read(MOST_BYTES + 1))["identity"]
+    except (ValueError, OSError):  # reported where the cell itself is needed
+        return None
+    if not isinstance(was, dict) or not isinstance(was.get("terms"), dict):
+        return None
+    terms = was["terms"]
+    if canonical({**was, "terms": None}) != canonical({**identity, "terms": None}):
+        return None
+    return Terms.from_json(terms)
+
+
 class CellStore:
     """The cells of a ranking in a directory.
 
@@ -113,9 +131,15 @@ class CellStore:
     ------
     TypeError
         If a setting of the switcher cannot be written down.
+    NotADirectoryError
+        If something else lies in the place of the directory.
     """
 
     def __init__(self, folder: Path, switcher: MDLReadoutSwitcher) -> None:
+        if not folder.is_dir() and os.path.lexists(folder):
+            raise NotADirectoryError(
+                f"Cells must be kept in a directory, but {folder} is none; name another"
+            )
         self.folder = folder
         self._shared = {"settings": settings_of_cells(switcher), "versions": versions()}
 
@@ -133,20 +157,30 @@ class CellStore:
     def load(self, task: Task) -> Cell | None:
         """Return a cell if it is there, whole, and follows from this very task.
 
-        A damaged one is reported by a warning.
+        One that is damaged or cannot be read is reported by a warning.
+
+        Raises
+        ------
+        IsADirectoryError
+            If a directory lies in the place of a file, which could not be written.
         """
         identity, path, source = self.entry(task)
+        for place in (path, source.path):
+            if place.is_dir():
+                raise IsADirectoryError(
+                    f"{place} must be the file of a cell, but it is a directory; move "
+                    "it away"
+                )
         try:
             with path.open("rb") as file:
                 text = file.read(MOST_BYTES + 1)
-        except FileNotFoundError:
-            return None
-        try:
             cell = cell_of(text, identity, source)
             n_samples = len(source.read().codelengths)
             if n_samples != cell.n_samples:
                 raise ValueError(f"its trace is of {n_samples} examples")
-        except (ValueError, FileNotFoundError) as error:
+        except (ValueError, OSError) as error:
+            if not os.path.lexists(path):
+                return None
             warnings.warn(
                 f"{path} must be a whole cell, but {error}; the cell is run again",
                 UserWarning,
@@ -154,6 +188,36 @@ class CellStore:
             )
             return None
         return cell
+
+    def warn_of_other_terms(self, tasks: Sequence[Task]) -> None:
+        """Warn of cells that are there, but on terms that are equal no longer.
+
+        Parameters
+        ----------
+        tasks : sequence of Task
+            Cells that are missing.
+        """
+        kept: dict[str, list[Path]] = {}
+        for path in self.folder.glob("*.json"):
+            kept.setdefault(path.stem[: -DIGITS - 1], []).append(path)
+        found: dict[tuple[str, Terms], list[Terms]] = {}
+        for task in tasks:
+            if task.readouts is None:  # the user's own, which are among the settings
+                continue
+            identity, own, _ = self.entry(task)
+            others = kept.get(own.stem[: -DIGITS - 1], ())
+            was = [terms for path in others if (terms := _other_terms(path, identity))]
+            if was:
+                now = default_terms(*task.readouts)[0]
+                found.setdefault((task.dataset, now), []).append(was[0])
+        for (dataset, now), was in found.items():
+            warnings.warn(
+                f"All encoders of {dataset!r} must have the same readouts, now {now}, "
+                f"but {len(was)} of its cells that are kept have others ({was[0]}); "
+                "they are run again",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def save(self, task: Task, cell: Cell) -> Cell:
         """Write a cell down, and return it with its trace in the file.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,14 +11,16 @@ from scipy.stats import rankdata
 
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl.display import check_choice
+from sklearn_mdl.readouts import Terms
 
 if TYPE_CHECKING:
+    from sklearn_mdl.model_selection._cells import Cell
     from sklearn_mdl.model_selection._ranking import RankStatistics
 
 COLUMNS = (
     *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
     *("codelength", "per_example", "saved_per_example"),
-    *("rank", "best_readout", "seconds"),
+    *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
 )
 FEW = 5  # datasets, of which resampled intervals are too short (docs/ranking.md)
 
@@ -57,9 +60,51 @@ def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
             **{name: getattr(cell, name) for name in COLUMNS if hasattr(cell, name)},
             "rank": float(rank),
             "best_readout": min(cell.readouts, key=cell.readouts.__getitem__),
+            "streams": " ".join(map(str, cell.streams)),
+            "scalings": " ".join(cell.scalings),
         }
         for cell, rank in zip(ranking.cells_, ranks, strict=True)
     ]
+
+
+def terms_note(cells: Sequence[Cell]) -> str:
+    """Say where equal terms bind: whose readouts all have, and who alone had others.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        Of one dataset.
+    """
+    bound = {cell.encoder: cell for cell in cells if cell.alone}
+    if not bound:
+        return ""
+    widest = max(cells, key=lambda cell: cell.n_features)
+    first = min(bound.values(), key=lambda cell: cell.n_features)
+    more = f" ({len(bound) - 1} others, too)" if len(bound) > 1 else ""
+    return (
+        f"{widest.dataset}: all encoders have the readouts of the widest, "
+        f"{widest.encoder} ({widest.n_features} features): {widest.terms}; "
+        f"alone {first.encoder} ({first.n_features} features){more} would have "
+        f"{Terms.from_json(first.alone)}"
+    )
+
+
+def cell_table(ranking: RankStatistics) -> Table:
+    """Tabulate readouts, their terms and mean seconds of the cells."""
+    head = ["dataset", "encoder", "features", "readouts", "streams", "scalings"]
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in ranking.cells_:
+        groups.setdefault((cell.dataset, cell.encoder), []).append(cell)
+    rows = [
+        [
+            *names,
+            *(str(cells[0].n_features), str(cells[0].n_readouts)),
+            *(" ".join(map(str, cells[0].streams)), " ".join(cells[0].scalings)),
+            f"{np.mean([cell.seconds for cell in cells]):.1f}",
+        ]
+        for names, cells in groups.items()
+    ]
+    return Table([*head, "seconds"], rows, n_left=2)
 
 
 def has_tests(ranking: RankStatistics) -> bool:
@@ -147,9 +192,11 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
         for e in np.argsort(totals, kind="stable")
     ]
     head = ("encoder", "codelength (nats)", "per example", "saved per example", "rank")
+    note = ranking.terms_notes_.get(cell.dataset)
     return (
         f"{cell.dataset}: {cell.n_samples} examples, {cell.n_classes} classes, "
         f"uniform code {cell.uniform:.1f} nats\n{Table(head, rows).to_text()}"
+        + (f"\n{note}" if note else "")
     )
 
 

@@ -21,6 +21,7 @@ from sklearn_mdl.readouts._floor import (
     spread as spread,
 )
 from sklearn_mdl.readouts._grid import (
+    DefaultGrid as DefaultGrid,
     default_readouts,
     default_regressors,
     grid_edges as grid_edges,
@@ -45,6 +46,7 @@ from sklearn_mdl.readouts._net_regressors import (
 from sklearn_mdl.readouts._nets import LinearReadout, MLPReadout
 from sklearn_mdl.readouts._paper_grids import preset_settings, readout_grid
 from sklearn_mdl.readouts._stack import ReadoutStack as ReadoutStack
+from sklearn_mdl.readouts._terms import Terms as Terms, terms_of as terms_of
 from sklearn_mdl.readouts._wrappers import (
     IncrementalReadout,
     RefitReadout,

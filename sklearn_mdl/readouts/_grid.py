@@ -186,6 +186,12 @@ DEFAULTS: dict[type, list[dict[str, object]]] = {
         {"hidden_layer_sizes": (128, 128), "likelihood": "student-t", "lr": 1e-3},
     ],
 }
+
+
+class DefaultGrid(list[Any]):
+    """A list of readouts that stands for a name: no user chose its settings."""
+
+
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
 MAX_WHITENED_BY_DEFAULT = 1024
@@ -217,7 +223,7 @@ def named_readouts(
     }
     lists[None] = [*nets, *kernels] if KERNELS_BY_DEFAULT else nets
     lists["mixed"] = [*lists[None], *_others(n_features)]
-    return lists[name]
+    return DefaultGrid(lists[name])
 
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
@@ -263,7 +269,7 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     >>> len(readouts), readouts[0].architecture, readouts[-1].architecture
     (40, 'linear', 'mlp 3x128')
     """
-    return named_readouts(None, n_features, n_classes)
+    return list(named_readouts(None, n_features, n_classes))
 
 
 def default_regressors(n_features: int) -> list[BaseEstimator]:
@@ -457,10 +463,14 @@ def _others(n_features: int) -> list[Any]:
     """Return what the list "mixed" adds: neighbours and refitted classifiers.
 
     Four kinds of 30 nearest neighbours (on standardised and on raw features, by the
-    angle between standardised ones, and between whitened ones where the default grid
-    whitens, too), a linear discriminant analysis with shrunk covariances and a logistic
-    regression, both refitted whenever their rows have grown by a fifth: chosen by
-    measurement on digits and on deep features (``python -m benchmarks codelength``).
+    angle between standardised ones, and between whitened ones), a linear discriminant
+    analysis with shrunk covariances and a logistic regression, both refitted whenever
+    their rows have grown by a fifth: chosen by measurement on digits and on deep
+    features (``python -m benchmarks codelength``).
+
+    Features wider than 1,024 are not whitened, as in the default grid, and no
+    discriminant analysis is fitted on them: the cost of both grows with the third power
+    of the width.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression
@@ -470,11 +480,12 @@ def _others(n_features: int) -> list[Any]:
         KNeighborsReadout(scaling=None),
         KNeighborsReadout(metric="cosine"),
     ]
+    refitted = [LogisticRegression(C=3.0)]
     if n_features <= MAX_WHITENED_BY_DEFAULT:
         neighbours.append(KNeighborsReadout(metric="cosine", scaling="whiten"))
-    discriminant = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        discriminant = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        refitted.insert(0, discriminant)
     return [
         *neighbours,
-        RefitReadout(discriminant, schedule=GROWTH),
-        RefitReadout(LogisticRegression(C=3.0), schedule=GROWTH),
+        *(RefitReadout(classifier, schedule=GROWTH) for classifier in refitted),
     ]

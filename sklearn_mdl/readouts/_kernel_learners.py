@@ -154,11 +154,12 @@ class KernelLearner(Learner):
         available = memory_of(self.device)
         if self.n_landmarks is not None or available is None:
             return
-        needed = 4 * n_rows**2 * len(self.columns)  # half of them, 8 bytes each
+        n_factors = len(self.columns)
+        needed = 4 * n_rows**2 * n_factors  # one triangle each, 8 bytes a number
         if needed > available:
             raise MemoryError(
-                f"Factors of {n_rows} rows and {len(self.columns)} kernel readouts "
-                f"need {needed / 1e9:.3g} GB, but {self.device} has {available / 1e9:.3g} "
+                f"Factors of {n_rows} rows and {n_factors} kernel readouts need "
+                f"{needed / 1e9:.3g} GB, but {self.device} has {available / 1e9:.3g} "
                 "GB; set max_exact, for example to 2048"
             )
 

@@ -380,8 +380,9 @@ class ReadoutStack(NetStack):
 
     def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
         proba = softmax(outputs * self._logit_scale())
-        onehot = torch.eye(outputs.shape[-1], device=y.device).index_select(0, y)
-        return ((proba - onehot) * outputs).sum(-1).mean(-1)
+        own = y.view(1, -1, 1).expand(len(proba), -1, 1)
+        gaps = proba.scatter(2, own, proba.gather(2, own).sub_(1))
+        return (gaps * outputs).sum(-1).mean(-1)
 
 
 N_OUTPUTS = 2  # location and logarithm of the scale

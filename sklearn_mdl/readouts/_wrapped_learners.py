@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +56,8 @@ class WrappedLearner(Learner):
         True if the last attempt to fit raised.
     """
 
+    foreign = True
+
     def __init__(self, column: int, expert: WrappedReadout, context: Context) -> None:
         self.columns = [column]
         self.scalings = context.scalings
@@ -100,7 +102,11 @@ class WrappedLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
-        proba = self._floored(x)
+        # A block that is not whole is filled up with copies of a row: an estimator sees
+        # no other rows, and equally many each time, which may decide the last bit.
+        n_copies = self.rows.block_size - x.shape[1]
+        filled = torch.cat([x, x[:, :1].expand(-1, n_copies, -1)], 1)
+        proba = self._floored(filled)[: x.shape[1]]
         if self.calibration is not None and self.fitted is not None:
             scaled = self.calibration.factor * np.log(proba)
             proba = floored(softmax(scaled, axis=1), self.counts)
@@ -112,13 +118,24 @@ class WrappedLearner(Learner):
             return np.tile(class_frequencies(self.counts), (x.shape[1], 1))
         features = self._features(x[self.view].cpu().numpy())
         try:
-            with self._attended(), net_draws(self.has_net, self.seed):
-                given = predict_proba(self.fitted, features)
-                proba = spread(given, self.fitted, len(self.counts))
+            proba = self._probabilities(features)
         except Exception as error:
             self.complaints.add(type(error), error, int(self.counts.sum()))
-            return np.full((x.shape[1], len(self.counts)), np.nan)
+            proba = self._row_by_row(features)
         return floored(complete(proba, self.known, self.counts), self.counts)
+
+    def _probabilities(self, features: Array) -> NDArray[np.float64]:
+        with self._attended(), net_draws(self.has_net, self.seed):
+            given = predict_proba(self.fitted, features)
+            return spread(given, self.fitted, len(self.counts))
+
+    def _row_by_row(self, features: Array) -> NDArray[np.float64]:
+        """Predict rows in blocks of copies: NaN where that raises, in no other row."""
+        found = np.full((len(features), len(self.counts)), np.nan)
+        for i, row in enumerate(features):
+            with suppress(Exception):
+                found[i] = self._probabilities(np.tile(row, (len(features), 1)))[0]
+        return found
 
     def _features(self, rows: Array) -> Array:
         """Rows (n, d) as its estimator takes them."""

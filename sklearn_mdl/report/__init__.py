@@ -2,6 +2,6 @@
 
 from sklearn_mdl.report._figures import can_draw as can_draw
 from sklearn_mdl.report._report import write_results
-from sklearn_mdl.report._tables import write_rows as write_rows
+from sklearn_mdl.report._tables import read_rows, write_rows as write_rows
 
-__all__ = ["write_results"]
+__all__ = ["read_rows", "write_results"]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.display import (
     CodelengthDisplay,
     CriticalDifferenceDisplay,
@@ -69,15 +70,24 @@ def can_draw() -> bool:
 
 
 def draw(scorer: RepresentationScorer, folder: Path) -> list[Figure]:
-    """Draw all figures of a ranking."""
+    """Draw all figures of a ranking, but for those whose traces are gone."""
     import matplotlib.pyplot as plt
 
-    figures = []
+    figures, lost = [], []
     for figure, show in _plan(scorer, folder):
-        display = show()
+        try:
+            display = show()
+        except FileNotFoundError:  # all other numbers are in memory
+            lost.append(figure.path.name)
+            continue
         display.figure_.savefig(figure.path, dpi=DPI, bbox_inches="tight")
         plt.close(display.figure_)
         figures.append(figure)
+    if lost:
+        warn_caller(
+            "Figures of single labels need the traces of their cells in results, but "
+            f"these are gone, so that {', '.join(lost)} are left out; fit again"
+        )
     return figures
 
 

@@ -18,6 +18,7 @@ from sklearn_mdl._core.tables import Table
 from sklearn_mdl.baselines import ProtocolComparison, number, value_text
 from sklearn_mdl.model_selection import (
     RepresentationScorer,
+    cell_table,
     codelength_table,
     friedman_text,
     has_tests,
@@ -58,6 +59,7 @@ def _template() -> Template:
     )
     functions: list[Callable[..., object]] = [
         *(friedman_text, has_tests, rank_table, readout_table, spread_text),
+        cell_table,
         *(_averages, _codelengths, _differences, _pairs, _spread, _values),
         *(settings_as_text, version_of),
     ]

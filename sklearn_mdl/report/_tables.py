@@ -7,6 +7,8 @@ import json
 import math
 import platform
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ from sklearn_mdl.ranking import MOST_ENCODERS
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 LATEX = ("ranking", "codelengths", "readouts")
+# Beginnings of formulas, in the letters of East Asian keyboards, too.
+FORMULAS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 NO_EFFECT = {"results", "n_jobs", "verbose"}  # settings that change no number
 
 Statistics = dict[str, Any]  # as JSON holds it
@@ -35,12 +39,62 @@ Statistics = dict[str, Any]  # as JSON holds it
 def write_rows(
     path: Path, columns: Sequence[str], rows: Iterable[Iterable[object]]
 ) -> Path:
-    """Write a table and return its path."""
+    """Write a table and return its path; :func:`read_rows` reads it.
+
+    Names of encoders are names of files, which others may have chosen: text that a
+    spreadsheet would take for a formula gets an apostrophe in front.
+    """
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(rows)
+        for row in chain([columns], rows):
+            writer.writerow([_inert(c) if isinstance(c, str) else c for c in row])
     return path
+
+
+def read_rows(path: str | PathLike[str]) -> list[list[str]]:
+    r"""Read a table of a ranking or a comparison, with names as they were given.
+
+    Files of tables may be opened in a spreadsheet: text that it would run as a formula
+    stands in them behind an apostrophe, which is taken off here.
+
+    Parameters
+    ----------
+    path : path-like
+        Such as ``cells.csv`` of :func:`write_results`.
+
+    Returns
+    -------
+    rows : list of list of str
+        The names of the columns come first.
+
+    Raises
+    ------
+    OSError
+        If there is no such file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from sklearn_mdl.report import read_rows
+    >>> _ = Path("cells.csv").write_text("encoder,nats\n'=1+1,2.5\n")
+    >>> read_rows("cells.csv")
+    [['encoder', 'nats'], ['=1+1', '2.5']]
+    """
+    with Path(path).open(newline="", encoding="utf-8") as file:
+        return [[_given(cell) for cell in row] for row in csv.reader(file)]
+
+
+def _inert(text: str) -> str:
+    return f"'{text}" if _is_formula(text) else text
+
+
+def _given(cell: str) -> str:
+    return cell[1:] if cell[:1] == "'" and _is_formula(cell[1:]) else cell
+
+
+def _is_formula(text: str) -> bool:
+    """Return True for text that a spreadsheet may run, or that stands for such text."""
+    return text.lstrip("'").startswith(FORMULAS)
 
 
 def settings_as_text(scorer: RepresentationScorer) -> dict[str, str]:
@@ -114,6 +168,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
         "critical_difference": None if math.isnan(difference) else difference,
         "versions": versions(),
         "python": platform.python_version(),
+        "terms": scorer.terms_notes_,
         "cells": [cell.record() for cell in scorer.cells_],
     }
 

@@ -24,7 +24,13 @@ from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.readouts import Readout, build_learners, grid_edges, readout_names
+from sklearn_mdl.readouts import (
+    DefaultGrid,
+    Readout,
+    build_learners,
+    grid_edges,
+    readout_names,
+)
 from sklearn_mdl.switcher._loss_files import StoredLosses, description, save_losses
 from sklearn_mdl.switching import (
     ForwardTrace,
@@ -131,12 +137,16 @@ class BaseSwitcher(OnlineEstimator):
             run.trace.description = description(stored, "float64", growing=True)
         return run
 
+    @property
+    def _is_by_name(self) -> bool:
+        """Return True if the list of readouts is one of ours, not the user's."""
+        return isinstance(self.readouts, str | DefaultGrid | None)
+
     def _pooled(self, outcome: Outcome) -> PooledMixture | None:
         """Return the groups that are pooled; None if there is nothing to pool."""
         pool = self.pooling
         if isinstance(pool, str):  # "auto", as was checked
-            ours = self.readouts is None or isinstance(self.readouts, str)
-            pool = LogLinearPool() if ours else None
+            pool = LogLinearPool() if self._is_by_name else None
         if pool is None:
             return None
         if not isinstance(pool, LogLinearPool):

@@ -53,8 +53,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes a default grid
         of networks, "nets", chosen by measurement, that depends on the number of
         features and classes alone; "closed-form" takes kernels alone, which need no
-        seed; "mixed" adds nearest neighbours, a shrunk linear discriminant analysis
-        and a logistic regression to the default.
+        seed; "mixed" adds nearest neighbours, a shrunk linear discriminant analysis (up
+        to 1,024 features) and a logistic regression to the default.
     switching : str or SwitchingPrior, default=None
         Prior over sequences of readouts: "learned-share" (the default), "fixed-share"
         (with rate ``1 / t``), "switch-distribution", "run-length", "universal-share",
@@ -91,6 +91,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         another place.
     n_jobs : int, default=None
         Learners that are evaluated side by side, as threads; the numbers are the same.
+        Wrapped classifiers take turns in one thread, since they may share state.
     verbose : int, default=0
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -189,7 +190,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         for learner in self._run.learners:
             if learner.failures:
                 warn_of_failures(learner.failures, self.readout_names_)
-        if isinstance(self.readouts, list | tuple):  # a grid of ours is not the user's
+        if not self._is_by_name:  # a grid of ours is not the user's
             self._warn_of_edges()
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:

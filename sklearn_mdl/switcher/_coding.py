@@ -11,19 +11,24 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.io.environment import (
+    SHOWN,
     cut_short,
     environment_of,
     fingerprint,
     first_difference,
     version_of,
 )
-from sklearn_mdl._core.numerics import one_thread, resolve_device
+from sklearn_mdl._core.io.parameters import array_of
+from sklearn_mdl._core.numerics import (
+    fixed_arithmetic,
+    one_blas_thread,
+    resolve_device,
+)
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.validation import GROUPED, is_grouped
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
@@ -31,6 +36,8 @@ from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderSt
 
 # Booleans, integers, floats that stand for integers, text; objects are text too.
 DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f[248]|U[0-9]{1,5})")
+
+PLAIN_ROW = 2**10  # bytes of a label of text, which its words need not fill
 
 
 def encode_labels(switcher: OnlineClassifier, X: ArrayLike, y: ArrayLike) -> bytes:
@@ -103,7 +110,7 @@ def encode(
     about: Header = {"dtype": y.dtype.str, "classes": _listed(classes)}
     stream = LabelEncoderStream()
     # One thread, in torch and in BLAS: encoder and decoder sum in the same order.
-    with one_thread(), threadpool_limits(limits=1, user_api="blas"):
+    with fixed_arithmetic(), one_blas_thread():
         estimator._begin(X.shape[1], classes, n_rows=len(X))
         if not estimator.shuffle and is_grouped(labels):
             warnings.warn(GROUPED, UserWarning, stacklevel=3)
@@ -160,9 +167,9 @@ def decode_labels(
     rows: np.ndarray = estimator._validated(X, reset=True)
     about = dict(read.header["labels"])
     promised = about.pop("sha256")
-    classes = _classes(about)
+    classes = _classes(read)
     decoded: list[int] = []
-    with one_thread(), threadpool_limits(limits=1, user_api="blas"):
+    with fixed_arithmetic(), one_blas_thread():
         for group, here in _requirements(estimator, rows).items():
             if found := first_difference(read.header[group], here, group):
                 name, there, mine = found
@@ -259,22 +266,34 @@ def _listed(classes: np.ndarray) -> list[object]:
             "y must hold integers, booleans or text to be coded, got labels of dtype "
             f"{classes.dtype}; convert them with astype"
         )
+    longest = max((len(c) for c in listed if isinstance(c, str)), default=0)
+    if classes.dtype.kind == "U" and classes.dtype.itemsize > max(
+        PLAIN_ROW, 16 * longest
+    ):
+        raise ValueError(
+            f"y must hold text whose dtype is not far wider than its words, got "
+            f"{classes.dtype} for {longest} letters at most; convert it with "
+            "y.astype(object).astype(str)"
+        )
     return listed
 
 
-def _classes(about: Header) -> np.ndarray:
-    """Return the classes (C,) of a message."""
-    dtype, listed = about["dtype"], about["classes"]
-    if DTYPES.fullmatch(dtype):
+def _classes(read: LabelMessage) -> np.ndarray:
+    """Return the classes (C,) of a message: no more than its labels, nor its bytes."""
+    labels = read.header["labels"]
+    dtype, listed = labels["dtype"], labels["classes"]
+    n_samples = read.header["features"]["n_samples"]
+    if DTYPES.fullmatch(dtype) and len(listed) <= n_samples:
         try:
-            classes = np.array(listed, dtype=dtype)
+            classes = array_of(listed, dtype)
             if classes.ndim == 1 and _listed(np.unique(classes)) == listed:
                 return classes
-        except (ValueError, TypeError, OverflowError, MemoryError):
+        except (ValueError, TypeError, OverflowError, Warning):
             pass
     raise ValueError(
         "A message must hold its classes, different and in order, in labels.classes, "
-        f"got {cut_short(listed)} of dtype {dtype!r}; encode the labels again"
+        f"got {len(listed)} for {n_samples} labels, {cut_short(listed)} of dtype "
+        f"{dtype[:SHOWN]!r}; encode the labels again"
     )
 
 

@@ -398,7 +398,7 @@ def load_losses(path: str | Path) -> StoredLosses:
             raise ValueError("losses that were being replaced by others")
         return described(losses, text)
     # Of damaged headers numpy lets the last one through.
-    except (ValueError, TypeError, EOFError, TokenError) as error:
+    except (ValueError, TypeError, EOFError, TokenError, RecursionError) as error:
         raise ValueError(
             f"{path} must hold losses, and its description must be theirs, got: "
             f"{error}; write both again with save_losses, or remove the wrong one"
@@ -440,7 +440,7 @@ def _checked_suffix(path: str | Path) -> Path:
 def _is_ours_or_free(sidecar: Path) -> bool:
     try:
         found = json.loads(_text(sidecar) or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return not sidecar.exists()
     return isinstance(found, dict) and found.get("format") == FORMAT
 

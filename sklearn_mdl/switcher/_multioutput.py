@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
-from sklearn_mdl._core.validation import check_class_labels
+from sklearn_mdl._core.validation import as_labels, check_class_labels
 from sklearn_mdl.metrics import PrequentialMeasures
 from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
 
@@ -400,7 +400,7 @@ def split_columns(y: object) -> list[np.ndarray]:
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
             "pass labels of shape (n_samples, n_outputs)"
         )
-    labels = cast(spmatrix, y).toarray() if issparse(y) else as_array(y)
+    labels = cast(spmatrix, y).toarray() if issparse(y) else as_labels(as_array(y))
     labels = check_array(
         labels, dtype=None, ensure_2d=False, allow_nd=True, input_name="y"
     )

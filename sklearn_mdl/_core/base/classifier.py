@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +14,15 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
+from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.validation import (
     GROUPED,
+    as_labels,
     check_class_labels,
     is_grouped,
+    refuse_missing,
     warn_caller,
 )
 from sklearn_mdl.metrics import PrequentialMeasures, measure
@@ -64,7 +67,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if hasattr(self, "_run"):
             self._check_classes(classes)
         elif classes is not None:
-            known = np.unique(classes)
+            known = np.unique(as_labels(classes))
         with warnings.catch_warnings():  # a few rows may well be of as many classes
             warnings.filterwarnings("ignore", "The number of unique classes")
             return self._continue(X, y, known)
@@ -107,19 +110,20 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         """
         check_is_fitted(self)
         rows: np.ndarray = self._validated(X, reset=False)
-        run = self._run.flushed_copy()
-        with np.errstate(divide="ignore"):  # a readout of weight zero
-            log_weights = np.log(run.forward.weights)[:, None, None]
         blocks = []
-        for prediction in run.predictions(rows):
-            values = prediction.values.cpu().numpy()
-            mixed = logsumexp(log_weights + values, axis=0)
-            if run.pooled is not None:
-                pool = np.log(run.pooled.predictions(values))
-                mixed = logsumexp(
-                    np.stack([mixed, pool], -1), axis=-1, b=run.pooled.shares
-                )
-            blocks.append(mixed)
+        with self._run.arithmetic():
+            run = self._run.flushed_copy()
+            with np.errstate(divide="ignore"):  # a readout of weight zero
+                log_weights = np.log(run.forward.weights)[:, None, None]
+            for prediction in run.predictions(rows):
+                values = prediction.values.cpu().numpy()
+                mixed = logsumexp(log_weights + values, axis=0)
+                if run.pooled is not None:
+                    pool = np.log(run.pooled.predictions(values))
+                    mixed = logsumexp(
+                        np.stack([mixed, pool], -1), axis=-1, b=run.pooled.shares
+                    )
+                blocks.append(mixed)
         log_proba: np.ndarray = np.concatenate(blocks)
         log_proba -= logsumexp(log_proba, axis=1, keepdims=True)
         return log_proba
@@ -160,18 +164,18 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         )
 
     def _check_classes(self, classes: ArrayLike | None) -> None:
-        if classes is not None and not np.array_equal(
-            np.unique(classes), self.classes_
-        ):
+        found = None if classes is None else np.unique(as_labels(classes))
+        if found is not None and not np.array_equal(found, self.classes_):
             raise ValueError(
                 f"classes must stay {self.classes_.tolist()!r} as at the first call, "
-                f"got {np.unique(classes).tolist()!r}; fit a new estimator for others"
+                f"got {found.tolist()!r}; fit a new estimator for others"
             )
 
     def _checked(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        rows, labels = self._validated(X, y, reset=reset)
+        given: Any = refuse_missing(as_array(y))
+        rows, labels = self._validated(X, as_labels(given), reset=reset)
         labels = column_or_1d(labels, warn=True)
         check_class_labels(labels)
         return rows, labels

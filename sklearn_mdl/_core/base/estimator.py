@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_mdl._core.base.saving import FileMixin
 from sklearn_mdl._core.io.environment import environment_of, fingerprint
 from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, settings_of
-from sklearn_mdl._core.numerics import as_array
+from sklearn_mdl._core.numerics import as_array, fixed_arithmetic
 from sklearn_mdl._core.sklearn_compat import (
     CallbackSupportMixin,
     FitTasks,
@@ -129,7 +129,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             If X (or real labels) hold NaN or infinity, if lengths differ, or if a
             classifier is given labels of one class only.
         """
-        with self._all_or_nothing():
+        with fixed_arithmetic(), self._all_or_nothing():
             rows, given = self._checked(X, y, reset=True)
             self._begin(rows.shape[1], self._classes_of(given), n_rows=len(rows))
             labels = self._encoded(given)
@@ -146,13 +146,15 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream, or the first ones of a new one."""
         first = not hasattr(self, "_run")
-        with self._all_or_nothing():
-            rows, given = self._checked(X, y, reset=first)
-            if first:
-                self._begin(rows.shape[1], classes)
-            labels = self._encoded(given)
-            self._run.check_length(len(rows))
-        self._drive(rows, labels)
+        with fixed_arithmetic():
+            with self._all_or_nothing():
+                rows, given = self._checked(X, y, reset=first)
+                if first:
+                    self._begin(rows.shape[1], classes)
+                labels = self._encoded(given)
+                self._run.check_length(len(rows))
+                self._run.samples.check_reuse(rows)
+            self._drive(rows, labels)
         return self
 
     def _continue_by_blocks(self, blocks: Iterable[object], **classes: object) -> Self:
@@ -309,7 +311,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         return self._continued(*self._checked(X, y, reset=False))
 
     def _continued(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self._run.continued(X, self._encoded(y))
+        with fixed_arithmetic():
+            return self._run.continued(X, self._encoded(y))
 
     def _labels_seen(self) -> np.ndarray:
         labels: np.ndarray = self._run.labels.cpu().numpy()

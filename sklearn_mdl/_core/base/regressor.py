@@ -16,7 +16,7 @@ from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
-from sklearn_mdl._core.stream.outcomes import RealTargets
+from sklearn_mdl._core.stream.outcomes import LEAST_SPREAD, RealTargets
 from sklearn_mdl.metrics import (
     RegressionMeasures,
     gaussian_codelengths,
@@ -102,17 +102,18 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         """
         check_is_fitted(self)
         rows: np.ndarray = self._validated(X, reset=False)
-        run = self._run.flushed_copy()
-        weights = torch.from_numpy(run.forward.weights)[:, None]
         found = []
-        for prediction in run.predictions(rows):
-            values = prediction.values.cpu()
-            mixed = run.outcome.mix(values, weights.expand(values.shape[:2]))
-            if run.pooled is not None:
-                pool = run.pooled.predictions(values.numpy())
-                shares = np.tile(run.pooled.shares, (len(mixed), 1))
-                mixed = run.outcome.mix_with(mixed, pool, shares)
-            found.append(mixed)
+        with self._run.arithmetic():
+            run = self._run.flushed_copy()
+            weights = torch.from_numpy(run.forward.weights)[:, None]
+            for prediction in run.predictions(rows):
+                values = prediction.values.cpu()
+                mixed = run.outcome.mix(values, weights.expand(values.shape[:2]))
+                if run.pooled is not None:
+                    pool = run.pooled.predictions(values.numpy())
+                    shares = np.tile(run.pooled.shares, (len(mixed), 1))
+                    mixed = run.outcome.mix_with(mixed, pool, shares)
+                found.append(mixed)
         mean, std = np.concatenate(found).T
         return (mean, std) if return_std else mean
 
@@ -187,9 +188,15 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
 
 
 def _check_size(labels: np.ndarray) -> None:
-    """Refuse labels that are not finite, or whose squares would not be, by place."""
+    """Refuse labels that are not finite, or all too small or too large to compute."""
     if labels.dtype.kind not in "fiu" or labels.ndim != 1:
         return
+    largest = float(np.abs(labels).max(initial=0.0))
+    if 0 < largest < LEAST_SPREAD:
+        raise ValueError(
+            f"y must hold numbers that differ by {LEAST_SPREAD:g} or more, got none "
+            f"larger than {largest:g}; multiply them by a constant"
+        )
     bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
     if bad.any():
         row = int(np.argmax(bad))

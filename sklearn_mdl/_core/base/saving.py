@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from os import PathLike
+from collections.abc import Collection, Container, Iterator, Mapping
+from os import PathLike, fspath
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
+from skorch import NeuralNet
 
-from sklearn_mdl._core.io.environment import LIBRARIES, version_of
-from sklearn_mdl._core.io.parameters import as_json, from_json
+from sklearn_mdl._core.io.environment import LIBRARIES, SHOWN, cut_short, version_of
+from sklearn_mdl._core.io.parameters import (
+    Json,
+    Sources,
+    as_json,
+    estimators_in,
+    from_json,
+)
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.numerics import fixed_arithmetic, granted_memory
 from sklearn_mdl._core.stream.checkpoint import progress_of, resume
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.storage import SampleStore
+from sklearn_mdl._core.validation import check_finite
 
 FORMAT = 1
 # Fields of a file, and their types.
@@ -28,6 +37,12 @@ FIELDS: dict[str, type] = {
     "seed": int,
     "versions": dict,
 }
+# Arrays that every file holds, and their dimensions.
+ARRAYS = {"labels": 1, "summaries": 2, "diverged": 1, "losses": 2, "rows": 2}
+# What loading may take in any case: beside it twice the size of the file, which holds
+# rows, losses, and of each weight three or four numbers.
+SPARE_BYTES = 2**26
+STREAM_BYTES = 64  # of a replay stream: its position, and what moves it
 
 
 class FileMixin:
@@ -55,13 +70,23 @@ class FileMixin:
             If the file cannot be written; what stood there still does.
         """
         check_is_fitted(self)
-        save_estimator(self, archive_path(path))
+        with fixed_arithmetic():
+            save_estimator(self, archive_path(path))
 
     @classmethod
     def load(
-        cls, path: str | PathLike[str], *, store: str | PathLike[str] = "memory"
+        cls,
+        path: str | PathLike[str],
+        *,
+        store: str | PathLike[str] = "memory",
+        allow_network: bool = False,
+        trusted: Collection[str | PathLike[str]] = (),
     ) -> Self:
         """Make the estimator that :meth:`save` wrote; it goes on, bit by bit.
+
+        A file of somebody else's can be opened: nothing in it is run, it makes no other
+        classes than this package's, and takes no more memory than its own size
+        suggests. No other file is read, and nothing is fetched, unless you allow it.
 
         Parameters
         ----------
@@ -70,6 +95,11 @@ class FileMixin:
         store : "memory" or path-like, default="memory"
             Where the trace is kept from now on, since what was there belongs to the
             estimator that was saved.
+        allow_network : bool, default=False
+            Let encoders fetch pretrained weights by the names in the file.
+        trusted : collection of path-like, default=()
+            Files and folders that encoders in the file may read and write, as the file
+            names them: ``checkpoint_path``, the folder of a cache, ``local-dir:``.
 
         Returns
         -------
@@ -80,11 +110,36 @@ class FileMixin:
         FileNotFoundError
             If there is no such file.
         ValueError
-            If the file is damaged, of another program, version or class, or if it holds
-            a single readout, which takes no ``store``.
+            If the file is damaged, of another program, version or class, if its
+            settings are none that could be fitted or name other files or networks that
+            were not allowed, or if it holds a single readout, which takes no ``store``.
         """
-        found: Self = load_estimator(cls, archive_path(path), store)
+        allowed = Allowed(allow_network, frozenset(fspath(p) for p in trusted))
+        with fixed_arithmetic():
+            found: Self = load_estimator(cls, archive_path(path), store, allowed)
         return found
+
+
+class Allowed(NamedTuple):
+    """Sources beside a file that its estimators may read."""
+
+    network: bool
+    paths: frozenset[str]
+
+    def check(self, estimator: BaseEstimator, path: Path) -> None:
+        """Raise ValueError if an estimator would read anything else."""
+        sources = estimator._sources() if hasattr(estimator, "_sources") else Sources()
+        where = f"{path} must read nothing else unless it is allowed, but"
+        for name in () if self.network else sources.network:
+            raise ValueError(
+                f"{where} its {type(estimator).__name__} fetches {name!r}; pass "
+                "allow_network=True if you trust who wrote the file"
+            )
+        for name in set(sources.paths) - self.paths:
+            raise ValueError(
+                f"{where} its {type(estimator).__name__} reads {name!r}; pass "
+                f"trusted=[{name!r}] if you trust who wrote the file"
+            )
 
 
 def save_estimator(estimator: BaseEstimator, path: Path) -> None:
@@ -155,43 +210,131 @@ class _Rows:
 
 
 def load_estimator(
-    kind: type[BaseEstimator], path: Path, store: str | PathLike[str]
+    kind: type[BaseEstimator],
+    path: Path,
+    store: str | PathLike[str],
+    allowed: Allowed,
 ) -> BaseEstimator:
     """Read an estimator of a class; see :meth:`FileMixin.load`."""
     arrays, about = read_archive(path)
     _check_fields(about, path)
     try:
         estimator: BaseEstimator = from_json(about["estimator"], _known_classes())
-        classes = from_json(about["classes"], {})
-        names = from_json(about.get("feature_names"), {})
-    except TypeError as error:  # a parameter that this version does not know
+    except Exception as error:  # of parameters that are none, in any way
         raise ValueError(
-            f"{path} must be made by a version with the same parameters, but {error}; "
-            f"it was written by {about['versions'].get('sklearn_mdl')}"
+            f"{path} must be made by a version with the same parameters, but "
+            f"{_reason(error)}; it was written by {_writer(about)}"
         ) from error
     if not isinstance(estimator, kind):
         raise ValueError(
             f"{path} must hold a {kind.__name__}, got a {type(estimator).__name__}; "
             "call load of that class"
         )
+    for part in estimators_in(estimator):
+        allowed.check(part, path)
+        if "store" in part.get_params(deep=False):  # what was there is of another
+            part.set_params(store="memory", checkpoint=None)
     if "store" in estimator.get_params(deep=False):
-        estimator.set_params(store=store, checkpoint=None)
+        estimator.set_params(store=store)
     elif store != "memory":
         raise ValueError(
             f"A {type(estimator).__name__} keeps its trace in memory alone, got "
             f"store={str(store)!r}; leave it out, or take a switcher"
         )
-    estimator.n_features_in_ = about["n_features"]
+    try:
+        granted = SPARE_BYTES + 2 * path.stat().st_size
+        with granted_memory(granted):
+            _check_params(estimator, granted)
+            _restore(estimator, arrays, about)
+    except (OSError, ImportError):
+        raise
+    except Exception as error:  # a forged file may say anything that can be written
+        raise ValueError(
+            f"{path} must hold settings and numbers that were saved together, but "
+            f"{_reason(error)}; it was written by {_writer(about)}, save it again"
+        ) from error
+    return estimator
+
+
+def _reason(error: Exception) -> str:
+    """Return an error in a few words of one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, KeyError):
+        text = f"it lacks {text}"
+    return f"{text[:SHOWN]} ({type(error).__name__})"
+
+
+def _writer(about: Json) -> str:
+    return f"sklearn_mdl {cut_short(about['versions'].get('sklearn_mdl'))}"
+
+
+def _restore(
+    estimator: BaseEstimator, arrays: Mapping[str, np.ndarray], about: Json
+) -> None:
+    """Bring an estimator that has only parameters to where the one saved was."""
+    classes = from_json(about["classes"], {})
+    names = from_json(about.get("feature_names"), {})
+    n_features = about["n_features"]
+    _check_arrays(arrays, n_features)
+    if np.ndim(classes) != 1 or len(np.unique(classes)) != len(classes):
+        raise ValueError("its classes are not different from each other")
+    estimator.n_features_in_ = n_features
     if names is not None:
+        if np.shape(names) != (n_features,):
+            raise ValueError(f"it names {np.shape(names)} features of {n_features}")
         estimator.feature_names_in_ = names
-    estimator._begin(about["n_features"], classes, seed=about["seed"])
+    estimator._begin(n_features, classes, seed=about["seed"])
     if "order" in arrays:
         estimator.order_ = np.array(arrays["order"])
     run: PrequentialRun = estimator._run
+    _check_labels(arrays["labels"], run, len(classes))
     run.begin(arrays["rows"])
     resume(run, arrays, arrays["losses"])
     run.end()
-    return estimator
+
+
+def _check_params(estimator: BaseEstimator, granted: int) -> None:
+    """Check parameters as ``fit`` does; weights are checked where they are made."""
+    n_streams = 0
+    for part in estimators_in(estimator):
+        if hasattr(part, "_parameter_constraints"):
+            part._validate_params()
+        n_streams += getattr(part, "n_replay_streams", 0)
+    if STREAM_BYTES * n_streams > granted:
+        raise ValueError(f"it asks for {n_streams} replay streams")
+
+
+def _check_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> None:
+    """Raise ValueError unless the arrays of a run fit each other."""
+    shapes = {name: arrays[name].shape for name in ARRAYS if name in arrays}
+    missing = sorted(set(ARRAYS) - set(shapes))
+    if missing:
+        raise ValueError(f"it lacks {missing[0]}")
+    n_rows = len(np.atleast_1d(arrays["labels"]))
+    for name, shape in shapes.items():
+        fits = name == "diverged" or shape[:1] == (n_rows,)
+        if len(shape) != ARRAYS[name] or not fits:
+            raise ValueError(f"its {name} are of shape {shape} for {n_rows} rows")
+    order = arrays.get("order", np.arange(n_rows))
+    distinct = np.unique(order)  # rows of later calls have none
+    if order.ndim != 1 or len(distinct) != len(order) or not len(order) <= n_rows:
+        raise ValueError("its order names no rows, or some of them twice")
+    if distinct.dtype.kind != "i" or distinct[:1].min(initial=0) < 0:
+        raise ValueError("its order holds numbers of no rows")
+    rows = arrays["rows"]
+    if not n_rows or n_features < 1 or rows.shape[1] != n_features:
+        raise ValueError(f"its rows are of shape {rows.shape} for {n_features} columns")
+    check_finite(rows, None)
+
+
+def _check_labels(labels: np.ndarray, run: PrequentialRun, n_classes: int) -> None:
+    if run.outcome.dtype.is_floating_point:
+        valid = labels.dtype.kind == "f" and np.isfinite(labels).all()
+    else:
+        valid = labels.dtype.kind == "i" and 0 <= labels.min() <= labels.max()
+        valid = valid and labels.max() < n_classes
+    if not valid:
+        raise ValueError("its labels are none of its classes")
 
 
 def _check_fields(about: object, path: Path) -> None:
@@ -204,18 +347,19 @@ def _check_fields(about: object, path: Path) -> None:
         )
     if found["format"] != FORMAT:
         raise ValueError(
-            f"{path} must be of format {FORMAT}, got {found['format']}; read it with "
-            f"sklearn_mdl {found['versions'].get('sklearn_mdl')}"
+            f"{path} must be of format {FORMAT}, got {cut_short(found['format'])}; "
+            f"read it with {_writer(found)}"
         )
 
 
 def _known_classes() -> dict[str, type]:
-    """Estimators that a file may name: ours, and none of which nothing is known."""
+    """Estimators that a file may name: ours, whose making only keeps parameters."""
     package = __name__.partition(".")[0]
     return {
         kind.__name__: kind
         for kind in _subclasses(BaseEstimator)
         if kind.__module__.partition(".")[0] == package
+        and not issubclass(kind, NeuralNet)
     }
 
 

@@ -7,10 +7,12 @@ key that says what it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+import re
+import warnings
+from collections.abc import Container, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,6 +20,33 @@ from sklearn.base import BaseEstimator
 Json = dict[str, Any]  # an object that JSON can hold
 # Where numbers are kept, what is shown, how work is shared: no bit depends on it.
 WITHOUT_EFFECT = frozenset({"store", "checkpoint", "verbose", "n_jobs"})
+
+
+class Sources(NamedTuple):
+    """What an estimator reads beside its data, by names in its parameters.
+
+    Attributes
+    ----------
+    network : sequence of str
+        Names of weights that are fetched.
+    paths : sequence of str
+        Files and folders.
+    """
+
+    network: Sequence[str] = ()
+    paths: Sequence[str] = ()
+
+
+def estimators_in(value: object) -> Iterator[BaseEstimator]:
+    """Yield all estimators in a parameter: itself, and those in its own parameters."""
+    if isinstance(value, BaseEstimator):
+        yield value
+        value = value.get_params(deep=False)
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from estimators_in(part)
 
 
 def settings_of(
@@ -74,11 +103,51 @@ def as_json(value: object, name: str) -> object:
     if isinstance(value, BaseEstimator):
         params = value.get_params(deep=False)
         given = {k: as_json(v, f"{name}.{k}") for k, v in params.items()}
-        return {"class": type(value).__name__, "params": given}
+        return {"class": class_name(type(value)), "params": given}
     raise TypeError(
         f"{name} must be made of numbers, text, lists and estimators to be written to "
         f"a file, got {value!r}; pickle can keep it"
     )
+
+
+# Booleans, integers, floats, text and objects: what as_json writes.
+_DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f(2|4|8|16)|U[0-9]{1,9})")
+PLAIN_BYTES = 2**24  # of an array, which any text may ask for
+BYTES_A_LETTER = 64  # and more for longer ones: a dtype may be wider than its words
+
+
+def array_of(items: object, dtype: str) -> np.ndarray:
+    """Make an array of a list, as large as the list suggests.
+
+    Raises
+    ------
+    ValueError
+        If the dtype is none that :func:`as_json` writes, or so wide that the array
+        would take far more room than its text, or if the items are no array of it.
+    """
+    if not _DTYPES.fullmatch(dtype):
+        raise ValueError(f"an array must be of a plain dtype, got {dtype[:80]!r}")
+    flat = np.array(items, dtype=object).ravel().tolist()
+    length = len(flat) + sum(len(item) for item in flat if isinstance(item, str))
+    n_bytes = len(flat) * np.dtype(dtype).itemsize
+    if n_bytes > max(PLAIN_BYTES, BYTES_A_LETTER * length):
+        raise ValueError(
+            f"an array of {len(flat)} items and {length} letters must not take "
+            f"{n_bytes} bytes, as its dtype {dtype!r} says"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # numbers that overflow, or lose a part
+        return np.array(items, dtype=dtype)
+
+
+def class_name(kind: type) -> str:
+    """Return the name of a class that no other one shares.
+
+    Of this package it is the bare name, of others that with their module: two libraries
+    may each have a ``LogisticRegression``.
+    """
+    is_own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return kind.__name__ if is_own else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def from_json(text: object, classes: Mapping[str, type]) -> Any:
@@ -96,22 +165,25 @@ def from_json(text: object, classes: Mapping[str, type]) -> Any:
     ValueError
         If it names another class, or is nothing that :func:`as_json` writes.
     """
+
+    def read(text: object) -> Any:
+        return from_json(text, classes)
+
     if isinstance(text, list):
-        return [from_json(item, classes) for item in text]
+        return list(map(read, text))
     if not isinstance(text, dict):
         return text
     match text:
         case {"float": "nan" | "inf" | "-inf" as number}:
             return float(number)
         case {"tuple": list(items)}:
-            return tuple(from_json(item, classes) for item in items)
+            return tuple(map(read, items))
         case {"array": items, "dtype": str(dtype)}:
-            return np.array(from_json(items, classes), dtype=dtype)
+            return array_of(read(items), dtype)
         case {"dict": dict(items)}:
-            return {key: from_json(item, classes) for key, item in items.items()}
+            return {key: read(item) for key, item in items.items()}
         case {"class": str(name), "params": dict(params)} if name in classes:
-            given = {key: from_json(item, classes) for key, item in params.items()}
-            return classes[name](**given)
+            return classes[name](**{key: read(item) for key, item in params.items()})
     raise ValueError(
         f"Parameters must be made of {', '.join(sorted(classes))}, numbers, text and "
         f"lists, got {str(text)[:80]!r}; this version cannot read them"

@@ -33,6 +33,11 @@ _NAMES = {
     "|b1": "BOOL",
 }
 _CODES = {name: code for code, name in _NAMES.items()}
+# Raised for headers and descriptions of all kinds, deeply nested ones among them.
+_UNREADABLE = (
+    *(SafetensorError, ValueError, TypeError, KeyError, OverflowError),
+    RecursionError,
+)
 
 
 def write_archive(
@@ -135,7 +140,7 @@ def read_archive(path: Path) -> tuple[dict[str, np.ndarray], Json]:
         unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)
         if unknown:
             raise ValueError(f"numbers of type {', '.join(sorted(unknown))}")
-    except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
+    except _UNREADABLE as error:
         raise ValueError(
             f"{path} must be a file that sklearn_mdl saved, but it cannot be read "
             f"({error}); save it again"
@@ -147,10 +152,17 @@ def read_archive(path: Path) -> tuple[dict[str, np.ndarray], Json]:
             "another kind, such as weights or losses; name another file"
         )
     if hashlib.sha256(text.encode()).hexdigest() == promised:
-        content = json.loads(text)
-        arrays = {name: mapped(path, entry, start) for name, entry in entries.items()}
-        if content["tensors"] == entries and content["sha256"] == _checksum(arrays):
-            return arrays, content["about"]
+        try:
+            content = json.loads(text)
+            arrays = {n: mapped(path, entry, start) for n, entry in entries.items()}
+            whole = content["tensors"] == entries
+            if whole and content["sha256"] == _checksum(arrays):
+                return arrays, content["about"]
+        except _UNREADABLE as error:
+            raise ValueError(
+                f"{path} must be a file that sklearn_mdl saved, but its description is "
+                f"none ({type(error).__name__}: {error}); save it again"
+            ) from error
     raise ValueError(
         f"{path} must be as it was saved, but its checksum is another one, so that it "
         "is damaged; save it again"

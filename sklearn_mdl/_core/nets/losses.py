@@ -22,30 +22,34 @@ class StackedCrossEntropy(nn.Module):
         Number of classes ``C``.
     """
 
-    targets: Tensor
+    evenly: Tensor
+    label: Tensor
 
     def __init__(self, label_smoothing: Sequence[float], n_classes: int) -> None:
         super().__init__()
-        # One table of smoothed targets by label, shared where the smoothing is.
+        # One share where all members have the same.
         distinct = sorted(set(label_smoothing))
         shares = torch.tensor(label_smoothing if len(distinct) > 1 else distinct)
         shares = shares.view(-1, 1, 1)
-        self.register_buffer(
-            "targets", torch.eye(n_classes) * (1 - shares) + shares / n_classes
-        )
+        # The target of a class, and of that of the label. A table of targets by label
+        # would have C x C numbers.
+        self.register_buffer("evenly", shares / n_classes)
+        self.register_buffer("label", 1 - shares + shares / n_classes)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Loss in nats, a scalar, for (K, B, C) logits and (B,) labels."""
-        losses = self._targets(labels) * log_softmax(logits)
-        return -losses.sum(-1).mean(-1).sum()
+        log_proba = log_softmax(logits)
+        targets = self.evenly.expand_as(log_proba).mT.contiguous().mT
+        own = labels.view(1, -1, 1).expand(len(logits), -1, 1)
+        targets.scatter_(2, own, self.label.expand(own.shape))
+        return -(targets * log_proba).sum(-1).mean(-1).sum()
 
     def gradient(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the derivative of :meth:`forward` by the logits, (K, B, C)."""
-        return softmax(logits).sub_(self._targets(labels)).div_(len(labels))
-
-    def _targets(self, labels: Tensor) -> Tensor:
-        """Smoothed targets (1 or K, B, C), laid out as logits are."""
-        return self.targets.index_select(2, labels).mT  # a symmetric table
+        proba = softmax(logits)
+        own = labels.view(1, -1, 1).expand(len(logits), -1, 1)
+        gaps = proba.gather(2, own).sub_(self.label)
+        return proba.sub_(self.evenly).scatter_(2, own, gaps).div_(len(labels))
 
 
 def softmax(logits: Tensor) -> Tensor:

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
-from sklearn_mdl._core.numerics import one_thread
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.validation import warn_caller
 
@@ -82,7 +81,7 @@ def resume(
             f"The stream must hold the {n_rows} rows that were evaluated, got "
             f"{len(run.samples)}; give them all, in the same order"
         )
-    with one_thread():
+    with run.arithmetic():
         while (count := rows.next_refresh(rows.n_refreshed)) <= n_rows:
             rows.refresh(count)
         rows.extend(n_rows)

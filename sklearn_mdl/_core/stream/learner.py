@@ -36,9 +36,13 @@ class Learner(ABC):
     recency : float
         The replay it asks for.
     rows_ahead : int or None
-        Rows that it predicts before it must observe their labels; None is a minibatch.
-        Predictions are made on whole blocks of so many rows, counted from the beginning
-        of a minibatch, with zeros for rows that are not known yet.
+        Rows that it predicts before it must observe their labels; None is a minibatch,
+        in blocks of at most 1,024 rows. Predictions are made on whole blocks, counted
+        from the beginning of a minibatch, with zeros for rows that are not known yet.
+    foreign : bool
+        Runs code of others. It is never shown rows that are not known, so that its
+        blocks may be shorter, and takes turns with others of its kind after every
+        block, as in decoding, since they may share state.
     target : TargetScaling or None
         The units in which it works where labels are real numbers; None before it has
         learned anything.
@@ -54,6 +58,7 @@ class Learner(ABC):
     n_replay_streams: int = 0
     recency: float = 1.0
     rows_ahead: int | None = None
+    foreign: bool = False
     target: TargetScaling | None = None
     notes: Mapping[int, list[str]] = MappingProxyType({})
     failures: Mapping[int, str] = MappingProxyType({})

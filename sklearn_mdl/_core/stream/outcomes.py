@@ -165,6 +165,7 @@ class ClassLabels(Outcome):
 
 FIRST_DEGREES_OF_FREEDOM = 1.0  # before anything is known: the heaviest usual tails
 EVEN = 2.0**-40  # labels that differ by less, relative to their size, count as equal
+LEAST_SPREAD = 1e-300  # and so do those that differ by less than this
 # Nine in ten Gaussian labels lie within 1.6 deviations of the median. Those beyond 8.2,
 # five times that, are none of theirs.
 CORE = 0.9
@@ -197,7 +198,7 @@ class TargetScaling(NamedTuple):
         mean = math.fsum(labels / n)
         gaps = labels - mean
         widest = float(np.abs(gaps).max())
-        if widest <= EVEN * np.abs(labels).max():
+        if widest <= max(EVEN * np.abs(labels).max(), LEAST_SPREAD):
             return cls(n, mean, 0.0)
         squares = math.fsum((gaps / widest) ** 2)
         return cls(n, mean, widest * math.sqrt(squares / n))

@@ -6,7 +6,7 @@ import copy
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 from torch import Tensor
 from tqdm import tqdm
 
-from sklearn_mdl._core.numerics import memory_of, one_thread
+from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, one_blas_thread
 from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
@@ -29,6 +29,7 @@ from sklearn_mdl._core.stream.steps import (
     PassState,
     prequential_steps,
     score_segment,
+    shown,
     usable,
 )
 from sklearn_mdl._core.stream.storage import PrequentialTrace, SampleStore
@@ -47,6 +48,7 @@ class PrequentialRun:
     Parameters
     ----------
     learners : list of Learner
+        Kept in this order, but that foreign ones come last.
     prior : SwitchingPrior
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts.
@@ -92,12 +94,12 @@ class PrequentialRun:
         store: str | PathLike[str] = "memory",
         n_jobs: int | None = None,
     ) -> None:
-        self.learners = learners
+        self.learners = sorted(learners, key=lambda learner: learner.foreign)
         self.outcome = outcome
         self.batch_size = batch_size
         self.device = device
         self.n_jobs = n_jobs
-        self.columns = [c for learner in learners for c in learner.columns]
+        self.columns = [c for lr in self.learners for c in lr.columns]
         self.n_readouts = len(self.columns)
         folder = None if store == "memory" else Path(store)
         self.samples = SampleStore(n_features, folder and folder / "features.npy")
@@ -110,13 +112,13 @@ class PrequentialRun:
         self.can_go_on = True  # False if the last call was interrupted in a segment
         self.rows = ScaledRows(
             self.samples,
-            learners[0].scalings,
+            self.learners[0].scalings,
             batch_size,
             device,
             outcome.feature_reach,
             outcome.dtype,
         )
-        self.states = [PassState.attached(lr, self.rows, seed) for lr in learners]
+        self.states = [PassState.attached(lr, self.rows, seed) for lr in self.learners]
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out the copy that serves predictions; it is made again."""
@@ -146,6 +148,13 @@ class PrequentialRun:
         for learner, state in zip(self.learners, self.states, strict=True):
             found[list(learner.columns)] = state.failed.cpu().numpy()
         return found
+
+    @contextmanager
+    def arithmetic(self) -> Iterator[None]:
+        """Compute with one thread, in BLAS too where code of others may call it."""
+        foreign = any(learner.foreign for learner in self.learners)
+        with fixed_arithmetic(), one_blas_thread() if foreign else nullcontext():
+            yield
 
     def check_length(self, n_rows: int) -> None:
         """Refuse a stream that is longer by so many rows, if it must be.
@@ -211,23 +220,18 @@ class PrequentialRun:
                 desc=title,
                 disable=title is None,
             ) as bar,
-            one_thread(),
+            self.arithmetic(),
             deferred_interrupt() as interrupted,
         ):
             while self.n_scored < n_rows and not stopped:
                 if tasks is not None:
                     tasks.begin_part()
                 start, stop = self.n_scored, self.open_segment()
+                revealed = labels[start - begin : stop - begin]
                 found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-                    delayed(score_segment)(
-                        prequential_steps(
-                            learner, self.rows, state, self.outcome, stop
-                        ),
-                        labels[start - begin : stop - begin],
-                    )
-                    for learner, state in zip(self.learners, self.states, strict=True)
+                    self._jobs(revealed)
                 )
-                self._mix(found, labels[start - begin : stop - begin])
+                self._mix(list(chain(*found)), revealed)
                 bar.update(stop - start)
                 wish = tasks is not None and tasks.end_part()
                 stopped = wish or interrupted()
@@ -240,6 +244,18 @@ class PrequentialRun:
             tasks.end()
         if interrupted():
             raise KeyboardInterrupt
+
+    def _jobs(self, labels: Tensor) -> Iterator[object]:
+        """Yield a call for each learner, and one for all foreign ones in turn."""
+        stop = self.n_scored + len(labels)
+        steps = [
+            prequential_steps(learner, self.rows, state, self.outcome, stop)
+            for learner, state in zip(self.learners, self.states, strict=True)
+        ]
+        n_own = sum(not learner.foreign for learner in self.learners)
+        for part in [*([each] for each in steps[:n_own]), steps[n_own:]]:
+            if part:
+                yield delayed(score_segment)(part, labels)
 
     def _mix(
         self, found: Sequence[tuple[np.ndarray, Prediction]], labels: Tensor
@@ -339,7 +355,7 @@ class PrequentialRun:
         memo = {id(thing): thing for thing in shared}
         parts = (self.learners, self.states, self.rows)
         other.learners, other.states, other.rows = copy.deepcopy(parts, memo)
-        with one_thread():
+        with self.arithmetic():
             if not other.rows.n_refreshed:
                 other.rows.refresh(self.n_scored)
             for learner, state in zip(other.learners, other.states, strict=True):
@@ -367,19 +383,22 @@ class PrequentialRun:
         Yields
         ------
         prediction : Prediction
-            Of all readouts, (K, B, P), for one minibatch after the other, the last one
-            cut to its rows.
+            Of all readouts, (K, b, P), for one block of rows after the other, the last
+            one cut to its rows.
         """
+        for start in range(0, len(X), self.rows.block_size):
+            with self.arithmetic():
+                found = self._predicted(X[start : start + self.rows.block_size])
+            yield found
+
+    def _predicted(self, X: np.ndarray) -> Prediction:
         order = torch.as_tensor(np.argsort(self.columns), device=self.device)
         diverged = torch.as_tensor(self.diverged, device=self.device)[:, None]
-        for start in range(0, len(X), self.batch_size):
-            rows = X[start : start + self.batch_size]
-            with one_thread():
-                x = self.rows.scaled(rows)
-                found = [self.outcome.predict(lr, x) for lr in self.learners]
-            values = torch.cat([each.values for each in found])[order, : len(rows)]
-            failed = values[..., 0].isnan() | diverged
-            yield usable(found[0].with_values(values), failed, self.outcome)
+        x, n = self.rows.scaled(X), len(X)
+        found = [self.outcome.predict(lr, shown(lr, x, n)) for lr in self.learners]
+        values = torch.cat([each.values[:, :n] for each in found])[order]
+        failed = values[..., 0].isnan() | diverged
+        return usable(found[0].with_values(values), failed, self.outcome)
 
 
 @contextmanager

@@ -18,20 +18,24 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sklearn_mdl._core.numerics import flushed_denormals
 from sklearn_mdl._core.stream.storage import SampleStore
 
 ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in place
 
 MAX_WHITENED_FEATURES = 2048
+BLOCK = 1024  # rows that are scaled and predicted at once, at most
 TAKEN_AT_ONCE = 2**21  # numbers of which moments are computed in one go
 # Scaled minibatches kept for the next reader. Those that a segment reads, with 16
 # streams and 768 features in two scalings, take 110 MB.
 KEPT_BYTES = {"cpu": 128 * 2**20, "cuda": 8 * 2**30}
+LARGEST_FACTOR = 1e30  # of float32 features that are not denormal, nor nearly so
 _EIGENVALUE_FLOOR = 1e-6  # of the mean eigenvalue: what float32 rows can carry
 
 
@@ -52,12 +56,20 @@ class Scaling:
 
     def apply(self, x: Tensor) -> Tensor:
         """Scale float32 minibatches, (n, B, d) to (n, B, d)."""
+        if x.dtype == torch.float32 and self._is_extreme:
+            with flushed_denormals(False):
+                return self.apply(x.double()).float()
         centred = x - self.mean.to(x)
         transform = self.transform.to(x)
         if transform.ndim == 1:
             return centred * transform
         # One product a minibatch: the last bits of a row depend on the product's shape.
         return torch.bmm(centred, transform.expand(len(x), -1, -1))
+
+    @cached_property
+    def _is_extreme(self) -> bool:
+        """True if features are so small that they may be denormal numbers."""
+        return bool(self.transform.abs().max() > LARGEST_FACTOR)
 
     def re_expression(self, old: Scaling) -> ReExpression:
         """Make what keeps a first layer's function when ``old`` gives way to this one.
@@ -111,7 +123,8 @@ class RunningStandardizer:
     def update(self, X: np.ndarray) -> None:
         """Take in a block of rows, (n, d) (Chan, Golub and LeVeque, 1983)."""
         # In rows, however X lies in memory: that decides the order of summation.
-        x = torch.from_numpy(np.array(X, dtype=np.float64, order="C"))
+        with flushed_denormals(False):  # features may all be as small as that
+            x = torch.from_numpy(np.array(X, dtype=np.float64, order="C"))
         centre = x.mean(0)
         gap = centre - self.mean
         total = self.n_rows + len(x)
@@ -193,10 +206,10 @@ def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
 class ScaledRows:
     """A stream as readouts see it: rows scaled, by minibatches, and revealed labels.
 
-    A minibatch is scaled when it is read. It is kept for the next reader (another
-    learner, a replay stream) until the scaling changes or room is needed: so a stream
-    may be larger than memory, and a small one is scaled once. Rows that are not known
-    yet are zero.
+    A minibatch is scaled when it is read, in blocks of at most ``BLOCK`` rows. It is
+    kept for the next reader (another learner, a replay stream) until the scaling
+    changes or room is needed: so a stream may be larger than memory, and a small one is
+    scaled once. Rows of a block that are not known yet are zero.
 
     Parameters
     ----------
@@ -231,6 +244,7 @@ class ScaledRows:
     ) -> None:
         self.store = store
         self.batch_size = batch_size
+        self.block_size = min(batch_size, BLOCK)
         self.device = device
         self.reach = reach
         self.running = [
@@ -241,22 +255,33 @@ class ScaledRows:
         self.n_refreshed = 0
         self.labels = torch.empty(0, dtype=label_dtype, device=device)
         self._n_rows = 0
-        n_numbers = len(scalings) * batch_size * max(1, store.n_features)
+        n_numbers = len(scalings) * self.block_size * max(1, store.n_features)
         self._kept = _Kept(KEPT_BYTES.get(device.type, KEPT_BYTES["cuda"]), n_numbers)
 
     def batch(self, index: int, n_rows: int | None = None) -> Tensor:
         """First rows of a minibatch in every scaling, (n_scalings, n_rows, d)."""
-        found = self._kept.get(index)
+        return self.piece(index, 0, self.block_size if n_rows is None else n_rows)
+
+    def piece(self, index: int, start: int, stop: int) -> Tensor:
+        """Rows ``start`` to ``stop`` of a minibatch in every scaling."""
+        first, size = start // self.block_size, self.block_size
+        blocks = [self._block(index, k) for k in range(first, -(-stop // size))]
+        whole = blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)
+        return whole[:, start - first * size : stop - first * size]
+
+    def _block(self, index: int, number: int) -> Tensor:
+        found = self._kept.get((index, number))
         if found is None:
-            start = index * self.batch_size
-            stop = min(start + self.batch_size, self._n_rows)
-            found = self.scaled(self.store.rows(start, stop))
-            self._kept.put(index, found)
-        return found[:, :n_rows]
+            start = index * self.batch_size + number * self.block_size
+            end = min(start + self.block_size, (index + 1) * self.batch_size)
+            found = self.scaled(self.store.rows(start, min(end, self._n_rows)))
+            if start < self._n_rows:
+                self._kept.put((index, number), found)
+        return found
 
     def scaled(self, X: np.ndarray) -> Tensor:
-        """Scale at most ``B`` raw rows as they stand now, (n_scalings, B, d)."""
-        padded = np.zeros((1, self.batch_size, self.store.n_features), np.float32)
+        """Scale at most a block of raw rows as they stand now, (n_scalings, b, d)."""
+        padded = np.zeros((1, self.block_size, self.store.n_features), np.float32)
         padded[0, : len(X)] = X
         x = torch.from_numpy(padded).to(self.device)
         found = torch.zeros(len(self.running), *x.shape[1:], device=self.device)
@@ -276,7 +301,7 @@ class ScaledRows:
         """Rows and labels of a minibatch, of those up to row ``stop``."""
         start = index * self.batch_size
         labels = self.labels[start : min(start + self.batch_size, stop)]
-        return self.batch(index, len(labels)), labels
+        return self.piece(index, 0, len(labels)), labels
 
     def reveal(self, start: int, labels: Tensor) -> None:
         """Write down labels from row ``start`` on; learners all write the same ones."""
@@ -285,7 +310,8 @@ class ScaledRows:
     def extend(self, stop: int) -> None:
         """Make the store's rows up to ``stop`` readable here, with room for labels."""
         if stop > self._n_rows:
-            self._kept.pop(self._n_rows // self.batch_size, None)  # it was not full
+            index, place = divmod(self._n_rows, self.batch_size)
+            self._kept.pop((index, place // self.block_size), None)  # it was not full
             self._n_rows = stop
         if stop > len(self.labels):
             room = self.labels.new_empty(max(stop, 2 * len(self.labels)))
@@ -328,8 +354,8 @@ class ScaledRows:
         return changes
 
 
-class _Kept(dict[int, Tensor]):
-    """Minibatches at hand, up to so many bytes; the oldest make room for new ones.
+class _Kept(dict[tuple[int, int], Tensor]):
+    """Blocks at hand, up to so many bytes; the oldest make room for new ones.
 
     Learners that run in threads of their own share it.
     """
@@ -343,8 +369,8 @@ class _Kept(dict[int, Tensor]):
         """Copy the size alone: what is at hand is scaled again."""
         return _Kept, (4 * self.n_places, 1)
 
-    def put(self, index: int, batch: Tensor) -> None:
+    def put(self, place: tuple[int, int], block: Tensor) -> None:
         with self._lock:
-            self[index] = batch
+            self[place] = block
             while len(self) > self.n_places:
                 del self[next(iter(self))]

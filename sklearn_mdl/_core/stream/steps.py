@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.numerics import flushed_denormals, one_thread
+from sklearn_mdl._core.numerics import fixed_arithmetic, flushed_denormals
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.scaling import ScaledRows
@@ -120,8 +120,9 @@ def prequential_steps(
     """Predict, observe, learn: the prequential coroutine over rows up to ``stop``.
 
     Predictions are always made on whole blocks (a minibatch, or the learner's
-    ``rows_ahead``), with zeros for rows that are not known yet: so the pieces in which
-    rows arrive do not change a bit of any number. A readout that has no prediction for
+    ``rows_ahead``), with zeros for rows that are not known yet (a foreign learner sees
+    that its own blocks are whole): so the pieces in which rows arrive do not change a
+    bit of any number. A readout that has no prediction for
     a row predicts the outcome's fallback from that row on (uniformly, if these are
     classes), before its label is seen: it never costs more than one that always did so
     in its place.
@@ -138,15 +139,15 @@ def prequential_steps(
         Labels of those rows, classes encoded. A minibatch is learned as soon as it is
         full.
     """
-    size = state.batch_size
-    ahead = size if learner.rows_ahead is None else learner.rows_ahead
+    size, observes = state.batch_size, learner.rows_ahead is not None
+    ahead = min(learner.rows_ahead or rows.block_size, size)
     while state.n_scored < stop:
         batch, place = divmod(state.n_scored, size)
         start = place - place % ahead  # of the block, counted from the minibatch's
         end = min(start + ahead, size)
         until = min(end, stop - batch * size)
-        x = rows.batch(batch)
-        prediction = outcome.predict(learner, x if ahead >= size else x[:, start:end])
+        x = shown(learner, rows.piece(batch, start, end), until - start)
+        prediction = outcome.predict(learner, x)
         lost = prediction.values[..., 0].isnan() | state.failed[:, None]
         failed = lost.cumsum(1) > 0  # by each row (K, B): now, earlier, or before
         chosen = slice(place - start, until - start)
@@ -154,11 +155,16 @@ def prequential_steps(
         state.failed = failed[:, chosen.stop - 1]
         rows.reveal(state.n_scored, labels)
         state.n_scored += len(labels)
-        if until == end and ahead < size:
+        if until == end and observes and ahead < size:
             block = batch * size + start
             learner.observe(rows.labels[block : state.n_scored])
         if until == size:
             state.learn(learner, rows, outcome)
+
+
+def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:
+    """Return the rows of a block (n_scalings, n, d) that a learner is shown."""
+    return x[:, :n_known] if learner.foreign else x
 
 
 def usable(
@@ -171,35 +177,47 @@ def usable(
 
 
 def score_segment(
-    steps: Generator[Prediction, Tensor, None], labels: Tensor
-) -> tuple[np.ndarray, Prediction]:
-    """Drive one learner over rows whose labels are known.
+    steps: Sequence[Generator[Prediction, Tensor, None]], labels: Tensor
+) -> list[tuple[np.ndarray, Prediction]]:
+    """Drive learners, in turn, over rows whose labels are known.
+
+    Each learns a block and predicts its next one before the next learner learns the
+    same block, as where labels are asked for one by one.
 
     Parameters
     ----------
-    steps : generator
-        A :func:`prequential_steps` that has not begun.
+    steps : sequence of generator
+        Each a :func:`prequential_steps` that has not begun.
     labels : Tensor of shape (n,)
-        Labels of the rows it will predict; it is sent each block's own only when it has
-        predicted it.
+        Labels of the rows they will predict; a learner is sent each block's own only
+        when all have predicted it.
 
     Returns
     -------
     losses : ndarray of shape (n, K)
-        Cost of the labels, in nats.
+        For every learner the cost of the labels, in nats.
     prediction : Prediction
-        For all rows, (K, n, P).
+        And its predictions of all rows, (K, n, P).
     """
     # Here too, for this may be a thread of its own: its first product would otherwise
     # be shared by all cores, and sum in another order.
-    with one_thread(), flushed_denormals(), suppress(StopIteration):
-        prediction, start = next(steps), 0
-        n_readouts, _, n_numbers = prediction.values.shape
-        found = prediction.values.new_empty(n_readouts, len(labels), n_numbers)
-        while True:
-            block = labels[start : start + prediction.values.shape[1]]
-            found[:, start : start + len(block)] = prediction.values
-            start += len(block)
-            prediction = steps.send(block)
-    whole = prediction.with_values(found)
-    return whole.losses(labels).T.cpu().numpy(), whole
+    with fixed_arithmetic(), flushed_denormals():
+        blocks = [next(each) for each in steps]
+        found = [
+            block.values.new_empty(
+                len(block.values), len(labels), block.values.shape[2]
+            )
+            for block in blocks
+        ]
+        starts, end = [0 for _ in steps], 0  # of the blocks
+        while end < len(labels):
+            stops = [s + b.values.shape[1] for s, b in zip(starts, blocks, strict=True)]
+            end = min(stops)
+            for i, each in enumerate(steps):
+                if stops[i] == end:
+                    found[i][:, starts[i] : end] = blocks[i].values
+                    with suppress(StopIteration):  # after the last row
+                        blocks[i] = each.send(labels[starts[i] : end])
+                    starts[i] = end
+    wholes = [b.with_values(v) for b, v in zip(blocks, found, strict=True)]
+    return [(whole.losses(labels).T.cpu().numpy(), whole) for whole in wholes]

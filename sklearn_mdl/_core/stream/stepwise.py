@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.numerics import flushed_denormals, one_thread
+from sklearn_mdl._core.numerics import flushed_denormals
 from sklearn_mdl._core.stream.outcomes import Prediction
 from sklearn_mdl._core.stream.pooled import PooledRows
 from sklearn_mdl._core.stream.run import PrequentialRun
@@ -60,7 +60,7 @@ def stepwise(
     in_order = np.argsort(run.columns)
     while run.n_scored < len(run.samples):
         start = run.n_scored
-        with one_thread():
+        with run.arithmetic():
             stop = run.open_segment()
         queues = [
             _Queue(prequential_steps(learner, run.rows, state, run.outcome, stop), run)
@@ -81,7 +81,7 @@ def stepwise(
                 queue.reveal(label)
         values = [v for queue in queues for v in torch.cat(queue.predicted, dim=1)]
         found = PooledRows.of(pooled) if pooled else None
-        with one_thread():
+        with run.arithmetic():
             run.close_segment(np.stack(losses), _joined(readings), values, found)
     run.end()
 
@@ -93,7 +93,7 @@ class _Queue:
         self, steps: Generator[Prediction, Tensor, None], run: PrequentialRun
     ) -> None:
         self._steps = steps
-        self._device = run.device
+        self._run = run
         self.predicted: list[Tensor] = []
         self._revealed: list[int] = []
         self._advance(None)
@@ -107,12 +107,14 @@ class _Queue:
         """Keep the label of that row; the learner goes on when its block is full."""
         self._revealed.append(label)
         if len(self._revealed) == self._rows.shape[1]:
-            labels = torch.tensor(self._revealed, dtype=torch.long, device=self._device)
+            labels = torch.tensor(
+                self._revealed, dtype=torch.long, device=self._run.device
+            )
             self._revealed = []
             self._advance(labels)
 
     def _advance(self, labels: Tensor | None) -> None:
-        with one_thread(), flushed_denormals():
+        with self._run.arithmetic(), flushed_denormals():
             try:
                 steps = self._steps
                 prediction = next(steps) if labels is None else steps.send(labels)

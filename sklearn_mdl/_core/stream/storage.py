@@ -51,6 +51,27 @@ class SampleStore:
         """Return the number of rows."""
         return self._starts[-1]
 
+    def check_reuse(self, X: np.ndarray) -> None:
+        """Refuse a writable map of rows that lie where earlier ones do.
+
+        It was filled a second time: the earlier rows are gone, which were to be read
+        again.
+
+        Raises
+        ------
+        ValueError
+            Also if the map holds the same rows as before, which nobody can know.
+        """
+        if not (is_mapped(X) and X.flags.writeable):
+            return
+        for part, start in zip(self._parts, self._starts, strict=False):
+            if isinstance(part, _Mapped) and part.overlaps(X):
+                raise ValueError(
+                    "A memory map must keep the rows that it held, but these lie where "
+                    f"rows from {start} of this stream on do, in a map that can be "
+                    "written; pass a copy of each block, or open the map with mode='r'"
+                )
+
     def append(self, X: np.ndarray, order: np.ndarray | None = None) -> None:
         """Add rows.
 
@@ -84,8 +105,7 @@ class SampleStore:
                 self._parts.pop()
                 self._starts.pop()
             else:
-                if isinstance(last, _Copied):
-                    last.cut(n_rows - start)
+                last.cut(n_rows - start)
                 self._starts[-1] = n_rows
 
     def rows(self, start: int, stop: int) -> np.ndarray:
@@ -136,6 +156,15 @@ class _Mapped:
     def __init__(self, X: np.ndarray, order: np.ndarray | None) -> None:
         self._X = X
         self._order = order
+
+    def cut(self, n_rows: int) -> None:
+        if self._order is None:
+            self._X = self._X[:n_rows]
+        else:
+            self._order = self._order[:n_rows]
+
+    def overlaps(self, X: np.ndarray) -> bool:
+        return np.may_share_memory(self._X, X)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         if self._order is None:

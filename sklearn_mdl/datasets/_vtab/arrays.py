@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl.datasets._files import check_member
 from sklearn_mdl.datasets._vtab import data
 from sklearn_mdl.datasets._vtab.folders import datasets
 
@@ -110,6 +111,7 @@ def dsprites(task: data.VtabTask, folder: Path) -> data.VtabData:
     path = folder / task.files[0]
     column, n_values = LATENTS[task.name]
     with np.load(path, allow_pickle=False) as archive:
+        check_member(archive.zip, "latents_classes")
         values = archive["latents_classes"][:, column]
     return data.joined(task, [(None, _read_bits(path), values * N_BINS // n_values)])
 
@@ -117,6 +119,7 @@ def dsprites(task: data.VtabTask, folder: Path) -> data.VtabData:
 def _read_bits(path: Path) -> _Bits:
     """Read the images of an .npz a few at a time, without an array of all."""
     with zipfile.ZipFile(path) as archive, archive.open("imgs.npy") as file:
+        check_member(archive, "imgs")
         np.lib.format.read_magic(file)
         shape, by_column, dtype = np.lib.format.read_array_header_1_0(file)
         if dtype != np.uint8 or len(shape) != 3 or by_column:

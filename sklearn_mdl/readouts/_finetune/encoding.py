@@ -14,7 +14,7 @@ from sklearn_mdl._core.images.rows import Shape, pixels_of
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
-from sklearn_mdl._core.stream.steps import PassState
+from sklearn_mdl._core.stream.steps import PassState, shown
 from sklearn_mdl._core.stream.storage import SampleStore
 from sklearn_mdl.encoders import image_encoder_of
 from sklearn_mdl.readouts._base import Readout
@@ -26,8 +26,8 @@ N_ENCODED = "n_encoded"
 class EncodingLearner(Learner):
     """Readouts of one encoder: a pass over features inside a pass over images.
 
-    A minibatch of images is encoded when it is to be predicted, always whole, with
-    zeros for rows that are not known yet. Once it is learned its features are kept, and
+    Images are encoded when they are to be predicted, always in whole blocks, with zeros
+    for rows that are not known yet. Once they are learned their features are kept, and
     scaled and replayed as those of a run over features are: the codes are the same.
 
     Parameters
@@ -71,6 +71,7 @@ class EncodingLearner(Learner):
         for learner in self.inner:
             learner.columns = [members[k][0] for k in learner.columns]
         self.columns = [k for learner in self.inner for k in learner.columns]
+        self.foreign = any(learner.foreign for learner in self.inner)
         self._last: tuple[Tensor, np.ndarray] | None = None  # rows, and features
 
     def attach(self, rows: ScaledRows) -> None:
@@ -99,18 +100,26 @@ class EncodingLearner(Learner):
         return other
 
     def _encoded(self, rows: Tensor) -> np.ndarray:
-        """Features (B, width) of the rows (n, d) of a minibatch, n at most B."""
+        """Features (n, width) of the rows (n, d) of a minibatch."""
         if self._last is None or not torch.equal(self._last[0], rows):
-            batch = rows.new_zeros(self.features.batch_size, rows.shape[1])
-            batch[: len(rows)] = rows
-            images = pixels_of(batch, self.shape).cpu().numpy()
-            self._last = rows, np.array(self.encoder.transform(images))
+            size = self.features.block_size
+            starts = range(0, len(rows), size)
+            found = [self._transformed(rows[i : i + size]) for i in starts]
+            self._last = rows, np.concatenate(found)
         return self._last[1]
+
+    def _transformed(self, rows: Tensor) -> np.ndarray:
+        block = rows.new_zeros(self.features.block_size, rows.shape[1])
+        block[: len(rows)] = rows
+        images = pixels_of(block, self.shape).cpu().numpy()
+        # A copy: an encoder may use the same array each time.
+        return np.array(self.encoder.transform(images))[: len(rows)]
 
     def predict(self, x: Tensor) -> Tensor:
         """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
-        scaled = self.features.scaled(self._encoded(x[self.view]))[:, : x.shape[1]]
-        return torch.cat([learner.predict(scaled) for learner in self.inner])
+        scaled, n = self.features.scaled(self._encoded(x[self.view])), x.shape[1]
+        found = [lr.predict(shown(lr, scaled, n))[:, :n] for lr in self.inner]
+        return torch.cat(found)
 
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
@@ -124,7 +133,7 @@ class EncodingLearner(Learner):
             state.learn(learner, self.features, self.outcome)
 
     def _keep(self, rows: Tensor, y: Tensor) -> None:
-        self.features.store.append(self._encoded(rows)[: len(rows)])
+        self.features.store.append(self._encoded(rows))
         self.features.extend(len(self.features.store))
         self.features.reveal(len(self.features.store) - len(y), y)
 

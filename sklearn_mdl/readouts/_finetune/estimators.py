@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 from torch import nn
 
 from sklearn_mdl._core.images.rows import image_shape_of
+from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl.encoders import (
@@ -19,6 +20,7 @@ from sklearn_mdl.encoders import (
     ImageEncoder,
     distinct_encoders,
     image_encoder_of,
+    sources_of_name,
 )
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._finetune.base import NetworkReadout
@@ -259,6 +261,10 @@ class ScratchReadout(NetworkReadout):
         "model_options": [Mapping, None],
         "input_size": [Interval(Integral, 1, None, closed="left"), None],
     }
+
+    def _sources(self) -> Sources:
+        """Say what ``fit`` reads beside images."""
+        return sources_of_name(self.model) if isinstance(self.model, str) else Sources()
 
     @property
     def architecture(self) -> str:

@@ -15,7 +15,7 @@ from torch.nn.functional import interpolate
 
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.images.rows import Shape
-from sklearn_mdl.encoders import EncoderTrunk, check_name
+from sklearn_mdl.encoders import EncoderTrunk, check_name, check_options
 
 Augment = Callable[[Tensor], Tensor]
 AUGMENTATIONS = ("crop", "crop-flip", "randaugment")
@@ -183,6 +183,7 @@ def module_of(
         return copy.deepcopy(module)  # a callable may return one module each time
     timm = needed("timm", "ScratchReadout", "images")
     check_name(timm, architecture)
+    check_options(options)
     given = {"in_chans": n_channels, **options, "num_classes": 0}
     return cast(nn.Module, timm.create_model(architecture, pretrained=False, **given))
 

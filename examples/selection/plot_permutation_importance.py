@@ -1,0 +1,68 @@
+"""
+Which features carry the labels: permutation importance in nats
+===============================================================
+
+Permute one feature, and see by how much the code of the labels grows. On the rows that
+were fitted that needs :func:`~sklearn_mdl.model_selection.refit_codelength_scorer`,
+which evaluates them again; on other rows
+:func:`~sklearn_mdl.heldout_codelength_scorer` will do.
+"""
+
+# %%
+# The importance of a feature is what the code of all labels costs more, in nats per
+# example, if the feature says nothing of its row. Below zero, the labels are cheaper
+# to learn without it.
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_wine
+from sklearn.inspection import permutation_importance
+from sklearn.utils import shuffle
+
+from sklearn_mdl import (
+    LinearReadout,
+    MDLReadoutSwitcher,
+    heldout_codelength_scorer,
+)
+from sklearn_mdl.model_selection import refit_codelength_scorer
+
+wine = load_wine()
+X, y = shuffle(wine.data, wine.target, random_state=0)
+switcher = MDLReadoutSwitcher(
+    [LinearReadout(lr=0.01), LinearReadout(lr=0.03)], random_state=0
+)
+options = {"n_repeats": 3, "random_state": 0}
+of_stream = permutation_importance(
+    switcher.fit(X, y), X, y, scoring=refit_codelength_scorer, **options
+)
+
+# %%
+# Rows of the stream have been learned: the scorer for held-out rows refuses them.
+try:
+    permutation_importance(switcher, X, y, scoring=heldout_codelength_scorer, **options)
+except ValueError as refused:
+    print(refused)
+
+# %%
+# Of rows that were held out, a copy of the switcher goes on over them.
+held_out = permutation_importance(
+    switcher.fit(X[:90], y[:90]),
+    X[90:],
+    y[90:],
+    scoring=heldout_codelength_scorer,
+    **options,
+)
+order = np.argsort(held_out.importances_mean)
+for j in order[::-1]:
+    print(
+        f"{wine.feature_names[j]:30s}{of_stream.importances_mean[j]:8.3f}"
+        f"{held_out.importances_mean[j]:8.3f}"
+    )
+
+places = np.arange(len(order))
+figure, ax = plt.subplots(layout="constrained")
+ax.barh(places + 0.2, of_stream.importances_mean[order], 0.4, label="of the stream")
+ax.barh(places - 0.2, held_out.importances_mean[order], 0.4, label="held out")
+ax.set_yticks(places, np.array(wine.feature_names)[order])
+ax.set(xlabel="nats per example", title="Importance of features of wines")
+ax.legend()
+plt.show()

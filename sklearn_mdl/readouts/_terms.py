@@ -1,0 +1,52 @@
+"""What may depend on the width of features in a list of readouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Terms(NamedTuple):
+    """What may depend on the width of features in a list of readouts.
+
+    Attributes
+    ----------
+    n_readouts : int
+    streams : tuple of int
+        Numbers of replay streams, in ascending order.
+    scalings : tuple of str
+        Scalings of features, "none" among them, in the order of the readouts.
+    """
+
+    n_readouts: int
+    streams: tuple[int, ...]
+    scalings: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the terms as JSON holds them."""
+        lists = {"streams": list(self.streams), "scalings": list(self.scalings)}
+        return {"n_readouts": self.n_readouts, **lists}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Terms:
+        """Read what :meth:`as_json` returned."""
+        return cls(
+            found["n_readouts"], *map(tuple, (found[k] for k in cls._fields[1:]))
+        )
+
+    def __str__(self) -> str:
+        """Return the terms in words."""
+        streams = " or ".join(map(str, self.streams)) or "no"
+        scalings = " and ".join(self.scalings) or "none"
+        return (
+            f"{self.n_readouts} readouts, {streams} replay streams, scaling {scalings}"
+        )
+
+
+def terms_of(readouts: Sequence[Any]) -> Terms:
+    """Return the terms of a list of readouts, of whatever kinds."""
+    streams = {
+        int(r.n_replay_streams) for r in readouts if hasattr(r, "n_replay_streams")
+    }
+    scalings = [str(r.scaling or "none") for r in readouts if hasattr(r, "scaling")]
+    return Terms(len(readouts), tuple(sorted(streams)), tuple(dict.fromkeys(scalings)))

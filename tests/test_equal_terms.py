@@ -1,0 +1,148 @@
+"""Within a dataset of a ranking all encoders have the same readouts, and it is said."""
+
+import csv
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import rankdata
+from sklearn.datasets import load_iris, load_wine
+
+from sklearn_mdl import (
+    LinearReadout,
+    MDLReadoutSwitcher,
+    RepresentationScorer,
+    write_results,
+)
+from sklearn_mdl.baselines import _compare
+from sklearn_mdl.readouts import _grid as grid, default_readouts, terms_of
+from sklearn_mdl.report import _report
+
+
+@pytest.fixture
+def small_grid(monkeypatch):
+    """A default grid of few readouts, whose rules bind at widths of a test."""
+    monkeypatch.setattr(
+        grid,
+        "DEFAULTS",
+        {**grid.DEFAULTS, grid.MLPReadout: [{"lr": [1e-3, 3e-3, 1e-2]}]},
+    )
+    monkeypatch.setattr(grid, "STREAMS", (3, 1, 0))
+    monkeypatch.setattr(grid, "UPDATES_PER_EXAMPLE", 4 * 3 * 2 * 3 * (8 + 1))
+    monkeypatch.setattr(grid, "MAX_WHITENED_BY_DEFAULT", 8)
+
+
+def study(*widths, n=40):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, n)
+    X = rng.normal(size=(n, 40)) + y[:, None]
+    return {"d": ({f"w{width}": X[:, :width] for width in widths}, y)}
+
+
+def terms(scorer):
+    return {cell.encoder: cell.terms for cell in scorer.cells_}
+
+
+def test_all_encoders_have_the_readouts_that_the_widest_can_bear(
+    small_grid, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_report, "can_draw", lambda: False)
+    scorer = RepresentationScorer(results=tmp_path).fit(study(2, 40))
+    alone = RepresentationScorer().fit(study(2))
+    wide = terms_of(default_readouts(40, 3))
+    assert wide.scalings == ("standard",)
+    assert terms(scorer) == {"w2": wide, "w40": wide} != terms(alone)
+    assert not alone.terms_notes_
+    note = scorer.terms_notes_["d"]
+    assert "widest, w40 (40 features)" in note
+    assert "w2 (2 features)" in note
+    assert str(wide) in note
+    assert str(terms(alone)["w2"]) in note
+    assert note in scorer.summary()
+    write_results(scorer, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert note in page
+    assert note in (tmp_path / "cells.json").read_text()
+    with (tmp_path / "cells.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["streams"] for row in rows} == {" ".join(map(str, wide.streams))}
+    assert {row["n_readouts"] for row in rows} == {str(wide.n_readouts)}
+    assert {row["scalings"] for row in rows} == {"standard"}
+    assert all(float(row["seconds"]) > 0 for row in rows)
+
+
+def test_a_wide_encoder_that_comes_later_runs_the_others_again(small_grid, tmp_path):
+    first = RepresentationScorer(results=tmp_path).fit(study(2, 4))
+    with pytest.warns(UserWarning, match="2 of its cells .* are run again"):
+        second = RepresentationScorer(results=tmp_path).fit(study(2, 4, 40))
+    assert len(set(terms(second).values())) == 1
+    assert terms(second)["w2"] != terms(first)["w2"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the first ones are still there
+        again = RepresentationScorer(results=tmp_path).fit(study(2, 4))
+    assert_array_equal(again.codelengths_, first.codelengths_)
+    assert [c.seconds for c in again.cells_] == [c.seconds for c in first.cells_]
+    assert not again.terms_notes_
+
+
+def test_readouts_that_the_user_names_are_everybodys(small_grid):
+    readouts = [LinearReadout(n_replay_streams=2), LinearReadout(scaling="whiten")]
+    scorer = RepresentationScorer(MDLReadoutSwitcher(readouts)).fit(study(2, 40))
+    assert set(terms(scorer).values()) == {terms_of(readouts)}
+    assert not scorer.terms_notes_
+
+
+def test_protocols_are_compared_on_equal_terms(small_grid, monkeypatch):
+    seen, whole = [], _compare.measure
+
+    def measure(task, device=None):
+        seen.append(terms_of(task.estimator.readouts))
+        return whole(task, device)
+
+    monkeypatch.setattr(_compare, "measure", measure)
+    _compare.compare_protocols(None, study(2, 40), protocols=["mdl", "sdl"])
+    assert seen == [terms_of(default_readouts(40, 3))] * 2
+
+
+# Widths that say nothing: constant columns, and a column in two halves of its value
+
+
+def padded(X):
+    return np.column_stack([X, np.full((len(X), X.shape[1]), 0.1)])
+
+
+def halved(X):
+    return np.column_stack([X[:, :-1], X[:, -1:] / 2, X[:, -1:] / 2])
+
+
+def check_law(readouts, change, tolerance):
+    """No rank changes, whichever encoder is changed, and codelengths hardly do."""
+    datasets = {}
+    for name, load in {"iris": load_iris, "wine": load_wine}.items():
+        X, y = load(return_X_y=True)
+        noise = np.random.default_rng(0).normal(size=(len(X), 3))
+        found = {"raw": X, "half": X[:, ::2], "noise": noise}
+        changed = {f"{e} changed": change(own) for e, own in found.items()}
+        datasets[name] = {**found, **changed}, y
+    scorer = RepresentationScorer(MDLReadoutSwitcher(readouts)).fit(datasets)
+    for nats in scorer.codelengths_:
+        was, now = nats[:3], nats[3:]
+        assert_allclose(now, was, rtol=tolerance)
+        for e in range(3):
+            mixed = np.where(np.arange(3) == e, now, was)
+            assert_array_equal(rankdata(mixed), rankdata(was))
+
+
+@pytest.mark.parametrize(("change", "tolerance"), [(padded, 1e-4), (halved, 0.1)])
+def test_widths_that_say_nothing_change_no_rank_of_linear_readouts(change, tolerance):
+    # A column in two halves is learned twice as fast.
+    check_law([LinearReadout(lr=3e-3), LinearReadout(lr=1e-2)], change, tolerance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [padded, halved])
+def test_widths_that_say_nothing_change_no_rank_by_default(change):
+    # Hidden layers begin with weights of the order of 1 / sqrt(width), and whitening
+    # shrinks towards the mean variance of all columns, constant ones too.
+    check_law(None, change, 0.02)

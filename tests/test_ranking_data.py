@@ -1,0 +1,282 @@
+"""A ranking is of the data as they were given, whatever encoders and files do."""
+
+import os
+import pickle
+import shutil
+import types
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import Parallel, delayed, parallel_config
+from numpy.testing import assert_array_equal
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.datasets import load_wine
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import Normalizer, StandardScaler, normalize
+
+from sklearn_mdl import (
+    LinearReadout,
+    MDLReadoutSwitcher,
+    RefitReadout,
+    RepresentationScorer,
+    write_results,
+)
+from sklearn_mdl._core.images.lazy import LazyImages
+from sklearn_mdl._core.io.parameters import as_json
+from sklearn_mdl.encoders import FeatureCache
+from sklearn_mdl.model_selection import _running as running
+from sklearn_mdl.model_selection._encoding import protected
+
+
+def small(**options):
+    return RepresentationScorer(MDLReadoutSwitcher([LinearReadout()]), **options)
+
+
+def wine(n=64):
+    X, y = load_wine(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(y))[:n]
+    return X[rows], y[rows]
+
+
+# Encoders that write in place
+
+
+class Buffered(TransformerMixin, BaseEstimator):
+    """Returns one array, again and again."""
+
+    def fit(self, X, y=None):
+        self.out_ = np.empty((64, 2))
+        return self
+
+    def transform(self, X):
+        self.out_[:] = X[:, :2]
+        return self.out_
+
+
+class Shifting(Buffered):
+    """Changes what it is given."""
+
+    def transform(self, X):
+        X += 1
+        return X
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_encoder_that_writes_in_place_changes_nothing(kept, tmp_path):
+    X, y = wine()
+    before = X.copy()
+    wanted = small().fit({"w": ({"raw": X, "own": normalize(X)}, y)}).codelengths_
+    scorer = small(results=tmp_path if kept else None)
+    encoders = {"raw": None, "own": Normalizer(copy=False)}  # which copies, if it must
+    assert_array_equal(scorer.fit({"w": (X, y)}, encoders).codelengths_, wanted)
+    with pytest.raises(ValueError, match=r"1 failed: 'bad' on 'w' .*read-only"):
+        scorer.fit({"w": (X, y)}, {**encoders, "bad": Shifting()})
+    assert_array_equal(X, before)
+
+
+def test_a_frame_is_not_changed_by_an_encoder():
+    X, y = wine()
+    frame = pd.DataFrame(X)
+    encoders = {"own": StandardScaler(copy=False), "raw": None}
+    found = small().fit({"wine": (frame, y)}, encoders)
+    assert_array_equal(frame, X)
+    alone = small().fit({"wine": (X, y)}, {"raw": None})
+    assert_array_equal(found.codelengths_[:, 1], alone.codelengths_[:, 0])
+
+
+def test_data_are_protected_and_large_arrays_are_not_copied():
+    X = np.ones((3, 2))
+    assert np.shares_memory(protected(X), X)
+    images = protected([X, X])
+    assert [type(images), images[0].flags.writeable] == [list, False]
+    protected(csr_array(X)).data[:] = 2
+    assert X.flags.writeable
+    words = ["a", "b"]
+    assert protected(words) is words
+
+
+def test_an_encoder_that_returns_one_buffer_is_ranked_as_if_it_did_not():
+    (X, y), other = wine(), np.random.default_rng(0).normal(size=(64, 2))
+    encoder = FrozenEstimator(Buffered().fit(X))
+    datasets = {"wine": (X, y), "noise": (other, y)}
+    found = small().fit(datasets, {"first": encoder, "second": encoder})
+    plain = small().fit({"wine": ({"e": X[:, :2]}, y), "noise": ({"e": other}, y)})
+    assert_array_equal(found.codelengths_, plain.codelengths_.repeat(2, 1))
+
+
+# Files that change during a ranking
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """Tasks over a map of a file, and the file."""
+    X, y = wine()
+    path = tmp_path / "features.npy"
+    np.save(path, X.astype(np.float32))
+    features = np.load(path, mmap_mode="r")[::-1, 1:]
+    tasks = small()._tasks({"wine": ({"e": features}, y[::-1])}, None)
+    return tasks, path, small().fit({"wine": ({"e": X[::-1, 1:]}, y[::-1])})
+
+
+def sent(task):
+    """A task as a worker receives it."""
+    return pickle.loads(pickle.dumps(running._portable(task)))
+
+
+def attempt(task):
+    devices = types.SimpleNamespace(claim=lambda device: None)
+    return running._attempt(running.score_cell, 0, task, devices)[1]
+
+
+def test_a_worker_reads_the_file_of_a_map(mapped):
+    (task,), _, plain = mapped
+    assert len(pickle.dumps(running._portable(task))) < 6000  # no features in it
+    cell = attempt(sent(task))
+    assert cell.codelength == plain.cells_[0].codelength
+    assert cell.data == plain.cells_[0].data
+
+
+def test_a_file_that_is_replaced_is_a_failure(mapped):
+    (task,), path, _ = mapped
+    other = path.with_name("other.npy")
+    np.save(other, np.zeros((64, 13), np.float32))
+    os.replace(other, path)
+    failure = attempt(sent(task))
+    assert "'e' on 'wine', order 0 (ValueError: Features and labels" in str(failure)
+    assert "the features were changed" in str(failure)
+    assert attempt(task).codelength > 0  # the map that was opened is the old file's
+
+
+def test_a_file_that_vanished_is_a_failure(mapped):
+    (task,), path, _ = mapped
+    path.unlink()
+    assert "'e' on 'wine', order 0 (FileNotFoundError" in str(attempt(sent(task)))
+
+
+@pytest.mark.slow
+def test_a_file_that_vanished_is_a_failure_of_a_worker(mapped, tmp_path):
+    (task,), path, _ = mapped
+    path.unlink()
+    with parallel_config(backend="loky"):
+        (failed, other) = running.run_tasks([task, task], n_jobs=2)
+    assert "FileNotFoundError" in failed.error
+    assert "FileNotFoundError" in other.error
+    assert Parallel(n_jobs=2)([delayed(abs)(-1)]) == [1]  # the pool is whole
+
+
+# Paths, and classes of one name
+
+
+def rewrite(path, value):
+    path.write_text(str(value))
+    os.utime(path, ns=(value, value))
+
+
+class Reader(TransformerMixin, BaseEstimator):
+    """Reads a number from every file."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        X = X.iloc[:, 0] if hasattr(X, "columns") else X
+        paths = X.items if isinstance(X, LazyImages) else X
+        return np.array([[float(Path(path).read_text())] for path in paths])
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        list,
+        tuple,
+        np.array,
+        lambda paths: np.array(paths, object),
+        pd.Series,
+        lambda paths: pd.DataFrame({"path": paths, "size": 1}),
+        LazyImages,
+    ],
+    ids=["list", "tuple", "text", "object", "series", "frame", "lazy"],
+)
+def test_features_of_files_are_computed_again_when_these_change(wrap, tmp_path):
+    paths = [tmp_path / name for name in "ab"]
+    for path in paths:
+        rewrite(path, 1)
+    cache, X = FeatureCache(tmp_path / "cache"), wrap([str(path) for path in paths])
+    encoder = Reader()
+    assert_array_equal(cache.features(encoder, X), [[1], [1]])
+    rewrite(paths[1], 2)
+    assert_array_equal(cache.features(encoder, X), [[1], [2]])
+    paths[0].unlink()  # one that is missing does not hide the others
+    first = cache.path(encoder, X)
+    rewrite(paths[1], 3)
+    assert cache.path(encoder, X) != first
+
+
+def test_classes_of_one_name_have_cells_and_checkpoints_of_their_own(tmp_path):
+    kinds = [
+        type("Clf", (LogisticRegression,), {"__module__": name}) for name in ("a", "b")
+    ]
+    texts = [as_json(kind(), "clf") for kind in kinds]
+    assert [text["class"] for text in texts] == ["a.Clf", "b.Clf"]
+    assert as_json(LinearReadout(), "own")["class"] == "LinearReadout"
+    X, y = wine()
+    first, second = (MDLReadoutSwitcher([RefitReadout(k())]) for k in kinds)
+    one = RepresentationScorer(first, results=tmp_path).fit({"w": ({"e": X}, y)})
+    other = RepresentationScorer(second, results=tmp_path).fit({"w": ({"e": X}, y)})
+    assert len(list((tmp_path / "cells").glob("*.json"))) == 2
+    assert_array_equal(one.codelengths_, other.codelengths_)
+    options = {"checkpoint": tmp_path / "run", "random_state": 0}
+    first.set_params(**options).fit(X, y)
+    with pytest.raises(ValueError, match=r"a\.Clf.*b\.Clf|b\.Clf.*a\.Clf"):
+        second.set_params(**options).fit(X, y)
+
+
+# Cells that cannot be read or written
+
+
+def test_places_of_cells_that_are_taken_are_failures_or_run_again(tmp_path):
+    X, y = wine()
+    study = {"w": ({"a": X, "b": X[:, :2], "c": X[:, 2:], "d": X[:, :1]}, y)}
+    wanted = small(results=tmp_path).fit(study).codelengths_
+    a, b, c, d = sorted((tmp_path / "cells").glob("*.json"))
+    for path in (a, c.with_suffix(".safetensors")):
+        path.unlink()
+        path.mkdir()
+    b.unlink()
+    b.symlink_to(b)
+    d.unlink()
+    d.symlink_to(tmp_path / "nowhere")
+    with (
+        pytest.warns(UserWarning, match="must be a whole cell, but") as caught,
+        pytest.raises(ValueError, match=r"2 failed: 'a' on 'w', order 0 .*directory"),
+    ):
+        small(results=tmp_path).fit(study)
+    assert len(caught) == 2
+    assert small(results=tmp_path).dry_run(study).n_missing == 2
+    for path in (a, c.with_suffix(".safetensors")):
+        shutil.rmtree(path)
+    with pytest.warns(UserWarning, match="must be a whole cell, but"):  # c lost a trace
+        found = small(results=tmp_path).fit(study)
+    assert_array_equal(found.codelengths_, wanted)
+
+
+def test_results_in_a_file_are_refused_before_anything_runs(tmp_path):
+    (tmp_path / "cells").write_text("mine")
+    with pytest.raises(NotADirectoryError, match="Cells must be kept in a directory"):
+        small(results=tmp_path).fit({"w": wine()}, {"raw": None})
+    assert (tmp_path / "cells").read_text() == "mine"
+
+
+def test_results_are_written_when_cells_were_deleted(tmp_path):
+    X, y = wine()
+    scorer = small(results=tmp_path).fit({"w": ({"a": X, "b": X[:, :2]}, y)})
+    shutil.rmtree(tmp_path / "cells")
+    with pytest.warns(UserWarning, match=r"ranks_by_size.png, w-codelength.png, .* le"):
+        paths = write_results(scorer, tmp_path)
+    names = {path.name for path in paths}
+    assert {"cells.csv", "cells.json", "report.html", "average_ranks.png"} <= names
+    assert all(path.exists() for path in paths)

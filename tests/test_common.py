@@ -36,33 +36,35 @@ from sklearn_mdl.readouts import (
     MLPReadoutRegressor,
 )
 
+# Few replay streams and few steps, as every check fits several times.
+QUICK = {"lr": 0.03, "n_replay_streams": 2}
 SMALL_GRID = [
-    LinearReadout(lr=0.01),
-    LinearReadout(lr=0.01, scaling="whiten", ema_step_size=0.1),
-    MLPReadout((16,), lr=0.01),
+    LinearReadout(**QUICK),
+    LinearReadout(**QUICK, scaling="whiten", ema_step_size=0.1),
+    MLPReadout((8,), **QUICK),
 ]
 SMALL_REGRESSORS = [
-    LinearReadoutRegressor(lr=0.01, likelihood="student-t", heteroscedastic=False),
-    MLPReadoutRegressor((16,), lr=0.01, scaling="whiten", ema_step_size=0.1),
+    LinearReadoutRegressor(**QUICK, likelihood="student-t", heteroscedastic=False),
+    MLPReadoutRegressor((8,), **QUICK, scaling="whiten", ema_step_size=0.1),
 ]
 # One estimator of every kind has a test for each check, the others one for all.
 REPRESENTATIVES = [
-    LinearReadout(),
-    RefitReadout(LogisticRegression()),
+    LinearReadout(**QUICK),
+    RefitReadout(LogisticRegression(), batch_size=100),
     MDLReadoutSwitcher(SMALL_GRID),
     MDLReadoutSwitcherRegressor(SMALL_REGRESSORS),
-    MultiOutputSwitcher(MDLReadoutSwitcher([LinearReadout()], random_state=0)),
+    MultiOutputSwitcher(MDLReadoutSwitcher(SMALL_GRID[:1], random_state=0)),
 ]
 OTHERS = [
-    MLPReadout((16,)),
+    MLPReadout((8,), **QUICK),
     KNeighborsReadout(),
-    KernelReadout(),
-    IncrementalReadout(GaussianNB()),
-    KernelReadoutRegressor(),
-    LinearReadoutRegressor(),
-    MLPReadoutRegressor((16,)),
-    LinearProbe(lr=0.01, weight_decay=0.0, max_steps=60),
-    MLPProbe((16,), lr=0.01, weight_decay=0.0, max_steps=30),
+    KernelReadout(batch_size=100),
+    IncrementalReadout(GaussianNB(), batch_size=100),
+    KernelReadoutRegressor(batch_size=100),
+    LinearReadoutRegressor(**QUICK),
+    MLPReadoutRegressor((8,), **QUICK),
+    LinearProbe(lr=0.03, weight_decay=0.0, max_steps=20),
+    MLPProbe((8,), lr=0.03, weight_decay=0.0, max_steps=20),
     KNeighborsProbe(),
     BlockwiseCode(random_state=0),
     VariationalCode(n_steps=3, n_draws=2),

@@ -32,13 +32,13 @@ READOUTS = {
     "whitened": LinearReadout(lr=0.03, scaling="whiten", n_replay_streams=1),
     "unscaled": LinearReadout(lr=0.03, scaling=None, n_replay_streams=2),
     "averaged": MLPReadout((6,), lr=0.03, ema_step_size=0.1, n_replay_streams=2),
-    "warmed up": MLPReadout((6,), lr=0.03, ema_step_size=0.01, ema_warmup=True),
-    "uncalibrated": MLPReadout((4, 3), lr=0.03, calibration=False),
+    "warmed up": MLPReadout((6,), lr=0.03, ema_step_size=0.01, n_replay_streams=3),
+    "uncalibrated": MLPReadout((4, 3), lr=0.03, calibration=False, n_replay_streams=3),
     "smoothed": LinearReadout(lr=0.03, label_smoothing=0.1, n_replay_streams=0),
     "recent": LinearReadout(lr=0.03, recency=0.5, n_replay_streams=5),
     "kernel": KernelReadout(),
     "kernel of raw rows": KernelReadout("rbf", gamma=0.1, scaling=None),
-    "diverging": MLPReadout((6,), lr=1e20),
+    "diverging": MLPReadout((6,), lr=1e20, n_replay_streams=3),
 }
 PRIORS = [
     "bayes",

@@ -45,14 +45,6 @@ def test_the_root_imports_nothing_before_a_name_is_used():
     assert not found & {"numpy", *HEAVY, *EXTRAS}
 
 
-def test_public_packages_are_attributes_of_the_root():
-    names = [f"sklearn_mdl.{name}" for name in PACKAGES]
-    code = "".join(f"print({name}.__name__)\n" for name in names)
-    assert run(f"import sklearn_mdl\n{code}").split() == names
-    assert set(PACKAGES) <= set(dir(sklearn_mdl))
-    assert not set(PACKAGES) & set(sklearn_mdl.__all__)
-
-
 def test_what_needs_numpy_alone_imports_no_torch():
     names = "ranking.win_table", "switching.FixedShare", "metrics.regret", "forward"
     code = "".join(f"sklearn_mdl.{name}\n" for name in names)
@@ -79,6 +71,8 @@ except SystemExit as exit:
 
 
 def test_public_names_and_a_fit_need_no_extra():
+    """And packages are attributes of the root, before anything imports them."""
+    names = [f"sklearn_mdl.{name}" for name in PACKAGES]
     code = f"""
 import importlib, sys
 from importlib.machinery import PathFinder
@@ -90,19 +84,33 @@ class WithoutExtras(PathFinder):
         return super().find_spec(name, *args) if known else None
 
 sys.meta_path = [WithoutExtras if f is PathFinder else f for f in sys.meta_path]
+import sklearn_mdl
+print({", ".join(f"{name}.__name__" for name in names)})
 {FIT}
-for name in {["sklearn_mdl", *(f"sklearn_mdl.{name}" for name in PACKAGES)]}:
+for name in {["sklearn_mdl", *names]}:
     package = importlib.import_module(name)
     for public in package.__all__:
         getattr(package, public)
 """
-    assert 0 < float(run(code)) < 40
+    *found, codelength = run(code).split()
+    assert found == names
+    assert set(PACKAGES) <= set(dir(sklearn_mdl))
+    assert not set(PACKAGES) & set(sklearn_mdl.__all__)
+    assert 0 < float(codelength) < 40
 
 
 def test_a_fit_imports_neither_extras_nor_the_compiler_of_torch():
-    check = "import sys; assert 'torch._dynamo' not in sys.modules"
-    by_others = imported("import skorch, sklearn.linear_model")
-    assert imported(f"{FIT}\n{check}") & EXTRAS <= by_others
+    """No extra, that is, but those that come with what it builds on."""
+    code = f"""
+import sys
+import skorch, sklearn.linear_model
+by_others = set(sys.modules)
+{FIT}
+assert "torch._dynamo" not in sys.modules
+print("imported:", *(set(sys.modules) - by_others))
+"""
+    names = run(code).rpartition("imported:")[2].split()
+    assert not {name.partition(".")[0] for name in names} & EXTRAS
 
 
 @pytest.mark.parametrize("name", ["no_such_name", "_core_", "__path"])

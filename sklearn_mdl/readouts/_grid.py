@@ -436,13 +436,13 @@ def _kind(readout: BaseEstimator) -> str:
 
 
 def _numeric(readout: BaseEstimator) -> list[str]:
-    """List settings whose values have an order; batch_size is the switcher's own."""
+    """List settings whose values have an order, but for those a switcher has itself."""
     return [
         name
         for name, value in readout.get_params(deep=False).items()
         if isinstance(value, Real)
         and not isinstance(value, bool)
-        and name not in {"batch_size", "random_state"}
+        and name not in {"batch_size", "first_batch_size", "random_state"}
     ]
 
 

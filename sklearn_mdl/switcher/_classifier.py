@@ -67,6 +67,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         paper; so do fewer than two groups. Groups without prior weight are left out.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
+    first_batch_size : int, None or "auto", default="auto"
+        Rows learned at once at the beginning of a stream: minibatches have so many
+        until there are 32 times as many rows, then twice as many until these have
+        doubled, and so on up to `batch_size`. None learns whole minibatches from the
+        start, as the paper; "auto" is 8 where `readouts` is None or a name, and None
+        where it is a list.
     shuffle : bool, default=False
         Permute the rows once in ``fit``; the order is kept in ``order_``.
     device : str, default="auto"
@@ -176,7 +182,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
             seed = overrides.get("random_state")
             overrides["readouts"] = readout_grid(name, random_state=seed)
         prior, size = FixedShare(m=preset.m), preset.batch_size
-        settings = {"switching": prior, "pooling": None, "batch_size": size}
+        settings = {
+            "switching": prior,
+            "pooling": None,
+            "batch_size": size,
+            "first_batch_size": None,
+        }
         return cls(**{**settings, **overrides})
 
     def _after_fit(self) -> None:

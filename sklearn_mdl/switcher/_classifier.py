@@ -50,11 +50,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``, ``KNeighborsReadout``,
         and any classifier in ``IncrementalReadout`` or ``RefitReadout``; or, where rows
         are images (see :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
-        ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes a default grid
-        of networks, "nets", chosen by measurement, that depends on the number of
-        features and classes alone; "closed-form" takes kernels alone, which need no
-        seed; "mixed" adds nearest neighbours, a shrunk linear discriminant analysis (up
-        to 1,024 features) and a logistic regression to the default.
+        ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes
+        networks and kernels, chosen by measurement; "nets" takes the networks alone,
+        which depend on the number of features and classes; "closed-form" the kernels
+        alone, which need no seed; "mixed" adds nearest neighbours, a shrunk linear
+        discriminant analysis (up to 1,024 features) and a logistic regression to both.
     switching : str or SwitchingPrior, default=None
         Prior over sequences of readouts: "learned-share" (the default), "fixed-share"
         (with rate ``1 / t``), "switch-distribution", "run-length", "universal-share",

@@ -49,9 +49,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     readouts : list, "closed-form" or "nets", default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
-        ones. None takes a default grid of networks, "nets", that depends on the number
-        of features alone; "closed-form" takes Gaussian processes alone, which need no
-        seed.
+        ones. None takes networks and Gaussian processes, "nets" networks alone, which
+        depend on the number of features, "closed-form" Gaussian processes alone, which
+        need no seed.
     switching : str or SwitchingPrior, default=None
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     expert_weights : "architecture" or array-like of shape (n_readouts,), default=None

@@ -279,8 +279,8 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
 
     Linear regressors and MLPs with Gaussian and Student-t densities, on standardised
     and on whitened features, with and without averaged weights, and kernels: chosen by
-    measurement (``python -m benchmarks regression``). The number of replay streams follows the rule
-    of :func:`~sklearn_mdl.readouts.default_readouts`.
+    measurement (``python -m benchmarks regression``). The number of replay streams
+    follows the rule of :func:`~sklearn_mdl.readouts.default_readouts`.
 
     Parameters
     ----------

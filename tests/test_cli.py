@@ -38,6 +38,8 @@ from sklearn_mdl.switcher import StoredLosses, load_losses, save_losses
 from sklearn_mdl.switching import group_weights
 
 N_SAMPLES, N_FEATURES = 60, 4
+# What holds of any readouts is shown with those that cost a tenth of the default ones.
+QUICK = ["--readouts", "closed-form"]
 COMMANDS = ("demo", "rank", "score", "remix", "encode", "decode", "shift")
 
 
@@ -78,7 +80,16 @@ def files(tmp_path):
 
 def rank(study, *more):
     out = study.parent / "out"
-    return main(["rank", str(study), "--out", str(out), "--n-jobs", "1", *more]), out
+    given = ["rank", str(study), "--out", str(out), "--n-jobs", "1", *more]
+    return main(given), out
+
+
+def quick_rank(study, *more):
+    return rank(study, *QUICK, *more)
+
+
+def quick_switcher(**options):
+    return MDLReadoutSwitcher("closed-form", random_state=0, **options)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +97,7 @@ def ranked(tmp_path_factory):
     """Rank a study once: its folder, that of its results, and both texts printed."""
     study = write_study(tmp_path_factory.mktemp("ranked") / "features")
     with redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()) as bar:
-        status, out = rank(study)
+        status, out = quick_rank(study)
     assert status == 0
     return study, out, printed.getvalue(), bar.getvalue()
 
@@ -158,7 +169,7 @@ def test_rank_names_every_file_it_writes(ranked):
 
 @pytest.mark.usefixtures("no_figures")
 def test_rank_says_that_figures_need_matplotlib(study, capsys):
-    status, out = rank(study)
+    status, out = quick_rank(study)
     assert status == 0
     assert 'pip install "sklearn_mdl[plot]"' in capsys.readouterr().out
     assert not list(out.glob("*.png"))
@@ -184,9 +195,9 @@ def test_rank_takes_the_mixed_readouts(study, capsys):
 
 
 def test_cells_of_some_readouts_never_serve_others(ranked_copy, capsys):
-    assert rank(ranked_copy, "--readouts", "mixed", "--dry-run")[0] == 0
+    assert quick_rank(ranked_copy, "--readouts", "mixed", "--dry-run")[0] == 0
     assert "4 cells to run" in capsys.readouterr().out
-    assert rank(ranked_copy, "--dry-run")[0] == 0
+    assert quick_rank(ranked_copy, "--dry-run")[0] == 0
     assert "0 cells to run" in capsys.readouterr().out
 
 
@@ -225,7 +236,7 @@ def test_rank_with_a_missing_encoder_is_refused(study, capsys):
 def test_rank_drops_incomplete_datasets_on_request(study, capsys):
     (study / "two" / "poor.npz").unlink()
     with pytest.warns(UserWarning, match=r"Dropped .*'two' lacks \['poor'\]"):
-        status, out = rank(study, "--missing", "drop")
+        status, out = quick_rank(study, "--missing", "drop")
     assert status == 0
     cells = json.loads((out / "cells.json").read_text())["cells"]
     assert {cell["dataset"] for cell in cells} == {"three"}
@@ -258,7 +269,7 @@ def test_rank_scores_missing_cells_and_nothing_else(ranked_copy, capsys):
     lost = next((out / "cells").glob("two-good-*.json"))
     lost.unlink()
     before = (out / "ranking.csv").read_bytes()
-    assert rank(ranked_copy)[0] == 0
+    assert quick_rank(ranked_copy)[0] == 0
     out_text, err = capsys.readouterr()
     assert f"kept in {out / 'cells'}" in out_text
     assert "3/4" in err
@@ -270,7 +281,7 @@ def test_rank_scores_missing_cells_and_nothing_else(ranked_copy, capsys):
 
 
 def test_dry_run_lists_cells_and_scores_nothing(study, capsys):
-    status, out = rank(study, "--dry-run", "--n-orders", "3")
+    status, out = quick_rank(study, "--dry-run", "--n-orders", "3")
     assert status == 0
     text, err = capsys.readouterr()
     assert not out.exists()
@@ -282,7 +293,7 @@ def test_dry_run_lists_cells_and_scores_nothing(study, capsys):
 
 @pytest.mark.usefixtures("no_figures")
 def test_rank_also_ranks_groups_apart(study, capsys):
-    status, out = rank(study, "--group", "small=two", "--group", "all=two,three")
+    status, out = quick_rank(study, "--group", "small=two", "--group", "all=two,three")
     assert status == 0
     text = capsys.readouterr().out
     assert "Average ranks on small\n" in text
@@ -373,25 +384,25 @@ def test_score_prints_the_codelength_of_the_switcher(files, capsys):
 
 def test_score_keeps_the_order_on_request(files, capsys):
     X, y = dataset(0, 2)
-    switcher = MDLReadoutSwitcher(random_state=0).fit(X, y)
-    main(["score", *files, "--keep-order"])
+    switcher = quick_switcher().fit(X, y)
+    main(["score", *files, *QUICK, "--keep-order"])
     kept = number(capsys.readouterr().out, "codelength")
     assert kept == pytest.approx(switcher.codelength_, abs=0.0501)
-    main(["score", *files])
+    main(["score", *files, *QUICK])
     assert number(capsys.readouterr().out, "codelength") != kept
 
 
 def test_score_warns_of_sorted_labels_that_keep_their_order(files, capsys):
     np.save(files[1], np.arange(N_SAMPLES) // 30)
     with pytest.warns(UserWarning, match="grouped by class"):
-        assert main(["score", *files, "--keep-order"]) == 0
+        assert main(["score", *files, *QUICK, "--keep-order"]) == 0
 
 
 @pytest.mark.parametrize("name", ["fixed-share", "bayes", "elementwise"])
 def test_score_takes_a_prior_by_name(files, capsys, name):
-    assert main(["score", *files, "--switching", name]) == 0
+    assert main(["score", *files, *QUICK, "--switching", name]) == 0
     X, y = dataset(0, 2)
-    switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
+    switcher = quick_switcher(shuffle=True).fit(X, y)
     nats = number(capsys.readouterr().out, "switching")
     assert nats == pytest.approx(switcher.remix(name).codelength, abs=0.0501)
 
@@ -437,10 +448,10 @@ def test_score_names_the_file_whose_numbers_are_not_finite(files, capsys):
 
 
 def test_score_takes_labels_that_are_words(files, capsys):
-    main(["score", *files])
+    main(["score", *files, *QUICK])
     numbers = capsys.readouterr().out
     np.save(files[1], np.array(["a", "b"])[np.load(files[1])])
-    assert main(["score", *files]) == 0
+    assert main(["score", *files, *QUICK]) == 0
     assert capsys.readouterr().out == numbers
 
 
@@ -469,16 +480,16 @@ def test_score_refuses_labels_that_cannot_be_coded(files, capsys, labels, messag
 
 
 def test_score_takes_a_prior_with_parameters(files, capsys):
-    assert main(["score", *files, "--switching", "fixed-share:m=11"]) == 0
+    assert main(["score", *files, *QUICK, "--switching", "fixed-share:m=11"]) == 0
     X, y = dataset(0, 2)
-    switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
+    switcher = quick_switcher(shuffle=True).fit(X, y)
     nats = number(capsys.readouterr().out, "switching")
     assert nats == pytest.approx(switcher.remix(FixedShare(m=11)).codelength, abs=0.06)
 
 
 def test_score_saves_the_losses_that_remix_reads(files, tmp_path, capsys):
     path = tmp_path / "losses.npy"
-    assert main(["score", *files, "--losses", str(path)]) == 0
+    assert main(["score", *files, *QUICK, "--losses", str(path)]) == 0
     scored = capsys.readouterr().out
     assert f"wrote {path}\n" in scored
     assert main(["remix", str(path), "--out", str(tmp_path)]) == 0
@@ -487,7 +498,7 @@ def test_score_saves_the_losses_that_remix_reads(files, tmp_path, capsys):
     for title in ("best readout", "uniform code"):
         assert number(mixed, title) == number(scored, title)
     X, y = dataset(0, 2)
-    switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
+    switcher = quick_switcher(shuffle=True).fit(X, y)
     assert load_losses(path).readouts == switcher.readout_names_
     np.testing.assert_array_equal(
         np.load(tmp_path / "learned-share-codelengths.npy"),
@@ -754,7 +765,7 @@ def test_remix_refuses_an_unusable_directory_before_it_mixes(fitted, capsys):
 def message(files, tmp_path):
     """Features, labels and where their message lies."""
     path = str(tmp_path / "labels.mdl")
-    assert main(["encode", *files, "--out", path]) == 0
+    assert main(["encode", *files, *QUICK, "--out", path]) == 0
     return [*files, path]
 
 
@@ -784,7 +795,7 @@ def test_decode_writes_the_labels_as_they_were(message, tmp_path, capsys):
     features, labels, path = message
     Path(labels).unlink()
     out = tmp_path / "decoded.npy"
-    assert main(["decode", features, path, "--out", str(out)]) == 0
+    assert main(["decode", *QUICK, features, path, "--out", str(out)]) == 0
     assert f"{N_SAMPLES} labels, 2 classes\nwrote {out}\n" in capsys.readouterr().out
     y = dataset(0, 2)[1]
     assert np.load(out).dtype == y.dtype
@@ -809,9 +820,9 @@ def test_one_file_may_hold_both_and_decode_does_not_read_the_labels(tmp_path):
     both, path, out = (tmp_path / name for name in ("both.npz", "m", "decoded.txt"))
     np.savez(both, X=X, y=np.array(["a b", "ü", "c"])[y])
     options = ["--switching", "fixed-share:m=3", "--keep-order", "--seed", "4"]
-    assert main(["encode", str(both), "-o", str(path), *options]) == 0
+    assert main(["encode", str(both), *QUICK, "-o", str(path), *options]) == 0
     np.savez(both, X=X, y=np.array([{}], dtype=object))  # to be read by nobody
-    assert main(["decode", str(both), str(path), "-o", str(out), *options]) == 0
+    assert main(["decode", *QUICK, str(both), str(path), "-o", str(out), *options]) == 0
     assert out.read_text(encoding="utf-8").splitlines() == [
         ["a b", "ü", "c"][i] for i in y
     ]
@@ -844,7 +855,7 @@ def test_decode_with_other_settings_is_refused(
 ):
     features, _, path = message
     out = tmp_path / "decoded.npy"
-    assert main(["decode", features, path, "--out", str(out), *options]) == 2
+    assert main(["decode", *QUICK, features, path, "--out", str(out), *options]) == 2
     assert what in complaint(capsys, "decode")
     assert not out.exists()
 
@@ -857,10 +868,10 @@ def test_decode_refuses_a_damaged_message_and_files_that_are_none(
     whole = Path(path).read_bytes()
     Path(path).write_bytes(whole[:-1])
     for broken, what in [(path, "complete and unchanged"), (labels, "begin with")]:
-        assert main(["decode", features, broken, *out]) == 2
+        assert main(["decode", *QUICK, features, broken, *out]) == 2
         assert what in complaint(capsys, "decode")
     for none in (tmp_path / "none", tmp_path):
-        assert main(["decode", features, str(none), *out]) == 2
+        assert main(["decode", *QUICK, features, str(none), *out]) == 2
         line = complaint(capsys, "decode")
         assert f"A message must be an existing file, got '{none}'" in line
 
@@ -871,23 +882,23 @@ def test_output_that_cannot_be_written_is_refused_before_the_run(
 ):
     given = message[:2] if command == "encode" else message[::2]
     for out in (tmp_path / "no" / "x.npy", tmp_path):
-        assert main([command, *given, "--out", str(out)]) == 2
+        assert main([command, *given, *QUICK, "--out", str(out)]) == 2
         assert "must be a file in an existing folder" in complaint(capsys, command)
 
 
 def test_decode_says_what_it_can_write(message, tmp_path, capsys):
     out = str(tmp_path / "labels.csv")
-    assert main(["decode", *message[::2], "--out", out]) == 2
+    assert main(["decode", *QUICK, *message[::2], "--out", out]) == 2
     assert ".npy or .txt, got" in complaint(capsys, "decode")
 
 
 def test_labels_of_two_lines_are_no_text_file(files, tmp_path, capsys):
     X, y = dataset(0, 2)
     path = tmp_path / "m"
-    switcher = MDLReadoutSwitcher(shuffle=True, random_state=0)
+    switcher = quick_switcher(shuffle=True)
     path.write_bytes(encode_labels(switcher, X, np.array(["a", "b\nc"])[y]))
     out = str(tmp_path / "decoded.txt")
-    assert main(["decode", files[0], str(path), "--out", out]) == 2
+    assert main(["decode", *QUICK, files[0], str(path), "--out", out]) == 2
     assert "of one line each" in complaint(capsys, "decode")
 
 

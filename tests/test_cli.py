@@ -183,6 +183,8 @@ def test_rank_shows_its_bar_apart_from_its_results(ranked):
 
 @pytest.mark.usefixtures("no_figures")
 def test_rank_takes_the_mixed_readouts(study, capsys):
+    (study / "three" / "poor.npy").unlink()
+    (study / "two" / "poor.npz").unlink()
     status, out = rank(study, "--readouts", "mixed")
     assert status == 0
     scorer = RepresentationScorer(MDLReadoutSwitcher("mixed"))

@@ -202,7 +202,7 @@ def assert_same_run(one, other):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["<f4", "<f8", "<f2", "<i8", "|i1"])
 def test_run_over_a_memory_map_equals_one_over_memory(tmp_path, dtype, order, shuffle):
-    X, y = rows_and_labels(dtype=dtype)
+    X, y = rows_and_labels(70, dtype)
     X_mapped = mapped(X, tmp_path / "X.npy", dtype, order)
     inside = pool(shuffle=shuffle).fit(X, y)
     outside = pool(shuffle=shuffle).fit(X_mapped, y)

@@ -330,7 +330,8 @@ def test_score_prints_the_codelength_of_the_switcher(files, capsys):
     saved = uniform - switcher.codelength_
     best = int(np.argmin(switcher.readout_codelengths_))
     expected = {
-        "codelength": switcher.codelength_,
+        "pooled": switcher.codelength_,
+        "switching": switcher.switching_codelength_,
         "uniform code": uniform,
         "label frequencies": frequency_codelength(y[switcher.order_], 2),
         "saved": saved,

@@ -28,6 +28,8 @@ from sklearn_mdl.model_selection._scorers import (
 )
 from sklearn_mdl.model_selection._tables import (
     COLUMNS as COLUMNS,
+    POOLED as POOLED,
+    SWITCHING as SWITCHING,
     as_rows as as_rows,
     cell_table as cell_table,
     codelength_table as codelength_table,

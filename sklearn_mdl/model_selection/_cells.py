@@ -94,7 +94,13 @@ class Cell:
         Of orders, initial weights and replay.
     n_samples, n_features, n_classes : int
     codelength : float
-        Nats for all labels.
+        Nats for all labels: of the code that pools kinds of readouts, if any are.
+    switching_codelength : float
+        Nats by switching alone, the paper's code (Li et al., 2023).
+    pool_groups : list of str
+        Kinds of readouts that are pooled; none if nothing is.
+    accuracy : float
+        Share of labels that were predicted rightly before they were observed.
     frequency : float
         Nats under the code of label frequencies, which sees no features.
     readouts : dict of str to float
@@ -132,6 +138,9 @@ class Cell:
     n_features: int
     n_classes: int
     codelength: float
+    switching_codelength: float
+    pool_groups: list[str]
+    accuracy: float
     frequency: float
     readouts: dict[str, float]
     streams: list[int]
@@ -247,6 +256,9 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
         n_features=n_features,
         n_classes=n_classes,
         codelength=float(switcher.codelength_),
+        switching_codelength=float(switcher.switching_codelength_),
+        pool_groups=[str(name) for name in switcher.pool_groups_],
+        accuracy=float(switcher.measures().accuracy),
         frequency=frequency_codelength(task.y, n_classes),
         readouts=dict(zip(switcher.readout_names_, totals, strict=True)),
         streams=list(terms.streams),

@@ -69,6 +69,18 @@ class RankStatistics:
         return mean
 
     @property
+    def switching_codelengths_(self) -> np.ndarray:
+        """The same by switching alone, the paper's code, (n_datasets, n_encoders)."""
+        nats = np.array([cell.switching_codelength for cell in self._ranked])
+        mean: np.ndarray = nats.reshape(self.order_codelengths_.shape).mean(-1)
+        return mean
+
+    @property
+    def is_pooled_(self) -> bool:
+        """Whether any cell pools readouts, so that the two codes differ."""
+        return any(cell.pool_groups for cell in self._ranked)
+
+    @property
     def average_ranks_(self) -> np.ndarray:
         """Mean over datasets of the rank by codelength, (n_encoders,); 1 is best."""
         return ranking.average_ranks(self.codelengths_)
@@ -256,9 +268,10 @@ class RankStatistics:
         -------
         frame : pandas.DataFrame
             Columns dataset, encoder, order, n_samples, n_features, n_classes,
-            codelength, per_example and saved_per_example (nats), rank within the
-            dataset, best readout, number of readouts, their replay streams and
-            scalings, and seconds.
+            codelength, switching_codelength, per_example and saved_per_example (nats),
+            accuracy (of predictions made before their label), rank within the dataset,
+            best readout, number of readouts, their replay streams and scalings, and
+            seconds. Both codelengths are equal where nothing is pooled.
 
         Raises
         ------
@@ -272,9 +285,10 @@ class RankStatistics:
 
         Parameters
         ----------
-        table : {"ranking", "codelengths", "readouts"}, default="ranking"
+        table : {"ranking", "codelengths", "switching", "readouts"}, default="ranking"
             Average ranks with their intervals; nats per example, the best of each
-            dataset bold; or preferred readouts.
+            dataset bold, as they are ranked or by switching alone; or preferred
+            readouts.
 
         Returns
         -------

@@ -17,6 +17,8 @@ from sklearn_mdl._core.io.environment import version_of
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl.baselines import ProtocolComparison, number, value_text
 from sklearn_mdl.model_selection import (
+    POOLED,
+    SWITCHING,
     RepresentationScorer,
     cell_table,
     codelength_table,
@@ -63,6 +65,7 @@ def _template() -> Template:
         *(_averages, _codelengths, _differences, _pairs, _spread, _values),
         *(settings_as_text, version_of),
     ]
+    environment.globals |= {"POOLED": POOLED, "SWITCHING": SWITCHING}
     environment.globals |= {f.__name__.lstrip("_"): f for f in functions}
     return environment.get_template("report.html")
 
@@ -71,9 +74,9 @@ def _best(scorer: RepresentationScorer) -> str:
     return scorer.encoder_names_[int(np.argmin(scorer.average_ranks_))]
 
 
-def _codelengths(scorer: RepresentationScorer) -> Table:
+def _codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Table:
     """Tabulate codelengths, and below them those of codes without features."""
-    table, first = codelength_table(scorer), scorer.first_cells_
+    table, first = codelength_table(scorer, switching=switching), scorer.first_cells_
     codes = {
         "uniform code": [cell.uniform / cell.n_samples for cell in first],
         "label frequencies": [cell.frequency / cell.n_samples for cell in first],

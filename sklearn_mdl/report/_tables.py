@@ -16,6 +16,7 @@ import numpy as np
 
 from sklearn_mdl.model_selection import (
     COLUMNS,
+    SWITCHING,
     RankStatistics,
     RepresentationScorer,
     as_rows,
@@ -134,6 +135,11 @@ def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
     per_example = scorer.codelengths_ / sizes[:, None]
     bounds: list[list[float]] = [[] for _ in scorer.encoder_names_]
     columns = ["encoder", "average_rank"]
+    datasets = list(scorer.dataset_names_)
+    if scorer.is_pooled_:
+        by_switching = scorer.switching_codelengths_ / sizes[:, None]
+        per_example = np.concatenate([per_example, by_switching])
+        datasets += [f"{name}, {SWITCHING}" for name in datasets]
     if has_tests(scorer):
         found = scorer.rank_intervals()
         bounds = np.transpose([found.lower, found.upper, found.p_best]).tolist()
@@ -147,7 +153,7 @@ def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
         ]
         for e in np.argsort(scorer.average_ranks_, kind="stable")
     ]
-    return write_rows(path, [*columns, *scorer.dataset_names_], rows)
+    return write_rows(path, [*columns, *datasets], rows)
 
 
 def _write_latex(path: Path, scorer: RepresentationScorer, name: str) -> Path:

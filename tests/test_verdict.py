@@ -1,11 +1,14 @@
 """What a ranking says first: both codes, the verdict in words, what stands beside."""
 
 import csv
+import html
+import itertools
 import json
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 from sklearn.datasets import make_blobs
 
 import sklearn_mdl.report._figures
@@ -18,7 +21,8 @@ from sklearn_mdl import (
     write_results,
 )
 from sklearn_mdl.cli._main import main
-from sklearn_mdl.model_selection._cells import digest_of
+from sklearn_mdl.model_selection import Ranking
+from sklearn_mdl.model_selection._cells import Cell, Trace, digest_of
 
 SWITCHING = "switching (Li et al. 2023)"
 
@@ -145,3 +149,113 @@ def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
     with pytest.warns(UserWarning, match="format is 1, not 2; the cell is run again"):
         again = rank(None, 1, results=tmp_path)
     assert_array_equal(again.codelengths_, scorer.codelengths_)
+
+
+# In words
+
+
+def made(losses, alpha=0.1):
+    """A ranking of cells whose losses are given, (datasets, encoders, orders, rows)."""
+    cells = []
+    for d, e, order in np.ndindex(np.shape(losses)[:3]):
+        rows = np.asarray(losses[d][e][order])
+        places = np.random.default_rng([0, order]).permutation(len(rows))
+        trace = Trace(rows[places], np.arange(1), np.ones((1, 1)))
+        kept = dict.fromkeys(Cell.__dataclass_fields__)
+        kept |= {"dataset": f"d{d}", "encoder": f"e{e}", "order": order, "seed": 0}
+        kept |= {"n_samples": len(rows), "codelength": rows.sum(), "source": trace}
+        cells.append(Cell(**kept))
+    return Ranking(cells, alpha)
+
+
+def noise(*shape):
+    return np.random.default_rng(0).gamma(4.0, 0.1, size=shape)
+
+
+def test_a_margin_is_judged_by_the_rows_that_encoders_share():
+    rows = noise(50)
+    losses = np.stack([rows, rows + 0.05 + noise(50) / 2, rows + noise(50)])
+    found = made(losses[None, :, None, :]).verdict().datasets[0]
+    order = np.argsort(losses.sum(1))
+    first, second = losses[order[0]], losses[order[1]]
+    test = stats.ttest_rel(second, first)
+    scale = stats.norm.isf(0.1 / 2 / 2) / stats.t.isf(0.1 / 2 / 2, 49)
+    low, high = test.confidence_interval(0.95)
+    assert (found.winner, found.runner_up) == (f"e{order[0]}", f"e{order[1]}")
+    assert found.margin == pytest.approx((second - first).sum())
+    assert found.half_width == pytest.approx(50 * scale * (high - low) / 2)
+    assert found.told_apart + found.not_told_apart != []
+
+
+def test_orders_add_the_variance_of_their_mean():
+    rows = noise(40)
+    shifts = np.array([0.0, 1.0, 3.0]) / 40
+    losses = np.stack([np.tile(rows, (3, 1)), rows + 0.2 + shifts[:, None]])
+    found = made(losses[None]).verdict().datasets[0]
+    # Rows differ by the same, so that all that is left comes from orders.
+    half = stats.norm.isf(0.05) * stats.sem([0.0, 1.0, 3.0])
+    assert found.half_width == pytest.approx(half)
+    assert found.margin == pytest.approx(0.2 * 40 + 4 / 3)
+
+
+def test_encoders_alike_are_seldom_told_apart():
+    tables = np.random.default_rng(0).gamma(2.0, size=(300, 4, 1, 60))
+    found = made(tables).verdict().datasets
+    wrong = np.mean([d.runner_up in d.told_apart for d in found])
+    assert wrong <= 0.1 + 3 * np.sqrt(0.09 / 300)
+
+
+@pytest.mark.parametrize(("n_datasets", "speaks"), [(4, False), (6, True)])
+def test_a_test_over_datasets_speaks_only_where_it_can(n_datasets, speaks):
+    rows = noise(n_datasets, 1, 1, 50)
+    losses = np.concatenate([rows, rows + noise(n_datasets, 1, 1, 50), rows], axis=1)
+    losses[:, 2] += 0.001 * np.where(np.arange(n_datasets) % 2, -1, 1)[:, None, None]
+    found = made(losses).verdict()
+    assert found.out == ["e1"]
+    assert len(found.equivalent) == 1
+    assert found.n_needed == 6
+    assert found.has_test == speaks
+    text = str(found)
+    assert ("Wilcoxon's test, Holm" in text) == speaks
+    assert ("Wilcoxon's p cannot fall below 0.125" in text) != speaks
+    assert "clearly out: e1" in text
+
+
+def test_the_verdict_comes_first_everywhere(pooled, tmp_path, without_figures):
+    words = str(pooled.verdict())
+    assert pooled.summary().startswith(words)
+    assert all(line in words for line in pooled.verdict().sentences())
+    write_results(pooled, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert page.index('class="verdict"') < page.index("<table")
+    assert html.escape(str(pooled.verdict().datasets[0]), quote=False) in page
+    kept = json.loads((tmp_path / "statistics.json").read_text())["verdict"]
+    assert kept["sentences"] == pooled.verdict().sentences()
+
+
+def test_the_verdict_says_that_traces_are_gone(tmp_path):
+    scorer = rank(None, 1, results=tmp_path)
+    for path in (tmp_path / "cells").glob("*.safetensors"):
+        path.unlink()
+    assert "traces of its cells are gone: fit again" in scorer.summary()
+
+
+def test_pairs_come_by_what_they_say():
+    losses = noise(3, 7, 1, 20)
+    ranking = made(losses)
+    statistics = {
+        "encoders": ranking.encoder_names_,
+        "wilcoxon": {
+            **vars(ranking.pairwise_wilcoxon()),
+            "pairs": [[f"e{i}", f"e{j}"] for i, j in ranking.pairwise_wilcoxon().pairs],
+        },
+        "bayesian_signed_rank": vars(ranking.bayesian_signed_rank(n_draws=100)),
+        "wins": ranking.win_table().wins,
+        "ties": ranking.win_table().ties,
+    }
+    rows = sklearn_mdl.report._report._pairs(statistics).rows
+    said = [(float(row[4]), -abs(np.log(float(row[2])))) for row in rows]
+    assert all(
+        p < q or (p == q and a <= b + 0.01)
+        for (p, a), (q, b) in itertools.pairwise(said)
+    )

@@ -41,6 +41,11 @@ from sklearn_mdl.model_selection._tables import (
     readout_table as readout_table,
     spread_text as spread_text,
 )
+from sklearn_mdl.model_selection._verdict import (
+    DatasetVerdict as DatasetVerdict,
+    Verdict as Verdict,
+    rounded as rounded,
+)
 
 __all__ = [
     "PrequentialSplit",

@@ -95,21 +95,27 @@ def terms_note(cells: Sequence[Cell]) -> str:
 
 
 def cell_table(ranking: RankStatistics) -> Table:
-    """Tabulate readouts, their terms and mean seconds of the cells."""
-    head = ["dataset", "encoder", "features", "readouts", "streams", "scalings"]
+    """Tabulate accuracy, mean seconds, width, readouts and their terms by cell."""
+    places = {
+        (dataset, ranking.encoder_names_[e]): (d, place)
+        for d, dataset in enumerate(ranking.dataset_names_)
+        for place, e in enumerate(np.argsort(ranking.codelengths_[d], kind="stable"))
+    }
+    head = ["dataset", "encoder", "accuracy", "seconds", "features", "readouts"]
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in ranking.cells_:
         groups.setdefault((cell.dataset, cell.encoder), []).append(cell)
     rows = [
         [
             *names,
+            f"{np.mean([cell.accuracy for cell in cells]):.1%}",
+            f"{np.mean([cell.seconds for cell in cells]):.1f}",
             *(str(cells[0].n_features), str(cells[0].n_readouts)),
             *(" ".join(map(str, cells[0].streams)), " ".join(cells[0].scalings)),
-            f"{np.mean([cell.seconds for cell in cells]):.1f}",
         ]
-        for names, cells in groups.items()
+        for names, cells in sorted(groups.items(), key=lambda item: places[item[0]])
     ]
-    return Table([*head, "seconds"], rows, n_left=2)
+    return Table([*head, "streams", "scalings"], rows, n_left=2)
 
 
 def has_tests(ranking: RankStatistics) -> bool:
@@ -200,17 +206,20 @@ def as_latex(ranking: RankStatistics, table: str) -> str:
 
 
 def as_text(ranking: RankStatistics) -> str:
-    """Cells by dataset, then encoders by average rank, as aligned text."""
+    """Verdict, cells by dataset, then encoders by average rank, as aligned text."""
     n_datasets = len(ranking.dataset_names_)
     blocks = [_dataset_text(ranking, i) for i in range(n_datasets)]
-    return "\n\n".join([*blocks, ranking_text(ranking)])
+    return "\n\n".join([str(ranking.verdict()), *blocks, ranking_text(ranking)])
 
 
 def _dataset_text(ranking: RankStatistics, index: int) -> str:
     cell = ranking.first_cells_[index]
     totals = ranking.codelengths_[index]
     by_switching = ranking.switching_codelengths_[index]
-    ranks = rankdata(totals)
+    ranks, accuracies = rankdata(totals), ranking.accuracies_[index]
+    widths = {
+        c.encoder: c.n_features for c in ranking.cells_ if c.dataset == cell.dataset
+    }
     nats = ["codelength (nats)"]
     if ranking.is_pooled_:
         nats = [f"{POOLED} (nats)", SWITCHING]
@@ -220,11 +229,14 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
             *[f"{code[e]:.1f}" for code in (totals, by_switching)][: len(nats)],
             f"{totals[e] / cell.n_samples:.4f}",
             f"{(cell.uniform - totals[e]) / cell.n_samples:.4f}",
+            f"{accuracies[e]:.1%}",
+            str(widths[ranking.encoder_names_[e]]),
             f"{ranks[e]:g}",
         ]
         for e in np.argsort(totals, kind="stable")
     ]
-    head = ("encoder", *nats, "per example", "saved per example", "rank")
+    head = ("encoder", *nats, "per example", "saved per example", "accuracy")
+    head += ("features", "rank")
     note = ranking.terms_notes_.get(cell.dataset)
     return (
         f"{cell.dataset}: {cell.n_samples} examples, {cell.n_classes} classes, "

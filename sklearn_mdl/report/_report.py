@@ -26,6 +26,7 @@ from sklearn_mdl.model_selection import (
     has_tests,
     rank_table,
     readout_table,
+    rounded,
     spread_text,
 )
 from sklearn_mdl.report._figures import can_draw, draw
@@ -39,6 +40,9 @@ from sklearn_mdl.report._tables import (
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
+
+TOP_PAIRS = 15  # of the table of pairs are in sight
 
 
 def can_render() -> bool:
@@ -62,7 +66,7 @@ def _template() -> Template:
     functions: list[Callable[..., object]] = [
         *(friedman_text, has_tests, rank_table, readout_table, spread_text),
         cell_table,
-        *(_averages, _codelengths, _differences, _pairs, _spread, _values),
+        *(_averages, _codelengths, _head, _differences, _pairs, _spread, _values),
         *(settings_as_text, version_of),
     ]
     environment.globals |= {"POOLED": POOLED, "SWITCHING": SWITCHING}
@@ -86,7 +90,7 @@ def _codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Ta
 
 
 def _pairs(statistics: Statistics) -> Table:
-    """Tabulate tests of pairs, those with the smallest p-values first."""
+    """Tabulate tests of pairs: the smallest p first, of equal ones the most unlike."""
     wilcoxon, bayesian = statistics["wilcoxon"], statistics["bayesian_signed_rank"]
     wins, ties = statistics["wins"], statistics["ties"]
     head = [
@@ -94,7 +98,8 @@ def _pairs(statistics: Statistics) -> Table:
         *("P(first)", "P(equivalent)", "P(second)"),
     ]
     rows = []
-    for k in np.argsort(wilcoxon["p_values"], kind="stable"):
+    sizes = -np.abs(wilcoxon["median_log_ratios"])
+    for k in np.lexsort((sizes, wilcoxon["p_values"])):
         i, j = map(statistics["encoders"].index, wilcoxon["pairs"][k])
         ratio = np.exp(wilcoxon["median_log_ratios"][k])
         counts = f"{wins[i][j]} - {ties[i][j]} - {wins[j][i]}"
@@ -105,6 +110,11 @@ def _pairs(statistics: Statistics) -> Table:
     return Table(head, rows, n_left=2)
 
 
+def _head(found: Table) -> Table:
+    """Return the first rows of a table, which are shown unfolded."""
+    return Table(found.head, found.rows[:TOP_PAIRS], n_left=found.n_left)
+
+
 def _spread(scorer: RepresentationScorer) -> Table:
     """Tabulate standard deviations over orders, relative to the codelengths."""
     relative = scorer.order_spread().relative.T
@@ -112,16 +122,18 @@ def _spread(scorer: RepresentationScorer) -> Table:
         [name, *(f"{share:.2%}" for share in shares)]
         for name, shares in zip(scorer.encoder_names_, relative, strict=True)
     ]
+    rows = [rows[e] for e in np.argsort(scorer.average_ranks_, kind="stable")]
     return Table(["encoder", *scorer.dataset_names_], rows)
 
 
 def _differences(scorer: RepresentationScorer) -> tuple[Table, str]:
     """Tabulate differences to the best average rank; the level of their intervals."""
-    others = [name for name in scorer.encoder_names_ if name != _best(scorer)]
+    places = np.argsort(scorer.average_ranks_, kind="stable")[1:]
+    others = [scorer.encoder_names_[e] for e in places]
     found = scorer.paired_differences([(name, _best(scorer)) for name in others])
     intervals = np.stack([found.mean, found.lower, found.upper], axis=-1)
     rows = [
-        [name, *(f"{x:+.1f} ({low:+.1f} to {high:+.1f})" for x, low, high in row)]
+        [name, *(rounded(x, (high - low) / 2) for x, low, high in row)]
         for name, row in zip(others, intervals.tolist(), strict=True)
     ]
     return Table(["encoder", *scorer.dataset_names_], rows), f"{found.level:.0%}"
@@ -205,6 +217,7 @@ def write_results(
             statistics=statistics,
             comparison=comparison,
             best=_best(scorer),
+            verdict=scorer.verdict(),
             environment=json.dumps(scorer.cells_[0].environment, indent=1),
         )
         paths[-1].write_text(page, encoding="utf-8")

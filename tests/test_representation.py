@@ -751,8 +751,16 @@ def test_the_frame_holds_the_cells(fitted):
     frame = fitted.to_frame()
     assert list(frame.columns) == [
         *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
-        *("codelength", "per_example", "saved_per_example"),
-        *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
+        *("codelength", "switching_codelength", "per_example", "saved_per_example"),
+        *(
+            "accuracy",
+            "rank",
+            "best_readout",
+            "n_readouts",
+            "streams",
+            "scalings",
+            "seconds",
+        ),
     ]
     assert len(frame) == len(fitted.cells_) == 18
     for row, cell in zip(frame.itertuples(), fitted.cells_, strict=True):

@@ -259,3 +259,46 @@ def test_pairs_come_by_what_they_say():
         p < q or (p == q and a <= b + 0.01)
         for (p, a), (q, b) in itertools.pairwise(said)
     )
+
+
+# The command line
+
+
+def features_on_disk(folder):
+    for d in range(2):
+        X, y = blobs(d)
+        place = folder / "features" / f"d{d}"
+        place.mkdir(parents=True)
+        np.save(place / "labels.npy", y)
+        for width in (1, 2, 3):
+            np.save(place / f"w{width}.npy", X[:, :width])
+    return folder / "features"
+
+
+def test_rank_takes_a_choice_and_has_a_folder_by_default(
+    tmp_path, monkeypatch, capsys, without_figures
+):
+    features = features_on_disk(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    options = ["--datasets", "d1", "--encoders", "w3", "w1", "--max-rows", "40"]
+    options += ["--device", "cpu", "--accuracy", "--readouts", "closed-form"]
+    assert main(["rank", str(features), "--n-jobs", "1", *options]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Verdict\n")
+    with open("ranking/cells.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["dataset"], row["encoder"]) for row in rows] == [
+        *(("d1", "w3"), ("d1", "w1")),
+    ]
+    assert {row["n_samples"] for row in rows} == {"40"}
+    assert all(0 < float(row["accuracy"]) <= 1 for row in rows)
+    with open("ranking/protocols.csv") as file:
+        assert {row["protocol"] for row in csv.DictReader(file)} == {"linear"}
+    for option, names in (("--datasets", "d0"), ("--encoders", "w1")):
+        assert main(["rank", str(features), option, "none"]) == 2
+        error = capsys.readouterr().err
+        assert f"{option}" in error
+        assert "got 'none'; choose of these" in error
+        assert names in error
+    assert main(["rank", str(features), "--max-rows", "0"]) == 2
+    assert "--max-rows must leave a row, got 0" in capsys.readouterr().err

@@ -5,8 +5,10 @@ import html
 import itertools
 import json
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.datasets import make_blobs
@@ -21,6 +23,8 @@ from sklearn_mdl import (
     write_results,
 )
 from sklearn_mdl.cli._main import main
+from sklearn_mdl.display import CodelengthDisplay, RankDisplay, RankingHeatmapDisplay
+from sklearn_mdl.display._base import COLOURS
 from sklearn_mdl.model_selection import Ranking
 from sklearn_mdl.model_selection._cells import Cell, Trace, digest_of
 
@@ -302,3 +306,57 @@ def test_rank_takes_a_choice_and_has_a_folder_by_default(
         assert names in error
     assert main(["rank", str(features), "--max-rows", "0"]) == 2
     assert "--max-rows must leave a row, got 0" in capsys.readouterr().err
+
+
+# The page
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["vit_base_patch16_seed_1", "vit_base_patch16_seed_2", "raw"],
+        ["mobilenet_width_1.lamb_in1k", "mobilenet_width_2.lamb_in1k"],
+    ],
+)
+def test_names_that_are_cut_stay_apart(names):
+    tail = sklearn_mdl.report._report._tail(names)
+    assert len({name[-tail:] for name in names}) == len(names)
+
+
+def test_an_encoder_has_one_colour_in_all_figures(pooled):
+    ranks = RankDisplay.from_scorer(pooled, kind="by-size")
+    best = pooled.verdict().best
+    for dataset in pooled.dataset_names_:
+        curves = CodelengthDisplay.from_scorer(pooled, dataset)
+        for name, line in curves.lines_.items():
+            assert line.get_color() == ranks.artists_[name].get_color()
+        assert curves.lines_[best].get_color() == COLOURS[0]
+    plt.close("all")
+
+
+def test_an_outlier_does_not_press_the_others_into_one_colour():
+    saved = [[1.0], [0.9], [0.8], [-100.0]]
+    display = RankingHeatmapDisplay(saved, list("abcd"), ["d"]).plot()
+    shades = display.image_.get_array().ravel()
+    assert shades[0] - shades[2] > 0.2
+    assert (shades[3], shades[0]) == (0, 1)
+    plt.close("all")
+
+
+def test_preferred_readouts_have_colours_without_an_order():
+    names = [["linear", "mlp"], ["knn", "linear"]]
+    display = RankingHeatmapDisplay(
+        names, ["a", "b"], ["c", "d"], kind="preferred-readout"
+    ).plot()
+    colours = {to_hex(c).upper() for c in display.image_.cmap.colors}
+    assert colours == set(COLOURS[:3])
+    legend = display.ax_.get_legend()
+    assert legend.get_title().get_text() == "largest mean posterior"
+    plt.close("all")
+
+
+def test_an_interval_without_width_is_no_certainty():
+    display = RankDisplay([[1, 2], [1, 2], [1, 2]], ["a", "b"], kind="intervals").plot()
+    texts = [text.get_text() for text in display.ax_.texts]
+    assert texts == ["too few datasets"] * 2
+    plt.close("all")

@@ -153,8 +153,8 @@ class RankingHeatmapDisplay(base.Display):
         within_datasets : bool, default=True
             Whether the colours of savings go from the least to the most on each
             dataset, where what lies farther below the median than thrice the best lies
-            above it has the last colour; otherwise they show the nats, which differ more between
-            datasets than between encoders.
+            above it has the last colour; otherwise they show the nats, which differ
+            more between datasets than between encoders.
 
         Returns
         -------

@@ -16,7 +16,7 @@ from sklearn_mdl.ranking import pairwise_wilcoxon
 if TYPE_CHECKING:
     from sklearn_mdl.model_selection._ranking import RankStatistics
 
-MOST_NAMES = 6  # in a sentence
+MOST_NAMES = 4  # in a sentence
 
 
 @dataclass(frozen=True)

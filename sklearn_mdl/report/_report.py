@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
+LONGEST_TAIL = 20  # letters of a name that a table always shows
 TOP_PAIRS = 15  # of the table of pairs are in sight
 
 
@@ -94,8 +95,8 @@ def _pairs(statistics: Statistics) -> Table:
     wilcoxon, bayesian = statistics["wilcoxon"], statistics["bayesian_signed_rank"]
     wins, ties = statistics["wins"], statistics["ties"]
     head = [
-        *("first", "second", "median ratio", "won - tied - lost", "p", "p (Holm)"),
-        *("P(first)", "P(equivalent)", "P(second)"),
+        *("first", "second", "ratio", "won-tied-lost", "p", "p (Holm)"),
+        *("P(first)", "P(equal)", "P(second)"),
     ]
     rows = []
     sizes = -np.abs(wilcoxon["median_log_ratios"])
@@ -113,6 +114,15 @@ def _pairs(statistics: Statistics) -> Table:
 def _head(found: Table) -> Table:
     """Return the first rows of a table, which are shown unfolded."""
     return Table(found.head, found.rows[:TOP_PAIRS], n_left=found.n_left)
+
+
+def _tail(names: Sequence[str]) -> int:
+    """Return how many last letters keep names apart whose middle is cut."""
+    for n_letters in range(8, LONGEST_TAIL):
+        ends = {name[-n_letters:] for name in names}
+        if len(ends) == len(set(names)):
+            return n_letters
+    return LONGEST_TAIL
 
 
 def _spread(scorer: RepresentationScorer) -> Table:
@@ -218,6 +228,7 @@ def write_results(
             comparison=comparison,
             best=_best(scorer),
             verdict=scorer.verdict(),
+            tail=_tail(scorer.encoder_names_),
             environment=json.dumps(scorer.cells_[0].environment, indent=1),
         )
         paths[-1].write_text(page, encoding="utf-8")

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import ClassVar, Literal
 
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
@@ -129,21 +129,25 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     prior_scale: float = 1.0
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "readouts": [list, tuple, StrOptions({"closed-form", "nets"}), None],
+        "readouts": [
+            *(list, tuple, BaseEstimator, StrOptions({"closed-form", "nets"}), None)
+        ],
         "prior_location": [Interval(Real, None, None, closed="neither")],
         "prior_scale": [Interval(Real, 0, None, closed="neither")],
         **BaseSwitcher._parameter_constraints,
     }
 
     def _after_fit(self) -> None:
-        if isinstance(self.readouts, list | tuple):  # a list of ours is not theirs
+        if isinstance(
+            self.readouts, list | tuple | BaseEstimator
+        ):  # a list of ours is not theirs
             self._warn_of_edges()
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
             readouts = named_regressors(self.readouts, n_features)
         else:
-            readouts = [clone(_checked(readout)) for readout in self.readouts]
+            readouts = [clone(_checked(readout)) for readout in self._given]
         units = {"prior_location": self.prior_location, "prior_scale": self.prior_scale}
         for readout in readouts:
             if isinstance(readout, KernelReadoutRegressor):

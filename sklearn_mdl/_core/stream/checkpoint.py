@@ -95,7 +95,7 @@ def resume(
         learned = _learned(arrays)
         for learner, state in zip(run.learners, run.states, strict=True):
             failed = np.asarray(arrays["diverged"])[list(learner.columns)]
-            state.resume(n_rows, torch.from_numpy(failed))
+            state.resume(rows, n_rows, torch.from_numpy(failed))
             learner.load_state_dict(learned)
     _mix_again(run, arrays, n_rows, losses)
     return n_rows

@@ -244,9 +244,9 @@ class RankingHeatmapDisplay(base.Display):
         return pandas.DataFrame(self.values, self.encoders, self.datasets)
 
 
-def _luminance(colour: Sequence[float]) -> float:
+def _luminance(colour: ArrayLike) -> float:
     """Return how bright a colour is, from 0 to 1."""
-    return float(np.dot(colour[:3], [0.299, 0.587, 0.114]))
+    return float(np.dot(np.asarray(colour)[:3], [0.299, 0.587, 0.114]))
 
 
 def _from_least_to_most(saved: NDArray[np.float64]) -> NDArray[np.float64]:

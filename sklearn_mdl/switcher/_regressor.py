@@ -46,7 +46,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list, "closed-form" or "nets", default=None
+    readouts : list, readout, "closed-form" or "nets", default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
         ones. None takes networks and Gaussian processes, "nets" networks alone, which
@@ -129,7 +129,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     True
     """
 
-    readouts: Sequence[object] | Literal["closed-form", "nets"] | None = None
+    readouts: (
+        Sequence[object] | BaseEstimator | Literal["closed-form", "nets"] | None
+    ) = None
     _: KW_ONLY
     prior_location: float = 0.0
     prior_scale: float = 1.0
@@ -144,9 +146,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     }
 
     def _after_fit(self) -> None:
-        if isinstance(
-            self.readouts, list | tuple | BaseEstimator
-        ):  # a list of ours is not theirs
+        if self.readouts is not None and not isinstance(self.readouts, str):
             self._warn_of_edges()
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:

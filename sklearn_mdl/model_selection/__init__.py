@@ -2,7 +2,6 @@
 
 from sklearn_mdl.model_selection._cells import (
     Cell as Cell,
-    file_stems as file_stems,
     on_equal_terms as on_equal_terms,
     settings_of_cells as settings_of_cells,
     versions as versions,
@@ -14,6 +13,7 @@ from sklearn_mdl.model_selection._encoding import (
     checked_datasets as checked_datasets,
     gather as gather,
 )
+from sklearn_mdl.model_selection._file_names import file_stems as file_stems
 from sklearn_mdl.model_selection._ranking import (
     Ranking,
     RankStatistics as RankStatistics,

@@ -48,8 +48,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     readouts : list, readout, "closed-form", "nets" or "mixed", default=None
         The experts, in one list, or a single one: ``LinearReadout`` and
         ``MLPReadout`` (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
-        ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or ``RefitReadout``; or, where rows
-        are images (see :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
+        ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or
+        ``RefitReadout``; or, where rows are images (see
+        :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
         ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes
         networks and kernels, chosen by measurement; "nets" takes the networks alone,
         which depend on the number of features and classes; "closed-form" the kernels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -175,7 +175,13 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         given: Any = refuse_missing(as_array(y))
-        _refuse_columns(given)
+        shape = np.shape(given)
+        if len(shape) == 2 and shape[1] > 1:
+            raise ValueError(
+                "y should be a 1d array of one label to a row, got an array of shape "
+                f"{shape} instead; pass y.argmax(1) for one-hot labels, or fit a "
+                "MultiOutputSwitcher for several labels to a row"
+            )
         rows, labels = self._validated(X, as_labels(given), reset=reset)
         labels = column_or_1d(labels, warn=True)
         check_class_labels(labels)
@@ -219,14 +225,3 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def _fingerprint_of(self, labels: np.ndarray) -> str:
         named = np.concatenate([self.classes_, self.classes_[labels]])
         return fingerprint(named.astype(str), "U")
-
-
-def _refuse_columns(labels: object) -> None:
-    """Refuse labels of several columns, and say what to do with them."""
-    shape = np.shape(cast(ArrayLike, labels))
-    if len(shape) == 2 and shape[1] > 1:
-        raise ValueError(
-            f"y should be a 1d array of one label to a row, got an array of shape "
-            f"{shape} instead; pass y.argmax(1) for one-hot labels, or fit a "
-            "MultiOutputSwitcher for several labels to a row"
-        )

@@ -134,7 +134,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             If X (or real labels) hold NaN or infinity, if lengths differ, or if a
             classifier is given labels of one class only.
         """
-        _refuse_options(unknown)
+        if unknown:
+            refuse_options(unknown)
         with fixed_arithmetic(), self._all_or_nothing():
             rows, given = self._checked(X, y, reset=True)
             self._begin(rows.shape[1], self._classes_of(given), n_rows=len(rows))
@@ -362,7 +363,7 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
         )
 
 
-def _refuse_options(unknown: dict[str, object]) -> None:
+def refuse_options(unknown: dict[str, object]) -> None:
     """Refuse options of ``fit``: weights of examples or classes among them."""
     for name in unknown:
         cure = "leave it out"

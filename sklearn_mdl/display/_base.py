@@ -193,6 +193,12 @@ def best_first(ranking: Ranking) -> list[int]:
     return order
 
 
+def encoder_styles(ranking: Ranking) -> dict[str, int]:
+    """Return the number of the line style of each encoder, in all figures the same."""
+    order = best_first(ranking)
+    return {ranking.encoder_names_[i]: k for k, i in enumerate(order)}
+
+
 def dataset_of(ranking: Ranking, dataset: str | None) -> str:
     """Return the name of a dataset of a ranking; None is the only one."""
     check_fitted(ranking, "dataset_names_")

@@ -181,6 +181,7 @@ class CodelengthDisplay(base.Display):
         dataset = base.dataset_of(scorer, dataset)
         curves = dict(base.codelengths_of(scorer, dataset))
         n_classes = next(c.n_classes for c in scorer.cells_ if c.dataset == dataset)
+        plot_options = {"styles": base.encoder_styles(scorer)} | plot_options
         return cls.from_codelengths(
             curves, reference=reference, n_classes=n_classes, **plot_options
         )
@@ -231,6 +232,7 @@ class CodelengthDisplay(base.Display):
         symlog_y: bool = False,
         max_points: int = 2000,
         max_named: int = 12,
+        styles: Mapping[str, int] | None = None,
     ) -> Self:
         """Draw the curves; the legend lists them in their order at the last example.
 
@@ -249,6 +251,9 @@ class CodelengthDisplay(base.Display):
             Of more legend entries only so many are named and have a colour: those that
             are not thin, those below all others at any example, and those that end
             lowest. The others are drawn grey, and the legend counts them.
+        styles : mapping of str to int, optional
+            Numbers of the line styles of the legend entries, so that several figures
+            give a name one colour; by default they are counted in each figure.
 
         Returns
         -------
@@ -273,7 +278,8 @@ class CodelengthDisplay(base.Display):
             entry, mark, style = others, _OTHERS, base.OTHERS
             if entries[name] in named:
                 entry, mark = entries[name], _NAMED
-                style = base.line_style(n_taken + named.index(entry))
+                number = n_taken + named.index(entry)
+                style = base.line_style((styles or {}).get(entry, number))
                 style |= _WEIGHTS[name in self.thin]
             (line,) = ax.plot(rows + 1, nats)
             line.set(**style)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator, RandomState
@@ -59,7 +59,7 @@ NESTED: list[tuple[str, type, str, str]] = [
 class BaseSwitcher(OnlineEstimator):
     """Base of estimators that mix many readouts under a switching prior."""
 
-    readouts: Sequence[object] | str | None = None
+    readouts: Sequence[object] | BaseEstimator | str | None = None
     switching: Switching = None
     expert_weights: ExpertWeights = None
     pooling: Pooling = "auto"
@@ -109,7 +109,7 @@ class BaseSwitcher(OnlineEstimator):
         return super().set_params(**params)
 
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
-        if self.readouts is not None and not len(self.readouts):
+        if isinstance(self.readouts, list | tuple) and not self.readouts:
             raise ValueError(
                 "readouts must hold at least one readout, got an empty list; pass None "
                 "for the default grid"
@@ -146,6 +146,13 @@ class BaseSwitcher(OnlineEstimator):
             folder=folder,
             n_jobs=self.n_jobs,
         )
+
+    @property
+    def _given(self) -> Sequence[object]:
+        """Return the readouts that the user gave, a single one as a list of one."""
+        if isinstance(self.readouts, BaseEstimator):
+            return [self.readouts]
+        return self.readouts or []
 
     @property
     def _is_by_name(self) -> bool:

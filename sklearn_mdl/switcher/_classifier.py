@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
@@ -45,11 +45,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list, "closed-form", "nets" or "mixed", default=None
-        The experts, in one list: ``LinearReadout`` and ``MLPReadout`` (see
-        :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``, ``KNeighborsReadout``,
-        and any classifier in ``IncrementalReadout`` or ``RefitReadout``; or, where rows
-        are images (see :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
+    readouts : list, readout, "closed-form", "nets" or "mixed", default=None
+        The experts, in one list, or a single one: ``LinearReadout`` and
+        ``MLPReadout`` (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
+        ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or
+        ``RefitReadout``; or, where rows are images (see
+        :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
         ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes
         networks and kernels, chosen by measurement; "nets" takes the networks alone,
         which depend on the number of features and classes; "closed-form" the kernels
@@ -163,10 +164,18 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     True
     """
 
-    readouts: Sequence[object] | Literal["closed-form", "nets", "mixed"] | None = None
+    readouts: (
+        Sequence[object]
+        | BaseEstimator
+        | Literal["closed-form", "nets", "mixed"]
+        | None
+    ) = None
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "readouts": [list, tuple, StrOptions({"closed-form", "nets", "mixed"}), None],
+        "readouts": [
+            *(list, tuple, BaseEstimator),
+            *(StrOptions({"closed-form", "nets", "mixed"}), None),
+        ],
         **BaseSwitcher._parameter_constraints,
     }
 
@@ -208,14 +217,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
         found = super()._validated(X, *y, reset=reset)
-        if isinstance(self.readouts, list | tuple):
-            check_images(found[0] if y else found, self.readouts)
+        if not isinstance(self.readouts, str | None):
+            check_images(found[0] if y else found, self._given)
         return found
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
             return named_readouts(self.readouts, n_features, outcome.n_numbers)
-        readouts = [as_readout(given) for given in self.readouts]
+        readouts = [as_readout(given) for given in self._given]
         for readout in readouts:
             check_readout(readout)
         return [clone(readout) for readout in readouts]

@@ -175,6 +175,13 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         given: Any = refuse_missing(as_array(y))
+        shape = np.shape(given)
+        if len(shape) == 2 and shape[1] > 1:
+            raise ValueError(
+                "y should be a 1d array of one label to a row, got an array of shape "
+                f"{shape} instead; pass y.argmax(1) for one-hot labels, or fit a "
+                "MultiOutputSwitcher for several labels to a row"
+            )
         rows, labels = self._validated(X, as_labels(given), reset=reset)
         labels = column_or_1d(labels, warn=True)
         check_class_labels(labels)

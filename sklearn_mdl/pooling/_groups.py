@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ class GroupedShare:
     Attributes
     ----------
     weights : ndarray of shape (K,)
-        Probability of each expert at the incoming step; they sum to one in each group.
+        Probability of each expert at the incoming step, those asleep included; they sum
+        to one in each group.
     """
 
     def __init__(self, weights: Floats, starts: NDArray[np.intp]) -> None:
@@ -42,17 +43,26 @@ class GroupedShare:
     def observe(self, losses: Floats) -> Floats:
         """Move the weights by the losses (K,) of a step, in nats.
 
+        NaN is an expert asleep, which costs what the mixture of those awake in its
+        group does.
+
         Returns
         -------
         codelengths : ndarray of shape (G,)
             Cost of the step under each group's mixture, in nats. It is infinite where
-            it is for every expert, and such a step moves no weight.
+            it is for every expert awake, and such a step moves no weight.
         """
+        asleep = np.isnan(losses)
+        losses = np.where(asleep, np.inf, losses)
         least = np.minimum.reduceat(losses, self._starts)
         finite = np.isfinite(least)
         shifts = np.where(finite, least, 0.0)
         joint = self.weights * np.exp(shifts[self._members] - losses)
         totals = np.add.reduceat(joint, self._starts)
+        if asleep.any():
+            awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
+            totals = np.where(finite, totals / np.where(finite, awake, 1.0), 1.0)
+            joint = np.where(asleep, self.weights * totals[self._members], joint)
         if not finite.all():
             joint = np.where(finite[self._members], joint, self.weights)
             totals = np.where(finite, totals, 1.0)
@@ -67,13 +77,22 @@ class GroupedShare:
 class GroupPass(ABC):
     """One online pass of a pool over the mixtures of ``G`` groups, row by row.
 
+    Parameters
+    ----------
+    prior_precision : float
+    n_groups : int
+
     Attributes
     ----------
     weights : ndarray of shape (G,)
         Weights of the groups for the incoming row.
+    hessian : ndarray of shape (G, G)
+        Of the log-losses so far, in the weights.
     """
 
-    weights: Floats
+    def __init__(self, prior_precision: float, n_groups: int) -> None:
+        self.weights = np.full(n_groups, 1 / n_groups)
+        self.hessian = float(prior_precision) * np.eye(n_groups)
 
     @abstractmethod
     def mix(self, values: Floats, weights: Floats, starts: NDArray[np.intp]) -> Floats:
@@ -110,10 +129,27 @@ class GroupPass(ABC):
             Of the label, in nats; NaN where the groups cannot be pooled yet.
         """
 
-    @abstractmethod
-    def state_dict(self) -> dict[str, Floats]:
-        """Return what the labels so far have left."""
+    def retire(self, groups: Sequence[int]) -> None:
+        """Drop some groups; the others take over what their weights did, as far as can.
 
-    @abstractmethod
+        The log-losses so far, to second order around the weights, are least under that
+        constraint: ``w += H^-1 H[:, gone] w[gone]`` with the Hessian of those that stay.
+        """
+        gone = np.isin(np.arange(len(self.weights)), groups)
+        rows = self.hessian[~gone]
+        self.hessian = rows[:, ~gone]
+        moved = np.linalg.solve(self.hessian, rows[:, gone] @ self.weights[gone])
+        self.weights = self._allowed(self.weights[~gone] + moved)
+
+    def _allowed(self, weights: Floats) -> Floats:
+        """Return the nearest weights that a pool may have."""
+        return weights
+
+    def state_dict(self) -> dict[str, Floats]:
+        """Return what the labels so far have left: weights and Hessian."""
+        return {"weights": self.weights.copy(), "hessian": self.hessian.copy()}
+
     def load_state_dict(self, state: Mapping[str, Floats]) -> None:
         """Go on from where another pass was."""
+        self.weights = np.array(state["weights"])
+        self.hessian = np.array(state["hessian"])

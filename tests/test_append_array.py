@@ -192,6 +192,52 @@ def test_a_file_that_does_not_hold_the_rows_is_not_adopted(tmp_path, spoiler):
         grown("disk", tmp_path).adopt(5)
 
 
+@pytest.mark.parametrize("place", ["memory", "disk"])
+@pytest.mark.parametrize("n_before", [0, 3])
+def test_blocks_are_added_all_or_none(tmp_path, place, n_before):
+    array, expected = grown(place, tmp_path), rows_of(n_before)
+    if n_before:
+        array.append(expected)
+
+    def blocks():
+        yield rows_of(2, start=50)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        array.extend(blocks())
+    np.testing.assert_array_equal(array.rows, expected)
+    array.extend(rows_of(1, start=i) for i in range(4))
+    np.testing.assert_array_equal(array.rows, np.concatenate([expected, rows_of(4)]))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"] * (place == "disk")
+
+
+@pytest.mark.parametrize("place", ["memory", "disk"])
+def test_a_digest_is_of_all_rows_however_they_came(tmp_path, place):
+    array = grown(place, tmp_path)
+    for n_rows in (0, 4, 1, 3):
+        array.append(rows_of(n_rows, start=array.n_rows))
+        for each in (array, pickle.loads(pickle.dumps(array))):
+            expected = hashlib.sha256(rows_of(array.n_rows).tobytes()).hexdigest()
+            assert each.digest() == expected
+    array.cut(5)
+    array.append(rows_of(1, start=9))
+    expected = rows_of(5).tobytes() + rows_of(1, start=9).tobytes()
+    assert array.digest() == hashlib.sha256(expected).hexdigest()
+
+
+def test_rows_of_another_digest_are_not_adopted(tmp_path):
+    array = grown("disk", tmp_path)
+    array.append(rows_of(5))
+    other = grown("disk", tmp_path)
+    other.adopt(5, array.digest())
+    np.testing.assert_array_equal(other.rows, array.rows)
+    with (tmp_path / "a.npy").open("r+b") as file:
+        file.seek(130)
+        file.write(b"?")
+    with pytest.raises(ValueError, match="checksum is another one"):
+        grown("disk", tmp_path).adopt(5, array.digest())
+
+
 def test_whole_rows_of_a_file_are_counted(tmp_path):
     assert grown("disk", tmp_path).count_left() is None
     grown("disk", tmp_path).append(rows_of(5))

@@ -14,7 +14,11 @@ import torch
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout
-from sklearn_mdl._core.io import safetensors_io as archives
+from sklearn_mdl._core.io import (
+    append_array,
+    safetensors_io as archives,
+    whole_files,
+)
 from sklearn_mdl._core.stream import (
     checkpoint as checkpoint_module,
     run as run_module,
@@ -70,6 +74,17 @@ def wide_pool(**options):
         for lr in (0.01, 0.02, 0.04)
     ]
     return pool(**options).set_params(readouts=readouts)
+
+
+def folder_in(root):
+    """Return the folder of the one run that was begun there."""
+    (folder,) = root.iterdir()
+    return folder
+
+
+def files_in(folder):
+    """Names of the files, but for that of the lock, which some versions remove."""
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
 def assert_same_run(found, expected):
@@ -169,9 +184,8 @@ def test_the_trace_of_a_checkpoint_may_lie_elsewhere(tmp_path, monkeypatch):
         pool(**places).fit(*data())
     live_again()
     assert_same_run(pool(**places).fit(*data()), pool().fit(*data()))
-    assert sorted(p.name for p in (tmp_path / "state").iterdir()) == [
-        "progress.safetensors"
-    ]
+    assert files_in(folder_in(tmp_path / "state")) == ["progress.safetensors"]
+    assert "losses.npy" in files_in(folder_in(tmp_path / "trace"))
 
 
 def test_rows_after_the_last_checkpoint_are_scored_again(tmp_path, monkeypatch):
@@ -181,7 +195,7 @@ def test_rows_after_the_last_checkpoint_are_scored_again(tmp_path, monkeypatch):
         pool(checkpoint=tmp_path).fit(*data())
     live_again()
     for name in ("losses.npy", "posterior.npy"):
-        with (tmp_path / name).open("ab") as file:
+        with (folder_in(tmp_path) / name).open("ab") as file:
             file.write(b"torn" * 77)
     assert_same_run(pool(checkpoint=tmp_path).fit(*data()), pool().fit(*data()))
 
@@ -239,36 +253,39 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_another_run_is_refused_and_the_checkpoint_stays(tmp_path, name):
+def test_another_run_leaves_the_first_as_it_is(tmp_path, name):
     options, change = OTHERS[name]
     whole = pool(checkpoint=tmp_path).fit(*data())
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    first = folder_in(tmp_path)
+    before = {file: (first / file).read_bytes() for file in files_in(first)}
     other = pool(checkpoint=tmp_path).set_params(**options)
+    plain = pool().set_params(**options).fit(*change(*data()))
+    assert_same_run(other.fit(*change(*data())), plain)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert {file: (first / file).read_bytes() for file in files_in(first)} == before
+    assert_same_run(pool(checkpoint=tmp_path).fit(*data()), whole)
+
+
+@pytest.mark.parametrize("name", ["settings.batch_size", "X.sha256", "y"])
+def test_a_checkpoint_in_the_folder_of_another_run_is_refused(tmp_path, name):
+    options, change = OTHERS[name]
+    pool(checkpoint=tmp_path).fit(*data())
+    first = folder_in(tmp_path)
+    other = pool(checkpoint=tmp_path).set_params(**options).fit(*change(*data()))
+    (first / "progress.safetensors").replace(other.store_ / "progress.safetensors")
+    before = {file: (other.store_ / file).read_bytes() for file in files_in(first)[:-1]}
     with pytest.raises(ValueError, match=rf"{name}.* was .* name another folder"):
         other.fit(*change(*data()))
-    assert not hasattr(other, "classes_")
-    after = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    assert after.keys() == before.keys()
-    for file in ("progress.safetensors", "losses.npy", "losses.json", "posterior.npy"):
-        assert after[file] == before[file]
-    assert_same_run(pool(checkpoint=tmp_path).fit(*data()), whole)
+    assert {f: (other.store_ / f).read_bytes() for f in before} == before
+    assert other.readout_losses_.sum() > 0
 
 
 def test_numbers_that_come_back_as_texts_are_another_run(tmp_path):
     # As texts "10" is before "5": the same labels would have other numbers.
     X, y = data(40)
     pool(checkpoint=tmp_path).fit(X, y + 5)
-    with pytest.raises(ValueError, match=r"y was .* name another folder"):
-        pool(checkpoint=tmp_path).fit(X, (y + 5).astype(str))
-
-
-def test_another_pool_is_not_written_out_whole(tmp_path):
-    readouts = [LinearReadout() for _ in range(8)]
-    pool(checkpoint=tmp_path).set_params(readouts=readouts).fit(*data(40))
-    other = pool(checkpoint=tmp_path).set_params(readouts=readouts[1:])
-    with pytest.raises(ValueError, match=r"settings\.readouts was") as caught:
-        other.fit(*data(40))
-    assert len(str(caught.value)) < 700
+    texts = pool(checkpoint=tmp_path).fit(X, (y + 5).astype(str))
+    assert_same_run(texts, pool().fit(X, (y + 5).astype(str)))
 
 
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
@@ -292,7 +309,7 @@ def test_a_run_that_goes_on_elsewhere_says_so(tmp_path, monkeypatch):
 @pytest.mark.parametrize("at", [3, 100, 5000, -3])
 def test_a_damaged_checkpoint_is_never_taken_for_a_whole_one(tmp_path, at):
     pool(checkpoint=tmp_path).fit(*data())
-    path = tmp_path / "progress.safetensors"
+    path = folder_in(tmp_path) / "progress.safetensors"
     content = bytearray(path.read_bytes())
     content[at] ^= 4
     path.write_bytes(content)
@@ -326,18 +343,27 @@ def test_a_readout_that_cannot_write_its_state_is_named(monkeypatch):
         progress_of(fitted._run)
 
 
-def test_a_trace_that_is_gone_or_cut_is_not_guessed_at(tmp_path):
+@pytest.mark.parametrize("name", ["losses.npy", "posterior.npy"])
+def test_a_trace_that_is_damaged_gone_or_cut_is_not_guessed_at(tmp_path, name):
     pool(checkpoint=tmp_path).fit(*data())
-    with (tmp_path / "losses.npy").open("r+b") as file:
-        file.truncate(2000)
-    with pytest.raises(ValueError, match="must still hold the 200 rows"):
-        pool(checkpoint=tmp_path).fit(*data())
-    (tmp_path / "losses.npy").write_bytes(b"\x93NUMPY\x01\x00\x02\x00{(")
-    with pytest.raises(ValueError, match="must still hold the 200 rows"):
-        pool(checkpoint=tmp_path).fit(*data())
-    (tmp_path / "losses.npy").unlink()
-    with pytest.raises(ValueError, match="must still hold the 200 rows"):
-        pool(checkpoint=tmp_path).fit(*data())
+    path = folder_in(tmp_path) / name
+    content = bytearray(path.read_bytes())
+    for at in (128, 2000, -1):
+        content[at] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"{name} .* checksum is another one"):
+            pool(checkpoint=tmp_path).fit(*data())
+        content[at] ^= 1
+    path.write_bytes(content)
+    assert_same_run(pool(checkpoint=tmp_path).fit(*data()), pool().fit(*data()))
+    for spoil in (
+        lambda: os.truncate(path, 2000),
+        lambda: path.write_bytes(b"\x93NUMPY\x01\x00\x02\x00{("),
+        path.unlink,
+    ):
+        spoil()
+        with pytest.raises(ValueError, match="must still hold the 200 rows"):
+            pool(checkpoint=tmp_path).fit(*data())
 
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs file limits")
@@ -346,7 +372,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch):
     with pytest.raises(Killed):
         pool(checkpoint=tmp_path).fit(*data())
     live_again()
-    size = (tmp_path / "progress.safetensors").stat().st_size
+    size = (folder_in(tmp_path) / "progress.safetensors").stat().st_size
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
@@ -354,7 +380,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch):
             pool(checkpoint=tmp_path).fit(*data())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+    assert not list(folder_in(tmp_path).glob(".*.part"))
     assert_same_run(pool(checkpoint=tmp_path).fit(*data()), pool().fit(*data()))
 
 
@@ -374,26 +400,30 @@ def test_an_error_between_segments_gives_the_threads_back(tmp_path, monkeypatch)
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("call", range(3))
-def test_writing_a_checkpoint_may_be_killed_at_any_place(tmp_path, monkeypatch, call):
+@pytest.mark.parametrize("name", ["open", "fsync", "replace"])
+@pytest.mark.parametrize("call", [0, 3, 9])
+def test_writing_may_be_killed_at_any_place(tmp_path, monkeypatch, name, call):
     class Disk:
         """What ``os`` does, up to some call."""
 
-        n_calls = 0
+        calls = 0
 
-        def __getattr__(self, name):
+        def __getattr__(self, asked):
             def called(*args):
-                Disk.n_calls += 1
-                if Disk.n_calls == 2 * 4 + call:
-                    raise Killed
-                return getattr(os, name)(*args)
+                if asked == name:
+                    Disk.calls += 1
+                    if Disk.calls > call:
+                        raise Killed
+                return getattr(os, asked)(*args)
 
-            return called
+            return called if callable(getattr(os, asked)) else getattr(os, asked)
 
-    monkeypatch.setattr(archives, "os", Disk())
+    for module in (whole_files, archives, append_array):
+        monkeypatch.setattr(module, "os", Disk())
     with pytest.raises(Killed):
         pool(checkpoint=tmp_path).fit(*data())
-    monkeypatch.setattr(archives, "os", os)
+    for module in (whole_files, archives, append_array):
+        monkeypatch.setattr(module, "os", os)
     assert_same_run(pool(checkpoint=tmp_path).fit(*data()), pool().fit(*data()))
 
 
@@ -442,7 +472,7 @@ def test_a_stream_in_files_can_go_on_after_an_interruption(tmp_path, monkeypatch
     monkeypatch.undo()
     switcher.partial_fit(X[64:], y[64:])
     np.testing.assert_array_equal(switcher.codelengths_, pool().fit(X, y).codelengths_)
-    np.testing.assert_array_equal(np.load(tmp_path / "features.npy"), X)
+    np.testing.assert_array_equal(np.load(switcher.store_ / "features.npy"), X)
 
 
 def test_an_interrupted_fit_knows_its_order(monkeypatch):
@@ -489,17 +519,22 @@ def test_ctrl_c_is_itself_again_after_a_run_and_elsewhere_untouched():
 
 FORKS = """
 import os
+import shutil
 import signal
 import sys
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_digits
+from tqdm import tqdm
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
 from sklearn_mdl._core.stream import checkpoint
 from sklearn_mdl._core.stream import run as run
 
+tqdm.set_lock(threading.RLock())  # or a child that is killed keeps its parents'
 checkpoint.SECONDS, checkpoint.SHARE = 0.0, float("inf")
 run.SEGMENT = 32
 folder, n_kills = sys.argv[1], int(sys.argv[2])
@@ -526,8 +561,7 @@ def child():
 n_finished, start = 0, time.monotonic()
 os.waitpid(child(), 0)
 seconds = time.monotonic() - start
-for file in os.listdir(folder):
-    os.unlink(os.path.join(folder, file))
+shutil.rmtree(folder)
 signals = [signal.SIGKILL, signal.SIGTERM]
 for kill in range(n_kills):
     pid = child()
@@ -535,8 +569,7 @@ for kill in range(n_kills):
     gone, _ = os.waitpid(pid, os.WNOHANG)
     if gone:  # it came to its end: begin again
         n_finished += 1
-        for file in os.listdir(folder):
-            os.unlink(os.path.join(folder, file))
+        shutil.rmtree(folder)
         continue
     os.kill(pid, signals[kill % 4 == 3])
     os.waitpid(pid, 0)
@@ -545,6 +578,7 @@ whole = switcher().fit(X, y)
 np.testing.assert_array_equal(resumed.codelengths_, whole.codelengths_)
 np.testing.assert_array_equal(resumed.readout_losses_, whole.readout_losses_)
 np.testing.assert_array_equal(resumed.posterior_, whole.posterior_)
+assert not list(Path(folder).glob("**/.*.part"))
 print(n_kills - n_finished, n_finished)
 """
 

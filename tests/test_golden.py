@@ -608,7 +608,7 @@ def checkpoint_and_resume():
     with tempfile.TemporaryDirectory() as folder:
         with interrupted(4):
             fitted(switcher(readouts, checkpoint=folder))
-        assert list(Path(folder).glob("*.safetensors"))  # where it goes on
+        assert list(Path(folder).glob("*/*.safetensors"))  # where it goes on
         found = fitted(switcher(readouts, checkpoint=folder))
         found = {name: np.array(array) for name, array in found.items()}
     assert_equal(found, fitted(switcher(readouts)))

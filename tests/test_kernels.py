@@ -17,13 +17,14 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from sklearn_mdl import (
     KernelReadout,
+    LinearReadout,
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
 )
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.functions import Kernel, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge
-from sklearn_mdl.readouts import KernelReadoutRegressor
+from sklearn_mdl.readouts import KernelReadoutRegressor, _kernel_learners
 from sklearn_mdl.readouts._grid import named_readouts
 
 KINDS = {
@@ -454,6 +455,54 @@ def test_a_list_of_gaussian_processes_by_name():
     assert switcher.codelength_ < switcher.reference_codelengths_.sum() - 30
 
 
+# Permutations
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_codes_of_many_labellings_are_those_of_each_alone(bound):
+    X, y = digits(110)
+    readouts = [kind(name, max_exact=bound) for name in ("rbf", "centred", "raw")]
+    switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=0)
+    test = switcher.fit(X, y).permutation_test(3)
+    rng = np.random.default_rng([switcher._seed, 1])
+    X, y = X[switcher.order_], y[switcher.order_]
+    sets = [y, *(rng.permutation(y) for _ in range(3))]
+    expected = [
+        MDLReadoutSwitcher(readouts, switching="fixed-share").fit(X, labels).codelength_
+        for labels in sets
+    ]
+    found = [test.codelength, *test.null_codelengths]
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+    assert test.p_value == 1 / 4
+    np.testing.assert_array_equal(switcher.null_codelengths(3), test.null_codelengths)
+
+
+def test_p_values_of_labels_without_features_are_not_small():
+    rng = np.random.default_rng(0)
+    values = []
+    for seed in range(20):
+        X, y = rng.normal(size=(40, 3)), rng.integers(2, size=40)
+        readouts = [KernelReadout(scaling="unit")]
+        switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=seed)
+        values.append(switcher.fit(X, y).permutation_test(19).p_value)
+    assert np.mean(values) > 0.35
+    assert min(values) >= 0.05
+
+
+def test_permutations_need_random_order_and_kernels():
+    X, y = digits(60)
+    readouts = [KernelReadout()]
+    with pytest.raises(ValueError, match="needs rows in random order"):
+        MDLReadoutSwitcher(readouts).fit(X, y).permutation_test()
+    shuffled = MDLReadoutSwitcher([LinearReadout()], shuffle=True, random_state=0).fit(
+        X, y
+    )
+    with pytest.raises(ValueError, match="needs kernel readouts"):
+        shuffled.permutation_test()
+    with pytest.raises(ValueError, match="n_permutations must be a positive integer"):
+        shuffled.null_codelengths(0)
+
+
 # Lists by name
 
 
@@ -496,6 +545,13 @@ def test_a_kernel_that_is_not_positive_definite_is_refused_by_its_row():
     readout = KernelReadout(lambda a, b: -(a @ b.T), scaling="unit")
     with pytest.raises(ValueError, match=r"not at row 0 \(from 0\); raise alpha"):
         readout.fit(X, y)
+
+
+def test_factors_that_memory_cannot_hold_are_refused(monkeypatch):
+    monkeypatch.setattr(_kernel_learners, "memory_of", lambda device: 4 * 60**2 - 1)
+    with pytest.raises(MemoryError, match="Factors of 60 rows and 1 kernel readouts"):
+        KernelReadout(max_exact=None).fit(*digits(60))
+    KernelReadout().fit(*digits(60))
 
 
 @pytest.mark.parametrize("alpha", [0, -1.0])

@@ -249,7 +249,7 @@ def test_rows_in_the_store_are_those_of_the_run(tmp_path):
     switcher = pool(store=tmp_path, shuffle=True).fit(X, y)
     assert_same_run(switcher, pool(shuffle=True).fit(X, y))
     np.testing.assert_array_equal(
-        np.load(tmp_path / "features.npy"), X[switcher.order_]
+        np.load(switcher.store_ / "features.npy"), X[switcher.order_]
     )
 
 

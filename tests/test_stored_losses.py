@@ -260,8 +260,8 @@ def test_sidecar_of_another_file_is_refused(tmp_path):
 
 
 def test_description_of_growing_losses_leaves_their_number_open(tmp_path):
-    text = description(stored_of(0), "float64", growing=True)
-    (tmp_path / "losses.json").write_text(text)
+    about = {**description(stored_of(0), "float64", growing=True), "stream": "id"}
+    (tmp_path / "losses.json").write_text(json.dumps(about))
     for n in (1, N):
         np.save(tmp_path / "losses.npy", losses_of(n))
         assert_same(load_losses(tmp_path / "losses.npy"), stored_of(n))
@@ -272,10 +272,10 @@ def test_description_of_growing_losses_leaves_their_number_open(tmp_path):
 
 def test_other_versions_are_refused(tmp_path):
     path = tmp_path / "losses.npy"
-    text = json.loads(description(stored_of(), "float64"))
+    about = description(stored_of(), "float64")
     for version in (2, None, "1"):
         np.save(path, losses_of())
-        newer = json.dumps({**text, "version": version})
+        newer = json.dumps({**about, "version": version})
         path.with_suffix(".json").write_text(newer)
         with pytest.raises(ValueError, match=f"in version {version!r} of the format"):
             load_losses(path)

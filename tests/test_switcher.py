@@ -31,7 +31,6 @@ from sklearn_mdl import (
     forward,
     readout_grid,
 )
-from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl.switcher import load_losses
 from sklearn_mdl.switcher._base import Switching
 from sklearn_mdl.switching import (
@@ -398,22 +397,26 @@ def test_trace_on_disk_holds_the_same_numbers_and_is_memory_mapped(tmp_path):
     assert_same_run(switcher, fitted())
     assert isinstance(switcher.posterior_, np.memmap)
     assert isinstance(switcher.readout_losses_, np.memmap)
+    assert switcher.store_.parent == folder
     np.testing.assert_array_equal(
-        np.load(folder / "losses.npy"), fitted().readout_losses_
+        np.load(switcher.store_ / "losses.npy"), fitted().readout_losses_
     )
     np.testing.assert_array_equal(
-        np.load(folder / "posterior.npy"), fitted().posterior_
+        np.load(switcher.store_ / "posterior.npy"), fitted().posterior_
     )
     np.testing.assert_array_equal(
         switcher.remix("bayes").codelengths, fitted().remix("bayes").codelengths
     )
 
 
-def test_second_fit_replaces_the_trace_on_disk(tmp_path):
+def test_a_second_fit_has_a_folder_of_its_own(tmp_path):
     X, y = digits()
     switcher = pool_of(store=str(tmp_path))
-    switcher.fit(X[:150, :20], y[:150])
+    first = switcher.fit(X[:150, :20], y[:150]).store_
+    before = {path: path.read_bytes() for path in first.glob("*.npy")}
     assert_same_run(switcher.fit(X, y), fitted())
+    assert switcher.store_ != first
+    assert {path: path.read_bytes() for path in first.glob("*.npy")} == before
     switcher.fit(X[:60], y[:60])
     assert switcher.posterior_.shape == (60, 4)
     np.testing.assert_array_equal(switcher.codelengths_, fitted().codelengths_[:60])
@@ -470,7 +473,7 @@ def test_losses_in_the_store_can_be_opened_on_the_way(tmp_path):
     for start in range(0, N, 50):
         rows = slice(start, start + 50)
         switcher.partial_fit(X[rows], y[rows], classes=CLASSES)
-        stored = load_losses(tmp_path / "losses.npy")
+        stored = load_losses(switcher.store_ / "losses.npy")
         np.testing.assert_array_equal(stored.losses, switcher.readout_losses_)
         assert stored.readouts == switcher.readout_names_
         assert stored.groups == [readout.architecture for readout in POOL]
@@ -479,30 +482,16 @@ def test_losses_in_the_store_can_be_opened_on_the_way(tmp_path):
     assert_same_run(switcher, fitted())
 
 
-def test_losses_in_the_store_never_stand_under_other_names(tmp_path, monkeypatch):
-    small(store=tmp_path).fit(*digits())
-    other = small(store=tmp_path).set_params(readouts=POOL[2:])
-    append, stood = GrowingArray.append, []
-
-    def look(self, rows):
-        if self.path is None or self.path.name != "features.npy":
-            stood.append((tmp_path / "losses.npy").exists())
-        append(self, rows)
-
-    monkeypatch.setattr(GrowingArray, "append", look)
-    other.fit(*digits())
-    assert not stood[0]
-    found = load_losses(tmp_path / "losses.npy").readouts
-    assert found == other.readout_names_ != small().fit(*digits()).readout_names_
-
-
 @pytest.mark.parametrize("name", ["losses.npy", "posterior.npy", "new/../losses.npy"])
-def test_losses_are_not_saved_over_the_store(tmp_path, name):
-    (tmp_path / "new").mkdir()
+def test_losses_are_not_saved_over_a_store(tmp_path, name):
     switcher = small(store=tmp_path).fit(*digits())
+    (switcher.store_ / "new").mkdir()
     with pytest.raises(ValueError, match="apart from the store of the run"):
-        switcher.save_losses(tmp_path / name)
-    switcher.save_losses(tmp_path / "new" / "losses.npy")
+        switcher.save_losses(switcher.store_ / name)
+    other = small().fit(*digits())
+    with pytest.raises(ValueError, match=r"losses\.json for its description"):
+        other.save_losses(switcher.store_ / "losses.npy")
+    switcher.save_losses(switcher.store_ / "new" / "losses.npy")
     assert_same_run(switcher, small().fit(*digits()))
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_origin, get_type_hints
 
-from sklearn_mdl._core.io.safetensors_io import replaced, write_archive
+from sklearn_mdl._core.io.safetensors_io import write_archive
+from sklearn_mdl._core.io.whole_files import replaced
 from sklearn_mdl.model_selection._cells import (
     DIGITS,
     Cell,
@@ -231,7 +232,7 @@ class CellStore:
         text = text_of(cell, identity)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_archive(source.path, cell.source.read()._asdict(), {"key": source.key})
-        with replaced(path) as aside, aside.open("xb") as file:
+        with replaced(path) as aside, aside.open("wb") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

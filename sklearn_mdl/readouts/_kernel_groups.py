@@ -129,6 +129,18 @@ class KernelGroup:
         assert isinstance(self.ridge, ForwardRidge)
         self.ridge.refactor(self.view.n_rows, self._gram, targets)
 
+    def means(self, start: int, targets: Tensor) -> Tensor:
+        """Predictions (A, n, P) of the rows of the view from ``start`` on.
+
+        Each is made from the rows before it alone, with the kernel as it is now and
+        other targets (N, P), of which there may be many.
+        """
+        n_rows = self.view.n_rows
+        alphas, device = self.ridge.alphas.tolist(), self.ridge.alphas.device
+        ridge = ForwardRidge(alphas, targets.shape[1], device)
+        ridge.refactor(n_rows, self._gram, targets)
+        return ridge.means(targets[:n_rows])[:, start:]
+
     def reduce(
         self,
         n_rows: int,

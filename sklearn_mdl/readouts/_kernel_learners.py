@@ -20,7 +20,7 @@ from sklearn_mdl._core.kernels.functions import (
     median_distance,
 )
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
-from sklearn_mdl._core.numerics import flushed_denormals, one_thread
+from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.readouts._build import Context
@@ -139,8 +139,29 @@ class KernelLearner(Learner):
             return block
         if not np.array_equal(store.rows(number, number + 1)[0], given):
             return None
+        self._check_memory(len(store))
         self._block = self._opened(block_start(number), self.groups, number)
         return self._block
+
+    def _check_memory(self, n_rows: int) -> None:
+        """Refuse a stream whose factors would not fit into memory.
+
+        Raises
+        ------
+        MemoryError
+            If there is no bound on the rows of factors, and these are too many.
+        """
+        available = memory_of(self.device)
+        if self.n_landmarks is not None or available is None:
+            return
+        n_factors = len(self.columns)
+        needed = 4 * n_rows**2 * n_factors  # one triangle each, 8 bytes a number
+        if needed > available:
+            raise MemoryError(
+                f"Factors of {n_rows} rows and {n_factors} kernel readouts need "
+                f"{needed / 1e9:.3g} GB, but {self.device} has {available / 1e9:.3g} "
+                "GB; set max_exact, for example to 2048"
+            )
 
     def _opened(
         self, start: int, groups: Sequence[KernelGroup], stop: int | None = None
@@ -341,19 +362,71 @@ class KernelLearner(Learner):
         refreshed = last_refresh(self.n_landmarks)
         self._rescale_targets(refreshed)
         self._measure(refreshed)
-        for view in self.views.values():
-            self._fill(view, refreshed)
-            if any(g.kernel.is_relative for g in self.groups if g.view is view):
-                view.distance = median_distance(view.rows)
+        self._fill_views(refreshed, self.n_landmarks)
         first = 0
-        for group in self.groups:
-            group.rescale()
-        for view in self.views.values():
-            self._fill(view, self.n_landmarks, refreshed)
         for group in self.groups:
             last = first + len(group.ridge.alphas)
             group.reduce(block_start(self.n_observed), None, learned[first:last])
             first = last
+
+    def _fill_views(self, refreshed: int, n_rows: int) -> None:
+        """Fill views with ``n_rows`` rows, by statistics of the first of them."""
+        for view in self.views.values():
+            self._fill(view, refreshed)
+            is_relative = any(
+                g.kernel.is_relative for g in self.groups if g.view is view
+            )
+            if refreshed and is_relative:
+                view.distance = median_distance(view.rows)
+        for group in self.groups if refreshed else ():
+            group.rescale()
+        for view in self.views.values():
+            if refreshed:
+                self._fill(view, n_rows, refreshed)
+            else:
+                self._fill(view, n_rows)
+
+    def scores_of(self, targets: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Predict the stream for other targets (N, P), many labellings at once.
+
+        For a learner that has observed nothing, which then is of no other use.
+
+        Yields
+        ------
+        start : int
+            Number of a row.
+        means : Tensor of shape (K, n, P)
+            Predictions of some rows from there on, each from the rows before it alone.
+        """
+        n_rows, start = len(targets), 0
+        exact = min(n_rows, self.n_landmarks or n_rows)
+        while start < exact:
+            if start:
+                self._scaler.refresh(self._new_rows(start))
+            end = min(exact, 2 * start if start else FIRST)
+            self._fill_views(start, end)
+            yield (
+                start,
+                torch.cat([group.means(start, targets) for group in self.groups]),
+            )
+            start = end
+        if exact == n_rows:
+            return
+        if is_refresh(exact):
+            self._scaler.refresh(self._new_rows(exact))
+        self._fill_views(last_refresh(exact), exact)
+        for group in self.groups:
+            group.reduce(exact, targets[:exact])
+        for start in range(exact, n_rows, BLOCK):
+            block = self._opened(start, self.groups)
+            some = targets[start : start + BLOCK]
+            learned = [part.learned(some) for part in block.parts]
+            yield start, torch.cat([means for means, _ in learned])
+            if len(some) == BLOCK:
+                for group, part, (_, errors) in zip(
+                    self.groups, block.parts, learned, strict=True
+                ):
+                    group.ridge.close(part, errors)
 
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
         while start < stop and groups:

@@ -42,6 +42,24 @@ class KernelClassifierLearner(KernelLearner):
         """Calibrate."""
         self.calibration.observe(means.numpy(), int(label))
 
+    def null_losses(self, labels: np.ndarray) -> np.ndarray:
+        """Losses (N, S, K) of the stream's rows under ``S`` labellings (S, N), in nats.
+
+        For a learner that has observed nothing, which then is of no other use.
+        """
+        n_sets, n_classes = len(labels), len(self.calibration.counts)
+        calibration = ForwardSoftmax(len(self.columns), n_classes, n_sets=n_sets)
+        targets = self.targets(torch.from_numpy(labels.T).to(self.device))
+        losses = np.empty((labels.shape[1], n_sets, len(self.columns)))
+        for start, means in self.scores_of(targets.flatten(1)):
+            scores = means.cpu().numpy().reshape(*means.shape[:2], n_sets, n_classes)
+            for row, given in enumerate(scores.transpose(1, 2, 0, 3), start):
+                own = labels[:, row]
+                found = calibration.log_proba(given[:, :, np.newaxis])[:, :, 0]
+                losses[row] = -np.take_along_axis(found, own[:, None, None], -1)[..., 0]
+                calibration.observe(given, own)
+        return losses
+
     def _keep(self, kept: list[int]) -> None:
         self.calibration.retire(kept)
 

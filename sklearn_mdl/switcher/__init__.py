@@ -10,6 +10,7 @@ from sklearn_mdl.switcher._loss_files import (
 )
 from sklearn_mdl.switcher._message import LabelMessage
 from sklearn_mdl.switcher._multioutput import MultiOutputSwitcher
+from sklearn_mdl.switcher._permutation import PermutationTest
 from sklearn_mdl.switcher._regressor import MDLReadoutSwitcherRegressor
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "MDLReadoutSwitcher",
     "MDLReadoutSwitcherRegressor",
     "MultiOutputSwitcher",
+    "PermutationTest",
     "StoredLosses",
     "decode_labels",
     "encode_labels",

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator, RandomState
+from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
@@ -110,6 +111,11 @@ class BaseSwitcher(OnlineEstimator):
         self.expert_weights_ = self._weights(self.readouts_)
         prior = clone(as_prior(self.switching))
         self._prior_text = repr(prior)
+        folder = None
+        if self._folder != "memory":
+            stored = self._stored(np.empty((0, len(self.readouts_))))
+            about = description(stored, "float64", growing=True)
+            folder = StreamFolder(Path(self._folder), about)
         device = resolve_device(self.device)
         learners = build_learners(
             self.readouts_,
@@ -119,7 +125,7 @@ class BaseSwitcher(OnlineEstimator):
             device=device,
             n_jobs=effective_n_jobs(self.n_jobs),
         )
-        run = PrequentialRun(
+        return PrequentialRun(
             learners,
             prior,
             self.expert_weights_,
@@ -129,13 +135,9 @@ class BaseSwitcher(OnlineEstimator):
             batch_size=self.batch_size,
             seed=seed,
             device=device,
-            store=self._folder,
+            folder=folder,
             n_jobs=self.n_jobs,
         )
-        if self._folder != "memory":
-            stored = self._stored(np.empty((0, len(self.readouts_))))
-            run.trace.description = description(stored, "float64", growing=True)
-        return run
 
     @property
     def _is_by_name(self) -> bool:
@@ -234,17 +236,23 @@ class BaseSwitcher(OnlineEstimator):
         Raises
         ------
         ValueError
-            If the path is one that the run itself writes to, and as in
+            If the path is in the folder that the run itself writes to, and as in
             :func:`~sklearn_mdl.switcher.save_losses`.
         """
         check_is_fitted(self)
-        target = Path(path).resolve()
-        if target in [file.resolve() for file in self._run.trace.files]:
+        folder = self._run.trace.folder
+        if folder is not None and Path(path).resolve().parent == folder.path.resolve():
             raise ValueError(
                 f"Losses must be saved apart from the store of the run, got {path}, "
                 "which it writes itself; open that with load_losses or name another"
             )
         return save_losses(Path(path), self._stored(self.readout_losses_), dtype=dtype)
+
+    @property
+    def store_(self) -> Path | None:
+        """Folder of the files of this stream, below ``store``; None in memory."""
+        folder = self._run.trace.folder
+        return None if folder is None else folder.path
 
     @property
     def posterior_(self) -> np.ndarray:

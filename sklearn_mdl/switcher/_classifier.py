@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
@@ -23,6 +25,11 @@ from sklearn_mdl.readouts import (
     warn_of_failures,
 )
 from sklearn_mdl.switcher._base import BaseSwitcher
+from sklearn_mdl.switcher._permutation import (
+    PermutationTest,
+    check_permutations,
+    permutation_test,
+)
 from sklearn_mdl.switching import FixedShare
 
 
@@ -73,15 +80,15 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Torch device; "auto" takes a GPU where there is one. Wins over the readouts'
         own.
     store : "memory" or path-like, default="memory"
-        A directory for the trace (``losses.npy``, ``posterior.npy``), which is then
-        memory-mapped, for streams whose ``N x K`` numbers do not fit. The losses can be
-        opened with :func:`~sklearn_mdl.switcher.load_losses`, also while the run goes
-        on.
+        A directory for the traces, which are then memory-mapped, for streams whose
+        ``N x K`` numbers do not fit. Each stream has a folder of its own in it,
+        ``store_``. Its ``losses.npy`` can be opened with
+        :func:`~sklearn_mdl.switcher.load_losses`, also while the run goes on.
     checkpoint : path-like, default=None
         A directory in which ``fit`` saves its progress from time to time. Called again
         with the same settings and data, in another process too, it goes on from there,
-        to the same numbers. The trace lies there as well, unless ``store`` names
-        another place.
+        to the same numbers; other settings or data have another folder in it. The trace
+        lies there as well, unless ``store`` names another place.
     n_jobs : int, default=None
         Learners that are evaluated side by side, as threads; the numbers are the same.
         Wrapped classifiers take turns in one thread, since they may share state.
@@ -114,6 +121,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Probability of the switching mixture, and of the pool, before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
         Log-loss of every readout at every example, in nats.
+    store_ : Path or None
+        Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
         Their sums.
     readout_names_ : list of str
@@ -199,6 +208,54 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         for readout in readouts:
             check_readout(readout)
         return [clone(readout) for readout in readouts]
+
+    def permutation_test(self, n_permutations: int = 100) -> PermutationTest:
+        """Test if features say anything of the labels, by permutations of them.
+
+        Both codes are those of the kernel readouts in the list alone, whose one factor
+        serves all permutations, mixed by a fixed share of rate ``1 / t``.
+
+        Parameters
+        ----------
+        n_permutations : int, default=100
+            Seeded by ``random_state``.
+
+        Returns
+        -------
+        test : PermutationTest
+            ``codelength`` and ``null_codelengths`` in nats, and ``p_value``,
+            ``(1 + nulls not longer) / (1 + n_permutations)``.
+
+        Raises
+        ------
+        ValueError
+            If rows were taken in the order given, which may mean something, or if the
+            list holds no kernel readout.
+        """
+        check_is_fitted(self)
+        check_permutations(n_permutations)
+        if not (self.shuffle and hasattr(self, "order_")):
+            raise ValueError(
+                "A permutation test needs rows in random order, but they were taken in "
+                "the order given, which may mean something; fit with shuffle=True"
+            )
+        return permutation_test(
+            self._run, self.readouts_, int(n_permutations), self._seed
+        )
+
+    def null_codelengths(self, n_permutations: int = 100) -> np.ndarray:
+        """Codelengths of permuted labels under the kernel readouts in the list.
+
+        Parameters
+        ----------
+        n_permutations : int, default=100
+
+        Returns
+        -------
+        codelengths : ndarray of shape (n_permutations,)
+            In nats, as in :meth:`permutation_test`.
+        """
+        return self.permutation_test(n_permutations).null_codelengths
 
     @property
     def readout_notes_(self) -> dict[str, list[str]]:

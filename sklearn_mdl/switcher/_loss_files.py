@@ -16,7 +16,8 @@ from tokenize import TokenError
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_mdl._core.io.safetensors_io import replaced
+from sklearn_mdl._core.io.parameters import Json
+from sklearn_mdl._core.io.whole_files import replaced
 from sklearn_mdl.switching import normalised_weights
 
 FORMAT = "sklearn_mdl losses"
@@ -187,8 +188,8 @@ class StoredLosses:
         return (np.asarray(self.losses[i : i + step]) for i in starts)
 
 
-def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> str:
-    """Return the JSON text that goes with losses.
+def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> Json:
+    """Return the JSON that goes with losses.
 
     Parameters
     ----------
@@ -200,10 +201,10 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> s
 
     Returns
     -------
-    text : str
+    about : dict
     """
     weights = stored.weights
-    found = {
+    return {
         "format": FORMAT,
         "version": VERSION,
         "unit": "nats",
@@ -216,7 +217,6 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> s
         "architectures": stored.architectures,
         "readouts": stored.readouts,
     }
-    return json.dumps(found, indent=1, allow_nan=False) + "\n"
 
 
 def described(losses: np.ndarray, text: str | None) -> StoredLosses:
@@ -335,11 +335,12 @@ def save_losses(
     shape = stored.losses.shape
     header = {"descr": kind.str, "fortran_order": False, "shape": shape}
     with replaced(sidecar) as new_sidecar, replaced(path) as new_losses:
-        with new_losses.open("xb") as file:
+        with new_losses.open("wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
             for block in stored.blocks():
                 file.write(np.ascontiguousarray(block, dtype=kind).data)
-        new_sidecar.write_text(description(stored, dtype), encoding="utf-8")
+        text = json.dumps(description(stored, dtype), indent=1, allow_nan=False)
+        new_sidecar.write_text(text + "\n", encoding="utf-8")
         sidecar.unlink(missing_ok=True)  # losses take their place first
     return [path, sidecar]
 
@@ -442,7 +443,9 @@ def _is_ours_or_free(sidecar: Path) -> bool:
         found = json.loads(_text(sidecar) or "")
     except (ValueError, RecursionError):
         return not sidecar.exists()
-    return isinstance(found, dict) and found.get("format") == FORMAT
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        return False
+    return "stream" not in found  # those of a store are its stream's
 
 
 def _text(sidecar: Path) -> str | None:

@@ -91,6 +91,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ``p(readout at t | labels before t)``.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
         Minus log density of every example under every readout, in nats.
+    store_ : Path or None
+        Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
         Their sums.
     readout_names_ : list of str

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_mdl._core.base.saving import FileMixin
 from sklearn_mdl._core.io.environment import environment_of, fingerprint
 from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, settings_of
+from sklearn_mdl._core.io.whole_files import exclusive
 from sklearn_mdl._core.numerics import as_array, fixed_arithmetic
 from sklearn_mdl._core.sklearn_compat import (
     CallbackSupportMixin,
@@ -185,6 +186,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         self._run = self._make_run(n_features, outcome, seed)
         self._seed = seed
         if n_rows is not None:
+            self._run.check_length(n_rows)  # before anything is written
             self.order_ = np.arange(n_rows)
             if self.shuffle:
                 self.order_ = np.random.default_rng(seed).permutation(n_rows)
@@ -203,10 +205,15 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         if given is not None and hasattr(self, "_skl_callbacks"):
             tasks = FitTasks(self, X, given)
         title = type(self).__name__ if self.verbose else None
+        places = (self._run.trace.folder, checkpoint)
+        paths = {place.path.resolve() for place in places if place is not None}
         try:
-            self._run.run(
-                X, labels, order, checkpoint=checkpoint, tasks=tasks, title=title
-            )
+            with ExitStack() as locks:
+                for path in sorted(paths):  # in one order, lest two wait for each other
+                    locks.enter_context(exclusive(path))
+                self._run.run(
+                    X, labels, order, checkpoint=checkpoint, tasks=tasks, title=title
+                )
         finally:
             if hasattr(self, "order_"):
                 self.order_ = self.order_[: self._run.n_scored]
@@ -262,14 +269,20 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 f"{self.random_state!r}, with which a resumed run would draw other "
                 "numbers; pass for example random_state=0"
             )
+        kind = type(self)
         about = {
+            "estimator": f"{kind.__module__}.{kind.__qualname__}",
             # The device is part of the environment: another one warns.
             "settings": settings_of(self, WITHOUT_EFFECT | {"device"}),
             "X": {"shape": list(X.shape), "sha256": fingerprint(X, "<f4")},
             "y": self._fingerprint_of(labels),
             ENVIRONMENT: environment_of(self._run.device),
         }
-        return Checkpoint(Path(self.checkpoint), about)
+        checkpoint = Checkpoint(Path(self.checkpoint), about)
+        folder = self._run.trace.folder
+        if folder is not None:
+            folder.name = checkpoint.name
+        return checkpoint
 
     @property
     def codelength_(self) -> float:

@@ -18,7 +18,7 @@ from sklearn_mdl._core.images.reading import (
     located,
     needed,
 )
-from sklearn_mdl._core.io.safetensors_io import replaced
+from sklearn_mdl._core.io.whole_files import replaced
 
 CHANNELS = {"RGB": 3, "L": 1}
 CHECKED_AT_ONCE = 2**24  # numbers

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from tokenize import TokenError
 from typing import BinaryIO
 
 import numpy as np
 
+from sklearn_mdl._core.io.stream_folder import StreamFolder
+from sklearn_mdl._core.io.whole_files import replaced
+
+READ_AT_ONCE = 2**24  # bytes
+
 
 class GrowingArray:
     """Rows of numbers that are appended, never changed.
+
+    A file is new when the first rows are appended, and takes the place of what stood
+    there when they are written; maps of the old one keep its rows.
 
     Parameters
     ----------
@@ -22,23 +33,44 @@ class GrowingArray:
         A ``.npy`` file to keep them in; None keeps them in memory.
     dtype : str, default="<f8"
         As numpy writes it.
+    folder : StreamFolder or None
+        The stream that the file belongs to. The path is then relative to its folder.
     """
 
     def __init__(
-        self, width: int | None, path: Path | None = None, *, dtype: str = "<f8"
+        self,
+        width: int | None,
+        path: Path | None = None,
+        *,
+        dtype: str = "<f8",
+        folder: StreamFolder | None = None,
     ) -> None:
         self.width = width
-        self.path = path
+        self.folder = folder
         self.dtype = np.dtype(dtype)
         self.n_rows = 0
+        self._path = path
         self._tail = () if width is None else (width,)
         self._buffer = np.empty((0, *self._tail), self.dtype)
         self._map: np.ndarray | None = None
+        self._grows_in_place = False  # the file is ours and ends with our last row
+        self._hash = hashlib.sha256()  # of the first rows
+        self._n_hashed = 0
+
+    @property
+    def path(self) -> Path | None:
+        """The file, None in memory."""
+        return None if self._path is None else self._file
+
+    @property
+    def _file(self) -> Path:
+        assert self._path is not None
+        return self._path if self.folder is None else self.folder.path / self._path
 
     def reserve(self, n_rows: int) -> None:
         """Make room for so many more rows, which then need not be moved again."""
         n_places = self.n_rows + n_rows
-        if self.path is None and n_places > len(self._buffer):
+        if self._path is None and n_places > len(self._buffer):
             # Twice as much at least: so rows are moved a few times each, all in all.
             n_places = max(n_places, 2 * len(self._buffer))
             room = np.empty((n_places, *self._tail), self.dtype)
@@ -47,46 +79,100 @@ class GrowingArray:
 
     def append(self, rows: np.ndarray) -> None:
         """Add rows, shape (n,) or (n, width)."""
-        if self.path is None:
-            self.reserve(len(rows))
-            self._buffer[self.n_rows : self.n_rows + len(rows)] = rows
-        else:
-            self._append_on_disk(self.path, rows)
-        self.n_rows += len(rows)
+        self.extend([rows])
 
-    def _append_on_disk(self, path: Path, rows: np.ndarray) -> None:
+    def extend(self, blocks: Iterable[np.ndarray]) -> None:
+        """Add blocks of rows: all of them or, if there is an error, none.
+
+        Raises
+        ------
+        OSError
+            If the disk is full.
+        ValueError
+            If another stream has written to the file.
+        """
+        if self._path is None:
+            n_before = self.n_rows
+            try:
+                for rows in blocks:
+                    self.reserve(len(rows))
+                    self._buffer[self.n_rows : self.n_rows + len(rows)] = rows
+                    self.n_rows += len(rows)
+            except BaseException:
+                self.n_rows = n_before
+                raise
+            return
+        if self.folder is not None:
+            self.folder.claim()
+        extend = self._extend_in_place if self._grows_in_place else self._write_new
+        extend(self._file, blocks)
+
+    def _write_new(self, path: Path, blocks: Iterable[np.ndarray]) -> None:
+        """Write a new file, which begins with the rows that were adopted."""
+        with replaced(path) as aside:
+            with aside.open("wb") as file:
+                file.write(self._header(0))
+                n_rows = sum(self._write(file, rows) for rows in self._blocks())
+                n_rows += sum(self._write(file, rows) for rows in blocks)
+                file.seek(0)
+                file.write(self._header(n_rows))
+            self._map = None  # where a file that is mapped cannot be replaced
+        self._grows_in_place, self.n_rows = True, n_rows
+
+    def _extend_in_place(self, path: Path, blocks: Iterable[np.ndarray]) -> None:
         # numpy pads the header of a .npy file so that the first axis may grow in place.
-        if not self.n_rows:
-            path.unlink(missing_ok=True)  # an old map of the file keeps its rows
-        with path.open("r+b" if self.n_rows else "x+b") as file:
-            self._write_header(file, self.n_rows)
-            end = file.tell() + self.n_rows * self._row_bytes
-            if self.n_rows and file.seek(0, 2) != end:
-                raise ValueError(
-                    f"{path} must hold the {self.n_rows} rows of this stream alone, "
-                    "but another stream has written to it; give each its own store"
-                )
-            file.seek(end)
-            file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
-            file.seek(0)
-            self._write_header(file, self.n_rows + len(rows))
+        end = len(self._header(0)) + self.n_rows * self._row_bytes
+        if path.stat().st_size != end:
+            raise ValueError(
+                f"{path} must hold the {self.n_rows} rows of this stream alone, "
+                "but another stream has written to it; give each its own store"
+            )
+        try:
+            with path.open("r+b") as file:
+                file.seek(end)
+                n_new = sum(self._write(file, rows) for rows in blocks)
+                file.seek(0)
+                file.write(self._header(self.n_rows + n_new))
+        except BaseException:
+            self._cut_file(path, self.n_rows)
+            raise
+        self.n_rows += n_new
+
+    def _write(self, file: BinaryIO, rows: np.ndarray) -> int:
+        file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
+        return len(rows)
 
     def cut(self, n_rows: int) -> None:
         """Forget all rows but the first ``n_rows``."""
-        if self.path is not None and n_rows < self.n_rows:
+        if self._grows_in_place and n_rows < self.n_rows:
             self._map = None
-            with self.path.open("r+b") as file:
-                self._write_header(file, n_rows)
-                file.truncate(file.tell() + n_rows * self._row_bytes)
+            self._cut_file(self._file, n_rows)
+        if n_rows < self._n_hashed:
+            self._hash, self._n_hashed = hashlib.sha256(), 0
         self.n_rows = n_rows
 
-    def adopt(self, n_rows: int) -> None:
+    def _cut_file(self, path: Path, n_rows: int) -> None:
+        header = self._header(n_rows)
+        with path.open("r+b") as file:
+            file.write(header)
+            file.truncate(len(header) + n_rows * self._row_bytes)
+
+    def adopt(self, n_rows: int, digest: str | None = None) -> None:
         """Take the first rows that its file holds for its own, and forget the others.
+
+        The file of a stream is left as it is; rows that are added go to a new one.
+
+        Parameters
+        ----------
+        n_rows : int
+        digest : str or None
+            What :meth:`digest` must return.
 
         Raises
         ------
         ValueError
-            If there is no such file, or if it does not hold so many rows of this kind.
+            If there is no such file, or if it does not hold so many rows of this kind,
+            or others.
         """
         found = self.count_left()
         if found is None or found < n_rows:
@@ -95,14 +181,47 @@ class GrowingArray:
                 f"{self.path} must still hold the {n_rows} rows that were written to "
                 f"it, but it holds {held}; begin again"
             )
-        self.n_rows = found + 1  # so that a torn row after the last is cut off, too
-        self.cut(n_rows)
+        if self.folder is None:
+            self._grows_in_place = True
+            self.n_rows = found + 1  # so that a torn row after the last is cut off, too
+            self.cut(n_rows)
+        self.n_rows = n_rows
+        if digest is not None and self.digest() != digest:
+            raise ValueError(
+                f"{self.path} must still hold the {n_rows} rows that were written to "
+                "it, but its checksum is another one, so that it is damaged; delete "
+                "its folder to begin again"
+            )
+
+    def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
+        """Take the first rows that its file holds for its own, if they are these."""
+        if self.count_left() is None:
+            return False
+        kept, n_rows = np.load(self._file, mmap_mode="r"), 0
+        for rows in blocks:
+            found = kept[n_rows : n_rows + len(rows)]
+            if found.tobytes() != np.asarray(rows, dtype=self.dtype).tobytes():
+                return False
+            n_rows += len(rows)
+        self.n_rows = n_rows
+        return True
+
+    def digest(self) -> str:
+        """SHA-256 of all rows; a further call reads those alone that were added."""
+        for rows in self._blocks(self._n_hashed):
+            self._hash.update(np.ascontiguousarray(rows).data)
+        self._n_hashed = self.n_rows
+        return self._hash.hexdigest()
+
+    def _blocks(self, start: int = 0) -> Iterator[np.ndarray]:
+        rows, step = self.rows, max(1, READ_AT_ONCE // max(1, self._row_bytes))
+        return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
         """Count the whole rows in its file; None where there are none of this kind."""
-        path = self.path
-        if path is None or not path.is_file():
+        if self._path is None or not self._file.is_file():
             return None
+        path = self._file
         # Of damaged headers numpy lets the last one through.
         with path.open("rb") as file, suppress(ValueError, TokenError):
             np.lib.format.read_magic(file)
@@ -114,14 +233,15 @@ class GrowingArray:
 
     def secure(self) -> None:
         """See that the rows are on the disk, and outlive a loss of power."""
-        if self.path is not None and self.n_rows:
-            with self.path.open("rb") as file:
+        if self._path is not None and self.n_rows:
+            with self._file.open("rb") as file:
                 os.fsync(file.fileno())
 
-    def _write_header(self, file: BinaryIO, n_rows: int) -> None:
-        shape = (n_rows, *self._tail)
+    def _header(self, n_rows: int) -> bytes:
+        text, shape = BytesIO(), (n_rows, *self._tail)
         header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
+        np.lib.format.write_array_header_1_0(text, header)
+        return text.getvalue()
 
     @property
     def _row_bytes(self) -> int:
@@ -129,16 +249,41 @@ class GrowingArray:
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out the map, which would be copied, and room that holds no rows."""
-        return {**self.__dict__, "_map": None, "_buffer": self._buffer[: self.n_rows]}
+        kept = {**self.__dict__, "_map": None, "_buffer": self._buffer[: self.n_rows]}
+        del kept["_hash"], kept["_n_hashed"]
+        return kept
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Begin the digest again, since hashes cannot be pickled."""
+        self.__dict__.update(state, _hash=hashlib.sha256(), _n_hashed=0)
 
     @property
     def rows(self) -> np.ndarray:
-        """All rows: a read-only view of memory, or a memory map of the file."""
-        if self.path is not None and self.n_rows:
+        """All rows: a read-only view of memory, or a memory map of the file.
+
+        Raises
+        ------
+        ValueError
+            If another stream has written to the file.
+        """
+        if self._path is not None and self.n_rows:
             # A map is opened again when rows were added, not at every access.
             if self._map is None or len(self._map) < self.n_rows:
-                self._map = np.load(self.path, mmap_mode="r")
+                self._map = self._opened(self._file)
             return self._map[: self.n_rows]
         view = self._buffer[: self.n_rows]
         view.flags.writeable = False
         return view
+
+    def _opened(self, path: Path) -> np.ndarray:
+        try:
+            found: np.ndarray = np.load(path, mmap_mode="r")
+        finally:
+            if self.folder is not None:  # afterwards, or it could change in between
+                self.folder.check()
+        if len(found) < self.n_rows:
+            raise ValueError(
+                f"{path} must still hold the {self.n_rows} rows that were written to "
+                f"it, but it holds {len(found)}; begin again"
+            )
+        return found

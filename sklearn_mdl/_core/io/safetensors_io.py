@@ -10,15 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from sklearn_mdl._core.io.parameters import Json
+from sklearn_mdl._core.io.whole_files import replaced
 
 KEY = "sklearn_mdl"
 BLOCK = 2**24  # bytes written or read at once
@@ -73,7 +72,7 @@ def write_archive(
     metadata = {KEY: text, f"{KEY}.sha256": text_digest}
     header = json.dumps({"__metadata__": metadata, **entries}).encode()
     header += b" " * (-len(header) % 8)  # numbers then begin at a multiple of 8
-    with replaced(path) as aside, aside.open("xb") as file:
+    with replaced(path) as aside, aside.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
         for array in arrays.values():
             for block in _blocks(array):
@@ -102,17 +101,6 @@ def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
         for block in _blocks(array):
             digest.update(block)
     return digest.hexdigest()
-
-
-@contextmanager
-def replaced(path: Path) -> Iterator[Path]:
-    """Give another name beside `path` to write to, which takes its place at the end."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        yield aside
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def read_archive(path: Path) -> tuple[dict[str, np.ndarray], Json]:

@@ -26,60 +26,76 @@ FLOOR = 1e-4  # share of the uniform distribution
 
 
 class ForwardSoftmax:
-    """Calibration of ``K`` readouts of one stream.
+    """Calibration of ``K`` readouts of one stream, of one labelling or of many.
 
     Parameters
     ----------
     n_readouts, n_classes : int
     floor : float
         Share of the uniform distribution in what is coded; none in what is learned.
+    n_sets : int or None
+        Labellings ``S`` of the same rows, which stand on an axis before all others;
+        None is one, without that axis.
 
     Attributes
     ----------
-    factors : ndarray of shape (K, 2)
+    factors : ndarray of shape (K, 2) or (S, K, 2)
         ``(b, a)`` of every readout.
-    curvature : ndarray of shape (K, 3)
+    curvature : ndarray of shape (K, 3) or (S, K, 3)
         Upper triangle of the Hessian by ``(b, a)``.
-    counts : ndarray of shape (C,)
+    counts : ndarray of shape (C,) or (S, C)
         Labels observed, by class.
     """
 
-    def __init__(self, n_readouts: int, n_classes: int, floor: float = FLOOR) -> None:
+    def __init__(
+        self,
+        n_readouts: int,
+        n_classes: int,
+        floor: float = FLOOR,
+        n_sets: int | None = None,
+    ) -> None:
         self.floor = floor
-        self.factors: Floats = np.tile(START, (n_readouts, 1))
+        sets = () if n_sets is None else (n_sets,)
         first, last = CURVATURE
-        self.curvature: Floats = np.tile([first, 0.0, last], (n_readouts, 1))
-        self.counts = np.zeros(n_classes)
+        self.factors: Floats = np.tile(START, (*sets, n_readouts, 1))
+        self.curvature: Floats = np.tile([first, 0.0, last], (*sets, n_readouts, 1))
+        self.counts = np.zeros((*sets, n_classes))
 
     def log_proba(self, scores: Floats) -> Floats:
         """Log-probabilities (K, n, C) that are coded, of scores of that shape."""
-        found = self._proba(scores, np.log(self.counts + 0.5))
+        log_counts = np.log(self.counts + 0.5)[..., np.newaxis, np.newaxis, :]
+        found = self._proba(scores, log_counts)
         found *= 1 - self.floor
-        found += self.floor / len(self.counts)
+        found += self.floor / self.counts.shape[-1]
         return np.log(found, out=found)
 
-    def observe(self, scores: Floats, label: int) -> None:
-        """Learn from one row, with scores (K, C)."""
-        log_counts = np.log(self.counts + 0.5)
-        proba = self._proba(scores[:, None], log_counts)[:, 0]
-        by_score = scores - (proba * scores).sum(1)[:, None]
-        by_count = log_counts - (proba * log_counts).sum(1)[:, None]
+    def observe(self, scores: Floats, label: int | NDArray[np.int64]) -> None:
+        """Learn from one row with scores (K, C), and its label or ``S`` of them."""
+        log_counts = np.log(self.counts + 0.5)[..., np.newaxis, :]
+        several = scores[..., np.newaxis, :], log_counts[..., np.newaxis, :]
+        proba = self._proba(*several)[..., 0, :]
+        by_score = scores - (proba * scores).sum(-1)[..., np.newaxis]
+        by_count = log_counts - (proba * log_counts).sum(-1)[..., np.newaxis]
         weighted = proba * by_score
-        curvature = self.curvature
-        curvature[:, 0] += (weighted * by_score).sum(1)
-        curvature[:, 1] += (weighted * by_count).sum(1)
-        curvature[:, 2] += (proba * by_count * by_count).sum(1)
-        first, mixed, last = curvature.T
-        up, across = by_score[:, label], by_count[:, label]
+        curvature, factors = self.curvature, self.factors
+        curvature[..., 0] += (weighted * by_score).sum(-1)
+        curvature[..., 1] += (weighted * by_count).sum(-1)
+        curvature[..., 2] += (proba * by_count * by_count).sum(-1)
+        first, mixed, last = (curvature[..., i] for i in range(3))
+        up, across = _chosen(by_score, label), _chosen(by_count, label)
         determinant = first * last - mixed * mixed
-        self.factors[:, 0] += (last * up - mixed * across) / determinant
-        self.factors[:, 1] += (first * across - mixed * up) / determinant
-        np.maximum(self.factors[:, 0], LOWEST, out=self.factors[:, 0])
-        self.counts[label] += 1
+        factors[..., 0] += (last * up - mixed * across) / determinant
+        factors[..., 1] += (first * across - mixed * up) / determinant
+        np.maximum(factors[..., 0], LOWEST, out=factors[..., 0])
+        if isinstance(label, np.ndarray):
+            self.counts[np.arange(len(label)), label] += 1
+        else:
+            self.counts[label] += 1
 
     def _proba(self, scores: Floats, log_counts: Floats) -> Floats:
-        logits = self.factors[:, 0, None, None] * scores
-        logits += self.factors[:, 1, None, None] * log_counts
+        factors = self.factors[..., np.newaxis, np.newaxis, :]
+        logits = factors[..., 0] * scores
+        logits += factors[..., 1] * log_counts
         logits -= logits.max(-1, keepdims=True)
         proba: Floats = np.exp(logits, out=logits)
         proba /= proba.sum(-1, keepdims=True)
@@ -89,3 +105,12 @@ class ForwardSoftmax:
         """Keep some of the readouts only."""
         self.factors = self.factors[list(kept)]
         self.curvature = self.curvature[list(kept)]
+
+
+def _chosen(values: Floats, label: int | NDArray[np.int64]) -> Floats:
+    """Return numbers (K,) or (S, K) of a label (K, C), or of one for each set."""
+    if not isinstance(label, np.ndarray):
+        one: Floats = values[..., label]
+        return one
+    found: Floats = np.take_along_axis(values, label[:, None, None], -1)[..., 0]
+    return found

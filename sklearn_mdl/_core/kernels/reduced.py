@@ -25,7 +25,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.kernels.ridge import Block, Pending, cholesky
+from sklearn_mdl._core.kernels.ridge import PANEL, Block, Pending, cholesky
 
 JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # of the mean diagonal; the first that will do
 
@@ -59,10 +59,12 @@ class ReducedRidge:
     def begin(self, targets: Tensor) -> None:
         """Learn the landmarks with their targets (M, P)."""
         root, noises = self._root, self.alphas[:, None, None]
-        precision = root.mT @ root + noises * torch.eye(len(root)).to(root)
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(precision))
+        products, eye = own_products(root), torch.eye(len(root)).to(root)
+        # One by one: the library takes longer for several together.
+        factors = [torch.linalg.cholesky(products + a * eye) for a in self.alphas]
+        inverse = torch.stack([torch.cholesky_inverse(one) for one in factors])
         # As a file will have it: the last bits of products depend on the layout.
-        self.covariance = (noises * inverse).contiguous()
+        self.covariance = (noises * inverse).mT.contiguous()  # symmetric
         known = (root.mT @ targets).expand(len(noises), -1, -1)
         self.weights = torch.bmm(inverse, known).contiguous()
 
@@ -129,6 +131,15 @@ class ReducedRidge:
         found = torch.linalg.solve_triangular(self._root, cross.mT, upper=False).mT
         beyond = (own - found.square().sum(1)).clamp_min_(0)
         return found.expand(len(self.alphas), -1, -1), beyond
+
+
+def own_products(root: Tensor) -> Tensor:
+    """Lower triangle of ``root.T @ root`` for a lower triangular root (M, M)."""
+    found = torch.zeros_like(root)
+    for start in range(0, len(root), PANEL):
+        columns = slice(start, start + PANEL)  # zero above
+        found[start:, columns] = root[start:, start:].mT @ root[start:, columns]
+    return found
 
 
 def landmark_root(kernel: Tensor) -> Tensor:

@@ -48,6 +48,17 @@ class Block(NamedTuple):
     cross: Tensor
     beyond: Tensor
 
+    def learned(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return predictions and errors (A, n, P) of the first rows, given all targets.
+
+        Each prediction is made from the rows before it alone.
+        """
+        n_own = len(targets)
+        factor = self.factor[:, :n_own, :n_own]
+        known = targets - self.base[:, :n_own]
+        errors = torch.linalg.solve_triangular(factor, known, upper=False)
+        return targets - factor.diagonal(dim1=1, dim2=2)[..., None] * errors, errors
+
 
 class Pending(NamedTuple):
     """The first ``n`` rows of an open block, whose targets are known.
@@ -167,6 +178,11 @@ class ForwardRidge:
             own[:, :rows] = errors[:, start : start + rows]
             panels.append(panel._replace(errors=own))
         self._panels = panels
+
+    def means(self, targets: Tensor) -> Tensor:
+        """Predictions (A, n_rows, P) of all rows, each from those before it alone."""
+        errors = [panel.errors[:, :rows] for _, rows, panel in self._filled()]
+        return targets - self.diagonal()[..., None] * torch.cat(errors, 1)
 
     def squares(self) -> Tensor:
         """Return sums of squared errors over all rows, (A, P)."""

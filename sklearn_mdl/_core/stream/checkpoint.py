@@ -7,6 +7,8 @@ and their number, the mixture from the losses.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +20,7 @@ from torch import Tensor
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.storage import PrequentialTrace
 from sklearn_mdl._core.validation import warn_caller
 
 BLOCK = 4096  # rows of losses that are mixed at once
@@ -62,7 +65,7 @@ def resume(
     arrays : mapping
         Arrays of :func:`progress_of`.
     losses : ndarray of shape (n, K) or None
-        None where they lie in the store of this run already.
+        None where its trace has adopted them already.
 
     Returns
     -------
@@ -124,7 +127,6 @@ def _mix_again(
         run.pooled.load_state_dict(pool)
     adopted = losses is None
     if losses is None:
-        trace.adopt(n_rows)
         losses = trace.losses
     for start in range(0, n_rows, BLOCK):
         part = slice(start, start + BLOCK)
@@ -142,6 +144,7 @@ def _mix_again(
 
 
 NAME = "progress.safetensors"
+TRACE = "trace"  # what the files of the trace must hold
 ENVIRONMENT = "environment"  # it may change between two calls, with a warning
 SECONDS = 30.0  # between two times, at least
 SHARE = 0.05  # of the time that may go into writing
@@ -150,22 +153,50 @@ SHARE = 0.05  # of the time that may go into writing
 class Checkpoint:
     """A file to which a run is written from time to time.
 
-    Losses lie in the store of the run, which grows with every segment; a file beside
-    them says how many of them count, and what the readouts had learned by then. It is
-    replaced whole, so that a killed process leaves one that is whole.
+    Losses lie in the folder of the stream, which grows with every segment; this file
+    says how many of them count, their digests, and what the readouts had learned by
+    then. It is replaced whole, so that a killed process leaves one that is whole.
 
     Parameters
     ----------
-    folder : Path
+    root : Path
+        Every run has a folder of its own in it, so that those of a search or a loop
+        may share the root.
     about : mapping
         All that determines the numbers, as JSON: a run goes on only as it began. If
         the "environment" differs, there is a warning.
+
+    Attributes
+    ----------
+    name : str
+        Of the folder: a digest of all that determines the numbers.
+    path : Path
+        The folder.
     """
 
-    def __init__(self, folder: Path, about: Mapping[str, object]) -> None:
-        self.path = folder / NAME
+    def __init__(self, root: Path, about: Mapping[str, object]) -> None:
+        kept = {key: about[key] for key in about if key != ENVIRONMENT}
+        text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
+        self.name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.path = root / self.name
+        self.file = self.path / NAME
         self.about = about
         self._next = 0.0
+        self._arrays: dict[str, np.ndarray] | None = None
+
+    def open(self, trace: PrequentialTrace) -> None:
+        """Read the file, if there is one, and let a trace adopt the losses of its rows.
+
+        Raises
+        ------
+        ValueError
+            If a file is damaged, or of another run. Nothing was written then.
+        """
+        if self.file.exists():
+            arrays, about = read_archive(self.file)
+            self._compare(about)
+            trace.adopt(len(arrays["labels"]), about[TRACE])
+            self._arrays = arrays
 
     def resume(self, run: PrequentialRun) -> int:
         """Bring a run, whose rows are taken in, to where the file says.
@@ -174,28 +205,22 @@ class Checkpoint:
         -------
         n_rows : int
             Number of rows that count as evaluated; 0 if there is no file yet.
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged, or of another run.
         """
-        if not self.path.exists():
+        if self._arrays is None:
             return 0
-        arrays, about = read_archive(self.path)
-        self._compare(about)
-        n_rows = resume(run, arrays)
+        n_rows = resume(run, self._arrays)
+        self._arrays = None
         self._wait(0.0)
         return n_rows
 
     def _compare(self, about: Mapping[str, object]) -> None:
-        names = [name for name in {**self.about, **about} if name != ENVIRONMENT]
+        names = [k for k in {**self.about, **about} if k not in (ENVIRONMENT, TRACE)]
         was, now = ({k: a.get(k) for k in names} for a in (about, self.about))
         if difference := first_difference(was, now):
             name, then, here = difference
             raise ValueError(
                 f"A checkpoint must go on as it began, but {name} was "
-                f"{cut_short(then)} in {self.path}, and is {cut_short(here)}; name "
+                f"{cut_short(then)} in {self.file}, and is {cut_short(here)}; name "
                 "another folder, or delete this one to begin again"
             )
         elsewhere = first_difference(about.get(ENVIRONMENT), self.about[ENVIRONMENT])
@@ -220,9 +245,8 @@ class Checkpoint:
             If the disk is full; the file before is then still there.
         """
         start = time.monotonic()
-        run.trace.secure()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_archive(self.path, progress_of(run), self.about)
+        about = {**self.about, TRACE: run.trace.record()}
+        write_archive(self.file, progress_of(run), about)
         self._wait(time.monotonic() - start)
 
     def _wait(self, seconds: float) -> None:

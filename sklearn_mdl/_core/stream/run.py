@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
-from os import PathLike
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from joblib import Parallel, delayed
 from torch import Tensor
 from tqdm import tqdm
 
+from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, one_blas_thread
 from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.learner import Learner
@@ -62,8 +62,8 @@ class PrequentialRun:
     seed : int
         Of the replay streams: the same for all readouts.
     device : torch.device
-    store : "memory" or path
-        Where the trace is kept, and rows that are not memory-mapped.
+    folder : StreamFolder or None
+        Of the trace, and of rows that are not memory-mapped; None keeps them in memory.
     n_jobs : int or None
         Learners that are evaluated side by side, as threads.
 
@@ -91,7 +91,7 @@ class PrequentialRun:
         batch_size: int,
         seed: int,
         device: torch.device,
-        store: str | PathLike[str] = "memory",
+        folder: StreamFolder | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.learners = sorted(learners, key=lambda learner: learner.foreign)
@@ -101,11 +101,11 @@ class PrequentialRun:
         self.n_jobs = n_jobs
         self.columns = [c for lr in self.learners for c in lr.columns]
         self.n_readouts = len(self.columns)
-        folder = None if store == "memory" else Path(store)
-        self.samples = SampleStore(n_features, folder and folder / "features.npy")
+        path = None if folder is None else Path("features.npy")
+        self.samples = SampleStore(n_features, path, folder)
         self.forward = ForwardPass(prior, self.n_readouts, weights)
         self.pooled = pooled
-        self.trace = PrequentialTrace(self.n_readouts, store, outcome.n_kept)
+        self.trace = PrequentialTrace(self.n_readouts, folder, outcome.n_kept)
         n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
         self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
         self._flushed: PrequentialRun | None = None
@@ -201,10 +201,12 @@ class PrequentialRun:
             that cannot.
         RuntimeError
             If an earlier call was interrupted in this way.
+        OSError
+            After the segment whose losses the disk did not take; likewise.
         ValueError
             If the prior refuses a stream of that length; nothing is changed then.
         """
-        begin = self.begin(X, order)
+        begin = self.begin(X, order, checkpoint)
         if checkpoint is not None:
             checkpoint.resume(self)
         ordered = torch.as_tensor(y if order is None else y[order])
@@ -234,7 +236,7 @@ class PrequentialRun:
                 self._mix(list(chain(*found)), revealed)
                 bar.update(stop - start)
                 wish = tasks is not None and tasks.end_part()
-                stopped = wish or interrupted()
+                stopped = wish or interrupted() or self.trace.refusal is not None
                 if checkpoint is not None and not stopped:
                     checkpoint.save_if_due(self)
         self.end()
@@ -274,23 +276,42 @@ class PrequentialRun:
             )
         self.close_segment(losses, reading, values, pooled)
 
-    def begin(self, X: np.ndarray, order: np.ndarray | None = None) -> int:
-        """Take in rows (n, d) to be evaluated; returns the first one's place."""
+    def begin(
+        self,
+        X: np.ndarray,
+        order: np.ndarray | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> int:
+        """Take in rows (n, d) to be evaluated; returns the first one's place.
+
+        Whatever is refused, also by the disk, leaves the run as it was.
+        """
         if not self.can_go_on:
             raise RuntimeError(
                 "A stream must go on from where a call ended, but the last call was "
                 "interrupted within a segment; call fit again"
             )
         self.check_length(len(X))
+        if checkpoint is not None:
+            checkpoint.open(self.trace)
+        self.trace.write_waiting()
+        self.samples.append(X, order)
         self._flushed = None
         self.can_go_on = False  # until the end
-        self.samples.append(X, order)
         return len(self.samples) - len(X)
 
     def end(self) -> None:
-        """End the stream here: forget rows that were taken in but not evaluated."""
+        """End the stream here: forget rows that were taken in but not evaluated.
+
+        Raises
+        ------
+        OSError
+            If the disk did not take the trace; the stream can go on when it does.
+        """
         self.samples.cut(self.n_scored)
         self.can_go_on = True
+        if self.trace.refusal is not None:
+            raise self.trace.refusal
 
     def count_segments(self) -> int:
         """Count the segments that are not yet evaluated."""

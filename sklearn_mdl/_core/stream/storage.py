@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import mmap
 from bisect import bisect_right
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.io.parameters import Json
+from sklearn_mdl._core.io.stream_folder import StreamFolder
 
+FILES = ("losses.npy", "posterior.npy")
 COPIED_AT_ONCE = 64 * 2**20  # bytes of rows that are gathered in one go
 
 
@@ -38,11 +40,19 @@ class SampleStore:
         Width ``d`` of a row.
     path : Path or None
         A ``.npy`` file for the rows that are copied; None keeps them in memory.
+    folder : StreamFolder or None
+        Of the stream that the file belongs to; the path is then relative to it.
     """
 
-    def __init__(self, n_features: int, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        n_features: int,
+        path: Path | None = None,
+        folder: StreamFolder | None = None,
+    ) -> None:
         self.n_features = n_features
         self.path = path
+        self.folder = folder
         self._parts: list[_Copied | _Mapped] = []
         self._own: _Copied | None = None  # the last part that copies of rows went to
         self._starts = [0]  # first row of each part, and of the next one
@@ -73,7 +83,7 @@ class SampleStore:
                 )
 
     def append(self, X: np.ndarray, order: np.ndarray | None = None) -> None:
-        """Add rows.
+        """Add rows: all or, if there is an error, none.
 
         Parameters
         ----------
@@ -86,15 +96,18 @@ class SampleStore:
             self._parts.append(_Mapped(X, order))
             self._starts.append(len(self) + len(X))
             return
-        if self._own is None or self._parts[-1:] != [self._own]:
+        if self._own is not None and self._parts[-1:] == [self._own]:
+            self._own.append(X, order)
+        else:
             n_copied = sum(isinstance(part, _Copied) for part in self._parts)
             path = self.path  # rows copied after a map have a file of their own
             if path is not None and n_copied:
                 path = path.with_stem(f"{path.stem}-{n_copied}")
-            self._own = _Copied(self.n_features, path)
-            self._parts.append(self._own)
+            own = _Copied(self.n_features, path, self.folder)
+            own.append(X, order)
+            self._own = own
+            self._parts.append(own)
             self._starts.append(len(self))
-        self._own.append(X, order)
         self._starts[-1] += len(X)
 
     def cut(self, n_rows: int) -> None:
@@ -132,16 +145,22 @@ class SampleStore:
 class _Copied:
     """Rows of our own."""
 
-    def __init__(self, n_features: int, path: Path | None) -> None:
-        self._kept = GrowingArray(n_features, path, dtype="<f4")
+    def __init__(
+        self, n_features: int, path: Path | None, folder: StreamFolder | None
+    ) -> None:
+        self._kept = GrowingArray(n_features, path, dtype="<f4", folder=folder)
         self._step = max(1, COPIED_AT_ONCE // (4 * max(1, n_features)))
 
     def append(self, X: np.ndarray, order: np.ndarray | None) -> None:
         if len(X) > self._step:
             self._kept.reserve(len(X))
-        for start in range(0, len(X), self._step):
-            chosen = slice(start, start + self._step)
-            self._kept.append(X[chosen] if order is None else X[order[chosen]])
+        folder = self._kept.folder
+        goes_on = folder is not None and folder.is_begun and not self._kept.n_rows
+        parts = [slice(i, i + self._step) for i in range(0, len(X), self._step)]
+        pick = X.__getitem__ if order is None else lambda part: X[order[part]]
+        # Of a stream that goes on from a checkpoint, they may be in the file already.
+        if not (goes_on and self._kept.adopt_if_equal(map(pick, parts))):
+            self._kept.extend(map(pick, parts))
 
     def cut(self, n_rows: int) -> None:
         self._kept.cut(n_rows)
@@ -181,8 +200,8 @@ class PrequentialTrace:
     ----------
     n_readouts : int
         Number ``K`` of readouts.
-    store : "memory" or path-like
-        A directory for ``losses.npy`` and ``posterior.npy``, or "memory".
+    folder : StreamFolder or None
+        Of ``losses.npy`` and ``posterior.npy``; None keeps them in memory.
     n_kept : int, default=3
         Numbers that are kept of every prediction of the mixture.
 
@@ -196,20 +215,20 @@ class PrequentialTrace:
         ``p(readout at t | labels before t)``.
     summaries : ndarray of shape (N, n_kept)
         Summaries of the mixture's predictions for the measures; always in memory.
-    description : str or None
-        Text that says whose losses these are; it stands in ``losses.json`` from the
-        first row on.
+    refusal : OSError or None
+        Why the last rows wait in memory: the disk did not take them.
     """
 
     def __init__(
-        self, n_readouts: int, store: str | PathLike[str] = "memory", n_kept: int = 3
+        self, n_readouts: int, folder: StreamFolder | None = None, n_kept: int = 3
     ) -> None:
-        self.description: str | None = None
-        self._folder = folder = None if store == "memory" else Path(store)
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        self._losses = GrowingArray(n_readouts, folder and folder / "losses.npy")
-        self._posterior = GrowingArray(n_readouts, folder and folder / "posterior.npy")
+        self.folder = folder
+        self.refusal: OSError | None = None
+        names = [None if folder is None else Path(name) for name in FILES]
+        self._losses, self._posterior = (
+            GrowingArray(n_readouts, name, folder=folder) for name in names
+        )
+        self._waiting: list[tuple[np.ndarray, np.ndarray]] = []
         self._codelengths = GrowingArray(None)
         self._summaries = GrowingArray(n_kept)
         self._n_readouts = n_readouts
@@ -233,19 +252,42 @@ class PrequentialTrace:
         posterior: np.ndarray,
         summaries: np.ndarray,
     ) -> None:
-        """Add a segment of n rows, in the shapes of the attributes."""
-        if self._folder is not None and not len(self):
-            # Losses of an earlier stream go first: they never stand under another's
-            # names.
-            losses_file, sidecar, _ = self.files
-            losses_file.unlink(missing_ok=True)
-            sidecar.unlink(missing_ok=True)
-            if self.description is not None:
-                sidecar.write_text(self.description, encoding="utf-8")
-        self._losses.append(losses)
-        self._posterior.append(posterior)
+        """Add a segment of n rows, in the shapes of the attributes.
+
+        Rows that the disk does not take wait in memory, since they were learned.
+
+        Raises
+        ------
+        ValueError
+            If another stream has written to the files.
+        """
+        self._waiting.append((losses, posterior))
         self._summaries.append(summaries)
         self._codelengths.append(codelengths)
+        try:
+            self.write_waiting()
+        except OSError as error:
+            self.refusal = error
+
+    def write_waiting(self) -> None:
+        """Write the rows that the disk did not take before.
+
+        Raises
+        ------
+        OSError
+            If it still does not take them.
+        """
+        while self._waiting:
+            losses, posterior = self._waiting[0]
+            n_rows = self._losses.n_rows
+            self._losses.append(losses)
+            try:
+                self._posterior.append(posterior)
+            except BaseException:
+                self._losses.cut(n_rows)
+                raise
+            self._waiting.pop(0)
+        self.refusal = None
 
     def check_room(self, n_rows: int, available: int | None) -> None:
         """Refuse so many rows more if they cannot be kept in memory.
@@ -258,7 +300,7 @@ class PrequentialTrace:
         """
         n_own = self._losses.n_rows + n_rows
         needed = 2 * 8 * n_own * self._n_readouts
-        if self._folder is None and available is not None and needed > available:
+        if self.folder is None and available is not None and needed > available:
             raise MemoryError(
                 f"Losses and posterior of {n_own} examples and "
                 f"{self._n_readouts} readouts need {needed / 1e9:.3g} GB, but there "
@@ -266,38 +308,42 @@ class PrequentialTrace:
                 "on disk"
             )
 
-    def adopt(self, n_rows: int) -> None:
-        """Take the first losses and posteriors in the store for those of this trace.
+    def record(self) -> Json:
+        """Say what :meth:`adopt` must find in the files; they are on the disk then."""
+        self.write_waiting()
+        self._losses.secure()
+        self._posterior.secure()
+        return {
+            "stream": None if self.folder is None else self.folder.stream,
+            "losses": self._losses.digest(),
+            "posterior": self._posterior.digest(),
+        }
 
-        Codelengths and summaries must follow (:meth:`account`).
+    def adopt(self, n_rows: int, record: Json) -> None:
+        """Take the first losses and posteriors in the files for those of this trace.
+
+        Codelengths and summaries must follow (:meth:`account`). Nothing is written.
 
         Raises
         ------
         ValueError
-            If the store does not hold so many rows of so many readouts.
+            If the folder is that of another stream, or a file does not hold so many
+            rows of so many readouts, or is damaged.
         """
-        self._losses.adopt(n_rows)
-        self._posterior.adopt(n_rows)
+        if self.folder is not None:
+            self.folder.adopt(record["stream"])
+        self._losses.adopt(n_rows, record["losses"])
+        self._posterior.adopt(n_rows, record["posterior"])
 
     def account(self, codelengths: np.ndarray, summaries: np.ndarray) -> None:
         """Add codelengths and summaries of rows whose losses were adopted."""
         self._codelengths.append(codelengths)
         self._summaries.append(summaries)
 
-    def secure(self) -> None:
-        """See that all that was added is on the disk, if that is where it goes."""
-        self._losses.secure()
-        self._posterior.secure()
-
-    @property
-    def files(self) -> list[Path]:
-        """The files that this trace writes; none in memory."""
-        names = ("losses.npy", "losses.json", "posterior.npy")
-        return [] if self._folder is None else [self._folder / name for name in names]
-
     @property
     def losses(self) -> np.ndarray:
         """Loss of every readout at every example, (N, K), in nats."""
+        self.write_waiting()
         return self._losses.rows
 
     @property
@@ -308,6 +354,7 @@ class PrequentialTrace:
     @property
     def posterior(self) -> np.ndarray:
         """Posterior over readouts before each label, (N, K)."""
+        self.write_waiting()
         return self._posterior.rows
 
     @property

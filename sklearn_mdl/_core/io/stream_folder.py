@@ -1,0 +1,123 @@
+"""The folder of one stream: nobody's files but its own are in it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from sklearn_mdl._core.io.parameters import Json
+from sklearn_mdl._core.io.whole_files import replaced
+
+STAMP = "losses.json"
+
+
+class StreamFolder:
+    """A folder that one stream writes to, below one that the user has named.
+
+    ``losses.json`` in it says whose all its files are: by a random id of the stream,
+    and by one of the run that wrote last. Another run may go on where a stream ended;
+    the one before is then refused, for rows that it has not read may be others' now.
+
+    Parameters
+    ----------
+    root : Path
+        Nothing is written to it but folders of streams.
+    about : mapping
+        What else ``losses.json`` says.
+
+    Attributes
+    ----------
+    name : str
+        A random one at first; may be changed until something is written.
+    stream : str
+    """
+
+    def __init__(self, root: Path, about: Mapping[str, object]) -> None:
+        self.root = root
+        self.about = about
+        self.stream = secrets.token_hex(16)
+        self.name = self.stream[:16]
+        self._writer = ""  # of the files as this run knows them; none as yet
+        self._is_writer = False
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.root / self.name
+
+    @property
+    def is_begun(self) -> bool:
+        """True if there are files of this stream."""
+        return bool(self._writer)
+
+    def adopt(self, stream: str) -> None:
+        """Go on with a stream that another run began; nothing is written yet.
+
+        Raises
+        ------
+        ValueError
+            If the folder holds another one.
+        """
+        found = self._read()
+        if found is None or found["stream"] != stream:
+            held = "another one" if found else "none"
+            raise ValueError(
+                f"{self.path} must hold the trace that the checkpoint goes on from, "
+                f"but holds {held}; name the folder that does, or delete the "
+                "checkpoint to begin again"
+            )
+        self.stream, self._writer = stream, found["writer"]
+
+    def claim(self) -> None:
+        """Be the run that writes: to be called before every change of a file.
+
+        Raises
+        ------
+        ValueError
+            If another run has become that meanwhile, or the files are of other origin.
+        """
+        if self.is_begun:
+            self.check()
+        elif self.path.is_dir() and self._read() is None:
+            strangers = [p.name for p in self.path.iterdir() if p.name[0] != "."]
+            if strangers:
+                raise ValueError(
+                    f"{self.path} must hold files of sklearn_mdl alone, but holds "
+                    f"{min(strangers)} of other origin; name another folder"
+                )
+        if self._is_writer:
+            return
+        writer = secrets.token_hex(16)
+        about = {**self.about, "stream": self.stream, "writer": writer}
+        text = json.dumps(about, indent=1, allow_nan=False) + "\n"
+        self.path.mkdir(parents=True, exist_ok=True)
+        with replaced(self.path / STAMP) as aside:
+            aside.write_text(text, encoding="utf-8")
+        self._writer, self._is_writer = writer, True
+
+    def check(self) -> None:
+        """Refuse files that another run has written to.
+
+        Raises
+        ------
+        ValueError
+            If they are no longer those of this run.
+        """
+        found = self._read()
+        if found is None or found["writer"] != self._writer:
+            what = "another run has written to them" if found else "they are gone"
+            raise ValueError(
+                f"The files in {self.path} must be as this stream left them, but "
+                f"{what}; call fit again"
+            )
+
+    def _read(self) -> Json | None:
+        """Return what ``losses.json`` says, if it is that of a stream."""
+        try:
+            found = json.loads((self.path / STAMP).read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError, RecursionError):
+            return None
+        known = isinstance(found, dict) and {"stream", "writer"} <= found.keys()
+        return found if known else None

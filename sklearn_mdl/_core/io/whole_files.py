@@ -1,0 +1,124 @@
+"""Files that are written whole or not at all, and folders with one writer at a time."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sklearn_mdl._core.validation import warn_caller
+
+if sys.platform != "win32":
+    import fcntl
+
+LOCK = ".lock"
+_PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+_STARTED = time.time()
+_SWEPT: set[Path] = set()  # folders that this process has looked through
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Give another name beside `path` to write to, which takes its place at the end.
+
+    The file of that name exists, is empty, and is locked while it is written, so that
+    what killed processes have left can be told from it. That is removed before a
+    process first writes to a folder.
+
+    Yields
+    ------
+    aside : Path
+    """
+    if (folder := path.parent.absolute()) not in _SWEPT:
+        _SWEPT.add(folder)
+        sweep(folder, before=_STARTED)
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    with _held(aside):
+        try:
+            yield aside
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Create a file and hold it locked; a process that is killed lets go of it."""
+    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+    if sys.platform == "win32":  # whoever has it open holds it, and cannot rename it
+        os.close(file)
+        yield
+        return
+    try:
+        with suppress(OSError):  # no locks there, so that nobody sweeps either
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(file)
+
+
+def sweep(folder: Path, *, before: float = math.inf) -> None:
+    """Remove what processes that were killed left of files that they were writing.
+
+    Parameters
+    ----------
+    folder : Path
+    before : float
+        Seconds since the epoch; what was changed later stays.
+    """
+    for path in folder.glob(".*.part"):
+        with suppress(OSError):  # it is gone, locked by its writer, or not ours
+            if _PART.fullmatch(path.name) and path.stat().st_mtime < before:
+                _remove_if_free(path)
+
+
+def _remove_if_free(path: Path) -> None:
+    if sys.platform == "win32":
+        path.unlink()  # fails while somebody has it open
+        return
+    file = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Make a folder, and be the only process and thread that writes to it.
+
+    Others wait for the one that does, with a warning. A process that was killed is not
+    waited for.
+
+    Raises
+    ------
+    ValueError
+        If a file stands where the folder belongs.
+    """
+    from filelock import FileLock, Timeout  # slow to import
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        file = next(path for path in (folder, *folder.parents) if path.exists())
+        raise ValueError(
+            f"store and checkpoint must be folders, but {file} is a file; name another"
+        ) from error
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        warn_caller(f"another call writes to {folder}, which is waited for")
+        lock.acquire()
+    try:
+        sweep(folder)
+        yield
+    finally:
+        lock.release()

@@ -74,6 +74,21 @@ class GroupedShare:
         return codelengths
 
 
+def without(
+    weights: Floats, hessian: Floats, groups: Sequence[int]
+) -> tuple[Floats, Floats]:
+    """Weights (G,) and Hessian (G, G) of the groups that stay when others are dropped.
+
+    A loss that is quadratic around the weights, with that Hessian, is then least:
+    ``w += H^-1 H[:, gone] w[gone]`` with the Hessian ``H`` of those that stay.
+    """
+    gone = np.isin(np.arange(len(weights)), groups)
+    rows = hessian[~gone]
+    left = rows[:, ~gone]
+    moved: Floats = np.linalg.solve(left, rows[:, gone] @ weights[gone])
+    return weights[~gone] + moved, left
+
+
 class GroupPass(ABC):
     """One online pass of a pool over the mixtures of ``G`` groups, row by row.
 
@@ -130,16 +145,9 @@ class GroupPass(ABC):
         """
 
     def retire(self, groups: Sequence[int]) -> None:
-        """Drop some groups; the others take over what their weights did, as far as can.
-
-        The log-losses so far, to second order around the weights, are least under that
-        constraint: ``w += H^-1 H[:, gone] w[gone]`` with the Hessian of those that stay.
-        """
-        gone = np.isin(np.arange(len(self.weights)), groups)
-        rows = self.hessian[~gone]
-        self.hessian = rows[:, ~gone]
-        moved = np.linalg.solve(self.hessian, rows[:, gone] @ self.weights[gone])
-        self.weights = self._allowed(self.weights[~gone] + moved)
+        """Drop some groups; the others take over what their weights did, as they can."""
+        weights, self.hessian = without(self.weights, self.hessian, groups)
+        self.weights = self._allowed(weights)
 
     def _allowed(self, weights: Floats) -> Floats:
         """Return the nearest weights that a pool may have."""

@@ -36,6 +36,7 @@ from sklearn_mdl.switcher._loss_files import StoredLosses, description, save_los
 from sklearn_mdl.switching import (
     ForwardTrace,
     PriorLike,
+    Race,
     SwitchingPrior,
     as_prior,
     forward,
@@ -45,12 +46,14 @@ from sklearn_mdl.switching import (
 Switching = PriorLike
 ExpertWeights = ArrayLike | Literal["architecture"] | None
 Pooling = LogLinearPool | ArrayLike | Literal["auto"] | None
+Racing = Race | Literal["auto"] | None
 StorePath = str | PathLike[str]
 
 # Parameters whose own parameters can be set: what has some, in words, an example.
 NESTED: list[tuple[str, type, str, str]] = [
     ("switching", SwitchingPrior, "a prior", "FixedShare(m=2)"),
     ("pooling", LogLinearPool, "a pool", "LogLinearPool()"),
+    ("race", Race, "a race", "Race()"),
 ]
 
 
@@ -62,6 +65,7 @@ class BaseSwitcher(OnlineEstimator):
     switching: Switching = None
     expert_weights: ExpertWeights = None
     pooling: Pooling = "auto"
+    race: Racing = "auto"
     batch_size: int = 32
     shuffle: bool = False
     device: str = "auto"
@@ -76,6 +80,7 @@ class BaseSwitcher(OnlineEstimator):
         "expert_weights": ["array-like", StrOptions({"architecture"}), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "pooling": [StrOptions({"auto"}), None, LogLinearPool, list, tuple, np.ndarray],
+        "race": [StrOptions({"auto"}), None, Race],
         "shuffle": ["boolean"],
         "device": [str],
         "store": [str, PathLike],
@@ -130,6 +135,7 @@ class BaseSwitcher(OnlineEstimator):
             prior,
             self.expert_weights_,
             pooled=self._pooled(outcome),
+            race=self._racing(),
             outcome=outcome,
             n_features=n_features,
             batch_size=self.batch_size,
@@ -143,6 +149,14 @@ class BaseSwitcher(OnlineEstimator):
     def _is_by_name(self) -> bool:
         """Return True if the list of readouts is one of ours, not the user's."""
         return isinstance(self.readouts, str | DefaultGrid | None)
+
+    def _racing(self) -> Race | None:
+        """Return by which rule readouts retire, None if they do not."""
+        if not isinstance(self.race, str):
+            return self.race
+        race = Race()  # "auto", as was checked
+        enough = len(self.readouts_) >= race.min_readouts
+        return race if self._is_by_name and enough else None
 
     def _pooled(self, outcome: Outcome) -> PooledMixture | None:
         """Return the groups that are pooled; None if there is nothing to pool."""
@@ -293,13 +307,25 @@ class BaseSwitcher(OnlineEstimator):
 
     @property
     def readout_losses_(self) -> np.ndarray:
-        """Log-losses in nats, (n_samples_seen_, n_readouts)."""
+        """Log-losses in nats, (n_samples_seen_, n_readouts); NaN where retired."""
         return self._run.trace.losses
 
     @property
+    def retired_at_(self) -> np.ndarray:
+        """Examples after which each readout retired, (n_readouts,); -1 for never."""
+        return self._run.retirement.retired_at.copy()
+
+    @property
     def readout_codelengths_(self) -> np.ndarray:
-        """Codelength of every readout alone, (n_readouts,), in nats."""
-        return self.readout_losses_.sum(0)
+        """Codelength of every readout alone, (n_readouts,), in nats.
+
+        Once it has retired, it costs what the mixture of those awake costs.
+        """
+        asleep = [
+            0.0 if start < 0 else self.switching_codelengths_[start:].sum()
+            for start in self.retired_at_
+        ]
+        return np.nansum(self.readout_losses_, 0) + asleep
 
     @property
     def grid_edges_(self) -> dict[str, tuple[float, str]]:

@@ -185,7 +185,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
             seed = overrides.get("random_state")
             overrides["readouts"] = readout_grid(name, random_state=seed)
         prior, size = FixedShare(m=preset.m), preset.batch_size
-        settings = {"switching": prior, "pooling": None, "batch_size": size}
+        settings = {"switching": prior, "batch_size": size}
+        settings |= {"pooling": None, "race": None}
         return cls(**{**settings, **overrides})
 
     def _after_fit(self) -> None:
@@ -261,5 +262,5 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     def readout_notes_(self) -> dict[str, list[str]]:
         """Exceptions and warnings of wrapped classifiers, by their names."""
         names = self.readout_names_
-        notes = {k: v for lr in self._run.learners for k, v in lr.notes.items()}
+        notes = self._run.notes
         return {names[column]: notes[column] for column in sorted(notes)}

@@ -31,6 +31,7 @@ from sklearn_mdl.switching._inputs import (
     normalised_weights as normalised_weights,
 )
 from sklearn_mdl.switching._prior import MarkovPrior, SwitchingPrior, Transition
+from sklearn_mdl.switching._race import Race
 from sklearn_mdl.switching._registry import (
     PriorLike as PriorLike,
     PriorName as PriorName,
@@ -59,6 +60,7 @@ __all__ = [
     "ForwardTrace",
     "LearnedShare",
     "MarkovPrior",
+    "Race",
     "RunLength",
     "SwitchDistribution",
     "SwitchingPrior",

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.io.append_array import GrowingArray
-from sklearn_mdl.pooling import GroupedShare, GroupPass
+from sklearn_mdl.pooling import GroupedShare, GroupPass, without
 
 Floats = NDArray[np.float64]
 
@@ -148,14 +148,28 @@ class PooledMixture:
         weights[self._awake.groups] = self._pass.weights
         return weights
 
-    @property
-    def hessian(self) -> Floats:
-        """Second derivatives of the log-losses so far in those weights, (G, G)."""
-        if self._awake is None:
-            return self._pass.hessian
-        hessian = np.zeros([len(self.groups.names)] * 2)
-        hessian[np.ix_(self._awake.groups, self._awake.groups)] = self._pass.hessian
-        return hessian
+    def needed(self, slack: float) -> list[NDArray[np.intp]]:
+        """Columns of each group that awake readouts form and the pool needs.
+
+        The group goes first that saves least; the others' weights take over what they
+        can, and so on, while the group saves at most ``slack`` nats of all labels so
+        far. To second order dropping group ``g`` costs ``w_g^2 / (2 (H^-1)_gg)``.
+        """
+        weights, hessian = self._pass.weights, self._pass.hessian
+        left = list(range(len(weights)))
+        while len(left) > 1:
+            inverse = np.linalg.inv(hessian)
+            saved = weights**2 / (2 * np.diag(inverse))
+            least = int(saved.argmin())
+            if saved[least] > slack:
+                break
+            weights, hessian = without(weights, hessian, [least])
+            del left[least]
+        columns, starts = self.groups.columns, self.groups.starts
+        if self._awake is not None:
+            columns, starts = columns[self._awake.members], self._awake.starts
+        grouped = np.split(columns, starts[1:])
+        return [grouped[group] for group in left]
 
     def retire(self, awake: NDArray[np.bool_]) -> None:
         """Go on with some readouts, by a mask (K,); a group without any is dropped."""

@@ -18,7 +18,7 @@ from sklearn_mdl import (
     SwitchDistribution,
 )
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.switching import RunLength, UniversalShare
+from sklearn_mdl.switching import Race, RunLength, UniversalShare
 
 laws = settings(
     deadline=None,
@@ -97,10 +97,13 @@ def test_later_labels_leave_earlier_codelengths_bitwise_unchanged(kind, t):
     at=st.lists(st.integers(0, N), max_size=4).map(sorted),
     batch_size=st.sampled_from([1, 5, 8, 32, 100]),
     pooling=st.sampled_from([None, LogLinearPool()]),
+    race=st.sampled_from([None, Race(slack=0.5, min_readouts=1, first=20)]),
     seed=st.integers(0, 99),
 )
 @pytest.mark.filterwarnings("ignore:all readouts have diverged")
-def test_no_option_lets_a_label_leak(kinds, prior, t, at, batch_size, pooling, seed):
+def test_no_option_lets_a_label_leak(
+    kinds, prior, t, at, batch_size, pooling, race, seed
+):
     X, y = stream(seed)
     rng = np.random.default_rng(seed)
     other_X, other_y = X.copy(), y.copy()
@@ -108,6 +111,7 @@ def test_no_option_lets_a_label_leak(kinds, prior, t, at, batch_size, pooling, s
     other_X[t:] *= rng.normal(size=(N - t, D))
     readouts = [READOUTS[kind] for kind in kinds]
     options = {"switching": prior, "batch_size": batch_size, "pooling": pooling}
+    options["race"] = race
     one = scored(readouts, X, y, **options)
     two = scored(readouts, X, other_y, at, **options)
     assert_same_beginning(one, two, t)

@@ -321,11 +321,12 @@ class BaseSwitcher(OnlineEstimator):
 
         Once it has retired, it costs what the mixture of those awake costs.
         """
-        asleep = [
-            0.0 if start < 0 else self.switching_codelengths_[start:].sum()
-            for start in self.retired_at_
-        ]
-        return np.nansum(self.readout_losses_, 0) + asleep
+        losses, starts = self.readout_losses_, self.retired_at_
+        totals = losses.sum(0)
+        for k in np.flatnonzero(starts >= 0):
+            start = starts[k]
+            totals[k] = losses[:start, k].sum() + self.switching_codelengths_[start:].sum()
+        return totals
 
     @property
     def grid_edges_(self) -> dict[str, tuple[float, str]]:

@@ -28,16 +28,16 @@ class Race(BaseEstimator):
 
     Parameters
     ----------
-    tolerance : float, default=0.1
+    tolerance : float, default=0.08
         Share of the least loss by which a loss may exceed it; for real labels, whose
         losses have no zero, nats an example.
-    slack : float, default=5.0
+    slack : float, default=10.0
         Nats by which it may do so beside.
     min_readouts : int, default=4
         At least so many experts stay.
     first : int, default=256
         Number of examples before which none retires.
-    pool_slack : float, default=1.0
+    pool_slack : float, default=2.0
         Nats of the pooled code that a group must save for its best expert to stay.
 
     References
@@ -57,11 +57,11 @@ class Race(BaseEstimator):
     def __init__(
         self,
         *,
-        tolerance: float = 0.1,
-        slack: float = 5.0,
+        tolerance: float = 0.08,
+        slack: float = 10.0,
         min_readouts: int = 4,
         first: int = 256,
-        pool_slack: float = 1.0,
+        pool_slack: float = 2.0,
     ) -> None:
         self.tolerance = tolerance
         self.slack = slack

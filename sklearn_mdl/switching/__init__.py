@@ -24,6 +24,7 @@ from sklearn_mdl.switching._durations import RunLength, SwitchDistribution
 from sklearn_mdl.switching._forward import (
     ForwardPass as ForwardPass,
     ForwardTrace,
+    filled_losses as filled_losses,
     forward,
 )
 from sklearn_mdl.switching._inputs import (

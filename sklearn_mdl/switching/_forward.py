@@ -311,6 +311,20 @@ def forward(
     return ForwardTrace(float(found.sum()), found, posterior, steps, thinner.names)
 
 
+def filled_losses(
+    losses: ArrayLike, prior: PriorLike = None, weights: ArrayLike | None = None
+) -> NDArray[np.floating]:
+    """Losses (N, K) in which NaN is what the mixture of the experts awake costs.
+
+    They are returned as they are if no expert has retired.
+    """
+    array = np.asanyarray(losses)
+    if not np.isnan(array[-1:]).any():  # who is awake at the end has never slept
+        return array
+    codelengths = forward(prior, array, weights, max_rows=0).codelengths
+    return np.where(np.isnan(array), codelengths[:, np.newaxis], array)
+
+
 class PosteriorThinner:
     """Storage of a posterior that arrives in blocks, thinned and summed by group.
 

@@ -25,6 +25,9 @@ BIN := $(VENV)/$(SCRIPTS)
 PIP := $(BIN)/pip$(if $(WINDOWS),.exe)
 PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
+# Kept bytecode spares each process seconds: pytest rewrites assertions as it compiles.
+export PYTHONDONTWRITEBYTECODE :=
+
 .NOTPARALLEL:
 .PHONY: demo test test-slow test-oldest docs linkcheck coverage mutants check-dist clean
 

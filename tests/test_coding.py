@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 import torch
 from constriction import stream
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 from memory_limit import two_gigabytes
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
@@ -738,7 +738,12 @@ def test_whatever_comes_as_a_message_gives_the_labels_or_a_sentence(message):
 def test_a_hundred_thousand_messages_give_the_labels_or_a_sentence():
     n = 0
 
-    @settings(max_examples=100_000, deadline=None, database=None)
+    @settings(
+        max_examples=100_000,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     @given(anything())
     def check(message):
         nonlocal n

@@ -30,7 +30,11 @@ from sklearn_mdl.baselines import (
     RandomEncoder,
     VariationalCode,
 )
-from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
+from sklearn_mdl.readouts import (
+    KernelReadoutRegressor,
+    LinearReadoutRegressor,
+    MLPReadoutRegressor,
+)
 
 SMALL_GRID = [
     LinearReadout(lr=0.01),
@@ -54,6 +58,7 @@ OTHERS = [
     KNeighborsReadout(),
     KernelReadout(),
     IncrementalReadout(GaussianNB()),
+    KernelReadoutRegressor(),
     LinearReadoutRegressor(),
     MLPReadoutRegressor((16,)),
     LinearProbe(lr=0.01, weight_decay=0.0, max_steps=60),

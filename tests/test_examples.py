@@ -17,12 +17,16 @@ FROM_FOLDERS = {"plot_rank_pretrained_encoders": SHARED / "features"}
 # How many digits are enough to see that an example runs; the whole of it is slow.
 FEW_DIGITS = {
     "plot_accuracy_or_rank": 100,
-    "plot_compare_protocols": 300,
+    "plot_codelength": 200,
+    "plot_compare_protocols": 100,
     "plot_data_efficiency": 64,
     "plot_equal_compute": 100,
+    "plot_kernel_map": 400,
+    "plot_layer_and_pooling": 100,
     "plot_order_variance": 100,
     "plot_posterior": 200,
     "plot_preferred_readouts": 100,
+    "plot_switching_strategies": 200,
 }
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*/*.py"))
 N_DIGITS = re.compile(r"^N_DIGITS = \d+", re.MULTILINE)

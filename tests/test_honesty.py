@@ -95,14 +95,14 @@ def test_later_labels_leave_earlier_codelengths_bitwise_unchanged(kind, t):
     prior=st.sampled_from(PRIORS),
     t=st.integers(0, N),
     at=st.lists(st.integers(0, N), max_size=4).map(sorted),
-    batch_size=st.sampled_from([1, 5, 8, 32, 100]),
+    sizes=st.sampled_from([(1, None), (5, None), (8, 2), (32, 3), (100, None)]),
     pooling=st.sampled_from([None, LogLinearPool()]),
     race=st.sampled_from([None, Race(slack=0.5, min_readouts=1, first=20)]),
     seed=st.integers(0, 99),
 )
 @pytest.mark.filterwarnings("ignore:all readouts have diverged")
 def test_no_option_lets_a_label_leak(
-    kinds, prior, t, at, batch_size, pooling, race, seed
+    kinds, prior, t, at, sizes, pooling, race, seed
 ):
     X, y = stream(seed)
     rng = np.random.default_rng(seed)
@@ -110,8 +110,8 @@ def test_no_option_lets_a_label_leak(
     other_y[t:] = rng.integers(C, size=N - t)
     other_X[t:] *= rng.normal(size=(N - t, D))
     readouts = [READOUTS[kind] for kind in kinds]
-    options = {"switching": prior, "batch_size": batch_size, "pooling": pooling}
-    options["race"] = race
+    options = {"switching": prior, "pooling": pooling, "race": race}
+    options["batch_size"], options["first_batch_size"] = sizes
     one = scored(readouts, X, y, **options)
     two = scored(readouts, X, other_y, at, **options)
     assert_same_beginning(one, two, t)

@@ -82,7 +82,7 @@ def path_of(X, n_streams=2):
     store.append(X)
     rows = ScaledRows(store, [None], B, CPU)
     rows.extend(len(X))
-    return rows, PassState(B, ReplayStreams(n_streams, seed=1), CPU), ClassLabels(C)
+    return rows, PassState(ReplayStreams(n_streams, seed=1), CPU), ClassLabels(C)
 
 
 def run_of(*learners, prior=None, n_features=WIDTH, batch_size=B, **options):

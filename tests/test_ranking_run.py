@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from joblib import Parallel, parallel_config, register_parallel_backend
 from joblib._parallel_backends import ThreadingBackend
 from memory_limit import two_gigabytes
@@ -499,7 +499,11 @@ def test_no_damage_to_the_text_of_a_cell_does_more_than_have_it_refused(
 @pytest.mark.slow
 def test_a_hundred_thousand_damaged_cells_are_refused(written):
     @given(damage=damaged_texts())
-    @settings(max_examples=100_000, deadline=None)
+    @settings(
+        max_examples=100_000,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     def run(damage):
         refused_or_equal(written, damage)
 

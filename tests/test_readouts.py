@@ -28,7 +28,11 @@ from sklearn_mdl._core.stream.steps import (
 )
 from sklearn_mdl.readouts import preset_settings
 from sklearn_mdl.readouts._build import build_learners
-from sklearn_mdl.readouts._grid import default_readouts, readout_names
+from sklearn_mdl.readouts._grid import (
+    default_readouts,
+    named_readouts,
+    readout_names,
+)
 
 CPU = torch.device("cpu")
 FAST = {"lr": 0.02, "n_replay_streams": 2}
@@ -640,7 +644,7 @@ def n_updates_per_example(pool, n_features, n_classes):
 def test_default_pool_takes_the_most_streams_that_its_budget_allows(
     n_features, n_classes
 ):
-    pool = default_readouts(n_features, n_classes)
+    pool = named_readouts("nets", n_features, n_classes)
     (n_streams,) = {readout.n_replay_streams for readout in pool}
     assert n_streams in (3, 10, 30)
     per_stream = n_updates_per_example(pool, n_features, n_classes) / (n_streams + 1)
@@ -660,7 +664,7 @@ def test_default_pool_thins_its_replay_as_features_and_classes_grow():
 
 def test_default_pool_whitens_up_to_a_width():
     def scalings(d):
-        return {readout.scaling for readout in default_readouts(d, 2)}
+        return {readout.scaling for readout in named_readouts("nets", d, 2)}
 
     assert scalings(1024) == {"standard", "whiten"}
     assert scalings(1025) == scalings(20_000) == {"standard"}

@@ -32,7 +32,7 @@ from sklearn_mdl.readouts import (
     MLPReadoutRegressor,
     regressor_grid,
 )
-from sklearn_mdl.readouts._grid import default_regressors
+from sklearn_mdl.readouts._grid import named_regressors
 from sklearn_mdl.switcher import load_losses
 
 B = 16
@@ -610,7 +610,7 @@ def test_entropy_coding_is_for_classes_only():
 
 
 def test_default_pool_depends_on_the_width_alone_and_fits_its_budget():
-    few, many = default_regressors(10), default_regressors(2000)
+    few, many = (named_regressors("nets", d) for d in (10, 2000))
     assert {readout.n_replay_streams for readout in few} == {30}
     assert {readout.scaling for readout in many} == {"standard"}
     assert len({str(readout.get_params()) for readout in few}) == len(few)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import safetensors.torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from memory_limit import two_gigabytes
 from sklearn.datasets import load_digits
 
@@ -436,7 +436,9 @@ def test_no_forged_field_does_more_than_be_refused_or_taken(folder, data):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=100_000)
+@settings(
+    deadline=None, max_examples=100_000, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_a_hundred_thousand_forged_files_are_refused_or_taken(folder, data):
     with two_gigabytes():
@@ -660,7 +662,9 @@ def test_no_file_whatsoever_does_more_than_be_refused(folder, data):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=100_000)
+@settings(
+    deadline=None, max_examples=100_000, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_a_hundred_thousand_files_are_refused(folder, data):
     with two_gigabytes():

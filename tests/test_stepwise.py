@@ -131,7 +131,7 @@ def test_labels_that_all_hold_impossible_have_no_probability_and_teach_nothing(p
 
 
 def test_a_stream_that_the_prior_refuses_is_refused_before_the_first_prediction():
-    run = begun(fresh(switching=RunLength(n_rates=None, max_steps=10)))
+    run = begun(fresh(switching=RunLength(n_rates=None, max_steps=len(X))))
     with pytest.raises(ValueError, match="max_steps"):
-        next(stepwise(run, X))
+        next(stepwise(run, np.concatenate([X, X])))
     assert run.n_scored == len(run.samples) == 0

@@ -22,9 +22,11 @@ from sklearn_mdl import (
     readout_grid,
 )
 
+N_DIGITS = 1000  # fewer make it quicker
+
 X, y = load_digits(return_X_y=True)
-X = X[:1000] / 16
-y = y[:1000]
+X = X[:N_DIGITS] / 16
+y = y[:N_DIGITS]
 
 # %%
 # The map replaces hidden layers, so linear readouts suffice.

@@ -25,10 +25,12 @@ from sklearn_mdl import (
     readout_grid,
 )
 
+N_DIGITS = 800  # fewer make it quicker
+
 images, labels = load_digits(return_X_y=True)
 images = (images / 16).astype("float32").reshape(-1, 1, 8, 8)
-rest, images = images[800:], images[:800]
-labels = labels[:800]
+rest, images = images[800:], images[:N_DIGITS]
+labels = labels[:N_DIGITS]
 
 # %%
 # Half of the pixels are masked at random in every step, and all are to be predicted.

@@ -31,11 +31,12 @@ from sklearn_mdl.switcher import load_losses
 from sklearn_mdl.switching import ElementwiseMixture, RunLength, best_segments
 
 LOSSES = None  # or a file of losses
+N_DIGITS = 1797  # fewer make it quicker
 
 if LOSSES is not None:
     losses = load_losses(LOSSES).losses
 else:
-    X, y = load_digits(return_X_y=True)
+    X, y = (part[:N_DIGITS] for part in load_digits(return_X_y=True))
     switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
     losses = switcher.readout_losses_
 

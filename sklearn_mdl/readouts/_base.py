@@ -31,6 +31,7 @@ class Readout(OnlineEstimator):
     takes_raw_rows: ClassVar[bool] = False  # its learner scales them itself
     scaling: str | None = "standard"
     batch_size: int = 32
+    first_batch_size: int | None = None
     device: str = "cpu"
     random_state: RandomState
 
@@ -71,6 +72,7 @@ class Readout(OnlineEstimator):
             outcome=outcome,
             n_features=n_features,
             batch_size=self.batch_size,
+            first_batch_size=self.first_batch_size,
             seed=seed,
             device=device,
         )

@@ -207,7 +207,6 @@ KERNELS: list[dict[str, Any]] = [
 ]
 ALPHAS = (0.003, 0.3)
 REAL_ALPHAS = (0.003, 0.03, 1.0)
-KERNELS_BY_DEFAULT = False  # if lists that are not named "nets" hold the kernels, too
 NAMES = ("closed-form", "nets", "mixed")
 
 
@@ -220,9 +219,9 @@ def named_readouts(
     lists: dict[str | None, list[BaseEstimator]] = {
         "nets": nets,
         "closed-form": kernels,
+        None: [*nets, *kernels],
+        "mixed": [*nets, *kernels, *_others(n_features)],
     }
-    lists[None] = [*nets, *kernels] if KERNELS_BY_DEFAULT else nets
-    lists["mixed"] = [*lists[None], *_others(n_features)]
     return DefaultGrid(lists[name])
 
 
@@ -230,10 +229,12 @@ def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
     """Return the list of regressors that "closed-form", "nets" or None stands for."""
     nets = _default_grid(MLPReadoutRegressor, n_features, N_OUTPUTS)
     kernels = _kernels(KernelReadoutRegressor)
-    lists: dict[str | None, list[BaseEstimator]] = {}
-    lists["nets"], lists["closed-form"] = nets, kernels
-    lists[None] = [*nets, *kernels] if KERNELS_BY_DEFAULT else nets
-    return lists[name]
+    lists: dict[str | None, list[BaseEstimator]] = {
+        "nets": nets,
+        "closed-form": kernels,
+        None: [*nets, *kernels],
+    }
+    return DefaultGrid(lists[name])
 
 
 def _kernels(kind: type) -> list[BaseEstimator]:
@@ -244,9 +245,10 @@ def _kernels(kind: type) -> list[BaseEstimator]:
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     """Return the default grid for features of width ``d`` and ``C`` classes.
 
-    Linear readouts and MLPs of one to three hidden layers, on standardised and on
-    whitened features, with and without averaged weights: chosen by measurement on
-    digits and on deep features (``python -m benchmarks codelength``).
+    Networks, the list "nets": linear readouts and MLPs of one to three hidden layers,
+    on standardised and on whitened features, with and without averaged weights; and
+    kernels, the list "closed-form". Both were chosen by measurement on digits and on
+    deep features (``python -m benchmarks codelength`` and ``closed_form``).
 
     One rule bounds the cost of an example: the number of replay streams is the largest
     of 30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8.
@@ -260,14 +262,14 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
 
     Returns
     -------
-    readouts : list of LinearReadout and MLPReadout
+    readouts : list of LinearReadout, MLPReadout and KernelReadout
 
     Examples
     --------
     >>> from sklearn_mdl.readouts import default_readouts
     >>> readouts = default_readouts(64, 10)
     >>> len(readouts), readouts[0].architecture, readouts[-1].architecture
-    (40, 'linear', 'mlp 3x128')
+    (52, 'linear', 'rbf kernel')
     """
     return list(named_readouts(None, n_features, n_classes))
 
@@ -276,8 +278,8 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     """Return the default grid of regressors for features of width ``d``.
 
     Linear regressors and MLPs with Gaussian and Student-t densities, on standardised
-    and on whitened features, with and without averaged weights: chosen by measurement
-    (``python -m benchmarks regression``). The number of replay streams follows the rule
+    and on whitened features, with and without averaged weights, and kernels: chosen by
+    measurement (``python -m benchmarks regression``). The number of replay streams follows the rule
     of :func:`~sklearn_mdl.readouts.default_readouts`.
 
     Parameters
@@ -286,7 +288,7 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
 
     Returns
     -------
-    readouts : list of LinearReadoutRegressor and MLPReadoutRegressor
+    readouts : list of regressors
         It depends on ``d`` alone.
 
     Examples
@@ -436,13 +438,13 @@ def _kind(readout: BaseEstimator) -> str:
 
 
 def _numeric(readout: BaseEstimator) -> list[str]:
-    """List settings whose values have an order; batch_size is the switcher's own."""
+    """List settings whose values have an order, but for those a switcher has itself."""
     return [
         name
         for name, value in readout.get_params(deep=False).items()
         if isinstance(value, Real)
         and not isinstance(value, bool)
-        and name not in {"batch_size", "random_state"}
+        and name not in {"batch_size", "first_batch_size", "random_state"}
     ]
 
 

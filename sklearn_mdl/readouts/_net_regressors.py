@@ -77,6 +77,11 @@ class LinearReadoutRegressor(_RegressorReadout):
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
         Rows learned at once. A switcher's own wins.
+    first_batch_size : int or None, default=None
+        Rows learned at once at the beginning of a stream: minibatches have so many
+        until there are 32 times as many rows, then twice as many until these have
+        doubled, and so on up to `batch_size`. None learns whole minibatches from the
+        start, as the paper. A switcher's own value wins.
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     random_state : int, RandomState instance or None, default=None
@@ -158,6 +163,11 @@ class MLPReadoutRegressor(_RegressorReadout):
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
         Rows learned at once. A switcher's own wins.
+    first_batch_size : int or None, default=None
+        Rows learned at once at the beginning of a stream: minibatches have so many
+        until there are 32 times as many rows, then twice as many until these have
+        doubled, and so on up to `batch_size`. None learns whole minibatches from the
+        start, as the paper. A switcher's own value wins.
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     random_state : int, RandomState instance or None, default=None

@@ -35,6 +35,7 @@ class NetReadout(Readout):
     scaling: str | None = "standard"
     recency: float = 1.0
     batch_size: int = 32
+    first_batch_size: int | None = None
     device: str = "auto"
     random_state: RandomState = None
 
@@ -51,6 +52,7 @@ class NetReadout(Readout):
         "scaling": [StrOptions({"standard", "whiten"}), None],
         "recency": [Interval(Real, 0, None, closed="neither")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "first_batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "device": [str],
         "random_state": ["random_state"],
     }
@@ -127,6 +129,11 @@ class LinearReadout(_Readout):
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
         Rows learned at once. A switcher's own value wins over its readouts'.
+    first_batch_size : int or None, default=None
+        Rows learned at once at the beginning of a stream: minibatches have so many
+        until there are 32 times as many rows, then twice as many until these have
+        doubled, and so on up to `batch_size`. None learns whole minibatches from the
+        start, as the paper. A switcher's own value wins.
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     random_state : int, RandomState instance or None, default=None
@@ -199,6 +206,11 @@ class MLPReadout(_Readout):
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
         Rows learned at once. A switcher's own value wins over its readouts'.
+    first_batch_size : int or None, default=None
+        Rows learned at once at the beginning of a stream: minibatches have so many
+        until there are 32 times as many rows, then twice as many until these have
+        doubled, and so on up to `batch_size`. None learns whole minibatches from the
+        start, as the paper. A switcher's own value wins.
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     random_state : int, RandomState instance or None, default=None

@@ -49,6 +49,7 @@ Pooling = LogLinearPool | ArrayLike | Literal["auto"] | None
 Racing = Race | Literal["auto"] | None
 StorePath = str | PathLike[str]
 
+FIRST_BATCH_SIZE = 8  # where readouts are ours; chosen by measurement
 # Parameters whose own parameters can be set: what has some, in words, an example.
 NESTED: list[tuple[str, type, str, str]] = [
     ("switching", SwitchingPrior, "a prior", "FixedShare(m=2)"),
@@ -67,6 +68,7 @@ class BaseSwitcher(OnlineEstimator):
     pooling: Pooling = "auto"
     race: Racing = "auto"
     batch_size: int = 32
+    first_batch_size: int | Literal["auto"] | None = "auto"
     shuffle: bool = False
     device: str = "auto"
     store: StorePath = "memory"
@@ -79,6 +81,11 @@ class BaseSwitcher(OnlineEstimator):
         "switching": [str, SwitchingPrior, None],
         "expert_weights": ["array-like", StrOptions({"architecture"}), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "first_batch_size": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
         "pooling": [StrOptions({"auto"}), None, LogLinearPool, list, tuple, np.ndarray],
         "race": [StrOptions({"auto"}), None, Race],
         "shuffle": ["boolean"],
@@ -139,6 +146,7 @@ class BaseSwitcher(OnlineEstimator):
             outcome=outcome,
             n_features=n_features,
             batch_size=self.batch_size,
+            first_batch_size=self._first_batch_size,
             seed=seed,
             device=device,
             folder=folder,
@@ -175,6 +183,13 @@ class BaseSwitcher(OnlineEstimator):
         if len(groups.names) < 2:
             return None
         return PooledMixture(groups, self.expert_weights_, group_pass)
+
+    @property
+    def _first_batch_size(self) -> int | None:
+        """Rows that are learned at once at first."""
+        if isinstance(self.first_batch_size, str):  # "auto", as was checked
+            return FIRST_BATCH_SIZE if self._is_by_name else None
+        return self.first_batch_size
 
     def _stored(self, losses: np.ndarray) -> StoredLosses:
         """Return losses as files hold them, with the names of the readouts."""

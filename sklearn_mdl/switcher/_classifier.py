@@ -50,11 +50,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``, ``KNeighborsReadout``,
         and any classifier in ``IncrementalReadout`` or ``RefitReadout``; or, where rows
         are images (see :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
-        ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes a default grid
-        of networks, "nets", chosen by measurement, that depends on the number of
-        features and classes alone; "closed-form" takes kernels alone, which need no
-        seed; "mixed" adds nearest neighbours, a shrunk linear discriminant analysis (up
-        to 1,024 features) and a logistic regression to the default.
+        ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes
+        networks and kernels, chosen by measurement; "nets" takes the networks alone,
+        which depend on the number of features and classes; "closed-form" the kernels
+        alone, which need no seed; "mixed" adds nearest neighbours, a shrunk linear
+        discriminant analysis (up to 1,024 features) and a logistic regression to both.
     switching : str or SwitchingPrior, default=None
         Prior over sequences of readouts: "learned-share" (the default), "fixed-share"
         (with rate ``1 / t``), "switch-distribution", "run-length", "universal-share",
@@ -74,6 +74,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         paper; so do fewer than two groups. Groups without prior weight are left out.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
+    first_batch_size : int, None or "auto", default="auto"
+        Rows learned at once at the beginning of a stream: minibatches have so many
+        until there are 32 times as many rows, then twice as many until these have
+        doubled, and so on up to `batch_size`. None learns whole minibatches from the
+        start, as the paper; "auto" is 8 where `readouts` is None or a name, and None
+        where it is a list.
     shuffle : bool, default=False
         Permute the rows once in ``fit``; the order is kept in ``order_``.
     device : str, default="auto"
@@ -185,8 +191,13 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
             seed = overrides.get("random_state")
             overrides["readouts"] = readout_grid(name, random_state=seed)
         prior, size = FixedShare(m=preset.m), preset.batch_size
-        settings = {"switching": prior, "batch_size": size}
-        settings |= {"pooling": None, "race": None}
+        settings = {
+            "switching": prior,
+            "pooling": None,
+            "race": None,
+            "batch_size": size,
+            "first_batch_size": None,
+        }
         return cls(**{**settings, **overrides})
 
     def _after_fit(self) -> None:

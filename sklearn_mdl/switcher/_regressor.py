@@ -49,15 +49,21 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     readouts : list, "closed-form" or "nets", default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
-        ones. None takes a default grid of networks, "nets", that depends on the number
-        of features alone; "closed-form" takes Gaussian processes alone, which need no
-        seed.
+        ones. None takes networks and Gaussian processes, "nets" networks alone, which
+        depend on the number of features, "closed-form" Gaussian processes alone, which
+        need no seed.
     switching : str or SwitchingPrior, default=None
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
+    first_batch_size : int, None or "auto", default="auto"
+        Rows learned at once at the beginning of a stream: minibatches have so many
+        until there are 32 times as many rows, then twice as many until these have
+        doubled, and so on up to `batch_size`. None learns whole minibatches from the
+        start, as the paper; "auto" is 8 where `readouts` is None or a name, and None
+        where it is a list.
     shuffle : bool, default=False
         Permute the rows once in ``fit``; the order is kept in ``order_``.
     device : str, default="auto"

@@ -127,7 +127,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         targets = cast(RealTargets, self._run.outcome)
         return gaussian_codelengths(
             self._labels_seen(),
-            n_first=self._run.batch_size,
+            n_first=self._run.rows.first,
             location=targets.location,
             scale=targets.scale,
         )
@@ -149,7 +149,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
             self._labels_seen(),
             self.codelength_,
             float(self.reference_codelengths_.sum()),
-            self._run.batch_size,
+            self._run.rows.first,
         )
 
     def _checked(

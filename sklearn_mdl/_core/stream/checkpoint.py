@@ -95,7 +95,7 @@ def resume(
             run.outcome.refresh(labels[: rows.n_refreshed], run.learners)
         for learner, state in zip(run.learners, run.states, strict=True):
             failed = np.asarray(arrays["diverged"])[list(learner.columns)]
-            state.resume(n_rows, torch.from_numpy(failed))
+            state.resume(rows, n_rows, torch.from_numpy(failed))
         retired_at = _retired_at(arrays, run, n_rows)
         run.retirement.retired_at = retired_at
         retired = np.flatnonzero(retired_at >= 0).tolist()

@@ -62,6 +62,8 @@ class PrequentialRun:
         Kind of the labels.
     n_features : int
     batch_size : int
+    first_batch_size : int or None
+        Rows learned at once at first; None learns whole minibatches from the start.
     seed : int
         Of the replay streams: the same for all readouts.
     device : torch.device
@@ -95,6 +97,7 @@ class PrequentialRun:
         outcome: Outcome,
         n_features: int,
         batch_size: int,
+        first_batch_size: int | None = None,
         seed: int,
         device: torch.device,
         folder: StreamFolder | None = None,
@@ -125,6 +128,7 @@ class PrequentialRun:
             device,
             outcome.feature_reach,
             outcome.dtype,
+            first_batch_size,
         )
         self.states = [PassState.attached(lr, self.rows, seed) for lr in self.learners]
 
@@ -357,8 +361,8 @@ class PrequentialRun:
         stop = self.segment_end(self.n_scored)
         # The first minibatch is learned with its own statistics, after it was scored
         # (uniformly, whatever they are: output layers start at zero).
-        if not self.rows.n_refreshed and stop >= self.batch_size:
-            self.rows.refresh(self.batch_size)
+        if not self.rows.n_refreshed and stop >= self.rows.first:
+            self.rows.refresh(self.rows.first)
         self.rows.extend(stop)
         return stop
 
@@ -388,7 +392,7 @@ class PrequentialRun:
         self._retire(self.retirement.losers(self.outcome, self.pooled))
         if self.n_scored < self.rows.next_refresh(self.n_scored - 1):
             return
-        if self.n_scored > self.batch_size:
+        if self.n_scored > self.rows.first:
             changes = self.rows.refresh(self.n_scored)
             for learner in self.learners:
                 learner.re_express(changes)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +31,7 @@ ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in pl
 
 MAX_WHITENED_FEATURES = 2048
 BLOCK = 1024  # rows that are scaled and predicted at once, at most
+GROWTH = 32  # parts of one size that are learned before it doubles, at first
 TAKEN_AT_ONCE = 2**21  # numbers of which moments are computed in one go
 # Scaled minibatches kept for the next reader. Those that a segment reads, with 16
 # streams and 768 features in two scalings, take 110 MB.
@@ -222,6 +223,9 @@ class ScaledRows:
     reach : float
         Scaled features count as this far from their mean at most.
     label_dtype : torch.dtype
+    first : int or None
+        Rows that are learned at once in the first minibatch, see :meth:`part`; None
+        learns all minibatches whole.
 
     Attributes
     ----------
@@ -241,9 +245,11 @@ class ScaledRows:
         device: torch.device,
         reach: float = math.inf,
         label_dtype: torch.dtype = torch.long,
+        first: int | None = None,
     ) -> None:
         self.store = store
         self.batch_size = batch_size
+        self.first = min(first or batch_size, batch_size)
         self.block_size = min(batch_size, BLOCK)
         self.device = device
         self.reach = reach
@@ -303,6 +309,13 @@ class ScaledRows:
         labels = self.labels[start : min(start + self.batch_size, stop)]
         return self.piece(index, 0, len(labels)), labels
 
+    def parts(self, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield first row and end of all whole parts up to a row."""
+        start, end = self.part(0)
+        while end <= stop:
+            yield start, end
+            start, end = self.part(end)
+
     def reveal(self, start: int, labels: Tensor) -> None:
         """Write down labels from row ``start`` on; learners all write the same ones."""
         self.labels[start : start + len(labels)] = labels
@@ -319,11 +332,25 @@ class ScaledRows:
             self.labels = room
 
     def next_refresh(self, n_rows: int) -> int:
-        """Return the first of B, 2B, 4B, ... rows, where scalings are due, after some.
+        """Return the first of f, 2f, 4f, ... rows, where scalings are due, after some.
 
-        Rows are scaled again whenever the number of full minibatches has doubled.
+        ``f`` are the rows that are learned first. Rows are scaled again whenever their
+        number has doubled.
         """
-        return self.batch_size << (n_rows // self.batch_size).bit_length()
+        return self.first << (n_rows // self.first).bit_length()
+
+    def part(self, row: int) -> tuple[int, int]:
+        """Return first row and end of what is learned at once together with a row.
+
+        Parts of a minibatch have ``f`` rows until ``32 f`` rows are known, then twice
+        as many until their number has doubled, and so on, until minibatches are whole:
+        never more than a sixteenth of the rows before.
+        """
+        begin = row - row % self.batch_size
+        doublings = (begin // (GROWTH * self.first)).bit_length()
+        size = min(self.first << doublings, self.batch_size)
+        start = row - (row - begin) % size
+        return start, min(start + size, begin + self.batch_size)
 
     def refresh(self, n_rows: int) -> list[ReExpression | None]:
         """Take in the store's rows up to ``n_rows`` and scale all rows again.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -14,6 +14,8 @@ from sklearn_mdl._core.numerics import fixed_arithmetic, flushed_denormals
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.scaling import ScaledRows
+
+Batch = tuple[Tensor, Tensor]  # rows (n_scalings, n, d), labels (n,)
 
 
 class ReplayStreams:
@@ -45,13 +47,26 @@ class ReplayStreams:
         self.n_records = 0
         self.positions = np.full(n_streams, -1)
 
+    def _uniforms(self, place: int) -> np.ndarray:
+        # A counter-based generator: the draws of step t are a fixed sequence of which
+        # each family takes its first S, and nothing but t needs to be remembered.
+        bits = np.random.Philox(key=self.seed, counter=[0, self.n_records, place, 0])
+        return np.random.Generator(bits).random(self.n_streams)
+
+    def draw(self, place: int) -> np.ndarray:
+        """Draw positions for a part of the last minibatch that begins at a place in it.
+
+        The streams stay where they are: the positions are drawn at once from what is
+        theirs in the long run, a Beta(1, c) distribution of the place.
+        """
+        shares = 1.0 - (1.0 - self._uniforms(place)) ** (1.0 / self.recency)
+        drawn = (self.n_records * shares).astype(np.intp)
+        return np.minimum(drawn, self.n_records - 1)
+
     def advance(self) -> np.ndarray:
         """Count one more minibatch, move every stream, and return the positions."""
         self.n_records += 1
-        # A counter-based generator: the draws of step t are a fixed sequence of which
-        # each family takes its first S, and nothing but t needs to be remembered.
-        bits = np.random.Philox(key=self.seed, counter=[0, self.n_records, 0, 0])
-        uniforms = np.random.Generator(bits).random(self.n_streams)
+        uniforms = self._uniforms(0)
         jump = uniforms < min(1.0, self.recency / self.n_records)
         # The very first minibatch is the only place there is, whatever the recency.
         jump |= self.n_records == 1
@@ -64,8 +79,6 @@ class PassState:
 
     Parameters
     ----------
-    batch_size : int
-        Size ``B`` of the minibatches that are learned.
     streams : ReplayStreams
     device : torch.device
         Where the learner predicts.
@@ -73,15 +86,13 @@ class PassState:
     Attributes
     ----------
     n_scored, n_learned : int
-        Rows predicted, and rows learned, which lag behind by less than a minibatch.
+        Rows predicted, and rows learned, which lag behind by less than a part of a
+        minibatch.
     failed : Tensor of shape (K,), bool
         Readouts that had no prediction for a row so far: those that diverged.
     """
 
-    def __init__(
-        self, batch_size: int, streams: ReplayStreams, device: torch.device
-    ) -> None:
-        self.batch_size = batch_size
+    def __init__(self, streams: ReplayStreams, device: torch.device) -> None:
         self.streams = streams
         self.n_scored = 0
         self.n_learned = 0
@@ -93,15 +104,14 @@ class PassState:
         learner.attach(rows)
         n_streams, recency = learner.n_replay_streams, learner.recency
         streams = ReplayStreams(n_streams, recency=recency, seed=seed)
-        return cls(rows.batch_size, streams, rows.device)
+        return cls(streams, rows.device)
 
-    def resume(self, n_scored: int, failed: Tensor) -> None:
-        """Go to where so many rows were scored, and all full minibatches learned."""
+    def resume(self, rows: ScaledRows, n_scored: int, failed: Tensor) -> None:
+        """Go to where so many rows were scored, and all full parts of them learned."""
         self.n_scored = n_scored
         self.failed = failed.to(self.failed.device)
-        n_batches = n_scored // self.batch_size
-        self.n_learned = n_batches * self.batch_size
-        for _ in range(n_batches):
+        self.n_learned, _ = rows.part(n_scored)
+        for _ in range(-(-self.n_learned // rows.batch_size)):
             self.streams.advance()
 
     def keep(self, places: Sequence[int]) -> None:
@@ -111,12 +121,25 @@ class PassState:
 
     def learn(self, learner: Learner, rows: ScaledRows, outcome: Outcome) -> None:
         """Let the learner learn the pending rows, then replay."""
-        positions = self.streams.advance()
-        new = self.n_learned // self.batch_size
-        self.n_learned = stop = self.n_scored
-        x, y = rows.labelled(new, stop)
+        start, self.n_learned = self.n_learned, self.n_scored
+        (x, y), replayed = lesson(rows, self.streams, start, self.n_learned)
         outcome.init_units(learner, y)
-        learner.update(x, y, (rows.labelled(i, stop) for i in positions.tolist()))
+        learner.update(x, y, replayed)
+
+
+def lesson(
+    rows: ScaledRows, streams: ReplayStreams, start: int, stop: int
+) -> tuple[Batch, Iterator[Batch]]:
+    """Return the rows of a part to be learned, and what the streams replay after it.
+
+    They replay minibatches as far as these are known, however small the part is: no
+    example counts for more because it came early.
+    """
+    batch, place = divmod(start, rows.batch_size)
+    positions = streams.draw(place) if place else streams.advance()
+    x = rows.piece(batch, place, place + stop - start)
+    replayed = (rows.labelled(i, stop) for i in positions.tolist())
+    return (x, rows.labels[start:stop]), replayed
 
 
 def prequential_steps(
@@ -141,15 +164,16 @@ def prequential_steps(
     Receives
     --------
     labels : Tensor of shape (n,)
-        Labels of those rows, classes encoded. A minibatch is learned as soon as it is
-        full.
+        Labels of those rows, classes encoded. A minibatch, or a part of it, is learned
+        as soon as it is full.
     """
-    size, observes = state.batch_size, learner.rows_ahead is not None
+    size, observes = rows.batch_size, learner.rows_ahead is not None
     ahead = min(learner.rows_ahead or rows.block_size, size)
     while state.n_scored < stop:
         batch, place = divmod(state.n_scored, size)
-        start = place - place % ahead  # of the block, counted from the minibatch's
-        end = min(start + ahead, size)
+        first, last = (row - batch * size for row in rows.part(state.n_scored))
+        start = place - (place - first) % ahead  # of the block, counted from the part's
+        end = min(start + ahead, last)
         until = min(end, stop - batch * size)
         x = shown(learner, rows.piece(batch, start, end), until - start)
         prediction = outcome.predict(learner, x)
@@ -160,10 +184,10 @@ def prequential_steps(
         state.failed = failed[:, chosen.stop - 1]
         rows.reveal(state.n_scored, labels)
         state.n_scored += len(labels)
-        if until == end and observes and ahead < size:
+        if until == end and observes and ahead < last - first:
             block = batch * size + start
             learner.observe(rows.labels[block : state.n_scored])
-        if until == size:
+        if until == last:
             state.learn(learner, rows, outcome)
 
 

@@ -79,7 +79,9 @@ class EncodingLearner(Learner):
         self.images = rows
         size, device = rows.batch_size, rows.device
         scalings = self.inner[0].scalings
-        self.features = ScaledRows(SampleStore(self.width), scalings, size, device)
+        self.features = ScaledRows(
+            SampleStore(self.width), scalings, size, device, first=rows.first
+        )
         self.states = [
             PassState.attached(learner, self.features, self.seed)
             for learner in self.inner
@@ -177,12 +179,13 @@ class EncodingLearner(Learner):
     def load_state_dict(self, learned: Learned) -> None:
         """Encode the images of all full minibatches again, and take the rest over."""
         n_rows = int(learned[self.columns[0]][N_ENCODED])
-        for i in range(n_rows // self.features.batch_size):
-            x, y = self.images.labelled(i, n_rows)
-            self._keep(x[self.view], y)
+        for start, stop in self.features.parts(n_rows):
+            batch, place = divmod(start, self.images.batch_size)
+            x = self.images.piece(batch, place, place + stop - start)
+            self._keep(x[self.view], self.images.labels[start:stop])
             n_kept = len(self.features.store)
             if n_kept == self.features.next_refresh(n_kept - 1):
                 self.features.refresh(n_kept)
         for learner, state in zip(self.inner, self.states, strict=True):
-            state.resume(n_rows, torch.zeros(1, dtype=torch.bool))
+            state.resume(self.features, n_rows, torch.zeros(1, dtype=torch.bool))
             learner.load_state_dict(learned)

@@ -1,10 +1,11 @@
 """Races: who retires is a matter of the past, and the others go on as if alone."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
-from finetune_cases import digits, encoder, timm_encoder
+from finetune_cases import digits, encoder
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import LogisticRegression
@@ -23,6 +24,12 @@ from sklearn_mdl import (
     encode_labels,
     forward,
 )
+from sklearn_mdl._core.stream.checkpoint import progress_of, resume
+from sklearn_mdl.display import (
+    CodelengthDisplay,
+    PosteriorDisplay,
+    RegretSplitDisplay,
+)
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
     FineTunedReadout,
@@ -32,7 +39,12 @@ from sklearn_mdl.readouts import (
 )
 from sklearn_mdl.switcher import load_losses
 from sklearn_mdl.switcher._coding import encode
-from sklearn_mdl.switching import Race
+from sklearn_mdl.switching import (
+    Race,
+    best_segments,
+    best_sequence,
+    smoothed_posterior,
+)
 
 FAST = {"n_replay_streams": 1}
 CLASSIFIERS = [
@@ -58,10 +70,11 @@ REGRESSORS = [
     KernelReadoutRegressor("rbf", alpha=1e4),
 ]
 IMAGES = [
-    (encoder(), LinearReadout(lr=0.01, **FAST)),
+    (encoder(), LinearReadout(lr=0.03, n_replay_streams=5)),
     (encoder(), LinearReadout(lr=1e-6, **FAST)),
-    FineTunedReadout(timm_encoder(), lr=1e-3, n_replay_streams=0),
-    FineTunedReadout(timm_encoder(), lr=1e-6, n_replay_streams=0),
+    FineTunedReadout(encoder(), lr=1e-2, n_replay_streams=3),
+    FineTunedReadout(encoder(), lr=1e-6, n_replay_streams=0),
+    (encoder(seed=1), KNeighborsReadout(20)),
 ]
 KINDS = ["classes", "reals", "images"]
 RACE = {"tolerance": 0.1, "slack": 1.0, "min_readouts": 2, "first": 32}
@@ -77,12 +90,12 @@ def rows(kind):
 
 def raced(kind="classes", **options):
     plain = {"pooling": LogLinearPool(), "random_state": 0, "device": "cpu"}
-    plain |= {"race": Race(**RACE), "batch_size": 12}
+    plain |= {"race": Race(**RACE), "batch_size": 12, "first_batch_size": None}
     if kind == "reals":
         plain |= {"prior_location": 150, "prior_scale": 75}
         return MDLReadoutSwitcherRegressor(REGRESSORS, **(plain | options))
-    readouts = CLASSIFIERS if kind == "classes" else IMAGES
-    return MDLReadoutSwitcher(readouts, **(plain | options))
+    plain["readouts"] = CLASSIFIERS if kind == "classes" else IMAGES
+    return MDLReadoutSwitcher(**(plain | options))
 
 
 def names_of(switcher):
@@ -129,20 +142,46 @@ def test_the_others_go_on_with_the_same_bits_and_retired_ones_are_gone(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_cut_a_copy_and_a_file_give_the_same_bits(kind, tmp_path):
+def test_any_cut_and_a_copy_give_the_same_bits(kind):
     X, y = rows(kind)
     whole = raced(kind, n_jobs=2).fit(X, y)
     known = names_of(whole)
     for at in (48, 60):
         parts = raced(kind).partial_fit(X[:7], y[:7], **known)
-        parts.partial_fit(X[7:at], y[7:at]).save(tmp_path / "a.safetensors")
-        parts = type(parts).load(tmp_path / "a.safetensors", allow_network=False)
+        parts = pickle.loads(pickle.dumps(parts.partial_fit(X[7:at], y[7:at])))
         later = parts.heldout_codelengths(X[at:], y[at:])
         parts.partial_fit(X[at:], y[at:])
         assert_same(parts, whole)
         assert_array_equal(later, whole.codelengths_[at:])
         assert_array_equal(parts.predict(X), whole.predict(X))
         assert parts.measures() == whole.measures()
+
+
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+def test_a_file_goes_on_to_the_same_bits(kind, tmp_path):
+    X, y = rows(kind)
+    own = [r for r in CLASSIFIERS if not isinstance(r, RefitReadout | IncrementalReadout)]
+    options = {"readouts": own} if kind == "classes" else {}
+    whole, path = raced(kind, **options).fit(X, y), tmp_path / "a.safetensors"
+    for at in (48, 60):
+        parts = raced(kind, **options).partial_fit(X[:at], y[:at], **names_of(whole))
+        parts.save(path)
+        parts = type(parts).load(path).partial_fit(X[at:], y[at:])
+        assert_same(parts, whole)
+
+
+def test_progress_over_images_goes_on_to_the_same_bits():
+    X, y = rows("images")
+    whole = raced("images").fit(X, y)
+    for at in (48, 60):
+        part = raced("images").partial_fit(X[:at], y[:at], whole.classes_)
+        again = raced("images")
+        again.n_features_in_ = X.shape[1]
+        again._begin(X.shape[1], whole.classes_, seed=part._seed)
+        again._run.begin(X[:at])
+        resume(again._run, progress_of(part._run), part.readout_losses_)
+        again._run.end()
+        assert_same(again.partial_fit(X[at:], y[at:]), whole)
 
 
 def test_scoring_and_coding_give_the_same_bits():
@@ -194,6 +233,27 @@ def test_files_of_losses_know_who_retired(tmp_path):
         assert math.isfinite(mixed.codelength)
         assert_allclose(mixed.posterior.sum(1), 1, rtol=1e-9)
     assert_array_equal(switcher.remix(None).codelengths, switcher.switching_codelengths_)
+    losses = switcher.readout_losses_
+    for sequence in (best_sequence(None, losses), best_segments(losses, 3)):
+        chosen = losses[np.arange(len(losses)), sequence.experts]
+        assert sequence.loss == pytest.approx(chosen.sum())
+    # An expert asleep only says what the mixture does: its smoothed weight may stay.
+    assert_allclose(smoothed_posterior("bayes", losses).sum(1), 1, rtol=1e-9)
+
+
+def test_displays_mark_who_retired():
+    switcher = raced().fit(*rows("classes"))
+    curves = CodelengthDisplay.from_estimator(switcher, readouts="all")
+    for k, name in enumerate(switcher.readout_names_):
+        line, at = curves.lines_[name], switcher.retired_at_[k]
+        assert line.get_xdata()[-1] == (at if at > 0 else 150)
+        assert (line.get_marker() == "x") == (at > 0)
+    areas = PosteriorDisplay.from_estimator(switcher, group=None)
+    assert areas.retirements == sorted(set(switcher.retired_at_.tolist()) - {-1})
+    assert [line.get_xdata()[0] for line in areas.ax_.lines] == areas.retirements
+    split = RegretSplitDisplay.from_estimator(switcher)
+    assert np.isfinite(split.codelengths).all()
+    CodelengthDisplay.from_losses(switcher.readout_losses_)
 
 
 def test_readouts_without_weight_neither_win_nor_count():
@@ -205,6 +265,7 @@ def test_readouts_without_weight_neither_win_nor_count():
     assert (switcher.retired_at_ < 0).sum() >= 2
 
 
+@pytest.mark.filterwarnings("ignore:The best readout should lie inside")
 def test_races_are_where_the_readouts_are_ours():
     X, y = load_breast_cancer(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))[:300]

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.display._regret_split import Strategies, best_blocks, mix
 from sklearn_mdl.metrics import regret, uniform_codelength
+from sklearn_mdl.switching import filled_losses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -225,7 +226,7 @@ class CodelengthDisplay(base.Display):
             Passed to `plot`.
         """
         curves = mix(losses, strategies, weights)
-        array = switching.filled_losses(losses, weights=weights)
+        array = filled_losses(losses, weights=weights)
         codes: dict[str, ArrayLike]
         codes = {"best readout": array[:, array.sum(axis=0).argmin()]}
         if isinstance(reference, str) and reference == "best blocks":

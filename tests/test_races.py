@@ -160,7 +160,9 @@ def test_any_cut_and_a_copy_give_the_same_bits(kind):
 @pytest.mark.parametrize("kind", ["classes", "reals"])
 def test_a_file_goes_on_to_the_same_bits(kind, tmp_path):
     X, y = rows(kind)
-    own = [r for r in CLASSIFIERS if not isinstance(r, RefitReadout | IncrementalReadout)]
+    own = [
+        r for r in CLASSIFIERS if not isinstance(r, RefitReadout | IncrementalReadout)
+    ]
     options = {"readouts": own} if kind == "classes" else {}
     whole, path = raced(kind, **options).fit(X, y), tmp_path / "a.safetensors"
     for at in (48, 60):
@@ -232,7 +234,9 @@ def test_files_of_losses_know_who_retired(tmp_path):
         mixed = switcher.remix(prior)
         assert math.isfinite(mixed.codelength)
         assert_allclose(mixed.posterior.sum(1), 1, rtol=1e-9)
-    assert_array_equal(switcher.remix(None).codelengths, switcher.switching_codelengths_)
+    assert_array_equal(
+        switcher.remix(None).codelengths, switcher.switching_codelengths_
+    )
     losses = switcher.readout_losses_
     for sequence in (best_sequence(None, losses), best_segments(losses, 3)):
         chosen = losses[np.arange(len(losses)), sequence.experts]

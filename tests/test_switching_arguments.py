@@ -361,7 +361,7 @@ class TestLosses:
     def test_nan_is_found_wherever_it_is(self):
         losses = random_losses(3000, 3)
         losses[1999, 2] = math.nan
-        with pytest.raises(ValueError, match="must stay NaN .* column 2"):
+        with pytest.raises(ValueError, match=r"must stay NaN .* column 2"):
             forward("fixed-share", losses)
 
     def test_block_with_another_number_of_experts_is_refused(self):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -131,7 +130,11 @@ class DensityPoolPass(GroupPass):
     def _allowed(self, weights: Floats) -> Floats:
         positive = np.maximum(weights, 0.0)
         total = float(positive.sum())
-        return positive / min(total, 1.0) if total else np.full_like(weights, 1 / len(weights))
+        return (
+            positive / min(total, 1.0)
+            if total
+            else np.full_like(weights, 1 / len(weights))
+        )
 
 
 def _named(pooled: _Pooled) -> Floats:

@@ -61,7 +61,9 @@ class GroupedShare:
         totals = np.add.reduceat(joint, self._starts)
         if asleep.any():
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            totals = np.where(finite, totals / np.where(finite, awake, 1.0), 1.0)
+            awake[~finite] = 1.0
+            totals /= awake
+            totals[~finite] = 1.0
             joint = np.where(asleep, self.weights * totals[self._members], joint)
         if not finite.all():
             joint = np.where(finite[self._members], joint, self.weights)
@@ -145,7 +147,7 @@ class GroupPass(ABC):
         """
 
     def retire(self, groups: Sequence[int]) -> None:
-        """Drop some groups; the others take over what their weights did, as they can."""
+        """Drop some groups; the others take over what their weights can."""
         weights, self.hessian = without(self.weights, self.hessian, groups)
         self.weights = self._allowed(weights)
 

@@ -340,7 +340,9 @@ class BaseSwitcher(OnlineEstimator):
         totals = losses.sum(0)
         for k in np.flatnonzero(starts >= 0):
             start = starts[k]
-            totals[k] = losses[:start, k].sum() + self.switching_codelengths_[start:].sum()
+            totals[k] = (
+                losses[:start, k].sum() + self.switching_codelengths_[start:].sum()
+            )
         return totals
 
     @property

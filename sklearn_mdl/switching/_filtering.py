@@ -362,7 +362,8 @@ def logs(values: Floats) -> Floats:
 def log_sums(scores: Floats) -> Floats:
     """Return the logs of the sums of exp(scores) down the columns."""
     top = np.maximum(scores.max(axis=0), np.finfo(float).min)
-    return logs(np.add.reduce(np.exp(scores - top), axis=0)) + top
+    found: Floats = logs(np.add.reduce(np.exp(scores - top), axis=0)) + top
+    return found
 
 
 def _scaled_rows(state: Floats) -> tuple[Floats, Floats]:

@@ -117,7 +117,9 @@ class ForwardPass:
         first row of the posterior of the next `extend`. Those of the experts awake sum
         to one; others have none.
         """
-        return np.exp(self._log_shares()) if self._asleep.any() else self._filter.weights
+        return (
+            np.exp(self._log_shares()) if self._asleep.any() else self._filter.weights
+        )
 
     def retire(self, experts: ArrayLike) -> None:
         """Let some experts sleep from the next step on, for ever.
@@ -145,7 +147,7 @@ class ForwardPass:
             )
 
     def _log_shares(self) -> Floats:
-        """Logs of the probabilities of the experts awake, among them, (K,)."""
+        """Return logs of the probabilities of those awake among them, (K,)."""
         scores = np.where(self._asleep, -np.inf, self._filter.log_weights)
         # Labels that were impossible may have left them no weight at all.
         return scores - max(float(log_sums(scores)), np.finfo(float).min)
@@ -173,7 +175,8 @@ class ForwardPass:
         losses : array-like of shape (n, K)
             Minus log probability of each observed label under each expert, in nats.
             Plus infinity is allowed: the label was impossible for that expert. NaN from
-            some step on is an expert that has retired. Computed in float64 whatever the dtype; read in chunks, so it may be memory-mapped.
+            some step on is an expert that has retired. Computed in float64 whatever the
+            dtype; read in chunks, so it may be memory-mapped.
 
         Returns
         -------
@@ -198,7 +201,8 @@ class ForwardPass:
         mixture is what is coded (Freund et al., 1997).
         """
         array = checked_losses(losses, self._n_experts, self._asleep)
-        self._check_left(np.isnan(array[-1:]).any(axis=0))
+        asleep: NDArray[np.bool_] = np.isnan(array[-1:]).any(axis=0)
+        self._check_left(asleep)
         self.check_length(len(array))
         codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
         start = 0

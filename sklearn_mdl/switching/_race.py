@@ -79,13 +79,13 @@ class Race(BaseEstimator):
         """
         for name in ("tolerance", "slack", "pool_slack"):
             value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= value < np.inf):
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
                 raise ValueError(
                     f"`{name}` must be a finite number of at least 0, got {value!r}"
                 )
         for name in ("min_readouts", "first"):
             value = getattr(self, name)
-            if not (isinstance(value, Integral) and value >= 1):
+            if not (isinstance(value, Integral) and int(value) >= 1):
                 raise ValueError(f"`{name}` must be at least 1, got {value!r}")
         if n_experts < self.min_readouts:
             raise ValueError(
@@ -123,9 +123,11 @@ class Race(BaseEstimator):
         """
         least = losses.min()
         unit = least if unit is None else unit
+        staying: NDArray[np.bool_]
         staying = losses <= least + self.tolerance * unit + self.slack
         for group in groups:
             staying[group[losses[group].argmin()]] = True
         in_order = np.argsort(losses, kind="stable")
         staying[in_order[: self.min_readouts]] = True
-        return staying & (losses < np.inf)
+        staying &= losses < np.inf
+        return staying

@@ -474,8 +474,8 @@ class PrequentialRun:
 
     def _predicted(self, X: np.ndarray) -> Prediction:
         order = torch.as_tensor(np.argsort(self.columns), device=self.device)
-        diverged = self.diverged[self.retirement.awake]
-        diverged = torch.as_tensor(diverged, device=self.device)[:, None]
+        known = self.diverged[self.retirement.awake]
+        diverged = torch.as_tensor(known, device=self.device)[:, None]
         x, n = self.rows.scaled(X), len(X)
         found = [self.outcome.predict(lr, shown(lr, x, n)) for lr in self.learners]
         values = torch.cat([each.values[:, :n] for each in found])[order]

@@ -53,7 +53,8 @@ class GroupedShare:
             it is for every expert awake, and such a step moves no weight.
         """
         asleep = np.isnan(losses)
-        losses = np.where(asleep, np.inf, losses)
+        losses = losses.copy()
+        losses[asleep] = np.inf
         least = np.minimum.reduceat(losses, self._starts)
         finite = np.isfinite(least)
         shifts = np.where(finite, least, 0.0)

@@ -201,8 +201,7 @@ class ForwardPass:
         mixture is what is coded (Freund et al., 1997).
         """
         array = checked_losses(losses, self._n_experts, self._asleep)
-        asleep: NDArray[np.bool_] = np.isnan(array[-1:]).any(axis=0)
-        self._check_left(asleep)
+        self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
         self.check_length(len(array))
         codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
         start = 0

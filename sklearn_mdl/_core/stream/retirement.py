@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.pooled import PooledMixture
+from sklearn_mdl._core.stream.steps import PassState
 from sklearn_mdl.switching import Race
 
 Floats = NDArray[np.float64]
@@ -101,3 +105,19 @@ class Retirement:
     def record(self, columns: list[int]) -> None:
         """Remember that readouts retire now."""
         self.retired_at[columns] = self._n_seen
+
+
+def without(
+    learners: Sequence[Learner], states: Sequence[PassState], columns: Sequence[int]
+) -> tuple[list[Learner], list[PassState]]:
+    """Let readouts retire; returns the learners that have others, and their states."""
+    gone, kept = set(columns), []
+    for learner, state in zip(learners, states, strict=True):
+        own = learner.columns
+        places = [i for i, column in enumerate(own) if column not in gone]
+        if 0 < len(places) < len(own):
+            state.keep(places)
+            learner.retire(gone)
+        if places:
+            kept.append((learner, state))
+    return [learner for learner, _ in kept], [state for _, state in kept]

@@ -24,7 +24,7 @@ from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
-from sklearn_mdl._core.stream.retirement import Retirement
+from sklearn_mdl._core.stream.retirement import Retirement, without
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.steps import (
     PassState,
@@ -407,20 +407,8 @@ class PrequentialRun:
 
     def drop(self, columns: list[int]) -> None:
         """Free what readouts have learned that have retired, and their groups."""
-        gone = set(columns)
         self._diverged, self._notes = self.diverged, self.notes
-        kept = []
-        for learner, state in zip(self.learners, self.states, strict=True):
-            own = learner.columns
-            places = [i for i, column in enumerate(own) if column not in gone]
-            if not places:
-                continue
-            if len(places) < len(own):
-                state.keep(places)
-                learner.retire(gone)
-            kept.append((learner, state))
-        self.learners = [learner for learner, _ in kept]
-        self.states = [state for _, state in kept]
+        self.learners, self.states = without(self.learners, self.states, columns)
         if self.pooled is not None:
             self.pooled.retire(self.retirement.awake)
 

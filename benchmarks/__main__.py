@@ -109,7 +109,9 @@ def run(benchmark, options):
         setattr(benchmark, name, value)
     if hasattr(benchmark, "prepare"):
         benchmark.prepare()
-    methods = [name for name in type(benchmark).__dict__ if name.startswith(PREFIXES)]
+    kinds = reversed(type(benchmark).__mro__)  # those of a base come first
+    names = dict.fromkeys(name for kind in kinds for name in vars(kind))
+    methods = [name for name in names if name.startswith(PREFIXES)]
     rows = [row for row in rows_of(benchmark) if getattr(benchmark, "has", all_)(*row)]
     table = {}
     if methods:

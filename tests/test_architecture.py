@@ -42,9 +42,13 @@ def test_modules_are_private_to_their_package():
 
 
 @pytest.mark.parametrize(
-    ("pooling", "n_functions", "n_files"), [(None, 210, 28), ("auto", 240, 34)]
+    ("options", "n_functions", "n_files"),
+    [
+        ({"readouts": "nets", "pooling": None}, 215, 28),
+        ({}, 330, 42),  # with kernels, and a pool
+    ],
 )
-def test_the_road_through_fit_is_short(pooling, n_functions, n_files):
+def test_the_road_through_fit_is_short(options, n_functions, n_files):
     """Frames, files and functions of ours between ``fit`` and the optimiser step."""
     X, y = load_digits(return_X_y=True)
     entered, road = set(), []
@@ -61,7 +65,7 @@ def test_the_road_through_fit_is_short(pooling, n_functions, n_files):
                     road.append(frame.f_code)
                 frame = frame.f_back
 
-    switcher = sklearn_mdl.MDLReadoutSwitcher(pooling=pooling, random_state=0)
+    switcher = sklearn_mdl.MDLReadoutSwitcher(**options, random_state=0)
     sys.setprofile(follow)
     try:
         switcher.fit(X[:100], y[:100])

@@ -248,7 +248,7 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     Networks, the list "nets": linear readouts and MLPs of one to three hidden layers,
     on standardised and on whitened features, with and without averaged weights; and
     kernels, the list "closed-form". Both were chosen by measurement on digits and on
-    deep features (``python -m benchmarks codelength`` and ``closed_form``).
+    deep features (``python -m benchmarks codelength`` and ``lists``).
 
     One rule bounds the cost of an example: the number of replay streams is the largest
     of 30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8.
@@ -279,8 +279,8 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
 
     Linear regressors and MLPs with Gaussian and Student-t densities, on standardised
     and on whitened features, with and without averaged weights, and kernels: chosen by
-    measurement (``python -m benchmarks regression``). The number of replay streams follows the rule
-    of :func:`~sklearn_mdl.readouts.default_readouts`.
+    measurement (``python -m benchmarks regression``). The number of replay streams
+    follows the rule of :func:`~sklearn_mdl.readouts.default_readouts`.
 
     Parameters
     ----------

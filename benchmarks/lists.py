@@ -1,0 +1,186 @@
+"""Named lists of readouts side by side: nats and seconds.
+
+``digits`` takes digits in ten orders, ``default_rng(s).permutation(N)`` for s = 100,
+..., 109; ``cells`` every encoder and dataset of a directory, rows in the order of the
+files. Contenders: "plain nets", the networks without pool and with whole minibatches
+from the start, as they were before there were kernels; "nets"; "closed-form"; and the
+default, both together. Of each the codelength, that of switching alone, and CPU seconds
+on one thread. Of the default also what its networks and its kernels cost alone, by
+switching, from the same losses; of ``cells`` the best block-wise logistic regression
+(``logistic.py``), too.
+
+``growth`` prints seconds and peak memory of a single kernel against the rows, up to
+10,000 of 512 features, exact throughout and with landmarks.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits, make_classification
+
+from benchmarks._data import feature_cells, permuted
+from benchmarks.codelength import ORDERS
+from benchmarks.logistic import best_codelength
+from sklearn_mdl import KernelReadout, MDLReadoutSwitcher, forward
+
+PLAIN = {"readouts": "nets", "pooling": None, "first_batch_size": None}
+LISTS = {
+    "plain nets": PLAIN,
+    "nets": {"readouts": "nets"},
+    "closed-form": {"readouts": "closed-form"},
+    "default": {},
+}
+
+
+class _Lists:
+    """Columns of either table."""
+
+    options = {
+        "--lists": {"nargs": "*", "default": list(LISTS), "choices": list(LISTS)},
+        "--rows": {"type": int, "help": "the first so many alone"},
+    }
+    unit = "nats"
+    formats = {
+        "track_codelength": ".1f",
+        "track_switching": ".1f",
+        "track_nets": ".1f",
+        "track_kernels": ".1f",
+        "track_seconds": ".1f",
+    }
+
+    def fit(self, X, y, name):
+        start = time.process_time()
+        switcher = MDLReadoutSwitcher(**LISTS[name], random_state=0)
+        self.switcher = switcher.fit(X[: self.rows], y[: self.rows])
+        self.seconds = time.process_time() - start
+
+    def alone(self, kernels):
+        """Cost of switching between the kernels alone, or the networks alone."""
+        chosen = [
+            ("kernel" in readout.architecture) == kernels
+            for readout in self.switcher.readouts_
+        ]
+        if not any(chosen):
+            return np.nan
+        return forward(None, self.switcher.readout_losses_[:, chosen]).codelength
+
+    def track_codelength(self, *row):
+        return self.switcher.codelength_
+
+    def track_switching(self, *row):
+        return self.switcher.switching_codelength_
+
+    def track_nets(self, *row):
+        return self.alone(kernels=False)
+
+    def track_kernels(self, *row):
+        return self.alone(kernels=True)
+
+    def track_seconds(self, *row):
+        return self.seconds
+
+    def report(self, table):
+        base = self.lists[0]
+        found = {name: self.columns(table, name) for name in self.lists}
+        for name, columns in found.items():
+            for column in ("codelength", "switching", "nets", "kernels"):
+                ratio = columns[column] / found[base]["codelength"]
+                if np.isnan(ratio).any():
+                    continue
+                shorter = f"{np.sum(ratio < 1)} of {len(ratio)}"
+                print(
+                    f"{name}, {column}: mean {columns[column].mean():.1f} nats, "
+                    f"{ratio.mean():.4f} of {base} (sd {ratio.std():.4f}, worst "
+                    f"{ratio.max():.3f}, shorter in {shorter})"
+                )
+            share = columns["seconds"].sum() / found[base]["seconds"].sum()
+            print(
+                f"{name}: {columns['seconds'].sum():.0f} CPU seconds, {share:.2f} of "
+                f"{base}; at most {columns['seconds'].max():.1f} a fit"
+            )
+
+    def columns(self, table, name):
+        """Columns of one contender."""
+        rows = [row for key, row in table.items() if key[1] == name]
+        keys = [key for key in rows[0] if key.startswith("track_")]
+        return {
+            key.removeprefix("track_"): np.array([row[key] for row in rows])
+            for key in keys
+        }
+
+
+class Digits(_Lists):
+    """Lists on digits in ten orders."""
+
+    param_names = ["order", "list"]
+
+    @property
+    def params(self):
+        return [list(ORDERS), self.lists]
+
+    def setup(self, order, name):
+        self.fit(*permuted(*load_digits(return_X_y=True), order), name)
+
+
+class Cells(_Lists):
+    """Lists on every cell of a directory."""
+
+    options = {
+        "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
+        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        **_Lists.options,
+    }
+    param_names = ["cell", "list"]
+    formats = {**_Lists.formats, "track_of_logistic": ".4f"}
+
+    def prepare(self):
+        self.cells = {
+            name: cell
+            for name, cell in feature_cells(self.features, self.datasets).items()
+            if not self.encoders or name.split("/")[1] in self.encoders
+        }
+
+    @property
+    def params(self):
+        return [list(self.cells), self.lists]
+
+    def setup(self, cell, name):
+        self.fit(*self.cells[cell], name)
+
+    def track_of_logistic(self, cell, name):
+        """Codelength over that of the best block-wise logistic regression."""
+        X, y = self.cells[cell]
+        if self.rows is not None:
+            return np.nan
+        return self.switcher.codelength_ / best_codelength(cell, X.astype(float), y)
+
+    def report(self, table):
+        super().report(table)
+        for name in self.lists:
+            ratio = self.columns(table, name)["of_logistic"]
+            print(
+                f"{name} over block-wise logistic regression: mean {ratio.mean():.4f}, "
+                f"shorter in {np.sum(ratio < 1)} of {len(ratio)}"
+            )
+
+
+class Growth:
+    """Seconds and memory of one kernel against the number of rows."""
+
+    params = [[1000, 2000, 4000, 10000], [None, 2048]]
+    param_names = ["rows", "max_exact"]
+    formats = {"time_fit": ".1f", "peakmem_fit": ",.0f"}
+
+    def setup(self, n_rows, max_exact):
+        self.X, self.y = make_classification(
+            n_rows, 512, n_informative=40, n_classes=10, random_state=0
+        )
+        self.readout = KernelReadout(max_exact=max_exact)
+
+    def time_fit(self, n_rows, max_exact):
+        self.readout.fit(self.X, self.y)
+
+    def peakmem_fit(self, n_rows, max_exact):
+        self.readout.fit(self.X, self.y)

@@ -87,9 +87,10 @@ def without(
     """
     gone = np.isin(np.arange(len(weights)), groups)
     rows = hessian[~gone]
-    left = rows[:, ~gone]
-    moved: Floats = np.linalg.solve(left, rows[:, gone] @ weights[gone])
-    return weights[~gone] + moved, left
+    left: Floats = rows[:, ~gone]
+    moved = np.linalg.solve(left, rows[:, gone] @ weights[gone])
+    found: Floats = weights[~gone] + moved
+    return found, left
 
 
 class GroupPass(ABC):

@@ -105,8 +105,10 @@ class PosteriorDisplay(base.Display):
         """
         base.check_fitted(estimator, "posterior_")
         base.check_choice(group, "group", ("architecture", None))
-        posterior, names = estimator.posterior_, estimator.readout_names_
-        if group is not None:
+        posterior = estimator.posterior_
+        if group is None:
+            names = estimator.readout_names_
+        else:
             members = base.architectures(estimator)
             posterior = _sums(posterior, list(members.values()))
             names = list(members)

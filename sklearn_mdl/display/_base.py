@@ -54,6 +54,8 @@ class Switcher(Protocol):
     expert_weights_: Floats | None
     posterior_: Floats
     readout_losses_: Floats
+    retired_at_: NDArray[np.intp]
+    switching_codelengths_: Floats
     reference_codelengths_: Floats  # of a regressor
     readout_names_: list[str]
     readouts_: list[Readout]

@@ -73,6 +73,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         (n_readouts,) names the group of each readout, otherwise groups are kinds
         (architecture, scaling, averaging). None codes by switching alone, as in the
         paper; so do fewer than two groups. Groups without prior weight are left out.
+    race : "auto", None or Race, default="auto"
+        By which rule readouts retire that cannot win, at doubling numbers of examples
+        (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
+        asleep, predicting what the mixture of the others does. "auto" is a `Race()`
+        where `readouts` is None or a name, and None, as in the paper, where it is a
+        list.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
     first_batch_size : int, None or "auto", default="auto"
@@ -127,11 +133,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
         Probability of the switching mixture, and of the pool, before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
-        Log-loss of every readout at every example, in nats.
+        Log-loss of every readout at every example, in nats; NaN once it has retired.
     store_ : Path or None
         Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
-        Their sums.
+        Their sums; a readout that has retired costs what the mixture of those awake
+        costs.
+    retired_at_ : ndarray of shape (n_readouts,)
+        Number of examples after which each readout retired; -1 while it has not.
     readout_names_ : list of str
     expert_weights_ : ndarray of shape (n_readouts,) or None
         Prior weights as the mixture takes them; None is uniform.
@@ -203,6 +212,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         settings = {
             "switching": prior,
             "pooling": None,
+            "race": None,
             "batch_size": size,
             "first_batch_size": None,
         }
@@ -281,5 +291,5 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     def readout_notes_(self) -> dict[str, list[str]]:
         """Exceptions and warnings of wrapped classifiers, by their names."""
         names = self.readout_names_
-        notes = {k: v for lr in self._run.learners for k, v in lr.notes.items()}
+        notes = self._run.notes
         return {names[column]: notes[column] for column in sorted(notes)}

@@ -56,6 +56,12 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.
+    race : "auto", None or Race, default="auto"
+        By which rule readouts retire that cannot win, at doubling numbers of examples
+        (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
+        asleep, predicting what the mixture of the others does. "auto" is a `Race()`
+        where `readouts` is None or a name, and None, as in the paper, where it is a
+        list.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
     first_batch_size : int, None or "auto", default="auto"
@@ -96,11 +102,15 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
-        Minus log density of every example under every readout, in nats.
+        Minus log density of every example under every readout, in nats; NaN once it has
+        retired.
     store_ : Path or None
         Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
-        Their sums.
+        Their sums; a readout that has retired costs what the mixture of those awake
+        costs.
+    retired_at_ : ndarray of shape (n_readouts,)
+        Number of examples after which each readout retired; -1 while it has not.
     readout_names_ : list of str
     expert_weights_ : ndarray of shape (n_readouts,) or None
         Prior weights as the mixture takes them; None is uniform.

@@ -114,7 +114,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         with self._run.arithmetic():
             run = self._run.flushed_copy()
             with np.errstate(divide="ignore"):  # a readout of weight zero
-                log_weights = np.log(run.forward.weights)[:, None, None]
+                log_weights = np.log(run.weights)[:, None, None]
             for prediction in run.predictions(rows):
                 values = prediction.values.cpu().numpy()
                 mixed = logsumexp(log_weights + values, axis=0)

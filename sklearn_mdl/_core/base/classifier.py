@@ -175,7 +175,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         given: Any = refuse_missing(as_array(y))
-        shape = np.shape(given)
+        shape = np.asarray(given).shape
         if len(shape) == 2 and shape[1] > 1:
             raise ValueError(
                 "y should be a 1d array of one label to a row, got an array of shape "

@@ -132,11 +132,14 @@ def lesson(
 ) -> tuple[Batch, Iterator[Batch]]:
     """Return the rows of a part to be learned, and what the streams replay after it.
 
-    They replay minibatches as far as these are known, however small the part is: no
-    example counts for more because it came early.
+    They replay minibatches as far as these are known, however small the part is, and
+    after a part of a minibatch only as large a share of the streams replays: no example
+    counts for more because it came early, or costs more.
     """
     batch, place = divmod(start, rows.batch_size)
     positions = streams.draw(place) if place else streams.advance()
+    begin, end = rows.part(start)
+    positions = positions[: -(-len(positions) * (end - begin) // rows.batch_size)]
     x = rows.piece(batch, place, place + stop - start)
     replayed = (rows.labelled(i, stop) for i in positions.tolist())
     return (x, rows.labels[start:stop]), replayed

@@ -329,7 +329,7 @@ def test_a_nested_estimator_writes_no_files_of_its_own(tmp_path):
             readouts=as_json([IncrementalReadout(inner)], "readouts")
         ),
     )
-    with pytest.raises(ValueError, match="it lacks 'n_learned'"):
+    with pytest.raises(ValueError, match="retired_at must be 1 integers"):
         MDLReadoutSwitcher.load(path)
     assert [p.name for p in tmp_path.iterdir()] == ["a.safetensors"]
 

@@ -34,6 +34,8 @@ class Switcher:
         self.readout_losses_ = rng.gamma(2.0, [0.4, 0.3, 0.2, 0.5, 0.6], (N_SAMPLES, 5))
         self.posterior_ = rng.dirichlet(np.ones(5), N_SAMPLES)
         self.codelengths_ = rng.gamma(2.0, 0.2, N_SAMPLES)
+        self.switching_codelengths_ = self.codelengths_
+        self.retired_at_ = np.full(5, -1)
 
 
 @pytest.fixture

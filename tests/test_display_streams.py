@@ -344,6 +344,7 @@ def test_posteriors_on_disk_are_added_up_block_by_block(tmp_path, monkeypatch):
     np.save(tmp_path / "posterior.npy", posterior)
     kinds = ["b", "a", "b"]
     estimator = SimpleNamespace(
+        retired_at_=np.full(1, -1),
         posterior_=np.load(tmp_path / "posterior.npy", mmap_mode="r"),
         readouts_=[SimpleNamespace(architecture=kind) for kind in kinds],
     )

@@ -18,7 +18,7 @@ from sklearn_mdl import (
     SwitchDistribution,
 )
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.switching import RunLength, UniversalShare
+from sklearn_mdl.switching import Race, RunLength, UniversalShare
 
 laws = settings(
     deadline=None,
@@ -50,6 +50,8 @@ PRIORS = [
     SwitchDistribution(),
     UniversalShare(),
 ]
+POOLS = [None, LogLinearPool()]
+RACES = [None, Race(slack=0.5, min_readouts=1, first=20)]
 N, D, C = 90, 5, 3
 
 
@@ -96,18 +98,18 @@ def test_later_labels_leave_earlier_codelengths_bitwise_unchanged(kind, t):
     t=st.integers(0, N),
     at=st.lists(st.integers(0, N), max_size=4).map(sorted),
     sizes=st.sampled_from([(1, None), (5, None), (8, 2), (32, 3), (100, None)]),
-    pooling=st.sampled_from([None, LogLinearPool()]),
+    mixing=st.tuples(st.sampled_from(POOLS), st.sampled_from(RACES)),
     seed=st.integers(0, 99),
 )
 @pytest.mark.filterwarnings("ignore:all readouts have diverged")
-def test_no_option_lets_a_label_leak(kinds, prior, t, at, sizes, pooling, seed):
+def test_no_option_lets_a_label_leak(kinds, prior, t, at, sizes, mixing, seed):
     X, y = stream(seed)
     rng = np.random.default_rng(seed)
     other_X, other_y = X.copy(), y.copy()
     other_y[t:] = rng.integers(C, size=N - t)
     other_X[t:] *= rng.normal(size=(N - t, D))
     readouts = [READOUTS[kind] for kind in kinds]
-    options = {"switching": prior, "pooling": pooling}
+    options = {"switching": prior, "pooling": mixing[0], "race": mixing[1]}
     options["batch_size"], options["first_batch_size"] = sizes
     one = scored(readouts, X, y, **options)
     two = scored(readouts, X, other_y, at, **options)

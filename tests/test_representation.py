@@ -751,8 +751,16 @@ def test_the_frame_holds_the_cells(fitted):
     frame = fitted.to_frame()
     assert list(frame.columns) == [
         *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
-        *("codelength", "per_example", "saved_per_example"),
-        *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
+        *("codelength", "switching_codelength", "per_example", "saved_per_example"),
+        *(
+            "accuracy",
+            "rank",
+            "best_readout",
+            "n_readouts",
+            "streams",
+            "scalings",
+            "seconds",
+        ),
     ]
     assert len(frame) == len(fitted.cells_) == 18
     for row, cell in zip(frame.itertuples(), fitted.cells_, strict=True):
@@ -794,7 +802,9 @@ def test_without_pandas_all_but_the_frame_works(monkeypatch, datasets, encoders)
 
 
 def test_the_summary_holds_the_numbers(fitted, datasets):
-    *blocks, ranking = fitted.summary().split("\n\n")
+    verdict, *blocks, ranking = fitted.summary().split("\n\n")
+    assert verdict == str(fitted.verdict())
+    cells = {(cell.dataset, cell.encoder): cell for cell in fitted.cells_}
     assert len(blocks) == len(datasets)
     for block, name, totals in zip(blocks, datasets, fitted.codelengths_, strict=True):
         n, n_classes = len(datasets[name][1]), len(set(datasets[name][1]))
@@ -809,6 +819,8 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
                 f"{totals[e]:.1f}",
                 f"{totals[e] / n:.4f}",
                 f"{(uniform - totals[e]) / n:.4f}",
+                f"{fitted.accuracies_[list(datasets).index(name), e]:.1%}",
+                str(cells[name, fitted.encoder_names_[e]].n_features),
                 str(rank),
             ]
     title, _, *rows, warning, spread, test, foot = ranking.splitlines()
@@ -835,7 +847,8 @@ def test_columns_of_the_summary_line_up():
     X, y = blobs()
     names = {"a": X, "a rather long name": X[:, :2]}
     text = small().fit({"d": (names, y)}).summary()
-    lines = [line for line in text.splitlines() if line.startswith("  ")]
+    tables = text.split("\n\n", 1)[1]  # below the verdict
+    lines = [line for line in tables.splitlines() if line.startswith("  ")]
     assert len({len(line) for line in lines[:3]}) == 1
     assert len({len(line) for line in lines[3:]}) == 1
 

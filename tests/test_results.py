@@ -100,7 +100,8 @@ def test_the_table_of_cells_reads_back(written, scorer):
 def test_the_ranking_reads_back(written, scorer):
     rows = rows_of(written[0] / "ranking.csv")
     bounds = ["lower", "upper", "p_best"]
-    assert list(rows[0]) == ["encoder", "average_rank", *bounds, *DATASETS]
+    beside = ["accuracy", "n_features", "seconds"]
+    assert list(rows[0]) == ["encoder", "average_rank", *bounds, *beside, *DATASETS]
     found = scorer.rank_intervals()
     ranks = [float(row["average_rank"]) for row in rows]
     assert ranks == sorted(scorer.average_ranks_)
@@ -111,6 +112,9 @@ def test_the_ranking_reads_back(written, scorer):
         assert [float(row[name]) for name in bounds] == [
             getattr(found, name)[e] for name in bounds
         ]
+        assert float(row["accuracy"]) == scorer.accuracies_[:, e].mean()
+        assert row["n_features"] == str(3 - e)
+        assert float(row["seconds"]) > 0
         nats = [float(row[name]) for name in DATASETS]
         assert_allclose(nats, scorer.codelengths_[:, e] / 40)
 
@@ -281,7 +285,8 @@ def test_a_dataset_may_be_called_like_a_column(tmp_path, without_matplotlib):
     with (tmp_path / "ranking.csv").open(newline="", encoding="utf-8") as file:
         head, *rows = csv.reader(file)
     names = ["encoder", "average_rank"]
-    assert head == [*names, "lower", "upper", "p_best", *names]
+    beside = ["accuracy", "n_features", "seconds"]
+    assert head == [*names, "lower", "upper", "p_best", *beside, *names]
     assert {row[0] for row in rows} == set(ENCODERS)
-    per_example = np.array([row[5:] for row in rows], dtype=float)
+    per_example = np.array([row[8:] for row in rows], dtype=float)
     assert_allclose(np.sort(per_example, 0), np.sort(scorer.codelengths_.T / 40, 0))

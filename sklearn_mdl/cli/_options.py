@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 import sklearn_mdl
 
+T = TypeVar("T")
+Features = dict[str, tuple[dict[str, np.ndarray], np.ndarray]]
 Commands = argparse._SubParsersAction
 FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
 LABELS_HELP = "the same kinds of files: a class for each row"
@@ -74,16 +77,72 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--seed", 0, "of orders, initial weights and replay")
 
 
-def add_results(parser: argparse.ArgumentParser, default: Path | None = None) -> None:
+def add_results(parser: argparse.ArgumentParser, default: Path) -> None:
     """Add the folder that results are written to."""
-    place = "" if default is None else f" (default: {default})"
     parser.add_argument(
         "--out",
         type=Path,
         default=default,
-        required=default is None,
         metavar="DIR",
-        help=f"folder for tables, figures and a page{place}",
+        help=f"folder for tables, figures and a page (default: {default})",
+    )
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of datasets, encoders and rows, which :func:`selected` makes."""
+    for name in ("datasets", "encoders"):
+        parser.add_argument(
+            f"--{name}", nargs="+", metavar="NAME", help=f"only these {name}"
+        )
+    parser.add_argument(
+        "--max-rows",
+        type=int,
+        metavar="N",
+        help="of every dataset only so many rows, drawn at random by --seed",
+    )
+
+
+def selected(features: Features, options: argparse.Namespace) -> Features:
+    """Return the datasets, encoders and rows that the options leave."""
+    found = _named(features, options.datasets, "--datasets")
+    if options.encoders is not None:
+        found = {
+            name: (_named(arrays, options.encoders, f"--encoders on {name}"), y)
+            for name, (arrays, y) in found.items()
+        }
+    if options.max_rows is None:
+        return found
+    if options.max_rows < 1:
+        raise ValueError(
+            f"--max-rows must leave a row, got {options.max_rows}; raise it"
+        )
+    drawn = {}
+    for name, (arrays, y) in found.items():
+        order = np.random.default_rng(options.seed).permutation(len(y))
+        rows = np.sort(order[: options.max_rows])
+        drawn[name] = {encoder: X[rows] for encoder, X in arrays.items()}, y[rows]
+    return drawn
+
+
+def _named(found: dict[str, T], names: Sequence[str] | None, what: str) -> dict[str, T]:
+    """Return the items of these names; None is all."""
+    if names is None:
+        return found
+    unknown = [name for name in names if name not in found]
+    if unknown:
+        raise ValueError(
+            f"{what} must be among {list(found)}, got {unknown[0]!r}; choose of these"
+        )
+    return {name: found[name] for name in names}
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Add the device of the arithmetic."""
+    parser.add_argument(
+        "--device",
+        default="auto",
+        metavar="NAME",
+        help="where to compute, as in cpu or cuda:0 (default: auto)",
     )
 
 
@@ -125,6 +184,7 @@ def add_switcher(parser: argparse.ArgumentParser) -> None:
         help="take the rows in the order of the file, unshuffled",
     )
     add_seed(parser)
+    add_device(parser)
 
 
 def switcher_of(
@@ -134,6 +194,7 @@ def switcher_of(
     return sklearn_mdl.MDLReadoutSwitcher(
         readouts_of(options),
         switching=parse_prior(options.switching),
+        device=options.device,
         shuffle=not options.keep_order,
         n_jobs=n_jobs,
         random_state=options.seed,

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import sklearn_mdl
 from sklearn_mdl.cli import _options
+
+if TYPE_CHECKING:
+    from sklearn_mdl.baselines import ProtocolComparison
 
 
 def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
@@ -24,7 +28,8 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         metavar="FEATURES_DIR",
         help="directory of DATASET/ENCODER.npy with DATASET/labels.npy",
     )
-    _options.add_results(parser)
+    _options.add_results(parser, default=Path("ranking"))
+    _options.add_selection(parser)
     parser.add_argument(
         "--missing",
         choices=("raise", "drop"),
@@ -43,7 +48,13 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="list cells, memory and an estimate of the time, and score nothing",
     )
+    parser.add_argument(
+        "--accuracy",
+        action="store_true",
+        help="also the accuracy of a linear probe on a fifth of the rows, held out",
+    )
     _options.add_readouts(parser)
+    _options.add_device(parser)
     alpha = "level of tests; intervals have 1 - alpha"
     _options.add_number(parser, "--alpha", 0.1, alpha)
     _options.add_seed(parser)
@@ -54,7 +65,9 @@ def run(options: argparse.Namespace) -> None:
     """Rank a directory of features and write the results."""
     _check_apart(options.features, options.out)
     scorer = sklearn_mdl.RepresentationScorer(
-        sklearn_mdl.MDLReadoutSwitcher(_options.readouts_of(options)),
+        sklearn_mdl.MDLReadoutSwitcher(
+            _options.readouts_of(options), device=options.device
+        ),
         n_orders=options.n_orders,
         alpha=options.alpha,
         groups=_groups(options.group),
@@ -64,13 +77,29 @@ def run(options: argparse.Namespace) -> None:
         random_state=options.seed,
         verbose=1,
     )
-    datasets = sklearn_mdl.datasets.load_feature_directory(options.features)
+    found = sklearn_mdl.datasets.load_feature_directory(options.features)
+    datasets = _options.selected(found, options)
     if options.dry_run:
         print(scorer.dry_run(datasets))
         return
     _options.make_folder(options.out)
-    print_results(scorer.fit(datasets), options.out)
+    scorer.fit(datasets)
+    comparison = _accuracies(scorer, datasets) if options.accuracy else None
+    print_results(scorer, options.out, comparison)
     print(f"kept in {options.out / 'cells'}; run it again to score missing cells alone")
+
+
+def _accuracies(
+    scorer: sklearn_mdl.RepresentationScorer, datasets: _options.Features
+) -> ProtocolComparison:
+    """Return held-out accuracies on the datasets that were ranked."""
+    return sklearn_mdl.compare_protocols(
+        None,
+        {name: datasets[name] for name in scorer.dataset_names_},
+        protocols=["linear"],
+        random_state=scorer.random_state,
+        n_jobs=scorer.n_jobs,
+    )
 
 
 def _check_apart(features: Path, out: Path) -> None:
@@ -98,14 +127,20 @@ def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:
     return groups or None
 
 
-def print_results(scorer: sklearn_mdl.RepresentationScorer, out: Path) -> None:
+def print_results(
+    scorer: sklearn_mdl.RepresentationScorer,
+    out: Path,
+    comparison: ProtocolComparison | None = None,
+) -> None:
     """Print a ranking, write its tables and figures, and name their files."""
     print(scorer.summary())
     for name, ranking in scorer.groups_.items():
         title = f"Average ranks on {name}"
         print(f"\n{sklearn_mdl.model_selection.ranking_text(ranking, title)}")
+    if comparison is not None:
+        print(f"\n{comparison.summary()}")
     seconds = sum(cell.seconds for cell in scorer.cells_)
     print(f"\n{len(scorer.cells_)} cells, {seconds / len(scorer.cells_):.1f} s each")
-    for path in sklearn_mdl.write_results(scorer, out):
+    for path in sklearn_mdl.write_results(scorer, out, comparison):
         print(f"wrote {path}")
     _options.print_missing_figures()

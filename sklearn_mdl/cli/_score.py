@@ -47,21 +47,28 @@ def run(options: argparse.Namespace) -> None:
 
 def _lines(switcher: sklearn_mdl.MDLReadoutSwitcher, y: np.ndarray) -> list[str]:
     n, n_classes = len(y), len(switcher.classes_)
-    nats, switching = switcher.codelength_, switcher.switching_codelength_
+    nats = switcher.codelength_
     uniform = sklearn_mdl.uniform_codelength(n, n_classes)
     labels = np.searchsorted(switcher.classes_, y[switcher.order_])
     frequencies = sklearn_mdl.frequency_codelength(labels, n_classes)
     best = int(np.argmin(switcher.readout_codelengths_))
+    names = sklearn_mdl.model_selection
+    codes = {"codelength": nats}
+    if switcher.pool_groups_:
+        codes = {names.POOLED: nats, names.SWITCHING: switcher.switching_codelength_}
+    codes["uniform code"] = uniform
+    width = max(map(len, ["label frequencies", *codes]))
+    lines = [
+        f"{name:<{width}} {code:12.1f} nats  {code / n:8.4f} per example"
+        for name, code in codes.items()
+    ]
     return [
-        f"{n} examples, {switcher.n_features_in_} features, {n_classes} classes",
-        f"codelength        {nats:12.1f} nats  {nats / n:8.4f} per example"
-        f"{', pooled' if switcher.pool_groups_ else ''}",
-        f"switching         {switching:12.1f} nats  {switching / n:8.4f} per example "
-        "(Li et al. 2023)",
-        f"uniform code      {uniform:12.1f} nats  {uniform / n:8.4f} per example",
-        f"label frequencies {frequencies:12.1f} nats",
-        f"saved             {uniform - nats:12.1f} nats  {(uniform - nats) / n:8.4f} "
+        f"{n} examples, {switcher.n_features_in_} features, {n_classes} classes, "
+        f"{switcher.measures().accuracy:.1%} of labels predicted rightly",
+        *lines,
+        f"{'label frequencies':<{width}} {frequencies:12.1f} nats",
+        f"{'saved':<{width}} {uniform - nats:12.1f} nats  {(uniform - nats) / n:8.4f} "
         f"per example, compression {uniform / nats:.2f}",
-        f"best readout      {switcher.readout_codelengths_[best]:12.1f} nats  "
+        f"{'best readout':<{width}} {switcher.readout_codelengths_[best]:12.1f} nats  "
         f"{switcher.readout_names_[best]}",
     ]

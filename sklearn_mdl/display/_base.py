@@ -54,6 +54,8 @@ class Switcher(Protocol):
     expert_weights_: Floats | None
     posterior_: Floats
     readout_losses_: Floats
+    retired_at_: NDArray[np.intp]
+    switching_codelengths_: Floats
     reference_codelengths_: Floats  # of a regressor
     readout_names_: list[str]
     readouts_: list[Readout]
@@ -191,6 +193,12 @@ def best_first(ranking: Ranking) -> list[int]:
     check_fitted(ranking, "average_ranks_")
     order: list[int] = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     return order
+
+
+def encoder_styles(ranking: Ranking) -> dict[str, int]:
+    """Return the number of the line style of each encoder, in all figures the same."""
+    order = best_first(ranking)
+    return {ranking.encoder_names_[i]: k for k, i in enumerate(order)}
 
 
 def dataset_of(ranking: Ranking, dataset: str | None) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.display._regret_split import Strategies, best_blocks, mix
 from sklearn_mdl.metrics import regret, uniform_codelength
+from sklearn_mdl.switching import filled_losses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +45,9 @@ class CodelengthDisplay(base.Display):
         Name of the reference on the vertical axis.
     thin : mapping of str to str, optional
         The curves to draw thin, each with the legend entry that it shares with others.
+    retired_at : mapping of str to int, optional
+        Curves of readouts that have retired, and after how many examples: they end
+        there with a cross.
 
     Attributes
     ----------
@@ -60,6 +64,7 @@ class CodelengthDisplay(base.Display):
         reference: ArrayLike | None = None,
         reference_name: str | None = None,
         thin: Mapping[str, str] | None = None,
+        retired_at: Mapping[str, int] | None = None,
     ) -> None:
         self.curves = {
             name: base.vector(c, f"curve {name!r}") for name, c in curves.items()
@@ -73,6 +78,7 @@ class CodelengthDisplay(base.Display):
             codes.append(self.reference)
         self.reference_name = reference_name or "reference"
         self.thin = dict(thin or {})
+        self.retired_at = dict(retired_at or {})
         lengths = sorted({len(code) for code in codes})
         if len(lengths) > 1:
             raise ValueError(
@@ -112,6 +118,8 @@ class CodelengthDisplay(base.Display):
         """
         base.check_fitted(estimator, "codelengths_")
         losses = np.asarray(estimator.readout_losses_, dtype=np.float64)
+        costs = estimator.switching_codelengths_[:, np.newaxis]
+        losses = np.where(np.isnan(losses), costs, losses)  # of those retired
         codes: dict[str, ArrayLike]
         if hasattr(estimator, "classes_"):
             codes = _uniform_code(len(losses), len(estimator.classes_))
@@ -124,9 +132,12 @@ class CodelengthDisplay(base.Display):
         if isinstance(reference, str):
             compared["reference_name"] = _LONG_NAMES.get(reference, reference)
         name = name or type(estimator).__name__
-        thin_curves, thin = _readout_curves(estimator, losses, readouts, name)
-        curves = {name: estimator.codelengths_, **thin_curves}
-        return cls(curves, **compared, thin=thin).plot(**plot_options)
+        thin, columns = _readout_curves(estimator, losses, readouts, name)
+        curves = {name: estimator.codelengths_}
+        curves |= {label: losses[:, k] for label, k in columns.items()}
+        starts = {label: int(estimator.retired_at_[k]) for label, k in columns.items()}
+        ends = {label: start for label, start in starts.items() if start >= 0}
+        return cls(curves, **compared, thin=thin, retired_at=ends).plot(**plot_options)
 
     @classmethod
     def from_codelengths(
@@ -181,6 +192,7 @@ class CodelengthDisplay(base.Display):
         dataset = base.dataset_of(scorer, dataset)
         curves = dict(base.codelengths_of(scorer, dataset))
         n_classes = next(c.n_classes for c in scorer.cells_ if c.dataset == dataset)
+        plot_options = {"styles": base.encoder_styles(scorer)} | plot_options
         return cls.from_codelengths(
             curves, reference=reference, n_classes=n_classes, **plot_options
         )
@@ -215,11 +227,11 @@ class CodelengthDisplay(base.Display):
             Passed to `plot`.
         """
         curves = mix(losses, strategies, weights)
-        array = np.asarray(losses)
+        array = filled_losses(losses, weights=weights)
         codes: dict[str, ArrayLike]
         codes = {"best readout": array[:, array.sum(axis=0).argmin()]}
         if isinstance(reference, str) and reference == "best blocks":
-            _, codes[reference] = best_blocks(array, 3)
+            _, codes[reference] = best_blocks(losses, 3)
         compared = _reference_code(reference, {**codes, **curves})
         return cls(curves, **compared).plot(**plot_options)
 
@@ -231,6 +243,7 @@ class CodelengthDisplay(base.Display):
         symlog_y: bool = False,
         max_points: int = 2000,
         max_named: int = 12,
+        styles: Mapping[str, int] | None = None,
     ) -> Self:
         """Draw the curves; the legend lists them in their order at the last example.
 
@@ -249,6 +262,9 @@ class CodelengthDisplay(base.Display):
             Of more legend entries only so many are named and have a colour: those that
             are not thin, those below all others at any example, and those that end
             lowest. The others are drawn grey, and the legend counts them.
+        styles : mapping of str to int, optional
+            Numbers of the line styles of the legend entries, so that several figures
+            give a name one colour; by default they are counted in each figure.
 
         Returns
         -------
@@ -273,10 +289,19 @@ class CodelengthDisplay(base.Display):
             entry, mark, style = others, _OTHERS, base.OTHERS
             if entries[name] in named:
                 entry, mark = entries[name], _NAMED
-                style = base.line_style(n_taken + named.index(entry))
+                number = n_taken + named.index(entry)
+                style = base.line_style((styles or {}).get(entry, number))
                 style |= _WEIGHTS[name in self.thin]
-            (line,) = ax.plot(rows + 1, nats)
+            end = self.retired_at.get(name)
+            shown = rows < (n_samples if end is None else end)
+            places, heights = rows[shown] + 1, nats[shown]
+            if end is not None:
+                places = np.append(places, end)
+                heights = np.append(heights, values[name][end - 1])
+            (line,) = ax.plot(places, heights)
             line.set(**style)
+            if end is not None:
+                line.set(marker="x", markevery=[-1], markersize=4.0)
             self.lines_[name] = line
             if entry not in labelled:
                 line.set_label(entry)
@@ -333,20 +358,20 @@ class CodelengthDisplay(base.Display):
 
 def _readout_curves(
     estimator: base.Switcher, losses: base.Floats, readouts: str | None, taken: str
-) -> tuple[dict[str, base.Floats], dict[str, str]]:
-    """Return the readouts' curves by name, and the legend entry of each."""
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the readouts' curves by name: the legend entry of each, and the column."""
     base.check_choice(readouts, "readouts", ("best", "all", None))
-    curves: dict[str, base.Floats] = {}
+    columns: dict[str, int] = {}
     entries: dict[str, str] = {}
     for architecture, members in base.architectures(estimator).items():
         best = [members[losses[:, members].sum(axis=0).argmin()]]
         for k in {"all": members, "best": best, None: []}[readouts]:
             name = estimator.readout_names_[k]
-            if name in (taken, *curves):
+            if name in (taken, *columns):
                 name = f"{name} [{k}]"  # or one curve would replace the other
-            curves[name] = losses[:, k]
+            columns[name] = k
             entries[name] = architecture if readouts == "all" else name
-    return curves, entries
+    return entries, columns
 
 
 def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]:

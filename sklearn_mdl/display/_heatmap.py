@@ -13,6 +13,7 @@ from sklearn_mdl.display import _base as base
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from pandas import DataFrame
 
 KINDS = ("savings", "preferred-readout")
@@ -28,7 +29,8 @@ class RankingHeatmapDisplay(base.Display):
     ``"preferred-readout"`` shows the readout of the largest mean posterior, the paper's
     table of readout models: ``argmax_k 1/T sum_t p(k at t | labels before t)``,
     settings summed by architecture (Li, Bornschein and Hutter, 2023, Section 4).
-    Numbers and colours go from the first readout, usually the simplest, to the last.
+    Numbers go from the first readout, usually the simplest, to the last; colours only
+    tell readouts apart.
 
     Parameters
     ----------
@@ -150,8 +152,9 @@ class RankingHeatmapDisplay(base.Display):
             of encoders and datasets and the length of their names.
         within_datasets : bool, default=True
             Whether the colours of savings go from the least to the most on each
-            dataset; otherwise they show the nats, which differ more between
-            datasets than between encoders.
+            dataset, where what lies farther below the median than thrice the best lies
+            above it has the last colour; otherwise they show the nats, which differ
+            more between datasets than between encoders.
 
         Returns
         -------
@@ -173,11 +176,12 @@ class RankingHeatmapDisplay(base.Display):
             low, high = 0, max(1, len(places) - 1)
             width = 1 / 1.3
         limits = {"vmin": low, "vmax": high}
-        self.image_ = ax.imshow(shown, cmap="cividis", aspect="auto", **limits)
+        colours = "cividis" if savings else self._categorical()
+        self.image_ = ax.imshow(shown, cmap=colours, aspect="auto", **limits)
         size = min(8.0, base.size_for(self.values.shape[1], inches[0] / width))
         for ((i, j), value), text in zip(np.ndenumerate(shown), texts, strict=True):
             place: base.Style = {"ha": "center", "va": "center", "fontsize": size}
-            dark = value < (low + high) / 2
+            dark = _luminance(self.image_.cmap(self.image_.norm(value))) < 0.5
             ax.text(j, i, text, color="white" if dark else "black", **place)
         ax.xaxis.tick_top()
         base.name_ticks(ax.xaxis, self.datasets, inches[0])
@@ -193,6 +197,18 @@ class RankingHeatmapDisplay(base.Display):
         else:
             self._put_legend(below)
         return self
+
+    def _categorical(self) -> Colormap:
+        """Return colours that say no order; they repeat beyond thirty."""
+        colours = base.plot_extra("matplotlib.colors")
+        named: list[object] = [
+            *base.COLOURS,
+            *base.plot_extra("matplotlib").colormaps["tab20b"].colors,
+        ]
+        n_colours = max(2, len(self.readouts))
+        found = [named[k % len(named)] for k in range(n_colours)]
+        mapped: Colormap = colours.ListedColormap(found)
+        return mapped
 
     def _make_axes(self, ax: Axes | None, column: float) -> tuple[float, float]:
         """Take the axes, and return the inches for the map: its width and height."""
@@ -219,7 +235,8 @@ class RankingHeatmapDisplay(base.Display):
         colours = self.image_.cmap(self.image_.norm(np.arange(len(self.readouts))))
         handles = [patch(facecolor=colour) for colour in colours]
         labels = [f"{k}  {name}" for k, name in enumerate(self.readouts)]
-        base.put_legend(self.ax_, handles, labels, below=below)
+        title = "largest mean posterior"
+        base.put_legend(self.ax_, handles, labels, title=title, below=below)
 
     def frame(self) -> DataFrame:
         """Return the drawn table as a DataFrame, encoders by datasets."""
@@ -227,10 +244,19 @@ class RankingHeatmapDisplay(base.Display):
         return pandas.DataFrame(self.values, self.encoders, self.datasets)
 
 
+def _luminance(colour: ArrayLike) -> float:
+    """Return how bright a colour is, from 0 to 1."""
+    return float(np.dot(np.asarray(colour)[:3], [0.299, 0.587, 0.114]))
+
+
 def _from_least_to_most(saved: NDArray[np.float64]) -> NDArray[np.float64]:
     """Stretch every column to 0 ... 1; where all are alike, to the middle."""
-    least, spans = saved.min(axis=0), np.ptp(saved, axis=0)
-    stretched = (saved - least) / np.where(spans > 0, spans, 1.0)
+    most, middle = saved.max(axis=0), np.median(saved, axis=0)
+    # An outlier below must not press all others into one colour.
+    reach = np.where(most > middle, 4 * (most - middle), np.inf)
+    least = np.maximum(saved.min(axis=0), most - reach)
+    spans = most - least
+    stretched = np.maximum(saved - least, 0.0) / np.where(spans > 0, spans, 1.0)
     return np.where(spans > 0, stretched, 0.5)
 
 

@@ -41,6 +41,8 @@ class PosteriorDisplay(base.Display):
     steps : array-like of shape (n_samples,), optional
         Examples seen before each row, increasing: ``trace.steps`` of a thinned
         posterior. By default row ``t`` comes after ``t`` examples.
+    retirements : sequence of int, optional
+        Numbers of examples after which readouts retired; marked by dotted lines.
 
     Attributes
     ----------
@@ -51,8 +53,14 @@ class PosteriorDisplay(base.Display):
     """
 
     def __init__(
-        self, posterior: ArrayLike, names: Sequence[str], steps: ArrayLike | None = None
+        self,
+        posterior: ArrayLike,
+        names: Sequence[str],
+        steps: ArrayLike | None = None,
+        *,
+        retirements: Sequence[int] = (),
     ) -> None:
+        self.retirements = list(retirements)
         self.posterior = np.asarray(posterior, dtype=np.float64)
         self.names = list(names)
         shape = self.posterior.shape
@@ -99,10 +107,13 @@ class PosteriorDisplay(base.Display):
         base.check_choice(group, "group", ("architecture", None))
         posterior = estimator.posterior_
         if group is None:
-            return cls(posterior, estimator.readout_names_).plot(**plot_options)
-        members = base.architectures(estimator)
-        sums = _sums(posterior, list(members.values()))
-        return cls(sums, list(members)).plot(**plot_options)
+            names = estimator.readout_names_
+        else:
+            members = base.architectures(estimator)
+            posterior = _sums(posterior, list(members.values()))
+            names = list(members)
+        counts = sorted(set(estimator.retired_at_.tolist()) - {-1})
+        return cls(posterior, names, retirements=counts).plot(**plot_options)
 
     @classmethod
     def from_trace(
@@ -160,6 +171,8 @@ class PosteriorDisplay(base.Display):
             cycle, colour = divmod(i, len(base.COLOURS))
             hatch = _HATCHES[cycle % len(_HATCHES)]
             area.set(facecolor=base.COLOURS[colour], edgecolor="white", hatch=hatch)
+        for count in self.retirements:
+            ax.axvline(count, color="0.2", linewidth=0.8, linestyle=":")
         if log_x and steps[0] > 0:
             ax.set_xscale("log")
         ax.margins(x=0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from pandas import DataFrame
 
+FEW = 5  # datasets, of which resampled intervals are too short
 KINDS = ("boxes", "intervals", "by-size")
 _BOX = ("whislo", "q1", "med", "q3", "whishi", "mean")
 
@@ -210,6 +211,7 @@ class RankDisplay(base.Display):
         if kind == "by-size":
             checked, ranks, counts = _ranks_by_size(scorer, sizes)
             display = cls(ranks, names, kind=kind, sizes=checked, n_datasets=counts)
+            plot_options = {"styles": base.encoder_styles(scorer)} | plot_options
         else:
             intervals = scorer.rank_intervals() if kind == "intervals" else None
             ranks = rankdata(scorer.codelengths_, axis=1)
@@ -217,7 +219,12 @@ class RankDisplay(base.Display):
         return display.plot(**plot_options)
 
     def plot(
-        self, ax: Axes | None = None, *, log_x: bool = True, max_named: int = 12
+        self,
+        ax: Axes | None = None,
+        *,
+        log_x: bool = True,
+        max_named: int = 12,
+        styles: Mapping[str, int] | None = None,
     ) -> Self:
         """Draw the ranks.
 
@@ -233,6 +240,9 @@ class RankDisplay(base.Display):
             legend: those whose rank is best at any size. The others are drawn grey.
             Dotted lines mark the sizes at which datasets end, each with the number of
             the datasets left.
+        styles : mapping of str to int, optional
+            By size, numbers of the line styles of encoders, so that several figures
+            give a name one colour; by default they are counted in each figure.
 
         Returns
         -------
@@ -240,7 +250,7 @@ class RankDisplay(base.Display):
             The display itself.
         """
         if self.kind == "by-size":
-            self._plot_by_size(ax, log_x, max_named)
+            self._plot_by_size(ax, log_x, max_named, styles or {})
         else:
             self._plot_rows(ax)
         return self
@@ -272,10 +282,26 @@ class RankDisplay(base.Display):
         lines.set(color="0.6", linewidth=3.0)
         (means,) = self.ax_.plot(self._means(), rows, "o", color=base.COLOURS[0])
         means.set_clip_on(False)
+        self._mark_widthless(found)
         self.artists_ |= {"intervals": lines, "means": means}
         label = f"average rank, {found.level:.0%} interval over datasets"
         self.ax_.set_xlabel(label, wrap=True)
         return float(max(len(self.names), found.upper.max()))
+
+    def _mark_widthless(self, found: RankIntervals) -> None:
+        """Say of an interval without width that it is no certainty."""
+        words = "the same rank on all datasets, which says nothing of others"
+        if len(self.ranks) <= FEW:
+            words = "too few datasets"
+        for row, e in enumerate(self._order):
+            if found.upper[e] - found.lower[e] < 1e-9:
+                at, right = (self._means()[row], row), self._means()[row] > self._middle
+                place: base.Style = {"ha": "right" if right else "left", "color": "0.4"}
+                base.note(self.ax_, words, at, (-7 if right else 7, 0), **place)
+
+    @property
+    def _middle(self) -> float:
+        return (1 + len(self.names)) / 2
 
     def _draw_boxes(self) -> float:
         ax, rows = self.ax_, np.arange(len(self.names))
@@ -304,11 +330,16 @@ class RankDisplay(base.Display):
         ax.set_xlabel(f"rank on {len(self.ranks)} datasets (1 is best)", wrap=True)
         return float(len(self.names))
 
-    def _plot_by_size(self, ax: Axes | None, log_x: bool, max_named: int) -> None:
+    def _plot_by_size(
+        self, ax: Axes | None, log_x: bool, max_named: int, numbers: Mapping[str, int]
+    ) -> None:
         """Draw a line for each encoder; the legend lists them as they end."""
         best, last = self.ranks.min(axis=0), self.ranks[-1]
         named = base.named_lines(best, last, max_named)
-        styles = {i: base.line_style(k) for k, i in enumerate(sorted(named))}
+        styles = {
+            i: base.line_style(numbers.get(self.names[i], k))
+            for k, i in enumerate(sorted(named))
+        }
         legend = [self.names[i] for i in sorted(named, key=last.__getitem__)]
         others = ["others"] if len(named) < len(self.names) else []
         ax = self._use_axes_beside_legend(ax, legend + others)

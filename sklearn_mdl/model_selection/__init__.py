@@ -2,7 +2,6 @@
 
 from sklearn_mdl.model_selection._cells import (
     Cell as Cell,
-    file_stems as file_stems,
     on_equal_terms as on_equal_terms,
     settings_of_cells as settings_of_cells,
     versions as versions,
@@ -14,6 +13,7 @@ from sklearn_mdl.model_selection._encoding import (
     checked_datasets as checked_datasets,
     gather as gather,
 )
+from sklearn_mdl.model_selection._file_names import file_stems as file_stems
 from sklearn_mdl.model_selection._ranking import (
     Ranking,
     RankStatistics as RankStatistics,
@@ -28,6 +28,8 @@ from sklearn_mdl.model_selection._scorers import (
 )
 from sklearn_mdl.model_selection._tables import (
     COLUMNS as COLUMNS,
+    POOLED as POOLED,
+    SWITCHING as SWITCHING,
     as_rows as as_rows,
     cell_table as cell_table,
     codelength_table as codelength_table,
@@ -38,6 +40,11 @@ from sklearn_mdl.model_selection._tables import (
     ranking_text as ranking_text,
     readout_table as readout_table,
     spread_text as spread_text,
+)
+from sklearn_mdl.model_selection._verdict import (
+    DatasetVerdict as DatasetVerdict,
+    Verdict as Verdict,
+    rounded as rounded,
 )
 
 __all__ = [

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +28,7 @@ from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json, settings_of
 from sklearn_mdl._core.io.safetensors_io import read_archive
 from sklearn_mdl._core.numerics import fixed_arithmetic, resolve_device
 from sklearn_mdl.metrics import frequency_codelength, uniform_codelength
+from sklearn_mdl.model_selection._file_names import stem_of
 from sklearn_mdl.readouts import Terms, named_readouts, terms_of
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
@@ -94,7 +94,13 @@ class Cell:
         Of orders, initial weights and replay.
     n_samples, n_features, n_classes : int
     codelength : float
-        Nats for all labels.
+        Nats for all labels: of the code that pools kinds of readouts, if any are.
+    switching_codelength : float
+        Nats by switching alone, the paper's code (Li et al., 2023).
+    pool_groups : list of str
+        Kinds of readouts that are pooled; none if nothing is.
+    accuracy : float
+        Share of labels that were predicted rightly before they were observed.
     frequency : float
         Nats under the code of label frequencies, which sees no features.
     readouts : dict of str to float
@@ -132,6 +138,9 @@ class Cell:
     n_features: int
     n_classes: int
     codelength: float
+    switching_codelength: float
+    pool_groups: list[str]
+    accuracy: float
     frequency: float
     readouts: dict[str, float]
     streams: list[int]
@@ -247,6 +256,9 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
         n_features=n_features,
         n_classes=n_classes,
         codelength=float(switcher.codelength_),
+        switching_codelength=float(switcher.switching_codelength_),
+        pool_groups=[str(name) for name in switcher.pool_groups_],
+        accuracy=float(switcher.measures().accuracy),
         frequency=frequency_codelength(task.y, n_classes),
         readouts=dict(zip(switcher.readout_names_, totals, strict=True)),
         streams=list(terms.streams),
@@ -355,8 +367,6 @@ def kept_steps(n_samples: int) -> np.ndarray:
 
 
 OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has a seed of its own
-DIGITS = 20  # of a digest in the name of a file
-LONGEST = 100  # bytes of a user's name in that of a file
 
 
 class Task(NamedTuple):
@@ -458,36 +468,3 @@ def canonical(content: object) -> bytes:
 def digest_of(content: object) -> str:
     """SHA-256 of the one text of a piece of JSON."""
     return hashlib.sha256(canonical(content)).hexdigest()
-
-
-def _plain(name: str, longest: int = LONGEST) -> str:
-    """Return a name that stays inside its directory, whatever is given."""
-    text = re.sub(r"[^\w .-]", "_", name).lstrip(". ")
-    return text.encode()[:longest].decode(errors="ignore") or "_"
-
-
-def file_stems(names: Iterable[str]) -> list[str]:
-    """Return plain names that differ, whatever the case."""
-    stems: list[str] = []
-    for name in names:
-        stem = _plain(name)
-        while stem.casefold() in map(str.casefold, stems):
-            stem += "_"
-        stems.append(stem)
-    return stems
-
-
-def stem_of(*parts: object, key: str | None = None) -> str:
-    """Return a readable name for parts, which no other parts share.
-
-    Parameters
-    ----------
-    *parts : object
-        Names and numbers; their text counts.
-    key : str or None
-        A digest that identifies them; by default that of the parts.
-    """
-    if key is None:
-        key = hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()
-    words = "-".join(_plain(str(part), 40) for part in parts)
-    return f"{words}-{key[:DIGITS]}"

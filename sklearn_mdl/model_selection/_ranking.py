@@ -22,6 +22,7 @@ from sklearn_mdl.model_selection._tables import (
     mean_posteriors,
     terms_note,
 )
+from sklearn_mdl.model_selection._verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -69,6 +70,25 @@ class RankStatistics:
         return mean
 
     @property
+    def switching_codelengths_(self) -> np.ndarray:
+        """The same by switching alone, the paper's code, (n_datasets, n_encoders)."""
+        nats = np.array([cell.switching_codelength for cell in self._ranked])
+        mean: np.ndarray = nats.reshape(self.order_codelengths_.shape).mean(-1)
+        return mean
+
+    @property
+    def accuracies_(self) -> np.ndarray:
+        """Share of labels predicted rightly beforehand, (n_datasets, n_encoders)."""
+        shares = np.array([cell.accuracy for cell in self._ranked])
+        mean: np.ndarray = shares.reshape(self.order_codelengths_.shape).mean(-1)
+        return mean
+
+    @property
+    def is_pooled_(self) -> bool:
+        """Whether any cell pools readouts, so that the two codes differ."""
+        return any(cell.pool_groups for cell in self._ranked)
+
+    @property
     def average_ranks_(self) -> np.ndarray:
         """Mean over datasets of the rank by codelength, (n_encoders,); 1 is best."""
         return ranking.average_ranks(self.codelengths_)
@@ -95,6 +115,22 @@ class RankStatistics:
             for name in self.dataset_names_
         }
         return {name: note for name, note in notes.items() if note}
+
+    def verdict(self) -> Verdict:
+        """Say who wins, by how much, who is not told apart, and who is out.
+
+        On a dataset encoders are compared row by row, with rows as a sample and with
+        Bonferroni's correction; over datasets by Wilcoxon's test against the best
+        average rank, with Holm's. Where datasets are too few for that test to find
+        anything, an encoder is out if it is told apart from the winner on every one.
+
+        Returns
+        -------
+        verdict : Verdict
+            Prints as sentences; with ``best``, ``equivalent``, ``out`` and
+            ``datasets``, which have winners and margins in nats.
+        """
+        return verdict_of(self)
 
     def friedman_test(self) -> ranking.FriedmanTest:
         """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""
@@ -256,9 +292,10 @@ class RankStatistics:
         -------
         frame : pandas.DataFrame
             Columns dataset, encoder, order, n_samples, n_features, n_classes,
-            codelength, per_example and saved_per_example (nats), rank within the
-            dataset, best readout, number of readouts, their replay streams and
-            scalings, and seconds.
+            codelength, switching_codelength, per_example and saved_per_example (nats),
+            accuracy (of predictions made before their label), rank within the dataset,
+            best readout, number of readouts, their replay streams and scalings, and
+            seconds. Both codelengths are equal where nothing is pooled.
 
         Raises
         ------
@@ -272,9 +309,10 @@ class RankStatistics:
 
         Parameters
         ----------
-        table : {"ranking", "codelengths", "readouts"}, default="ranking"
+        table : {"ranking", "codelengths", "switching", "readouts"}, default="ranking"
             Average ranks with their intervals; nats per example, the best of each
-            dataset bold; or preferred readouts.
+            dataset bold, as they are ranked or by switching alone; or preferred
+            readouts.
 
         Returns
         -------
@@ -284,7 +322,7 @@ class RankStatistics:
         return as_latex(self, table)
 
     def summary(self) -> str:
-        """Return the ranking as text: by dataset, then average ranks."""
+        """Return the ranking as text: the verdict, by dataset, then average ranks."""
         return as_text(self)
 
     def _columns(self, pairs: Names) -> list[list[int]] | None:

@@ -13,7 +13,6 @@ from typing import get_origin, get_type_hints
 from sklearn_mdl._core.io.safetensors_io import write_archive
 from sklearn_mdl._core.io.whole_files import replaced
 from sklearn_mdl.model_selection._cells import (
-    DIGITS,
     Cell,
     Task,
     Trace,
@@ -22,13 +21,13 @@ from sklearn_mdl.model_selection._cells import (
     default_terms,
     digest_of,
     settings_of_cells,
-    stem_of,
     versions,
 )
+from sklearn_mdl.model_selection._file_names import DIGITS, stem_of
 from sklearn_mdl.readouts import Terms
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
-FORMAT = 1
+FORMAT = 2  # with codelengths by switching alone, and accuracies
 MOST_BYTES = 2**26  # of the text of one cell
 
 _KINDS = {

@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl.display import check_choice
+from sklearn_mdl.ranking import average_ranks
 from sklearn_mdl.readouts import Terms
 
 if TYPE_CHECKING:
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
-    *("codelength", "per_example", "saved_per_example"),
+    *("codelength", "switching_codelength", "per_example", "saved_per_example"),
+    "accuracy",
     *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
 )
+# Names of the two codes where both are given, since some readouts are pooled.
+POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
+IN_RESAMPLES = "best in resamples"
 FEW = 5  # datasets, of which resampled intervals are too short (docs/ranking.md)
 
 
@@ -90,21 +95,27 @@ def terms_note(cells: Sequence[Cell]) -> str:
 
 
 def cell_table(ranking: RankStatistics) -> Table:
-    """Tabulate readouts, their terms and mean seconds of the cells."""
-    head = ["dataset", "encoder", "features", "readouts", "streams", "scalings"]
+    """Tabulate accuracy, mean seconds, width, readouts and their terms by cell."""
+    places = {
+        (dataset, ranking.encoder_names_[e]): (d, place)
+        for d, dataset in enumerate(ranking.dataset_names_)
+        for place, e in enumerate(np.argsort(ranking.codelengths_[d], kind="stable"))
+    }
+    head = ["dataset", "encoder", "accuracy", "seconds", "features", "readouts"]
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in ranking.cells_:
         groups.setdefault((cell.dataset, cell.encoder), []).append(cell)
     rows = [
         [
             *names,
+            f"{np.mean([cell.accuracy for cell in cells]):.1%}",
+            f"{np.mean([cell.seconds for cell in cells]):.1f}",
             *(str(cells[0].n_features), str(cells[0].n_readouts)),
             *(" ".join(map(str, cells[0].streams)), " ".join(cells[0].scalings)),
-            f"{np.mean([cell.seconds for cell in cells]):.1f}",
         ]
-        for names, cells in groups.items()
+        for names, cells in sorted(groups.items(), key=lambda item: places[item[0]])
     ]
-    return Table([*head, "seconds"], rows, n_left=2)
+    return Table([*head, "streams", "scalings"], rows, n_left=2)
 
 
 def has_tests(ranking: RankStatistics) -> bool:
@@ -115,31 +126,53 @@ def has_tests(ranking: RankStatistics) -> bool:
 # Tables
 
 
+def _best_first(ranking: RankStatistics) -> list[int]:
+    """Return the encoders by number, the best average rank first."""
+    order: list[int] = np.argsort(ranking.average_ranks_, kind="stable").tolist()
+    return order
+
+
 def rank_table(ranking: RankStatistics) -> Table:
     """Return encoders by average rank, with intervals where there are tests."""
     names, ranks = ranking.encoder_names_, ranking.average_ranks_
     head = ["encoder", "average rank"]
     rows = [[name, f"{rank:.2f}"] for name, rank in zip(names, ranks, strict=True)]
+    if ranking.is_pooled_:
+        head[1:] = [f"average rank, {POOLED}", SWITCHING]
+        by_switching = average_ranks(ranking.switching_codelengths_)
+        for row, rank in zip(rows, by_switching, strict=True):
+            row.append(f"{rank:.2f}")
     if has_tests(ranking):
         found = ranking.rank_intervals()
-        head += [f"{found.level:.0%} interval", "best in resamples"]
+        head += [f"{found.level:.0%} interval", IN_RESAMPLES]
         for e, row in enumerate(rows):
             row.append(f"[{found.lower[e]:.2f}, {found.upper[e]:.2f}]")
             row.append(f"{found.p_best[e]:.2f}")
-    return Table(head, [rows[e] for e in np.argsort(ranks, kind="stable")])
+    return Table(head, [rows[e] for e in _best_first(ranking)])
 
 
-def codelength_table(ranking: RankStatistics, digits: int = 4) -> Table:
-    """Return nats per example by encoder and dataset, the shortest codes bold."""
+def codelength_table(
+    ranking: RankStatistics, digits: int = 4, *, switching: bool = False
+) -> Table:
+    """Return nats per example by encoder and dataset, the shortest codes bold.
+
+    Parameters
+    ----------
+    ranking : RankStatistics
+    digits : int, default=4
+    switching : bool, default=False
+        Of switching alone, the paper's code, and not of the code that is ranked.
+    """
     sizes = np.array([cell.n_samples for cell in ranking.first_cells_])
-    nats = ranking.codelengths_ / sizes[:, None]
+    nats = ranking.switching_codelengths_ if switching else ranking.codelengths_
+    nats = (nats / sizes[:, None])[:, _best_first(ranking)]
     printed = np.array([[f"{x:.{digits}f}" for x in row] for row in nats]).T
     # Printed ties with the best are bold too: they show no difference.
     best = printed[nats.argmin(axis=1), np.arange(len(nats))]
     bold = {(i, j + 1) for i, j in np.argwhere(printed == best).tolist()}
     rows = [
-        [name, *row]
-        for name, row in zip(ranking.encoder_names_, printed.tolist(), strict=True)
+        [ranking.encoder_names_[e], *row]
+        for e, row in zip(_best_first(ranking), printed.tolist(), strict=True)
     ]
     return Table(["encoder", *ranking.dataset_names_], rows, bold=bold)
 
@@ -147,22 +180,24 @@ def codelength_table(ranking: RankStatistics, digits: int = 4) -> Table:
 def readout_table(ranking: RankStatistics) -> Table:
     """Return the preferred readout by encoder and dataset, and the most frequent."""
     by_encoder = zip(*ranking.preferred_readouts(), strict=True)
-    rows = [
+    found = [
         [name, *row, Counter(row).most_common(1)[0][0]]
         for name, row in zip(ranking.encoder_names_, by_encoder, strict=True)
     ]
+    rows = [found[e] for e in _best_first(ranking)]
     head = ["encoder", *ranking.dataset_names_, "most often"]
     return Table(head, rows, n_left=len(head))
 
 
 def as_latex(ranking: RankStatistics, table: str) -> str:
     """Return one of the tables; see ``RankStatistics.to_latex``."""
-    check_choice(table, "table", ("ranking", "codelengths", "readouts"))
+    check_choice(table, "table", ("ranking", "codelengths", "switching", "readouts"))
     if table == "ranking":
         return rank_table(ranking).to_latex()
     if table == "readouts":
         return readout_table(ranking).to_latex()
-    found, ranks = codelength_table(ranking, digits=3), ranking.average_ranks_
+    found = codelength_table(ranking, digits=3, switching=table == "switching")
+    ranks = np.sort(ranking.average_ranks_)
     rows = [[*row, f"{x:.2f}"] for row, x in zip(found.rows, ranks, strict=True)]
     return Table([*found.head, "average rank"], rows, bold=found.bold).to_latex()
 
@@ -171,27 +206,37 @@ def as_latex(ranking: RankStatistics, table: str) -> str:
 
 
 def as_text(ranking: RankStatistics) -> str:
-    """Cells by dataset, then encoders by average rank, as aligned text."""
+    """Verdict, cells by dataset, then encoders by average rank, as aligned text."""
     n_datasets = len(ranking.dataset_names_)
     blocks = [_dataset_text(ranking, i) for i in range(n_datasets)]
-    return "\n\n".join([*blocks, ranking_text(ranking)])
+    return "\n\n".join([str(ranking.verdict()), *blocks, ranking_text(ranking)])
 
 
 def _dataset_text(ranking: RankStatistics, index: int) -> str:
     cell = ranking.first_cells_[index]
     totals = ranking.codelengths_[index]
-    ranks = rankdata(totals)
+    by_switching = ranking.switching_codelengths_[index]
+    ranks, accuracies = rankdata(totals), ranking.accuracies_[index]
+    widths = {
+        c.encoder: c.n_features for c in ranking.cells_ if c.dataset == cell.dataset
+    }
+    nats = ["codelength (nats)"]
+    if ranking.is_pooled_:
+        nats = [f"{POOLED} (nats)", SWITCHING]
     rows = [
         [
             ranking.encoder_names_[e],
-            f"{totals[e]:.1f}",
+            *[f"{code[e]:.1f}" for code in (totals, by_switching)][: len(nats)],
             f"{totals[e] / cell.n_samples:.4f}",
             f"{(cell.uniform - totals[e]) / cell.n_samples:.4f}",
+            f"{accuracies[e]:.1%}",
+            str(widths[ranking.encoder_names_[e]]),
             f"{ranks[e]:g}",
         ]
         for e in np.argsort(totals, kind="stable")
     ]
-    head = ("encoder", "codelength (nats)", "per example", "saved per example", "rank")
+    head = ("encoder", *nats, "per example", "saved per example", "accuracy")
+    head += ("features", "rank")
     note = ranking.terms_notes_.get(cell.dataset)
     return (
         f"{cell.dataset}: {cell.n_samples} examples, {cell.n_classes} classes, "
@@ -204,7 +249,11 @@ def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
     """Return encoders by average rank, with intervals, and the test of them all."""
     n_datasets, n_encoders, n_orders = ranking.order_codelengths_.shape
     table = rank_table(ranking)
-    shown = Table(table.head[:3], [row[:3] for row in table.rows])
+    columns = [j for j, name in enumerate(table.head) if name != IN_RESAMPLES]
+    shown = Table(
+        [table.head[j] for j in columns],
+        [[row[j] for j in columns] for row in table.rows],
+    )
     lines = [title, shown.to_text()]
     if has_tests(ranking) and n_datasets <= FEW:
         lines.append(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -57,8 +56,7 @@ class DensityPoolPass(GroupPass):
 
     def __init__(self, pool: LogLinearPool, n_groups: int) -> None:
         pool.check_params()
-        self.weights = np.full(n_groups, 1 / n_groups)
-        self._hessian = float(pool.prior_precision) * np.eye(n_groups)
+        super().__init__(pool.prior_precision, n_groups)
 
     def mix(self, values: Floats, weights: Floats, starts: NDArray[np.intp]) -> Floats:
         """Moments of the groups' mixtures: mean, variance, degrees of freedom (G, 3).
@@ -122,23 +120,21 @@ class DensityPoolPass(GroupPass):
         gradient += by_variance * (0.5 * pull * scaled - 0.5)
         if not np.isfinite(gradient).all():
             return
-        self._hessian += fisher[0] * np.outer(by_mean, by_mean)
-        self._hessian += fisher[1] * np.outer(by_variance, by_variance)
-        weights = self.weights + np.linalg.solve(self._hessian, gradient)
-        weights = np.maximum(weights, 0.0)
-        total = float(weights.sum())
-        if total == 0:
+        self.hessian += fisher[0] * np.outer(by_mean, by_mean)
+        self.hessian += fisher[1] * np.outer(by_variance, by_variance)
+        weights = self.weights + np.linalg.solve(self.hessian, gradient)
+        if np.maximum(weights, 0.0).sum() == 0:
             return
-        self.weights = weights / min(total, 1.0)
+        self.weights = self._allowed(weights)
 
-    def state_dict(self) -> dict[str, Floats]:
-        """Return what the labels so far have left: weights and Hessian."""
-        return {"weights": self.weights.copy(), "hessian": self._hessian.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Floats]) -> None:
-        """Go on from where another pass was."""
-        self.weights = np.array(state["weights"])
-        self._hessian = np.array(state["hessian"])
+    def _allowed(self, weights: Floats) -> Floats:
+        positive = np.maximum(weights, 0.0)
+        total = float(positive.sum())
+        return (
+            positive / min(total, 1.0)
+            if total
+            else np.full_like(weights, 1 / len(weights))
+        )
 
 
 def _named(pooled: _Pooled) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ class GroupedShare:
     Attributes
     ----------
     weights : ndarray of shape (K,)
-        Probability of each expert at the incoming step; they sum to one in each group.
+        Probability of each expert at the incoming step, those asleep included; they sum
+        to one in each group.
     """
 
     def __init__(self, weights: Floats, starts: NDArray[np.intp]) -> None:
@@ -42,17 +43,29 @@ class GroupedShare:
     def observe(self, losses: Floats) -> Floats:
         """Move the weights by the losses (K,) of a step, in nats.
 
+        NaN is an expert asleep, which costs what the mixture of those awake in its
+        group does.
+
         Returns
         -------
         codelengths : ndarray of shape (G,)
             Cost of the step under each group's mixture, in nats. It is infinite where
-            it is for every expert, and such a step moves no weight.
+            it is for every expert awake, and such a step moves no weight.
         """
+        asleep = np.isnan(losses)
+        losses = losses.copy()
+        losses[asleep] = np.inf
         least = np.minimum.reduceat(losses, self._starts)
         finite = np.isfinite(least)
         shifts = np.where(finite, least, 0.0)
         joint = self.weights * np.exp(shifts[self._members] - losses)
         totals = np.add.reduceat(joint, self._starts)
+        if asleep.any():
+            awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
+            awake[~finite] = 1.0
+            totals /= awake
+            totals[~finite] = 1.0
+            joint = np.where(asleep, self.weights * totals[self._members], joint)
         if not finite.all():
             joint = np.where(finite[self._members], joint, self.weights)
             totals = np.where(finite, totals, 1.0)
@@ -64,16 +77,41 @@ class GroupedShare:
         return codelengths
 
 
+def without(
+    weights: Floats, hessian: Floats, groups: Sequence[int]
+) -> tuple[Floats, Floats]:
+    """Weights (G,) and Hessian (G, G) of the groups that stay when others are dropped.
+
+    A loss that is quadratic around the weights, with that Hessian, is then least:
+    ``w += H^-1 H[:, gone] w[gone]`` with the Hessian ``H`` of those that stay.
+    """
+    gone = np.isin(np.arange(len(weights)), groups)
+    rows = hessian[~gone]
+    left: Floats = rows[:, ~gone]
+    moved = np.linalg.solve(left, rows[:, gone] @ weights[gone])
+    found: Floats = weights[~gone] + moved
+    return found, left
+
+
 class GroupPass(ABC):
     """One online pass of a pool over the mixtures of ``G`` groups, row by row.
+
+    Parameters
+    ----------
+    prior_precision : float
+    n_groups : int
 
     Attributes
     ----------
     weights : ndarray of shape (G,)
         Weights of the groups for the incoming row.
+    hessian : ndarray of shape (G, G)
+        Of the log-losses so far, in the weights.
     """
 
-    weights: Floats
+    def __init__(self, prior_precision: float, n_groups: int) -> None:
+        self.weights = np.full(n_groups, 1 / n_groups)
+        self.hessian = float(prior_precision) * np.eye(n_groups)
 
     @abstractmethod
     def mix(self, values: Floats, weights: Floats, starts: NDArray[np.intp]) -> Floats:
@@ -110,10 +148,20 @@ class GroupPass(ABC):
             Of the label, in nats; NaN where the groups cannot be pooled yet.
         """
 
-    @abstractmethod
-    def state_dict(self) -> dict[str, Floats]:
-        """Return what the labels so far have left."""
+    def retire(self, groups: Sequence[int]) -> None:
+        """Drop some groups; the others take over what their weights can."""
+        weights, self.hessian = without(self.weights, self.hessian, groups)
+        self.weights = self._allowed(weights)
 
-    @abstractmethod
+    def _allowed(self, weights: Floats) -> Floats:
+        """Return the nearest weights that a pool may have."""
+        return weights
+
+    def state_dict(self) -> dict[str, Floats]:
+        """Return what the labels so far have left: weights and Hessian."""
+        return {"weights": self.weights.copy(), "hessian": self.hessian.copy()}
+
     def load_state_dict(self, state: Mapping[str, Floats]) -> None:
         """Go on from where another pass was."""
+        self.weights = np.array(state["weights"])
+        self.hessian = np.array(state["hessian"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -173,8 +172,7 @@ class PoolPass(GroupPass):
                 raise ValueError(f"`{name}` must be at least 1, got {value!r}")
         self._floor = float(pool.floor)
         self._shape = int(n_groups), int(n_classes)
-        self.weights = np.full(n_groups, 1 / n_groups)
-        self._hessian = float(pool.prior_precision) * np.eye(n_groups)
+        super().__init__(pool.prior_precision, n_groups)
 
     def mix(self, values: Floats, weights: Floats, starts: NDArray[np.intp]) -> Floats:
         """Mix log-probabilities (K, C) into probabilities (G, C) of the groups."""
@@ -212,9 +210,9 @@ class PoolPass(GroupPass):
         scores = self._scores(proba)
         pooled = self._pooled(scores)
         gaps = scores - (scores @ pooled)[:, np.newaxis]
-        self._hessian += (gaps * pooled) @ gaps.T
+        self.hessian += (gaps * pooled) @ gaps.T
         # A new array: the one before stays what a trace has kept.
-        self.weights = self.weights + np.linalg.solve(self._hessian, gaps[:, right])
+        self.weights = self.weights + np.linalg.solve(self.hessian, gaps[:, right])
         coded = self._coded(pooled)
         return coded, -math.log(coded[right])
 
@@ -246,15 +244,6 @@ class PoolPass(GroupPass):
             weights[i] = self.weights
             _, codelengths[i] = self.observe(np.exp(row), label)
         return PoolTrace(float(codelengths.sum()), codelengths, weights)
-
-    def state_dict(self) -> dict[str, Floats]:
-        """Return what the labels so far have left: weights and Hessian."""
-        return {"weights": self.weights.copy(), "hessian": self._hessian.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Floats]) -> None:
-        """Go on from where another pass was."""
-        self.weights = np.array(state["weights"])
-        self._hessian = np.array(state["hessian"])
 
     def _scores(self, proba: Floats) -> Floats:
         """Logarithms (G, C) of probabilities mixed with the uniform distribution."""

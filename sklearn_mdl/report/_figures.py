@@ -19,6 +19,7 @@ from sklearn_mdl.display import (
     PosteriorDisplay,
     RankDisplay,
     RankingHeatmapDisplay,
+    encoder_styles,
 )
 from sklearn_mdl.model_selection import (
     Cell,
@@ -29,6 +30,7 @@ from sklearn_mdl.model_selection import (
 )
 
 DPI = 150
+SQUASHED = 5  # times the median regret: curves beyond press the others flat
 
 
 class Figure(NamedTuple):
@@ -111,7 +113,8 @@ def _plan(scorer: RepresentationScorer, folder: Path) -> Plan:
         best = cells[int(np.argmin(scorer.codelengths_[d]))]
         text = f"Regret of each encoder to the best one on {name}"
         path = folder / f"{stem}-codelength.png"
-        yield Figure(path, text, dataset=name), partial(_regrets, cells, best)
+        show_regrets = partial(_regrets, cells, best, encoder_styles(scorer))
+        yield Figure(path, text, dataset=name), show_regrets
         text = f"Posterior over readouts of {best.encoder} on {name}"
         path = folder / f"{stem}-posterior.png"
         yield Figure(path, text, dataset=name), partial(_posterior, best)
@@ -134,10 +137,18 @@ def _ranks(
         yield Figure(path, about, group=group), intervals
 
 
-def _regrets(cells: list[Cell], best: Cell) -> CodelengthDisplay:
+def _regrets(
+    cells: list[Cell], best: Cell, styles: dict[str, int]
+) -> CodelengthDisplay:
     """Draw the regrets of encoders to the best one."""
     curves = {cell.encoder: cell.codelengths for cell in cells}
-    display = CodelengthDisplay.from_codelengths(curves, reference=best.encoder)
+    ends = np.sort([cell.codelength - best.codelength for cell in cells])
+    display = CodelengthDisplay.from_codelengths(
+        curves,
+        reference=best.encoder,
+        styles=styles,
+        symlog_y=bool(ends[-1] > SQUASHED * max(10.0, float(np.median(ends)))),
+    )
     display.ax_.set_title(f"{best.dataset}: regret of encoders", parse_math=False)
     return display
 

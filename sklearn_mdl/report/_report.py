@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +17,8 @@ from sklearn_mdl._core.io.environment import version_of
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl.baselines import ProtocolComparison, number, value_text
 from sklearn_mdl.model_selection import (
+    POOLED,
+    SWITCHING,
     RepresentationScorer,
     cell_table,
     codelength_table,
@@ -24,6 +26,7 @@ from sklearn_mdl.model_selection import (
     has_tests,
     rank_table,
     readout_table,
+    rounded,
     spread_text,
 )
 from sklearn_mdl.report._figures import can_draw, draw
@@ -37,6 +40,10 @@ from sklearn_mdl.report._tables import (
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
+
+LONGEST_TAIL = 20  # letters of a name that a table always shows
+TOP_PAIRS = 15  # of the table of pairs are in sight
 
 
 def can_render() -> bool:
@@ -60,9 +67,10 @@ def _template() -> Template:
     functions: list[Callable[..., object]] = [
         *(friedman_text, has_tests, rank_table, readout_table, spread_text),
         cell_table,
-        *(_averages, _codelengths, _differences, _pairs, _spread, _values),
+        *(_averages, _codelengths, _head, _differences, _pairs, _spread, _values),
         *(settings_as_text, version_of),
     ]
+    environment.globals |= {"POOLED": POOLED, "SWITCHING": SWITCHING}
     environment.globals |= {f.__name__.lstrip("_"): f for f in functions}
     return environment.get_template("report.html")
 
@@ -71,9 +79,9 @@ def _best(scorer: RepresentationScorer) -> str:
     return scorer.encoder_names_[int(np.argmin(scorer.average_ranks_))]
 
 
-def _codelengths(scorer: RepresentationScorer) -> Table:
+def _codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Table:
     """Tabulate codelengths, and below them those of codes without features."""
-    table, first = codelength_table(scorer), scorer.first_cells_
+    table, first = codelength_table(scorer, switching=switching), scorer.first_cells_
     codes = {
         "uniform code": [cell.uniform / cell.n_samples for cell in first],
         "label frequencies": [cell.frequency / cell.n_samples for cell in first],
@@ -83,15 +91,16 @@ def _codelengths(scorer: RepresentationScorer) -> Table:
 
 
 def _pairs(statistics: Statistics) -> Table:
-    """Tabulate tests of pairs, those with the smallest p-values first."""
+    """Tabulate tests of pairs: the smallest p first, of equal ones the most unlike."""
     wilcoxon, bayesian = statistics["wilcoxon"], statistics["bayesian_signed_rank"]
     wins, ties = statistics["wins"], statistics["ties"]
     head = [
-        *("first", "second", "median ratio", "won - tied - lost", "p", "p (Holm)"),
-        *("P(first)", "P(equivalent)", "P(second)"),
+        *("first", "second", "ratio", "won-tied-lost", "p", "p (Holm)"),
+        *("P(first)", "P(equal)", "P(second)"),
     ]
     rows = []
-    for k in np.argsort(wilcoxon["p_values"], kind="stable"):
+    sizes = -np.abs(wilcoxon["median_log_ratios"])
+    for k in np.lexsort((sizes, wilcoxon["p_values"])):
         i, j = map(statistics["encoders"].index, wilcoxon["pairs"][k])
         ratio = np.exp(wilcoxon["median_log_ratios"][k])
         counts = f"{wins[i][j]} - {ties[i][j]} - {wins[j][i]}"
@@ -102,6 +111,20 @@ def _pairs(statistics: Statistics) -> Table:
     return Table(head, rows, n_left=2)
 
 
+def _head(found: Table) -> Table:
+    """Return the first rows of a table, which are shown unfolded."""
+    return Table(found.head, found.rows[:TOP_PAIRS], n_left=found.n_left)
+
+
+def _tail(names: Sequence[str]) -> int:
+    """Return how many last letters keep names apart whose middle is cut."""
+    for n_letters in range(8, LONGEST_TAIL):
+        ends = {name[-n_letters:] for name in names}
+        if len(ends) == len(set(names)):
+            return n_letters
+    return LONGEST_TAIL
+
+
 def _spread(scorer: RepresentationScorer) -> Table:
     """Tabulate standard deviations over orders, relative to the codelengths."""
     relative = scorer.order_spread().relative.T
@@ -109,16 +132,18 @@ def _spread(scorer: RepresentationScorer) -> Table:
         [name, *(f"{share:.2%}" for share in shares)]
         for name, shares in zip(scorer.encoder_names_, relative, strict=True)
     ]
+    rows = [rows[e] for e in np.argsort(scorer.average_ranks_, kind="stable")]
     return Table(["encoder", *scorer.dataset_names_], rows)
 
 
 def _differences(scorer: RepresentationScorer) -> tuple[Table, str]:
     """Tabulate differences to the best average rank; the level of their intervals."""
-    others = [name for name in scorer.encoder_names_ if name != _best(scorer)]
+    places = np.argsort(scorer.average_ranks_, kind="stable")[1:]
+    others = [scorer.encoder_names_[e] for e in places]
     found = scorer.paired_differences([(name, _best(scorer)) for name in others])
     intervals = np.stack([found.mean, found.lower, found.upper], axis=-1)
     rows = [
-        [name, *(f"{x:+.1f} ({low:+.1f} to {high:+.1f})" for x, low, high in row)]
+        [name, *(rounded(x, (high - low) / 2) for x, low, high in row)]
         for name, row in zip(others, intervals.tolist(), strict=True)
     ]
     return Table(["encoder", *scorer.dataset_names_], rows), f"{found.level:.0%}"
@@ -202,6 +227,8 @@ def write_results(
             statistics=statistics,
             comparison=comparison,
             best=_best(scorer),
+            verdict=scorer.verdict(),
+            tail=_tail(scorer.encoder_names_),
             environment=json.dumps(scorer.cells_[0].environment, indent=1),
         )
         paths[-1].write_text(page, encoding="utf-8")

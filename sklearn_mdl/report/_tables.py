@@ -16,6 +16,7 @@ import numpy as np
 
 from sklearn_mdl.model_selection import (
     COLUMNS,
+    SWITCHING,
     RankStatistics,
     RepresentationScorer,
     as_rows,
@@ -134,20 +135,35 @@ def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
     per_example = scorer.codelengths_ / sizes[:, None]
     bounds: list[list[float]] = [[] for _ in scorer.encoder_names_]
     columns = ["encoder", "average_rank"]
+    datasets = list(scorer.dataset_names_)
+    if scorer.is_pooled_:
+        by_switching = scorer.switching_codelengths_ / sizes[:, None]
+        per_example = np.concatenate([per_example, by_switching])
+        datasets += [f"{name}, {SWITCHING}" for name in datasets]
     if has_tests(scorer):
         found = scorer.rank_intervals()
         bounds = np.transpose([found.lower, found.upper, found.p_best]).tolist()
         columns += ["lower", "upper", "p_best"]
+    columns += ["accuracy", "n_features", "seconds"]
     rows = [
         [
             scorer.encoder_names_[e],
             float(scorer.average_ranks_[e]),
             *bounds[e],
+            *_beside(scorer, e),
             *per_example[:, e].tolist(),
         ]
         for e in np.argsort(scorer.average_ranks_, kind="stable")
     ]
-    return write_rows(path, [*columns, *scorer.dataset_names_], rows)
+    return write_rows(path, [*columns, *datasets], rows)
+
+
+def _beside(scorer: RepresentationScorer, e: int) -> list[float | str]:
+    """Return mean accuracy, the widths that occur, and mean seconds of an encoder."""
+    cells = [c for c in scorer.cells_ if c.encoder == scorer.encoder_names_[e]]
+    widths = dict.fromkeys(str(cell.n_features) for cell in cells)
+    seconds = float(np.mean([cell.seconds for cell in cells]))
+    return [float(scorer.accuracies_[:, e].mean()), " ".join(widths), seconds]
 
 
 def _write_latex(path: Path, scorer: RepresentationScorer, name: str) -> Path:
@@ -213,6 +229,7 @@ def _n_compared(ranking: RankStatistics) -> int | None:
 def _statistics(ranking: RankStatistics) -> Statistics:
     names = ranking.encoder_names_
     found: Statistics = {
+        "verdict": ranking.verdict().record(),
         "datasets": ranking.dataset_names_,
         "encoders": names,
         "alpha": ranking.alpha,

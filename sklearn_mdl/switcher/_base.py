@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator, RandomState
@@ -36,6 +36,7 @@ from sklearn_mdl.switcher._loss_files import StoredLosses, description, save_los
 from sklearn_mdl.switching import (
     ForwardTrace,
     PriorLike,
+    Race,
     SwitchingPrior,
     as_prior,
     forward,
@@ -45,6 +46,7 @@ from sklearn_mdl.switching import (
 Switching = PriorLike
 ExpertWeights = ArrayLike | Literal["architecture"] | None
 Pooling = LogLinearPool | ArrayLike | Literal["auto"] | None
+Racing = Race | Literal["auto"] | None
 StorePath = str | PathLike[str]
 
 FIRST_BATCH_SIZE = 8  # where readouts are ours; chosen by measurement
@@ -52,6 +54,7 @@ FIRST_BATCH_SIZE = 8  # where readouts are ours; chosen by measurement
 NESTED: list[tuple[str, type, str, str]] = [
     ("switching", SwitchingPrior, "a prior", "FixedShare(m=2)"),
     ("pooling", LogLinearPool, "a pool", "LogLinearPool()"),
+    ("race", Race, "a race", "Race()"),
 ]
 
 
@@ -59,10 +62,11 @@ NESTED: list[tuple[str, type, str, str]] = [
 class BaseSwitcher(OnlineEstimator):
     """Base of estimators that mix many readouts under a switching prior."""
 
-    readouts: Sequence[object] | str | None = None
+    readouts: Sequence[object] | BaseEstimator | str | None = None
     switching: Switching = None
     expert_weights: ExpertWeights = None
     pooling: Pooling = "auto"
+    race: Racing = "auto"
     batch_size: int = 32
     first_batch_size: int | Literal["auto"] | None = "auto"
     shuffle: bool = False
@@ -83,6 +87,7 @@ class BaseSwitcher(OnlineEstimator):
             None,
         ],
         "pooling": [StrOptions({"auto"}), None, LogLinearPool, list, tuple, np.ndarray],
+        "race": [StrOptions({"auto"}), None, Race],
         "shuffle": ["boolean"],
         "device": [str],
         "store": [str, PathLike],
@@ -109,7 +114,7 @@ class BaseSwitcher(OnlineEstimator):
         return super().set_params(**params)
 
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
-        if self.readouts is not None and not len(self.readouts):
+        if isinstance(self.readouts, list | tuple) and not self.readouts:
             raise ValueError(
                 "readouts must hold at least one readout, got an empty list; pass None "
                 "for the default grid"
@@ -137,6 +142,7 @@ class BaseSwitcher(OnlineEstimator):
             prior,
             self.expert_weights_,
             pooled=self._pooled(outcome),
+            race=self._racing(),
             outcome=outcome,
             n_features=n_features,
             batch_size=self.batch_size,
@@ -148,9 +154,24 @@ class BaseSwitcher(OnlineEstimator):
         )
 
     @property
+    def _given(self) -> Sequence[object]:
+        """Return the readouts that the user gave, a single one as a list of one."""
+        if isinstance(self.readouts, BaseEstimator):
+            return [self.readouts]
+        return self.readouts or []
+
+    @property
     def _is_by_name(self) -> bool:
         """Return True if the list of readouts is one of ours, not the user's."""
         return isinstance(self.readouts, str | DefaultGrid | None)
+
+    def _racing(self) -> Race | None:
+        """Return by which rule readouts retire, None if they do not."""
+        if not isinstance(self.race, str):
+            return self.race
+        race = Race()  # "auto", as was checked
+        enough = len(self.readouts_) >= race.min_readouts
+        return race if self._is_by_name and enough else None
 
     def _pooled(self, outcome: Outcome) -> PooledMixture | None:
         """Return the groups that are pooled; None if there is nothing to pool."""
@@ -308,13 +329,28 @@ class BaseSwitcher(OnlineEstimator):
 
     @property
     def readout_losses_(self) -> np.ndarray:
-        """Log-losses in nats, (n_samples_seen_, n_readouts)."""
+        """Log-losses in nats, (n_samples_seen_, n_readouts); NaN where retired."""
         return self._run.trace.losses
 
     @property
+    def retired_at_(self) -> np.ndarray:
+        """Examples after which each readout retired, (n_readouts,); -1 for never."""
+        return self._run.retirement.retired_at.copy()
+
+    @property
     def readout_codelengths_(self) -> np.ndarray:
-        """Codelength of every readout alone, (n_readouts,), in nats."""
-        return self.readout_losses_.sum(0)
+        """Codelength of every readout alone, (n_readouts,), in nats.
+
+        Once it has retired, it costs what the mixture of those awake costs.
+        """
+        losses, starts = self.readout_losses_, self.retired_at_
+        totals = losses.sum(0)
+        for k in np.flatnonzero(starts >= 0):
+            start = starts[k]
+            totals[k] = (
+                losses[:start, k].sum() + self.switching_codelengths_[start:].sum()
+            )
+        return totals
 
     @property
     def grid_edges_(self) -> dict[str, tuple[float, str]]:

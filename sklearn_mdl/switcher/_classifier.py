@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
@@ -45,11 +45,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list, "closed-form", "nets" or "mixed", default=None
-        The experts, in one list: ``LinearReadout`` and ``MLPReadout`` (see
-        :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``, ``KNeighborsReadout``,
-        and any classifier in ``IncrementalReadout`` or ``RefitReadout``; or, where rows
-        are images (see :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
+    readouts : list, readout, "closed-form", "nets" or "mixed", default=None
+        The experts, in one list, or a single one: ``LinearReadout`` and
+        ``MLPReadout`` (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
+        ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or
+        ``RefitReadout``; or, where rows are images (see
+        :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
         ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes
         networks and kernels, chosen by measurement; "nets" takes the networks alone,
         which depend on the number of features and classes; "closed-form" the kernels
@@ -72,6 +73,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         (n_readouts,) names the group of each readout, otherwise groups are kinds
         (architecture, scaling, averaging). None codes by switching alone, as in the
         paper; so do fewer than two groups. Groups without prior weight are left out.
+    race : "auto", None or Race, default="auto"
+        By which rule readouts retire that cannot win, at doubling numbers of examples
+        (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
+        asleep, predicting what the mixture of the others does. "auto" is a `Race()`
+        where `readouts` is None or a name, and None, as in the paper, where it is a
+        list.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
     first_batch_size : int, None or "auto", default="auto"
@@ -126,11 +133,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
         Probability of the switching mixture, and of the pool, before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
-        Log-loss of every readout at every example, in nats.
+        Log-loss of every readout at every example, in nats; NaN once it has retired.
     store_ : Path or None
         Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
-        Their sums.
+        Their sums; a readout that has retired costs what the mixture of those awake
+        costs.
+    retired_at_ : ndarray of shape (n_readouts,)
+        Number of examples after which each readout retired; -1 while it has not.
     readout_names_ : list of str
     expert_weights_ : ndarray of shape (n_readouts,) or None
         Prior weights as the mixture takes them; None is uniform.
@@ -163,10 +173,18 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     True
     """
 
-    readouts: Sequence[object] | Literal["closed-form", "nets", "mixed"] | None = None
+    readouts: (
+        Sequence[object]
+        | BaseEstimator
+        | Literal["closed-form", "nets", "mixed"]
+        | None
+    ) = None
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "readouts": [list, tuple, StrOptions({"closed-form", "nets", "mixed"}), None],
+        "readouts": [
+            *(list, tuple, BaseEstimator),
+            *(StrOptions({"closed-form", "nets", "mixed"}), None),
+        ],
         **BaseSwitcher._parameter_constraints,
     }
 
@@ -194,6 +212,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         settings = {
             "switching": prior,
             "pooling": None,
+            "race": None,
             "batch_size": size,
             "first_batch_size": None,
         }
@@ -208,14 +227,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
         found = super()._validated(X, *y, reset=reset)
-        if isinstance(self.readouts, list | tuple):
-            check_images(found[0] if y else found, self.readouts)
+        if not isinstance(self.readouts, str | None):
+            check_images(found[0] if y else found, self._given)
         return found
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
             return named_readouts(self.readouts, n_features, outcome.n_numbers)
-        readouts = [as_readout(given) for given in self.readouts]
+        readouts = [as_readout(given) for given in self._given]
         for readout in readouts:
             check_readout(readout)
         return [clone(readout) for readout in readouts]
@@ -272,5 +291,5 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     def readout_notes_(self) -> dict[str, list[str]]:
         """Exceptions and warnings of wrapped classifiers, by their names."""
         names = self.readout_names_
-        notes = {k: v for lr in self._run.learners for k, v in lr.notes.items()}
+        notes = self._run.notes
         return {names[column]: notes[column] for column in sorted(notes)}

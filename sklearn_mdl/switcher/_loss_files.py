@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.whole_files import replaced
-from sklearn_mdl.switching import normalised_weights
+from sklearn_mdl.switching import forward, normalised_weights
 
 FORMAT = "sklearn_mdl losses"
 VERSION = 1
@@ -156,11 +156,22 @@ class StoredLosses:
 
     @property
     def readout_codelengths(self) -> np.ndarray:
-        """Codelength of every readout alone, (K,), in nats, summed block by block."""
-        totals = np.zeros(self.n_readouts)
+        """Codelength of every readout alone, (K,), in nats, summed block by block.
+
+        Where losses are NaN it has retired, and costs what the mixture of those awake
+        costs, under the default prior.
+        """
+        totals, start = np.zeros(self.n_readouts), 0
+        mixed = np.empty(0)
+        if np.isnan(self.losses[-1:]).any():  # who runs at the end has never retired
+            mixed = forward(None, self.blocks(), self.weights, max_rows=0).codelengths
         with np.errstate(invalid="ignore"):  # infinities of both signs make a NaN
             for block in self.blocks():
+                if len(mixed):
+                    costs = mixed[start : start + len(block), np.newaxis]
+                    block = np.where(np.isnan(block), costs, block)
                 totals += block.sum(0, dtype=np.float64)
+                start += len(block)
         return totals
 
     def blocks(self, n_rows: int | None = None) -> Iterator[np.ndarray]:

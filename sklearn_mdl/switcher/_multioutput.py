@@ -60,6 +60,11 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Codelength of every example, a sum over the columns, in nats.
     output_codelengths_ : ndarray of shape (n_outputs,)
         Codelength of every column, in nats.
+    switching_codelength_ : float
+        Codelength by switching alone, the paper's, in nats; it differs where readouts
+        are pooled.
+    switching_codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same for every example, a sum over the columns, in nats.
     uniform_codelength_ : float
         Cost of uniform codes of all columns, in nats.
     frequency_codelength_ : float
@@ -323,6 +328,19 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return np.sum([s.codelengths_[:n_rows] for s in self.estimators_], axis=0)
 
     @property
+    def switching_codelengths_(self) -> np.ndarray:
+        """Codelength of every example by switching alone, (n_samples_seen_,), nats."""
+        n_rows = self.n_samples_seen_
+        return np.sum(
+            [_switching(switcher)[:n_rows] for switcher in self.estimators_], axis=0
+        )
+
+    @property
+    def switching_codelength_(self) -> float:
+        """Codelength of all labels by switching alone: the paper's, in nats."""
+        return float(sum(_switching(switcher).sum() for switcher in self.estimators_))
+
+    @property
     def output_codelengths_(self) -> np.ndarray:
         """Codelength of every column, (n_outputs,), in nats."""
         return np.array([switcher.codelength_ for switcher in self.estimators_])
@@ -380,6 +398,13 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def _switching(switcher: OnlineClassifier) -> np.ndarray:
+    """Return codelengths by switching; a readout, alone, has nothing to pool."""
+    if isinstance(switcher, MDLReadoutSwitcher):
+        return switcher.switching_codelengths_
+    return switcher.codelengths_
 
 
 def _folders(switcher: OnlineClassifier, j: int) -> dict[str, Path]:

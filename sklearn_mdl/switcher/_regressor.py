@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import ClassVar, Literal
 
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
@@ -46,7 +46,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list, "closed-form" or "nets", default=None
+    readouts : list, readout, "closed-form" or "nets", default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
         ones. None takes networks and Gaussian processes, "nets" networks alone, which
@@ -56,6 +56,12 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.
+    race : "auto", None or Race, default="auto"
+        By which rule readouts retire that cannot win, at doubling numbers of examples
+        (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
+        asleep, predicting what the mixture of the others does. "auto" is a `Race()`
+        where `readouts` is None or a name, and None, as in the paper, where it is a
+        list.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
     first_batch_size : int, None or "auto", default="auto"
@@ -96,11 +102,15 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
-        Minus log density of every example under every readout, in nats.
+        Minus log density of every example under every readout, in nats; NaN once it has
+        retired.
     store_ : Path or None
         Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
-        Their sums.
+        Their sums; a readout that has retired costs what the mixture of those awake
+        costs.
+    retired_at_ : ndarray of shape (n_readouts,)
+        Number of examples after which each readout retired; -1 while it has not.
     readout_names_ : list of str
     expert_weights_ : ndarray of shape (n_readouts,) or None
         Prior weights as the mixture takes them; None is uniform.
@@ -129,27 +139,31 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     True
     """
 
-    readouts: Sequence[object] | Literal["closed-form", "nets"] | None = None
+    readouts: (
+        Sequence[object] | BaseEstimator | Literal["closed-form", "nets"] | None
+    ) = None
     _: KW_ONLY
     prior_location: float = 0.0
     prior_scale: float = 1.0
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "readouts": [list, tuple, StrOptions({"closed-form", "nets"}), None],
+        "readouts": [
+            *(list, tuple, BaseEstimator, StrOptions({"closed-form", "nets"}), None)
+        ],
         "prior_location": [Interval(Real, None, None, closed="neither")],
         "prior_scale": [Interval(Real, 0, None, closed="neither")],
         **BaseSwitcher._parameter_constraints,
     }
 
     def _after_fit(self) -> None:
-        if isinstance(self.readouts, list | tuple):  # a list of ours is not theirs
+        if self.readouts is not None and not isinstance(self.readouts, str):
             self._warn_of_edges()
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
             readouts = named_regressors(self.readouts, n_features)
         else:
-            readouts = [clone(_checked(readout)) for readout in self.readouts]
+            readouts = [clone(_checked(readout)) for readout in self._given]
         units = {"prior_location": self.prior_location, "prior_scale": self.prior_scale}
         for readout in readouts:
             if isinstance(readout, KernelReadoutRegressor):

@@ -24,6 +24,7 @@ from sklearn_mdl.switching._durations import RunLength, SwitchDistribution
 from sklearn_mdl.switching._forward import (
     ForwardPass as ForwardPass,
     ForwardTrace,
+    filled_losses as filled_losses,
     forward,
 )
 from sklearn_mdl.switching._inputs import (
@@ -31,6 +32,7 @@ from sklearn_mdl.switching._inputs import (
     normalised_weights as normalised_weights,
 )
 from sklearn_mdl.switching._prior import MarkovPrior, SwitchingPrior, Transition
+from sklearn_mdl.switching._race import Race
 from sklearn_mdl.switching._registry import (
     PriorLike as PriorLike,
     PriorName as PriorName,
@@ -59,6 +61,7 @@ __all__ = [
     "ForwardTrace",
     "LearnedShare",
     "MarkovPrior",
+    "Race",
     "RunLength",
     "SwitchDistribution",
     "SwitchingPrior",

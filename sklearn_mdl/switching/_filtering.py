@@ -56,6 +56,13 @@ class MarkovFilter:
         weights: Floats = np.add.reduce(self.state, axis=0)
         return weights
 
+    @property
+    def log_weights(self) -> Floats:
+        """Their logs, which do not underflow."""
+        if self.scores is None:
+            return logs(self.weights)
+        return log_sums(self.scores)
+
     def advance(
         self,
         losses: Floats,
@@ -159,6 +166,11 @@ class CountingFilter(MarkovFilter):
         weights: Floats = np.add.reduce(self._unscaled(), axis=0)
         return weights
 
+    @property
+    def log_weights(self) -> Floats:
+        """Their logs, which do not underflow."""
+        return log_sums(logs(self.state) + self.scales[:, np.newaxis])
+
     def advance(
         self,
         losses: Floats,
@@ -227,6 +239,11 @@ class CumulativeFilter:
         weights: Floats = softmax(self.scores[np.newaxis, :])[0][0]
         return weights
 
+    @property
+    def log_weights(self) -> Floats:
+        """Their logs, which do not underflow."""
+        return self.scores - log_sums(self.scores[:, np.newaxis])
+
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
         """Process the rows of `losses`, and write into the other two arrays."""
         shifts = row_minima(losses)
@@ -274,6 +291,12 @@ class MixtureFilter:
         parts = [part.weights[np.newaxis] for part in self.filters]
         weights: Floats = _averages(self.odds.weights[np.newaxis], parts)[0]
         return weights
+
+    @property
+    def log_weights(self) -> Floats:
+        """Their logs, which do not underflow."""
+        parts = np.stack([part.log_weights for part in self.filters])
+        return log_sums(self.odds.log_weights[:, np.newaxis] + parts)
 
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
         """Process the rows of `losses`, and write into the other two arrays."""
@@ -333,6 +356,13 @@ def logs(values: Floats) -> Floats:
     """Return the logs of numbers that may be zero."""
     with np.errstate(divide="ignore"):
         found: Floats = np.log(values)
+    return found
+
+
+def log_sums(scores: Floats) -> Floats:
+    """Return the logs of the sums of exp(scores) down the columns."""
+    top = np.maximum(scores.max(axis=0), np.finfo(float).min)
+    found: Floats = logs(np.add.reduce(np.exp(scores - top), axis=0)) + top
     return found
 
 

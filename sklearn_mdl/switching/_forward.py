@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_mdl.switching._filtering import make_filter
+from sklearn_mdl.switching._filtering import condition_scores, log_sums, make_filter
 from sklearn_mdl.switching._inputs import (
     checked_losses,
     cut,
@@ -101,6 +101,8 @@ class ForwardPass:
         self._n_experts = n_experts
         self._n_steps = 0
         self._filter = make_filter(self._prior.components(w))
+        self._asleep = np.zeros(n_experts, dtype=bool)
+        self._possible = self._filter.weights > 0
 
     @property
     def n_steps(self) -> int:
@@ -112,9 +114,43 @@ class ForwardPass:
         """Probability of each expert at the next step, given all labels so far.
 
         An ndarray of shape (K,) with the transition into that step already applied: the
-        first row of the posterior of the next `extend`.
+        first row of the posterior of the next `extend`. Those of the experts awake sum
+        to one; others have none.
         """
-        return self._filter.weights
+        return (
+            np.exp(self._log_shares()) if self._asleep.any() else self._filter.weights
+        )
+
+    def retire(self, experts: ArrayLike) -> None:
+        """Let some experts sleep from the next step on, for ever.
+
+        Parameters
+        ----------
+        experts : array-like of int
+            Their columns. Their losses must be NaN from now on.
+
+        Raises
+        ------
+        ValueError
+            If no expert with prior weight would be left.
+        """
+        asleep = self._asleep.copy()
+        asleep[np.asarray(experts, dtype=np.intp)] = True
+        self._check_left(asleep)
+        self._asleep = asleep
+
+    def _check_left(self, asleep: NDArray[np.bool_]) -> None:
+        if not (self._possible & ~asleep).any():
+            raise ValueError(
+                "An expert with prior weight must stay awake, but all of them retire; "
+                "keep one"
+            )
+
+    def _log_shares(self) -> Floats:
+        """Return logs of the probabilities of those awake among them, (K,)."""
+        scores = np.where(self._asleep, -np.inf, self._filter.log_weights)
+        # Labels that were impossible may have left them no weight at all.
+        return scores - max(float(log_sums(scores)), np.finfo(float).min)
 
     def check_length(self, n_steps: int) -> None:
         """Check that the stream may have so many more steps.
@@ -138,8 +174,9 @@ class ForwardPass:
         ----------
         losses : array-like of shape (n, K)
             Minus log probability of each observed label under each expert, in nats.
-            Plus infinity is allowed: the label was impossible for that expert. Computed
-            in float64 whatever the dtype; read in chunks, so it may be memory-mapped.
+            Plus infinity is allowed: the label was impossible for that expert. NaN from
+            some step on is an expert that has retired. Computed in float64 whatever the
+            dtype; read in chunks, so it may be memory-mapped.
 
         Returns
         -------
@@ -149,28 +186,47 @@ class ForwardPass:
         Raises
         ------
         ValueError
-            If the shape of `losses` is not (n, K), if it holds NaN or minus infinity,
-            or if the stream becomes longer than the prior allows. The pass is then in
-            the state before the call.
+            If the shape of `losses` is not (n, K), if it holds minus infinity, a number
+            for an expert that has retired or NaN for all, or if the stream becomes
+            longer than the prior allows. The pass is then in the state before the call.
 
         Notes
         -----
         A label to which every expert with positive weight gives probability zero costs
         infinitely many nats. The state is not conditioned on it, as if the label had
         not been observed.
+
+        An expert that has retired is asleep: it predicts what the mixture of those
+        awake predicts, so that its weight moves by the shared factor alone, and that
+        mixture is what is coded (Freund et al., 1997).
         """
-        array = checked_losses(losses, self._n_experts)
+        array = checked_losses(losses, self._n_experts, self._asleep)
+        self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
         self.check_length(len(array))
         codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
         start = 0
         for part in cut(array):
             rows = slice(start, start + len(part))
             block = np.ascontiguousarray(part, dtype=np.float64)
-            self._filter.advance(block, codelengths[rows], posterior[rows])
+            self._advance(block, codelengths[rows], posterior[rows])
             start = rows.stop
         steps = self._n_steps + np.arange(len(array))
         self._n_steps += len(array)
         return ForwardTrace(float(codelengths.sum()), codelengths, posterior, steps)
+
+    def _advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
+        asleep = np.isnan(losses)
+        # Experts never wake up: those rows come first at which all are awake.
+        n_plain = 0 if self._asleep.any() else int((~asleep.any(axis=1)).sum())
+        plain = slice(n_plain)
+        self._filter.advance(losses[plain], codelengths[plain], posterior[plain])
+        for i in range(n_plain, len(losses)):
+            self._asleep = asleep[i]
+            shares, awake = self._log_shares(), ~asleep[i]
+            codelengths[i], _ = condition_scores(shares[awake], losses[i, awake])
+            posterior[i] = np.exp(shares)
+            row = np.where(awake, losses[i], codelengths[i])[np.newaxis]
+            self._filter.advance(row, np.empty(1), np.empty_like(row))
 
 
 def forward(
@@ -192,7 +248,9 @@ def forward(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K), or iterator of array-like of shape (n, K)
         Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed (see `ForwardPass.extend`). A memory-mapped array is
+        plus infinity is allowed (see `ForwardPass.extend`), and NaN from the step on at
+        which an expert retires: from there on it is asleep, and the mixture is that of
+        the experts awake (Freund et al., 1997). A memory-mapped array is
         read block by block, as are the blocks of an iterator.
     weights : array-like of shape (K,), optional
         Prior weights of the experts, non-negative with a positive sum; normalised here.
@@ -225,6 +283,8 @@ def forward(
     References
     ----------
     Li, Bornschein and Hutter, 2023, Section 3, Eq. (1) and Algorithm 1.
+    Freund, Schapire, Singer and Warmuth, 1997, "Using and combining predictors that
+    specialize", STOC (experts asleep).
 
     Examples
     --------
@@ -252,6 +312,20 @@ def forward(
     found = np.concatenate(codelengths)
     posterior, steps = thinner.result()
     return ForwardTrace(float(found.sum()), found, posterior, steps, thinner.names)
+
+
+def filled_losses(
+    losses: ArrayLike, prior: PriorLike = None, weights: ArrayLike | None = None
+) -> NDArray[np.floating]:
+    """Losses (N, K) in which NaN is what the mixture of the experts awake costs.
+
+    They are returned as they are if no expert has retired.
+    """
+    array = np.asanyarray(losses)
+    if not np.isnan(array[-1:]).any():  # who is awake at the end has never slept
+        return array
+    codelengths = forward(prior, array, weights, max_rows=0).codelengths
+    return np.where(np.isnan(array), codelengths[:, np.newaxis], array)
 
 
 class PosteriorThinner:

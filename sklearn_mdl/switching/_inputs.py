@@ -70,19 +70,45 @@ def loss_array(losses: ArrayLike) -> Losses:
     return _as_table(losses)
 
 
-def checked_losses(losses: ArrayLike, n_experts: int) -> Losses:
-    """Return losses as a floating array (n, K) without NaN or minus infinity."""
+def checked_losses(
+    losses: ArrayLike, n_experts: int, asleep: NDArray[np.bool_] | None = None
+) -> Losses:
+    """Return losses as a floating array (n, K) without minus infinity.
+
+    NaN is refused, unless a mask (K,) of the experts that are asleep is given: then it
+    says that an expert has fallen asleep, and must go on to the last row.
+    """
     array = np.asarray(_as_table(losses, n_experts))
     if not np.issubdtype(array.dtype, np.floating):
         array = array.astype(np.float64)
     # The minimum is NaN if any loss is: one pass, no mask as large as the losses.
     lowest = array.min(initial=math.inf)
+    if asleep is not None and (asleep.any() or math.isnan(lowest)):
+        lowest = np.fmin.reduce(array, axis=None, initial=math.inf)
+        _check_asleep(np.vstack([asleep, np.isnan(array)]))
     if not lowest > -math.inf:
         raise ValueError(
             "`losses` must be numbers in nats or plus infinity, got a smallest value "
             f"of {float(lowest)!r}; look for the expert whose probabilities are wrong."
         )
     return array
+
+
+def _check_asleep(asleep: NDArray[np.bool_]) -> None:
+    """Refuse experts that wake up, and steps (n, K) at which all are asleep."""
+    woken = asleep[:-1] & ~asleep[1:]
+    if woken.any():
+        column = int(woken.any(axis=0).argmax())
+        raise ValueError(
+            "`losses` must stay NaN from the step on at which an expert retires, got a "
+            f"number after NaN in column {column}; look for the expert whose "
+            "probabilities are wrong."
+        )
+    if asleep[1:].all(axis=1).any():
+        raise ValueError(
+            "`losses` must be numbers in nats for one expert at least at every step, "
+            "got NaN for all of them; look for the experts' probabilities."
+        )
 
 
 def _as_table(losses: ArrayLike, n_experts: int | None = None) -> Losses:

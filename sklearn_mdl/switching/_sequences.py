@@ -69,7 +69,8 @@ def best_sequence(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed. May be memory-mapped.
+        plus infinity is allowed, and NaN where an expert has retired: no sequence has
+        it there. May be memory-mapped.
     weights : array-like of shape (K,), optional
         Prior weights of the experts; uniform if not given.
 
@@ -113,7 +114,7 @@ def best_sequence(
     >>> round(sequence.codelength, 1)
     6.1
     """
-    array = loss_array(losses)
+    array = _awake_only(losses)
     components = checked_components(prior, len(array), array.shape[1], weights)
     paths = [most_probable_path(c.prior, c.w, array) for c in components]
     scores = [
@@ -138,7 +139,8 @@ def best_segments(
     ----------
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed. May be memory-mapped.
+        plus infinity is allowed, and NaN where an expert has retired: no sequence has
+        it there. May be memory-mapped.
     n_blocks : int
         Largest number of blocks of one expert each, at least 1.
     prior : SwitchingPrior, str or None
@@ -175,7 +177,7 @@ def best_segments(
     >>> sequence.loss, sequence.starts
     (0.0, array([ 0, 20]))
     """
-    array = loss_array(losses)
+    array = _awake_only(losses)
     components = checked_components(prior, len(array), array.shape[1], weights)
     if not isinstance(n_blocks, (int, np.integer)) or n_blocks < 1:
         raise ValueError(
@@ -242,6 +244,15 @@ def sequence_cost(
             f"{xi.min()} to {xi.max()}; count experts from zero."
         )
     return _path_cost(components, xi.astype(np.intp))
+
+
+def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
+    """Return losses (N, K) by which no sequence has an expert that has retired."""
+    array = loss_array(losses)
+    if not np.isnan(array[-1:]).any():  # who is awake at the end has never slept
+        return array
+    checked_losses(array, array.shape[1], np.zeros(array.shape[1], dtype=bool))
+    return np.where(np.isnan(array), np.inf, array)
 
 
 def _with_cost(

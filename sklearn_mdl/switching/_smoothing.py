@@ -16,7 +16,7 @@ from sklearn_mdl.switching._filtering import (
     MixtureFilter,
     condition_scores,
 )
-from sklearn_mdl.switching._forward import PosteriorThinner
+from sklearn_mdl.switching._forward import PosteriorThinner, filled_losses
 from sklearn_mdl.switching._inputs import checked_losses, loss_array
 from sklearn_mdl.switching._prior import Component, apply_adjoint, apply_log
 from sklearn_mdl.switching._registry import PriorLike, checked_components
@@ -45,7 +45,9 @@ def smoothed_posterior(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed. May be memory-mapped; read twice, in blocks.
+        plus infinity is allowed. May be memory-mapped; read twice, in blocks. NaN is an
+        expert that has retired: it predicts what the mixture of those awake does, so
+        that labels say no more of it, and may keep some probability.
     weights : array-like of shape (K,), optional
         Prior weights of the experts; uniform if not given.
     groups : sequence of length K, optional
@@ -82,7 +84,7 @@ def smoothed_posterior(
     >>> smoothed_posterior("fixed-share", losses)[[0, 19, 20, 39], 0].round(2)
     array([0.98, 0.95, 0.05, 0.  ])
     """
-    array = loss_array(losses)
+    array = filled_losses(loss_array(losses), prior, weights)
     components = checked_components(prior, len(array), array.shape[1], weights)
     thinner = PosteriorThinner(array.shape[1], groups)
     thinner.reserve(len(array))

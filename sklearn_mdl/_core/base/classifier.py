@@ -114,7 +114,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         with self._run.arithmetic():
             run = self._run.flushed_copy()
             with np.errstate(divide="ignore"):  # a readout of weight zero
-                log_weights = np.log(run.forward.weights)[:, None, None]
+                log_weights = np.log(run.weights)[:, None, None]
             for prediction in run.predictions(rows):
                 values = prediction.values.cpu().numpy()
                 mixed = logsumexp(log_weights + values, axis=0)
@@ -175,6 +175,13 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         given: Any = refuse_missing(as_array(y))
+        shape = np.asarray(given).shape
+        if len(shape) == 2 and shape[1] > 1:
+            raise ValueError(
+                "y should be a 1d array of one label to a row, got an array of shape "
+                f"{shape} instead; pass y.argmax(1) for one-hot labels, or fit a "
+                "MultiOutputSwitcher for several labels to a row"
+            )
         rows, labels = self._validated(X, as_labels(given), reset=reset)
         labels = column_or_1d(labels, warn=True)
         check_class_labels(labels)

@@ -108,7 +108,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Warn of anything that should be known of a stream after ``fit``."""
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, **unknown: object) -> Self:
         """Forget everything, then evaluate the rows online, once, in the order given.
 
         Parameters
@@ -119,6 +119,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             Labels: of at least two classes, or, for a regressor, real numbers. Every
             label counts once, since a weighted sum is the length of no code: there is
             no ``sample_weight``; repeat or drop rows instead.
+        **unknown : object
+            Refused, with what to do instead.
 
         Returns
         -------
@@ -126,10 +128,14 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
         Raises
         ------
+        TypeError
+            If anything else is given, such as ``sample_weight``.
         ValueError
             If X (or real labels) hold NaN or infinity, if lengths differ, or if a
             classifier is given labels of one class only.
         """
+        if unknown:
+            refuse_options(unknown)
         with fixed_arithmetic(), self._all_or_nothing():
             rows, given = self._checked(X, y, reset=True)
             self._begin(rows.shape[1], self._classes_of(given), n_rows=len(rows))
@@ -355,3 +361,15 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
             "blocks must yield at least one pair (X, y), got none; a generator "
             "that was read before yields nothing more"
         )
+
+
+def refuse_options(unknown: dict[str, object]) -> None:
+    """Refuse options of ``fit``: weights of examples or classes among them."""
+    for name in unknown:
+        cure = "leave it out"
+        if name in ("sample_weight", "class_weight"):
+            cure = (
+                "a weighted sum is the length of no code: repeat or drop rows, or set "
+                "class_weight of a classifier in RefitReadout"
+            )
+        raise TypeError(f"fit takes X and y alone, got {name}; {cure}")

@@ -105,7 +105,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         found = []
         with self._run.arithmetic():
             run = self._run.flushed_copy()
-            weights = torch.from_numpy(run.forward.weights)[:, None]
+            weights = torch.from_numpy(run.weights)[:, None]
             for prediction in run.predictions(rows):
                 values = prediction.values.cpu()
                 mixed = run.outcome.mix(values, weights.expand(values.shape[:2]))

@@ -38,7 +38,14 @@ FIELDS: dict[str, type] = {
     "versions": dict,
 }
 # Arrays that every file holds, and their dimensions.
-ARRAYS = {"labels": 1, "summaries": 2, "diverged": 1, "losses": 2, "rows": 2}
+ARRAYS = {
+    "labels": 1,
+    "summaries": 2,
+    "diverged": 1,
+    "retired_at": 1,
+    "losses": 2,
+    "rows": 2,
+}
 # What loading may take in any case: beside it twice the size of the file, which holds
 # rows, losses, and of each weight three or four numbers.
 SPARE_BYTES = 2**26
@@ -312,7 +319,7 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> None:
         raise ValueError(f"it lacks {missing[0]}")
     n_rows = len(np.atleast_1d(arrays["labels"]))
     for name, shape in shapes.items():
-        fits = name == "diverged" or shape[:1] == (n_rows,)
+        fits = name in ("diverged", "retired_at") or shape[:1] == (n_rows,)
         if len(shape) != ARRAYS[name] or not fits:
             raise ValueError(f"its {name} are of shape {shape} for {n_rows} rows")
     order = arrays.get("order", np.arange(n_rows))

@@ -25,7 +25,13 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.kernels.ridge import PANEL, Block, Pending, cholesky
+from sklearn_mdl._core.kernels.ridge import (
+    PANEL,
+    Block,
+    Pending,
+    added_products,
+    cholesky,
+)
 
 JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # of the mean diagonal; the first that will do
 
@@ -66,7 +72,7 @@ class ReducedRidge:
         # As a file will have it: the last bits of products depend on the layout.
         self.covariance = (noises * inverse).mT.contiguous()  # symmetric
         known = (root.mT @ targets).expand(len(noises), -1, -1)
-        self.weights = torch.bmm(inverse, known).contiguous()
+        self.weights = added_products(None, inverse, known).contiguous()
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Share what will be replaced rather than changed."""
@@ -88,7 +94,7 @@ class ReducedRidge:
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
         remaining = torch.baddbmm(noise, joined, features.mT)
         factor = cholesky(remaining, self.n_rows)
-        return Block(factor, torch.bmm(features, self.weights), joined, beyond)
+        return Block(factor, self._base(features), joined, beyond)
 
     def close(self, block: Block, errors: Tensor) -> None:
         """Learn the rows of a block with their errors (A, B, P)."""
@@ -109,7 +115,7 @@ class ReducedRidge:
         """Means (A, m, P) and variances (A, m) of other rows, as of a factor."""
         features, beyond = self._features(cross, own)
         joined = torch.bmm(features, self.covariance)
-        means = torch.bmm(features, self.weights)
+        means = self._base(features)
         explained = (joined * features).sum(2)
         variances = explained + beyond + self.alphas[:, None]
         if pending is None:
@@ -125,6 +131,9 @@ class ReducedRidge:
             self.covariance[list(kept)],
             self.weights[list(kept)],
         )
+
+    def _base(self, features: Tensor) -> Tensor:
+        return added_products(None, features, self.weights)
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """Features (A, m, M) of rows, all alike, and the kernel beyond them, (m,)."""

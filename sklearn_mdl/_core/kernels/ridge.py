@@ -82,8 +82,24 @@ class Pending(NamedTuple):
         n_own = self.errors.shape[1]
         factor = self.block.factor[:, :n_own, :n_own]
         joined = torch.linalg.solve_triangular(factor, remaining, upper=False)
-        means = torch.baddbmm(means, joined.mT, self.errors)
+        means = added_products(means, joined.mT, self.errors)
         return means, variances - joined.square().sum(1)
+
+
+def added_products(to: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
+    """Products (A, m, P) of matrices, added to others if there are any.
+
+    With one column the library takes another way for one matrix than for several: so
+    each is a product of its own, and no noise depends on which others there are.
+    """
+    n_alphas = len(right)
+    parts = [slice(n_alphas)]
+    if right.shape[2] == 1:
+        parts = [slice(i, i + 1) for i in range(n_alphas)]
+    if to is None:
+        return torch.cat([torch.bmm(left[part], right[part]) for part in parts])
+    found = [torch.baddbmm(to[part], left[part], right[part]) for part in parts]
+    return torch.cat(found)
 
 
 class _Panel(NamedTuple):
@@ -251,7 +267,7 @@ class ForwardRidge:
         base = joined.new_zeros(len(self.alphas), joined.shape[1], self.n_outputs)
         for start, rows, panel in self._filled():
             part = joined[:, :, start : start + rows]
-            base.baddbmm_(part, panel.errors[:, :rows])
+            base = added_products(base, part, panel.errors[:, :rows])
         return base
 
     def _empty_panel(self) -> _Panel:

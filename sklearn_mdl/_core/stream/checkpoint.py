@@ -40,6 +40,7 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
         "labels": run.labels.cpu().numpy(),
         "summaries": run.trace.summaries,
         "diverged": run.diverged,
+        "retired_at": run.retirement.retired_at,
     }
     for learner in run.learners:
         for column, parts in learner.state_dict().items():
@@ -92,13 +93,35 @@ def resume(
         if rows.n_refreshed:
             # No learner has units of its own yet, so that none is re-expressed.
             run.outcome.refresh(labels[: rows.n_refreshed], run.learners)
-        learned = _learned(arrays)
         for learner, state in zip(run.learners, run.states, strict=True):
             failed = np.asarray(arrays["diverged"])[list(learner.columns)]
             state.resume(rows, n_rows, torch.from_numpy(failed))
+        retired_at = _retired_at(arrays, run, n_rows)
+        run.retirement.retired_at = retired_at
+        retired = np.flatnonzero(retired_at >= 0).tolist()
+        if retired:
+            run.drop(retired)
+        learned = _learned(arrays)
+        for learner in run.learners:
             learner.load_state_dict(learned)
     _mix_again(run, arrays, n_rows, losses)
+    if retired:
+        run.forward.retire(retired)
     return n_rows
+
+
+def _retired_at(
+    arrays: Mapping[str, np.ndarray], run: PrequentialRun, n_rows: int
+) -> np.ndarray:
+    """Return after how many rows readouts had retired, -1 for those awake."""
+    found = np.array(arrays["retired_at"])
+    if found.shape != (run.n_readouts,) or found.dtype.kind != "i":
+        raise ValueError(f"retired_at must be {run.n_readouts} integers, got {found!r}")
+    if found.max() > n_rows or (found >= 0).all():
+        raise ValueError(
+            f"retired_at must leave a readout of {n_rows} rows, got {found.tolist()}"
+        )
+    return found
 
 
 def _learned(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
@@ -131,7 +154,9 @@ def _mix_again(
     for start in range(0, n_rows, BLOCK):
         part = slice(start, start + BLOCK)
         block = np.asarray(losses[part])
+        run.retirement.check(block)
         reading = run.forward.extend(block)
+        run.retirement.observe(block)
         codelengths = reading.codelengths
         if run.pooled is not None:
             codelengths = run.pooled.retrace(

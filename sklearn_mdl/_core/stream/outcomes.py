@@ -84,6 +84,13 @@ class Outcome(ABC):
         """Take in all labels (n,) seen so far, whose number has doubled."""
 
     @abstractmethod
+    def unit_of_loss(self, least: float, n_rows: int) -> float:
+        """Return the nats that count as one, where the best loss of rows is ``least``.
+
+        So a tolerance does not depend on the units of labels.
+        """
+
+    @abstractmethod
     def group_pass(self, pool: LogLinearPool, n_groups: int) -> GroupPass:
         """Begin a pass of a pool over labels of this kind."""
 
@@ -141,6 +148,10 @@ class ClassLabels(Outcome):
     def fallback(self, values: Tensor) -> float:
         """Return the uniform prediction, one number for all classes."""
         return -math.log(values.shape[-1])
+
+    def unit_of_loss(self, least: float, n_rows: int) -> float:
+        """Return the least loss itself."""
+        return least
 
     def group_pass(self, pool: LogLinearPool, n_groups: int) -> GroupPass:
         """Begin a pass of the log-linear pool."""
@@ -295,6 +306,10 @@ class RealTargets(Outcome):
     def _units(self, known: TargetScaling) -> TargetScaling:
         """Labels that are all equal say nothing of their scale."""
         return known if known.scale else known._replace(scale=self.scale)
+
+    def unit_of_loss(self, least: float, n_rows: int) -> float:
+        """Return one nat an example, which other units of the labels do not change."""
+        return float(n_rows)
 
     def group_pass(self, pool: LogLinearPool, n_groups: int) -> GroupPass:
         """Begin a pass of the pool of densities."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.io.append_array import GrowingArray
-from sklearn_mdl.pooling import GroupedShare, GroupPass
+from sklearn_mdl.pooling import GroupedShare, GroupPass, without
 
 Floats = NDArray[np.float64]
 
@@ -93,6 +93,23 @@ class Groups:
         return cls(names, np.concatenate(members).astype(np.intp), starts)
 
 
+class _Awake(NamedTuple):
+    """Groups with a readout awake; those readouts among all awake, and all grouped."""
+
+    groups: NDArray[np.intp]
+    places: NDArray[np.intp]
+    members: NDArray[np.intp]
+    starts: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, groups: Groups, awake: NDArray[np.bool_]) -> Self:
+        members = np.flatnonzero(awake[groups.columns])
+        places = (np.cumsum(awake) - 1)[groups.columns[members]]
+        of_group = np.searchsorted(groups.starts, members, side="right") - 1
+        found, starts = np.unique(of_group, return_index=True)
+        return cls(found, places, members, starts)
+
+
 class PooledMixture:
     """Switching within groups of readouts, a pool across them, and their code.
 
@@ -120,6 +137,48 @@ class PooledMixture:
         self._pass = group_pass
         self._choice = GroupedShare(np.ones(2), np.array([0]))
         self.history = PoolHistory(len(groups.names))
+        self._awake: _Awake | None = None  # all of them
+
+    @property
+    def weights(self) -> Floats:
+        """Weights of the groups for the incoming row, (G,); of those asleep none."""
+        if self._awake is None:
+            return self._pass.weights
+        weights = np.zeros(len(self.groups.names))
+        weights[self._awake.groups] = self._pass.weights
+        return weights
+
+    def needed(self, slack: float) -> list[NDArray[np.intp]]:
+        """Columns of each group that awake readouts form and the pool needs.
+
+        The group goes first that saves least; the others' weights take over what they
+        can, and so on, while the group saves at most ``slack`` nats of all labels so
+        far. To second order dropping group ``g`` costs ``w_g^2 / (2 (H^-1)_gg)``.
+        """
+        weights, hessian = self._pass.weights, self._pass.hessian
+        left = list(range(len(weights)))
+        while len(left) > 1:
+            inverse = np.linalg.inv(hessian)
+            saved = weights**2 / (2 * np.diag(inverse))
+            least = int(saved.argmin())
+            if saved[least] > slack:
+                break
+            weights, hessian = without(weights, hessian, [least])
+            del left[least]
+        columns, starts = self.groups.columns, self.groups.starts
+        if self._awake is not None:
+            columns, starts = columns[self._awake.members], self._awake.starts
+        grouped = np.split(columns, starts[1:])
+        return [grouped[group] for group in left]
+
+    def retire(self, awake: NDArray[np.bool_]) -> None:
+        """Go on with some readouts, by a mask (K,); a group without any is dropped."""
+        before = range(len(self.groups.names))
+        if self._awake is not None:
+            before = self._awake.groups.tolist()
+        self._awake = now = _Awake.of(self.groups, awake)
+        left = set(now.groups.tolist())
+        self._pass.retire([i for i, group in enumerate(before) if group not in left])
 
     @property
     def shares(self) -> Floats:
@@ -127,7 +186,7 @@ class PooledMixture:
         return self._choice.weights
 
     def predict(self, values: Floats) -> Floats:
-        """Predict one row, given predictions (K, P) of the readouts."""
+        """Predict one row, given predictions (K, P) of the readouts awake."""
         return self._pass.predict(self._mixed(values))
 
     def predictions(self, values: Floats) -> Floats:
@@ -145,14 +204,14 @@ class PooledMixture:
         Parameters
         ----------
         values : ndarray of shape (K, P)
-            Predictions of the readouts.
+            Predictions of the readouts awake.
         losses : ndarray of shape (K,)
-            What the label cost them, in nats.
+            What the label cost all of them, in nats; NaN asleep.
         label : int or float
         switching : float
             What it cost the switching mixture, in nats.
         """
-        weights, shares = self._pass.weights, self.shares
+        weights, shares = self.weights, self.shares
         predicted, cost = self._pass.observe(self._mixed(values), label)
         cost = switching if math.isnan(cost) else cost
         codelength = self._close(losses, switching, cost)
@@ -192,8 +251,15 @@ class PooledMixture:
 
     def _mixed(self, values: Floats) -> Floats:
         """Predictions of the groups' mixtures, of one row."""
-        chosen = values[self.groups.columns]
-        return self._pass.mix(chosen, self._within.weights, self.groups.starts)
+        weights = self._within.weights
+        if self._awake is None:
+            chosen = values[self.groups.columns]
+            return self._pass.mix(chosen, weights, self.groups.starts)
+        _, places, members, starts = self._awake
+        weights = weights[members]
+        sizes = np.diff([*starts, len(weights)])
+        weights = weights / np.repeat(np.add.reduceat(weights, starts), sizes)
+        return self._pass.mix(values[places], weights, starts)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return what cannot be computed again from the readouts' losses."""

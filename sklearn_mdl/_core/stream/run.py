@@ -24,6 +24,7 @@ from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
+from sklearn_mdl._core.stream.retirement import Retirement, without
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.steps import (
     PassState,
@@ -33,7 +34,7 @@ from sklearn_mdl._core.stream.steps import (
     usable,
 )
 from sklearn_mdl._core.stream.storage import PrequentialTrace, SampleStore
-from sklearn_mdl.switching import ForwardPass, ForwardTrace, SwitchingPrior
+from sklearn_mdl.switching import ForwardPass, ForwardTrace, Race, SwitchingPrior
 
 if TYPE_CHECKING:
     from sklearn_mdl._core.stream.checkpoint import Checkpoint
@@ -55,6 +56,8 @@ class PrequentialRun:
     pooled : PooledMixture or None
         Groups of the readouts that are pooled beside the mixture of all; None codes by
         that mixture alone.
+    race : Race or None
+        By which readouts retire; None keeps all of them.
     outcome : Outcome
         Kind of the labels.
     n_features : int
@@ -78,6 +81,8 @@ class PrequentialRun:
     states : list of PassState
         Position of every learner.
     forward : ForwardPass
+    retirement : Retirement
+        Readouts that have retired. Learners and states are those of the others.
     trace : PrequentialTrace
     """
 
@@ -88,6 +93,7 @@ class PrequentialRun:
         weights: np.ndarray | None,
         *,
         pooled: PooledMixture | None = None,
+        race: Race | None = None,
         outcome: Outcome,
         n_features: int,
         batch_size: int,
@@ -102,8 +108,10 @@ class PrequentialRun:
         self.batch_size = batch_size
         self.device = device
         self.n_jobs = n_jobs
-        self.columns = [c for lr in self.learners for c in lr.columns]
-        self.n_readouts = len(self.columns)
+        self.n_readouts = sum(len(learner.columns) for learner in learners)
+        self.retirement = Retirement(race, weights, self.n_readouts, batch_size)
+        self._diverged = np.zeros(self.n_readouts, dtype=bool)
+        self._notes: dict[int, list[str]] = {}
         path = None if folder is None else Path("features.npy")
         self.samples = SampleStore(n_features, path, folder)
         self.forward = ForwardPass(prior, self.n_readouts, weights)
@@ -141,6 +149,21 @@ class PrequentialRun:
         return self.pooled.history.switching
 
     @property
+    def columns(self) -> list[int]:
+        """Places among all readouts of those awake, learner after learner."""
+        return [column for learner in self.learners for column in learner.columns]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Probabilities of the readouts awake for the incoming row, in their order."""
+        return self.forward.weights[self.retirement.awake]
+
+    @property
+    def notes(self) -> dict[int, list[str]]:
+        """Exceptions and warnings of wrapped estimators, by column."""
+        return self._notes | {k: v for lr in self.learners for k, v in lr.notes.items()}
+
+    @property
     def labels(self) -> Tensor:
         """Labels of all rows evaluated so far, (n_scored,)."""
         return self.rows.labels[: self.n_scored]
@@ -148,7 +171,7 @@ class PrequentialRun:
     @property
     def diverged(self) -> np.ndarray:
         """Mask of the readouts whose predictions have stopped being finite, (K,)."""
-        found = np.zeros(self.n_readouts, dtype=bool)
+        found = self._diverged.copy()
         for learner, state in zip(self.learners, self.states, strict=True):
             found[list(learner.columns)] = state.failed.cpu().numpy()
         return found
@@ -267,7 +290,7 @@ class PrequentialRun:
         self, found: Sequence[tuple[np.ndarray, Prediction]], labels: Tensor
     ) -> None:
         """Mix losses and predictions of all learners on a segment, and close it."""
-        losses = np.empty((len(labels), self.n_readouts))
+        losses = np.full((len(labels), self.n_readouts), np.nan)
         for learner, (columns, _) in zip(self.learners, found, strict=True):
             losses[:, learner.columns] = columns
         values = list(chain.from_iterable(predicted.values for _, predicted in found))
@@ -325,9 +348,13 @@ class PrequentialRun:
         return count
 
     def segment_end(self, start: int) -> int:
-        """Return the end of a segment; none goes beyond a refresh of the scalings."""
+        """Return the end of a segment.
+
+        None goes beyond a refresh of the scalings, or where readouts may retire.
+        """
         refresh = self.rows.next_refresh(start)
-        return min(start + self.segment, refresh, len(self.samples))
+        stop = min(start + self.segment, refresh, len(self.samples))
+        return int(min(stop, self.retirement.next_count(start)))
 
     def open_segment(self) -> int:
         """Make the rows of the next segment ready; returns its end."""
@@ -346,13 +373,14 @@ class PrequentialRun:
         values: Sequence[Tensor],
         pooled: PooledRows | None,
     ) -> None:
-        """Keep what the rows of a segment cost, and refresh the scalings if due.
+        """Keep what the rows of a segment cost; retire readouts and refresh if due.
 
         Predictions (n, P) are given one for each readout, learner after learner.
         """
         # Summed column by column, so in an order that does not depend on the stacks.
         in_order = (values[i] for i in np.argsort(self.columns))
-        weights = torch.as_tensor(reading.posterior.T).to(self.device)
+        awake = reading.posterior.T[self.retirement.awake]
+        weights = torch.as_tensor(awake).to(self.device)
         codelengths, kept = reading.codelengths, self.outcome.mix(in_order, weights)
         if self.pooled is not None and pooled is not None:
             codelengths = pooled.codelengths
@@ -360,6 +388,8 @@ class PrequentialRun:
             self.pooled.history.append(*pooled[1:5])
         summaries = self.outcome.summarise(kept)
         self.trace.append(losses, codelengths, reading.posterior, summaries)
+        self.retirement.observe(losses)
+        self._retire(self.retirement.losers(self.outcome, self.pooled))
         if self.n_scored < self.rows.next_refresh(self.n_scored - 1):
             return
         if self.n_scored > self.rows.first:
@@ -367,6 +397,20 @@ class PrequentialRun:
             for learner in self.learners:
                 learner.re_express(changes)
         self.outcome.refresh(self.labels, self.learners)
+
+    def _retire(self, columns: list[int]) -> None:
+        """Let readouts retire after the rows evaluated so far."""
+        if columns:
+            self.retirement.record(columns)
+            self.forward.retire(columns)
+            self.drop(columns)
+
+    def drop(self, columns: list[int]) -> None:
+        """Free what readouts have learned that have retired, and their groups."""
+        self._diverged, self._notes = self.diverged, self.notes
+        self.learners, self.states = without(self.learners, self.states, columns)
+        if self.pooled is not None:
+            self.pooled.retire(self.retirement.awake)
 
     def flushed_copy(self) -> PrequentialRun:
         """Return a copy that has learned its pending rows too, for prediction only."""
@@ -408,8 +452,8 @@ class PrequentialRun:
         Yields
         ------
         prediction : Prediction
-            Of all readouts, (K, b, P), for one block of rows after the other, the last
-            one cut to its rows.
+            Of all readouts awake, (K, b, P), for one block of rows after the other, the
+            last one cut to its rows.
         """
         for start in range(0, len(X), self.rows.block_size):
             with self.arithmetic():
@@ -418,7 +462,8 @@ class PrequentialRun:
 
     def _predicted(self, X: np.ndarray) -> Prediction:
         order = torch.as_tensor(np.argsort(self.columns), device=self.device)
-        diverged = torch.as_tensor(self.diverged, device=self.device)[:, None]
+        known = self.diverged[self.retirement.awake]
+        diverged = torch.as_tensor(known, device=self.device)[:, None]
         x, n = self.rows.scaled(X), len(X)
         found = [self.outcome.predict(lr, shown(lr, x, n)) for lr in self.learners]
         values = torch.cat([each.values[:, :n] for each in found])[order]

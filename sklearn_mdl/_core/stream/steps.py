@@ -114,6 +114,11 @@ class PassState:
         for _ in range(-(-self.n_learned // rows.batch_size)):
             self.streams.advance()
 
+    def keep(self, places: Sequence[int]) -> None:
+        """Go on with some of the learner's readouts, by their places."""
+        if len(self.failed) > 1:  # one entry stands for all
+            self.failed = self.failed[list(places)]
+
     def learn(self, learner: Learner, rows: ScaledRows, outcome: Outcome) -> None:
         """Let the learner learn the pending rows, then replay."""
         start, self.n_learned = self.n_learned, self.n_scored

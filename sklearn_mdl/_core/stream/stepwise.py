@@ -57,7 +57,6 @@ def stepwise(
         If the prior refuses a stream of that length; nothing is changed then.
     """
     run.begin(X, order)
-    in_order = np.argsort(run.columns)
     while run.n_scored < len(run.samples):
         start = run.n_scored
         with run.arithmetic():
@@ -66,11 +65,13 @@ def stepwise(
             _Queue(prequential_steps(learner, run.rows, state, run.outcome, stop), run)
             for learner, state in zip(run.learners, run.states, strict=True)
         ]
+        in_order, awake = np.argsort(run.columns), run.retirement.awake
         losses, readings, pooled = [], [], []
         for _ in range(start, stop):
             row = np.concatenate([queue.row() for queue in queues])[in_order]  # (K, C)
             label = yield _mixture(run, row)
-            losses.append(-row[:, label])
+            losses.append(np.full(run.n_readouts, np.nan))
+            losses[-1][awake] = -row[:, label]
             # The same state of denormals as where a run mixes.
             with flushed_denormals(False):
                 readings.append(run.forward.extend(losses[-1][np.newaxis]))
@@ -135,11 +136,11 @@ def _joined(readings: Sequence[ForwardTrace]) -> ForwardTrace:
 
 
 def _mixture(run: PrequentialRun, log_proba: np.ndarray) -> np.ndarray:
-    """Mix predictions (K, C) of one row by the weights of its step."""
+    """Mix predictions (K, C) of the readouts awake for one row."""
     # Sums down the columns, not a matrix product, whose order of summation is a matter
     # of the machine's threads. The same state of denormals as in the forward pass.
     with flushed_denormals(False):
-        weights = run.forward.weights[:, np.newaxis]
+        weights = run.weights[:, np.newaxis]
         mixture: np.ndarray = np.add.reduce(weights * np.exp(log_proba), axis=0)
         if run.pooled is not None:
             switching, pool = run.pooled.shares

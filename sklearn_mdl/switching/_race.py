@@ -1,0 +1,133 @@
+"""Races: which experts retire, by a rule of past losses alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+Floats = NDArray[np.float64]
+
+
+class Race(BaseEstimator):
+    """Retire experts that cannot win, at doubling numbers of examples.
+
+    At ``batch_size``, twice, four times as many examples and so on, but not before
+    `first`, losses are compared over the last half of the examples. An expert stays if
+    its loss is at most ``(1 + tolerance)`` times the least one plus `slack`. Where
+    groups of experts are pooled, the best expert of a group stays, too, if the pool
+    needs the group: if without it, and with the others' weights adapted, the pool's
+    code of all labels so far would be longer by more than `pool_slack` nats, by the
+    second derivatives that the pool has gathered. All others retire: they are not
+    evaluated and trained any more, and count as asleep, predicting what the mixture of
+    those awake predicts (Freund et al., 1997). A decoder retires the same ones, since
+    the rule reads the past alone.
+
+    Parameters
+    ----------
+    tolerance : float, default=0.08
+        Share of the least loss by which a loss may exceed it; for real labels, whose
+        losses have no zero, nats an example.
+    slack : float, default=10.0
+        Nats by which it may do so beside.
+    min_readouts : int, default=4
+        At least so many experts stay.
+    first : int, default=256
+        Number of examples before which none retires.
+    pool_slack : float, default=2.0
+        Nats of the pooled code that a group must save for its best expert to stay.
+
+    References
+    ----------
+    Freund, Schapire, Singer and Warmuth, 1997, "Using and combining predictors that
+    specialize", STOC.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.switching import Race
+    >>> race = Race(tolerance=0.1, slack=5, min_readouts=1)
+    >>> race.staying(np.array([100.0, 114.0, 116.0]))
+    array([ True,  True, False])
+    """
+
+    def __init__(
+        self,
+        *,
+        tolerance: float = 0.08,
+        slack: float = 10.0,
+        min_readouts: int = 4,
+        first: int = 256,
+        pool_slack: float = 2.0,
+    ) -> None:
+        self.tolerance = tolerance
+        self.slack = slack
+        self.min_readouts = min_readouts
+        self.first = first
+        self.pool_slack = pool_slack
+
+    def check_params(self, n_experts: int) -> None:
+        """Check the parameters, for a race of so many experts.
+
+        Raises
+        ------
+        ValueError
+            If one is out of range, or if there are fewer experts than stay.
+        """
+        for name in ("tolerance", "slack", "pool_slack"):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+                raise ValueError(
+                    f"`{name}` must be a finite number of at least 0, got {value!r}"
+                )
+        for name in ("min_readouts", "first"):
+            value = getattr(self, name)
+            if not (isinstance(value, Integral) and int(value) >= 1):
+                raise ValueError(f"`{name}` must be at least 1, got {value!r}")
+        if n_experts < self.min_readouts:
+            raise ValueError(
+                f"A race must begin with the min_readouts={self.min_readouts} readouts "
+                f"that it keeps, got {n_experts}; give more readouts or race=None"
+            )
+
+    def next_count(self, n_steps: int, batch_size: int) -> int:
+        """Return the next number of examples at which experts may retire."""
+        count = batch_size
+        while count < self.first or count <= n_steps:
+            count *= 2
+        return int(count)
+
+    def staying(
+        self,
+        losses: Floats,
+        groups: Sequence[NDArray[np.intp]] = (),
+        unit: float | None = None,
+    ) -> NDArray[np.bool_]:
+        """Tell who stays.
+
+        Parameters
+        ----------
+        losses : ndarray of shape (K,)
+            Sums over the last half, in nats; infinite for those that do not run.
+        groups : sequence of ndarray of int
+            Experts of each group that the pool needs.
+        unit : float or None
+            Nats of which `tolerance` is a share; None is the least loss.
+
+        Returns
+        -------
+        staying : ndarray of shape (K,), bool
+        """
+        least = losses.min()
+        unit = least if unit is None else unit
+        staying: NDArray[np.bool_]
+        staying = losses <= least + self.tolerance * unit + self.slack
+        for group in groups:
+            staying[group[losses[group].argmin()]] = True
+        in_order = np.argsort(losses, kind="stable")
+        staying[in_order[: self.min_readouts]] = True
+        staying &= losses < np.inf
+        return staying

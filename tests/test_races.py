@@ -1,0 +1,304 @@
+"""Races: who retires is a matter of the past, and the others go on as if alone."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from finetune_cases import digits, encoder
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_mdl import (
+    IncrementalReadout,
+    KernelReadout,
+    KNeighborsReadout,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    MLPReadout,
+    RefitReadout,
+    decode_labels,
+    encode_labels,
+    forward,
+)
+from sklearn_mdl._core.stream.checkpoint import progress_of, resume
+from sklearn_mdl.display import (
+    CodelengthDisplay,
+    PosteriorDisplay,
+    RegretSplitDisplay,
+)
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.readouts import (
+    FineTunedReadout,
+    KernelReadoutRegressor,
+    LinearReadoutRegressor,
+    MLPReadoutRegressor,
+)
+from sklearn_mdl.switcher import load_losses
+from sklearn_mdl.switcher._coding import encode
+from sklearn_mdl.switching import (
+    Race,
+    best_segments,
+    best_sequence,
+    smoothed_posterior,
+)
+
+FAST = {"n_replay_streams": 1}
+CLASSIFIERS = [
+    LinearReadout(lr=0.03, **FAST),
+    LinearReadout(lr=1e-5, **FAST),
+    RefitReadout(LogisticRegression(), schedule=2),
+    MLPReadout((8,), lr=0.01, ema_step_size=0.1, **FAST),
+    MLPReadout((8,), lr=0.01, **FAST),
+    MLPReadout((8,), lr=1e-5, **FAST),
+    KNeighborsReadout(5),
+    KNeighborsReadout(70),
+    KernelReadout("rbf", alpha=0.1),
+    KernelReadout("rbf", alpha=1e4),
+    IncrementalReadout(GaussianNB()),
+    LinearReadout(lr=1e20, **FAST),
+]
+REGRESSORS = [
+    LinearReadoutRegressor(lr=0.03, **FAST),
+    LinearReadoutRegressor(lr=1e-5, **FAST),
+    MLPReadoutRegressor((8,), lr=0.01, **FAST),
+    MLPReadoutRegressor((8,), lr=1e-5, scaling="whiten", **FAST),
+    KernelReadoutRegressor("rbf", alpha=0.1),
+    KernelReadoutRegressor("rbf", alpha=1e4),
+]
+IMAGES = [
+    (encoder(), LinearReadout(lr=0.03, n_replay_streams=5)),
+    (encoder(), LinearReadout(lr=1e-6, **FAST)),
+    FineTunedReadout(encoder(), lr=1e-2, n_replay_streams=3),
+    FineTunedReadout(encoder(), lr=1e-6, n_replay_streams=0),
+    (encoder(seed=1), KNeighborsReadout(20)),
+]
+KINDS = ["classes", "reals", "images"]
+RACE = {"tolerance": 0.1, "slack": 1.0, "min_readouts": 2, "first": 32}
+
+
+def rows(kind):
+    if kind == "images":
+        return digits(90)
+    X, y = (load_breast_cancer if kind == "classes" else load_diabetes)(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))[:150]
+    return X[order], y[order]
+
+
+def raced(kind="classes", **options):
+    plain = {"pooling": LogLinearPool(), "random_state": 0, "device": "cpu"}
+    plain |= {"race": Race(**RACE), "batch_size": 12, "first_batch_size": None}
+    if kind == "reals":
+        plain |= {"prior_location": 150, "prior_scale": 75}
+        return MDLReadoutSwitcherRegressor(REGRESSORS, **(plain | options))
+    plain["readouts"] = CLASSIFIERS if kind == "classes" else IMAGES
+    return MDLReadoutSwitcher(**(plain | options))
+
+
+def names_of(switcher):
+    return {"classes": switcher.classes_} if hasattr(switcher, "classes_") else {}
+
+
+FOUND = ("codelengths_", "posterior_", "pool_weights_", "retired_at_")
+
+
+def assert_same(one, other):
+    for name in (*FOUND, "readout_losses_", "readout_codelengths_"):
+        assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+@pytest.mark.filterwarnings("ignore:the last fit")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_others_go_on_with_the_same_bits_and_retired_ones_are_gone(kind):
+    X, y = rows(kind)
+    whole, race = raced(kind, race=None).fit(X, y), raced(kind).fit(X, y)
+    losses, at = race.readout_losses_, race.retired_at_
+    assert (whole.retired_at_ == -1).all()
+    assert set(at[at >= 0].tolist()) <= {48, 96}
+    assert 2 <= (at < 0).sum() < len(at)
+    asleep = (at >= 0) & (np.arange(len(y))[:, None] >= at)
+    assert_array_equal(np.isnan(losses), asleep)
+    assert_array_equal(losses[~asleep], whole.readout_losses_[~asleep])
+    # Sums go on with what the mixture costs; its weights are those of the others.
+    filled = np.where(asleep, race.switching_codelengths_[:, None], losses)
+    assert_allclose(race.readout_codelengths_, filled.sum(0), rtol=1e-12)
+    assert_allclose(race.posterior_.sum(1), 1, rtol=1e-12)
+    assert (race.posterior_[asleep] == 0).all()
+    assert_array_equal(forward(None, losses).posterior, race.posterior_)
+    # Nothing is left of them: neither learners nor parts of stacks.
+    run = race._run
+    assert sorted(run.columns) == np.flatnonzero(at < 0).tolist()
+    assert len(run.states) == len(run.learners) < len(whole._run.learners)
+    for learner in run.learners:
+        if hasattr(learner, "sources"):
+            assert len(learner.calibration.values) == len(learner.columns)
+    gone = {race.pool_groups_.index(g) for g in race.pool_groups_} - {
+        race.pool_groups_.index(race.readouts_[k].pool_group) for k in run.columns
+    }
+    assert (race.pool_weights_[96:, sorted(gone)] == 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_cut_and_a_copy_give_the_same_bits(kind):
+    X, y = rows(kind)
+    whole = raced(kind, n_jobs=2).fit(X, y)
+    known = names_of(whole)
+    for at in (48, 60):
+        parts = raced(kind).partial_fit(X[:7], y[:7], **known)
+        parts = pickle.loads(pickle.dumps(parts.partial_fit(X[7:at], y[7:at])))
+        later = parts.heldout_codelengths(X[at:], y[at:])
+        parts.partial_fit(X[at:], y[at:])
+        assert_same(parts, whole)
+        assert_array_equal(later, whole.codelengths_[at:])
+        assert_array_equal(parts.predict(X), whole.predict(X))
+        assert parts.measures() == whole.measures()
+
+
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+def test_a_file_goes_on_to_the_same_bits(kind, tmp_path):
+    X, y = rows(kind)
+    own = [
+        r for r in CLASSIFIERS if not isinstance(r, RefitReadout | IncrementalReadout)
+    ]
+    options = {"readouts": own} if kind == "classes" else {}
+    whole, path = raced(kind, **options).fit(X, y), tmp_path / "a.safetensors"
+    for at in (48, 60):
+        parts = raced(kind, **options).partial_fit(X[:at], y[:at], **names_of(whole))
+        parts.save(path)
+        parts = type(parts).load(path).partial_fit(X[at:], y[at:])
+        assert_same(parts, whole)
+
+
+def test_progress_over_images_goes_on_to_the_same_bits():
+    X, y = rows("images")
+    whole = raced("images").fit(X, y)
+    for at in (48, 60):
+        part = raced("images").partial_fit(X[:at], y[:at], whole.classes_)
+        again = raced("images")
+        again.n_features_in_ = X.shape[1]
+        again._begin(X.shape[1], whole.classes_, seed=part._seed)
+        again._run.begin(X[:at])
+        resume(again._run, progress_of(part._run), part.readout_losses_)
+        again._run.end()
+        assert_same(again.partial_fit(X[at:], y[at:]), whole)
+
+
+def test_scoring_and_coding_give_the_same_bits():
+    X, y = rows("classes")
+    fitted, (message, encoder) = raced().fit(X, y), encode(raced(), X, y)
+    assert_same(encoder, fitted)
+    assert encoder.measures() == fitted.measures()
+    assert_array_equal(decode_labels(raced(), X, encode_labels(raced(), X, y)), y)
+    bits = fitted.codelength_ / math.log(2)
+    assert 8 * len(message.payload) <= 1.001 * bits + 64
+
+
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+def test_a_checkpoint_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
+    X, y = rows(kind)
+    whole = raced(kind, checkpoint=tmp_path / "whole").fit(X, y)
+    monkeypatch.setattr("sklearn_mdl._core.stream.checkpoint.SECONDS", 0.0)
+    monkeypatch.setattr(
+        type(whole._run), "end", lambda self: (_ for _ in ()).throw(OSError("full"))
+    )
+    with pytest.raises(OSError, match="full"):
+        raced(kind, checkpoint=tmp_path / "cut").fit(X, y)
+    monkeypatch.undo()
+    assert_same(raced(kind, checkpoint=tmp_path / "cut").fit(X, y), whole)
+
+
+def test_the_rule_reads_losses_of_the_last_half():
+    X, y = rows("classes")
+    switcher = raced(pooling=None).fit(X, y)
+    losses = raced(pooling=None, race=None).fit(X, y).readout_losses_
+    awake = np.ones(len(CLASSIFIERS), dtype=bool)
+    for count in (48, 96):
+        half = np.where(awake, losses[count // 2 : count].sum(0), np.inf)
+        stays = half <= 1.1 * half.min() + 1.0
+        stays[np.argsort(half)[:2]] = True
+        assert_array_equal(switcher.retired_at_ == count, awake & ~stays)
+        awake &= stays
+
+
+def test_files_of_losses_know_who_retired(tmp_path):
+    X, y = rows("classes")
+    switcher = raced(store=tmp_path / "run").fit(X, y)
+    path, _ = switcher.save_losses(tmp_path / "losses.npy")
+    stored = load_losses(path)
+    assert_array_equal(stored.losses, switcher.readout_losses_)
+    assert_allclose(stored.readout_codelengths, switcher.readout_codelengths_)
+    for prior in (None, "bayes", "fixed-share"):
+        mixed = switcher.remix(prior)
+        assert math.isfinite(mixed.codelength)
+        assert_allclose(mixed.posterior.sum(1), 1, rtol=1e-9)
+    assert_array_equal(
+        switcher.remix(None).codelengths, switcher.switching_codelengths_
+    )
+    losses = switcher.readout_losses_
+    for sequence in (best_sequence(None, losses), best_segments(losses, 3)):
+        chosen = losses[np.arange(len(losses)), sequence.experts]
+        assert sequence.loss == pytest.approx(chosen.sum())
+    # An expert asleep only says what the mixture does: its smoothed weight may stay.
+    assert_allclose(smoothed_posterior("bayes", losses).sum(1), 1, rtol=1e-9)
+
+
+def test_displays_mark_who_retired():
+    switcher = raced().fit(*rows("classes"))
+    curves = CodelengthDisplay.from_estimator(switcher, readouts="all")
+    for k, name in enumerate(switcher.readout_names_):
+        line, at = curves.lines_[name], switcher.retired_at_[k]
+        assert line.get_xdata()[-1] == (at if at > 0 else 150)
+        assert (line.get_marker() == "x") == (at > 0)
+    areas = PosteriorDisplay.from_estimator(switcher, group=None)
+    assert areas.retirements == sorted(set(switcher.retired_at_.tolist()) - {-1})
+    assert [line.get_xdata()[0] for line in areas.ax_.lines] == areas.retirements
+    split = RegretSplitDisplay.from_estimator(switcher)
+    assert np.isfinite(split.codelengths).all()
+    CodelengthDisplay.from_losses(switcher.readout_losses_)
+
+
+def test_readouts_without_weight_neither_win_nor_count():
+    X, y = rows("classes")
+    weights = np.ones(len(CLASSIFIERS))
+    weights[[0, 3, 4]] = 0
+    switcher = raced(expert_weights=weights).fit(X, y)
+    assert (switcher.retired_at_[[0, 3, 4]] == 48).all()
+    assert (switcher.retired_at_ < 0).sum() >= 2
+
+
+@pytest.mark.filterwarnings("ignore:The best readout should lie inside")
+def test_races_are_where_the_readouts_are_ours():
+    X, y = load_breast_cancer(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))[:300]
+    X, y = X[order], y[order]
+    closed = MDLReadoutSwitcher("closed-form", random_state=0, device="cpu")
+    assert (closed.fit(X, y).retired_at_ == 256).any()
+    assert (closed.set_params(race=None).fit(X, y).retired_at_ == -1).all()
+    few = [LinearReadout(lr=lr, **FAST) for lr in (1e-2, 1e-6, 1e-7, 1e-8, 1e-9)]
+    mine = MDLReadoutSwitcher(few, random_state=0, device="cpu").fit(X, y)
+    assert (mine.retired_at_ == -1).all()
+    assert MDLReadoutSwitcher.from_preset("imagenet-scratch").race is None
+
+
+@pytest.mark.parametrize(
+    ("race", "words"),
+    [
+        (Race(tolerance=-0.1), "`tolerance` must be a finite number of at least 0"),
+        (Race(slack=math.nan), "`slack` must be a finite number"),
+        (Race(first=0), "`first` must be at least 1, got 0"),
+        (Race(min_readouts=20), "min_readouts=20 readouts that it keeps, got 12"),
+        ("slow", "race"),
+    ],
+)
+def test_bad_races_are_refused_in_a_sentence(race, words):
+    with pytest.raises(ValueError, match=words):
+        raced(race=race).fit(*rows("classes"))
+
+
+def test_parameters_of_a_race_are_searched_like_any_other():
+    assert raced().set_params(race__tolerance=0.3).race.tolerance == 0.3
+    with pytest.raises(ValueError, match=r"pass for example race=Race\(\)"):
+        raced(race="auto").set_params(race__tolerance=0.3)

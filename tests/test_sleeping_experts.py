@@ -1,0 +1,106 @@
+"""Experts that retire: asleep, they predict what the mixture of those awake does."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from switching_cases import (
+    WEIGHTS,
+    assert_same_bits,
+    every_definition,
+    every_kind,
+    normalised,
+    random_losses,
+)
+
+from sklearn_mdl import forward
+from sklearn_mdl.switching import BayesMixture, ForwardPass
+
+# The step from which on each expert is asleep, of six.
+RETIRED = [(6, 3, 6), (2, 6, 6), (4, 6, 2), (0, 6, 6), (6, 5, 5)]
+
+
+def asleep_from(losses, retired_at):
+    steps = np.arange(len(losses))[:, None]
+    return np.where(steps < np.array(retired_at), losses, math.nan)
+
+
+def specialists(sequences, losses):
+    """Codelengths, posteriors and filled losses, from all sequences, by definition."""
+    n_steps, n_experts = losses.shape
+    with np.errstate(divide="ignore"):
+        scores = np.log(sequences)
+    codelengths, posterior, filled = [], [], []
+    for t, row in enumerate(losses):
+        others = tuple(axis for axis in range(n_steps) if axis != t)
+        own = np.where(np.isnan(row), -np.inf, logsumexp(scores, axis=others))
+        own -= logsumexp(own)
+        posterior.append(np.exp(own))
+        codelengths.append(-logsumexp(own - np.nan_to_num(row)))
+        filled.append(np.where(np.isnan(row), codelengths[-1], row))
+        shape = [1] * n_steps
+        shape[t] = n_experts
+        scores = scores - filled[-1].reshape(shape)
+    return np.array(codelengths), np.array(posterior), np.array(filled)
+
+
+@every_definition
+def test_the_code_is_that_of_all_sequences_of_specialists(prior, definition):
+    for seed, (retired_at, weights) in enumerate(
+        itertools.product(RETIRED, WEIGHTS[:2])
+    ):
+        losses = asleep_from(random_losses(6, 3, seed), retired_at)
+        sequences = definition(normalised(weights, 3), 6)
+        codelengths, posterior, filled = specialists(sequences, losses)
+        trace = forward(prior, losses, weights)
+        np.testing.assert_allclose(trace.codelengths, codelengths, rtol=1e-10)
+        np.testing.assert_allclose(trace.posterior, posterior, atol=1e-12)
+        # The bound: where the experts of a sequence are awake, the code costs no more
+        # than they do and what the prior charges for the sequence.
+        steps = np.indices((3,) * 6).reshape(6, -1)
+        theirs = filled[np.arange(6)[:, None], steps]
+        awake = ~np.isnan(losses)[np.arange(6)[:, None], steps]
+        excess = (awake * (codelengths[:, None] - theirs)).sum(0)
+        with np.errstate(divide="ignore"):
+            charged = -np.log(sequences.ravel())
+        assert (excess <= charged + 1e-9).all()
+
+
+@every_kind
+def test_any_cut_gives_the_same_bits(prior):
+    losses = asleep_from(random_losses(60, 4, 1, 3.0), (60, 33, 17, 60))
+    whole = forward(prior, losses)
+    for at in (1, 16, 17, 40):
+        stream = ForwardPass(prior, 4)
+        parts = [stream.extend(losses[:at])]
+        stream.retire(np.flatnonzero(np.isnan(losses[at])))
+        weights = stream.weights
+        parts.append(stream.extend(losses[at:]))
+        np.testing.assert_array_equal(weights, parts[1].posterior[0])
+        joined = [np.concatenate([p[i] for p in parts]) for i in (1, 2)]
+        assert_same_bits(joined, whole[1:3])
+
+
+def test_those_awake_share_what_is_left_however_little():
+    """Probabilities of e^-5000 next to those of an expert that has retired."""
+    losses = np.array([[0.0, 50.0, 51.0]] * 100 + [[math.nan, 0.5, 0.7]])
+    trace = forward(BayesMixture(), losses)
+    odds = math.exp(-100)
+    assert trace.codelengths[-1] == pytest.approx(0.5, abs=1e-12)
+    np.testing.assert_allclose(trace.posterior[-1], [0, 1, odds], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("losses", "weights", "words"),
+    [
+        ([[1, math.nan], [1, 1]], None, "must stay NaN .* column 1"),
+        ([[math.nan, math.nan]], None, "one expert at least at every step"),
+        ([[1, math.nan]], [0, 1], "with prior weight must stay awake"),
+        ([[1, math.nan], [-math.inf, math.nan]], None, "smallest value of -inf"),
+    ],
+)
+def test_losses_that_no_retirement_leaves_are_refused(losses, weights, words):
+    with pytest.raises(ValueError, match=words):
+        forward(None, losses, weights)

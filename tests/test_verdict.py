@@ -1,0 +1,362 @@
+"""What a ranking says first: both codes, the verdict in words, what stands beside."""
+
+import csv
+import html
+import itertools
+import json
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.datasets import make_blobs
+
+import sklearn_mdl.report._figures
+from sklearn_mdl import (
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    MultiOutputSwitcher,
+    RepresentationScorer,
+    write_results,
+)
+from sklearn_mdl.cli._main import main
+from sklearn_mdl.display import CodelengthDisplay, RankDisplay, RankingHeatmapDisplay
+from sklearn_mdl.display._base import COLOURS
+from sklearn_mdl.model_selection import Ranking
+from sklearn_mdl.model_selection._cells import Cell, Trace, digest_of
+
+SWITCHING = "switching (Li et al. 2023)"
+
+
+def readouts():
+    return [LinearReadout(lr=0.01), MLPReadout((4,), lr=0.01)]
+
+
+def blobs(seed=0, n=60):
+    return make_blobs(n, 3, centers=2, random_state=seed, cluster_std=4)
+
+
+def rank(pooling=None, n_datasets=2, **options):
+    data = {}
+    for d in range(n_datasets):
+        X, y = blobs(d)
+        data[f"d{d}"] = {"narrow": X[:, :1], "wide": X}, y
+    switcher = MDLReadoutSwitcher(readouts(), pooling=pooling)
+    return RepresentationScorer(switcher, **options).fit(data)
+
+
+@pytest.fixture(scope="module")
+def pooled():
+    return rank(["linear", "mlp"], n_orders=2)
+
+
+@pytest.fixture
+def without_figures(monkeypatch):
+    monkeypatch.setattr(sklearn_mdl.report._figures, "find_spec", lambda name: None)
+
+
+# Both codes
+
+
+def test_cells_hold_both_codes(pooled):
+    for cell in pooled.cells_:
+        X, y = blobs(int(cell.dataset[1]))
+        X = X[:, : cell.n_features]
+        order = np.random.default_rng([0, cell.order]).permutation(60)
+        switcher = MDLReadoutSwitcher(
+            readouts(), pooling=["linear", "mlp"], random_state=0
+        ).fit(X[order], y[order])
+        assert cell.codelength == pytest.approx(switcher.codelength_)
+        assert cell.switching_codelength == pytest.approx(
+            switcher.switching_codelength_
+        )
+        assert cell.switching_codelength != cell.codelength
+        assert cell.pool_groups == switcher.pool_groups_ == ["linear", "mlp"]
+        assert cell.accuracy == switcher.measures().accuracy
+
+
+def test_tables_and_files_hold_both_codes(pooled, tmp_path, without_figures):
+    write_results(pooled, tmp_path)
+    record = json.loads((tmp_path / "cells.json").read_text())["cells"]
+    with (tmp_path / "cells.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for found in (record, rows):
+        nats = [float(cell["switching_codelength"]) for cell in found]
+        assert nats == [cell.switching_codelength for cell in pooled.cells_]
+    with (tmp_path / "ranking.csv").open() as file:
+        rows = {row["encoder"]: row for row in csv.DictReader(file)}
+    for e, name in enumerate(pooled.encoder_names_):
+        nats = [float(rows[name][f"{d}, {SWITCHING}"]) for d in ("d0", "d1")]
+        assert_allclose(nats, pooled.switching_codelengths_[:, e] / 60)
+    page = (tmp_path / "report.html").read_text()
+    for text in (page, pooled.summary(), pooled.to_frame().to_string()):
+        assert "switching" in text
+    assert SWITCHING in page
+    assert "pooled (nats)" in pooled.summary()
+    assert pooled.to_latex("switching") != pooled.to_latex("codelengths")
+
+
+def test_where_nothing_is_pooled_there_is_one_column(tmp_path, without_figures):
+    scorer = rank(None)
+    assert not scorer.is_pooled_
+    assert_array_equal(scorer.switching_codelengths_, scorer.codelengths_)
+    write_results(scorer, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    for text in (page, scorer.summary(), (tmp_path / "ranking.csv").read_text()):
+        assert SWITCHING not in text
+        assert "pooled" not in text
+    assert "codelength (nats)" in scorer.summary()
+
+
+@pytest.mark.parametrize("pooling", [None, ["linear", "mlp"]])
+def test_score_prints_both_codes_if_there_are_two(
+    tmp_path, capsys, monkeypatch, pooling
+):
+    X, y = blobs()
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    switcher = MDLReadoutSwitcher(readouts(), pooling=pooling, random_state=0)
+    monkeypatch.setattr(
+        sklearn_mdl.cli._options, "switcher_of", lambda *given: switcher
+    )
+    assert main(["score", str(tmp_path / "X.npy"), str(tmp_path / "y.npy")]) == 0
+    printed = capsys.readouterr().out
+    assert (SWITCHING in printed) == ("pooled" in printed) == (pooling is not None)
+    assert f"{switcher.codelength_:.1f} nats" in printed
+    assert f"{switcher.switching_codelength_:.1f} nats" in printed
+
+
+def test_codes_of_several_outputs_add_up():
+    X, y = blobs()
+    switcher = MDLReadoutSwitcher(readouts(), pooling=["linear", "mlp"])
+    switcher.set_params(random_state=0)
+    found = MultiOutputSwitcher(switcher).fit(X, np.stack([y, y[::-1]], axis=1))
+    each = found.estimators_
+    expected = sum(one.switching_codelengths_ for one in each)
+    assert_array_equal(found.switching_codelengths_, expected)
+    assert found.switching_codelength_ == pytest.approx(expected.sum())
+    assert found.switching_codelength_ != found.codelength_
+    alone = MultiOutputSwitcher(LinearReadout(random_state=0)).fit(X, y[:, None])
+    assert alone.switching_codelength_ == alone.codelength_
+
+
+def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
+    scorer = rank(None, 1, results=tmp_path)
+    path = next((tmp_path / "cells").glob("*wide*.json"))
+    content = json.loads(path.read_text())
+    del content["sha256"], content["cell"]["switching_codelength"]
+    content["format"] = 1
+    path.write_text(json.dumps({"sha256": digest_of(content), **content}))
+    with pytest.warns(UserWarning, match="format is 1, not 2; the cell is run again"):
+        again = rank(None, 1, results=tmp_path)
+    assert_array_equal(again.codelengths_, scorer.codelengths_)
+
+
+# In words
+
+
+def made(losses, alpha=0.1):
+    """A ranking of cells whose losses are given, (datasets, encoders, orders, rows)."""
+    cells = []
+    for d, e, order in np.ndindex(np.shape(losses)[:3]):
+        rows = np.asarray(losses[d][e][order])
+        places = np.random.default_rng([0, order]).permutation(len(rows))
+        trace = Trace(rows[places], np.arange(1), np.ones((1, 1)))
+        kept = dict.fromkeys(Cell.__dataclass_fields__)
+        kept |= {"dataset": f"d{d}", "encoder": f"e{e}", "order": order, "seed": 0}
+        kept |= {"n_samples": len(rows), "codelength": rows.sum(), "source": trace}
+        cells.append(Cell(**kept))
+    return Ranking(cells, alpha)
+
+
+def noise(*shape):
+    return np.random.default_rng(0).gamma(4.0, 0.1, size=shape)
+
+
+def test_a_margin_is_judged_by_the_rows_that_encoders_share():
+    rows = noise(50)
+    losses = np.stack([rows, rows + 0.05 + noise(50) / 2, rows + noise(50)])
+    found = made(losses[None, :, None, :]).verdict().datasets[0]
+    order = np.argsort(losses.sum(1))
+    first, second = losses[order[0]], losses[order[1]]
+    test = stats.ttest_rel(second, first)
+    scale = stats.norm.isf(0.1 / 2 / 2) / stats.t.isf(0.1 / 2 / 2, 49)
+    low, high = test.confidence_interval(0.95)
+    assert (found.winner, found.runner_up) == (f"e{order[0]}", f"e{order[1]}")
+    assert found.margin == pytest.approx((second - first).sum())
+    assert found.half_width == pytest.approx(50 * scale * (high - low) / 2)
+    assert found.told_apart + found.not_told_apart != []
+
+
+def test_orders_add_the_variance_of_their_mean():
+    rows = noise(40)
+    shifts = np.array([0.0, 1.0, 3.0]) / 40
+    losses = np.stack([np.tile(rows, (3, 1)), rows + 0.2 + shifts[:, None]])
+    found = made(losses[None]).verdict().datasets[0]
+    # Rows differ by the same, so that all that is left comes from orders.
+    half = stats.norm.isf(0.05) * stats.sem([0.0, 1.0, 3.0])
+    assert found.half_width == pytest.approx(half)
+    assert found.margin == pytest.approx(0.2 * 40 + 4 / 3)
+
+
+def test_encoders_alike_are_seldom_told_apart():
+    tables = np.random.default_rng(0).gamma(2.0, size=(300, 4, 1, 60))
+    found = made(tables).verdict().datasets
+    wrong = np.mean([d.runner_up in d.told_apart for d in found])
+    assert wrong <= 0.1 + 3 * np.sqrt(0.09 / 300)
+
+
+@pytest.mark.parametrize(("n_datasets", "speaks"), [(4, False), (6, True)])
+def test_a_test_over_datasets_speaks_only_where_it_can(n_datasets, speaks):
+    rows = noise(n_datasets, 1, 1, 50)
+    losses = np.concatenate([rows, rows + noise(n_datasets, 1, 1, 50), rows], axis=1)
+    losses[:, 2] += 0.001 * np.where(np.arange(n_datasets) % 2, -1, 1)[:, None, None]
+    found = made(losses).verdict()
+    assert found.out == ["e1"]
+    assert len(found.equivalent) == 1
+    assert found.n_needed == 6
+    assert found.has_test == speaks
+    text = str(found)
+    assert ("Wilcoxon's test, Holm" in text) == speaks
+    assert ("Wilcoxon's p cannot fall below 0.125" in text) != speaks
+    assert "clearly out: e1" in text
+
+
+def test_the_verdict_comes_first_everywhere(pooled, tmp_path, without_figures):
+    words = str(pooled.verdict())
+    assert pooled.summary().startswith(words)
+    assert all(line in words for line in pooled.verdict().sentences())
+    write_results(pooled, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert page.index('class="verdict"') < page.index("<table")
+    assert html.escape(str(pooled.verdict().datasets[0]), quote=False) in page
+    kept = json.loads((tmp_path / "statistics.json").read_text())["verdict"]
+    assert kept["sentences"] == pooled.verdict().sentences()
+
+
+def test_the_verdict_says_that_traces_are_gone(tmp_path):
+    scorer = rank(None, 1, results=tmp_path)
+    for path in (tmp_path / "cells").glob("*.safetensors"):
+        path.unlink()
+    assert "traces of its cells are gone: fit again" in scorer.summary()
+
+
+def test_pairs_come_by_what_they_say():
+    losses = noise(3, 7, 1, 20)
+    ranking = made(losses)
+    statistics = {
+        "encoders": ranking.encoder_names_,
+        "wilcoxon": {
+            **vars(ranking.pairwise_wilcoxon()),
+            "pairs": [[f"e{i}", f"e{j}"] for i, j in ranking.pairwise_wilcoxon().pairs],
+        },
+        "bayesian_signed_rank": vars(ranking.bayesian_signed_rank(n_draws=100)),
+        "wins": ranking.win_table().wins,
+        "ties": ranking.win_table().ties,
+    }
+    rows = sklearn_mdl.report._report._pairs(statistics).rows
+    said = [(float(row[4]), -abs(np.log(float(row[2])))) for row in rows]
+    assert all(
+        p < q or (p == q and a <= b + 0.01)
+        for (p, a), (q, b) in itertools.pairwise(said)
+    )
+
+
+# The command line
+
+
+def features_on_disk(folder):
+    for d in range(2):
+        X, y = blobs(d)
+        place = folder / "features" / f"d{d}"
+        place.mkdir(parents=True)
+        np.save(place / "labels.npy", y)
+        for width in (1, 2, 3):
+            np.save(place / f"w{width}.npy", X[:, :width])
+    return folder / "features"
+
+
+def test_rank_takes_a_choice_and_has_a_folder_by_default(
+    tmp_path, monkeypatch, capsys, without_figures
+):
+    features = features_on_disk(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    options = ["--datasets", "d1", "--encoders", "w3", "w1", "--max-rows", "40"]
+    options += ["--device", "cpu", "--accuracy", "--readouts", "closed-form"]
+    assert main(["rank", str(features), "--n-jobs", "1", *options]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Verdict\n")
+    with open("ranking/cells.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["dataset"], row["encoder"]) for row in rows] == [
+        *(("d1", "w3"), ("d1", "w1")),
+    ]
+    assert {row["n_samples"] for row in rows} == {"40"}
+    assert all(0 < float(row["accuracy"]) <= 1 for row in rows)
+    with open("ranking/protocols.csv") as file:
+        assert {row["protocol"] for row in csv.DictReader(file)} == {"linear"}
+    for option, names in (("--datasets", "d0"), ("--encoders", "w1")):
+        assert main(["rank", str(features), option, "none"]) == 2
+        error = capsys.readouterr().err
+        assert f"{option}" in error
+        assert "got 'none'; choose of these" in error
+        assert names in error
+    assert main(["rank", str(features), "--max-rows", "0"]) == 2
+    assert "--max-rows must leave a row, got 0" in capsys.readouterr().err
+
+
+# The page
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["vit_base_patch16_seed_1", "vit_base_patch16_seed_2", "raw"],
+        ["mobilenet_width_1.lamb_in1k", "mobilenet_width_2.lamb_in1k"],
+    ],
+)
+def test_names_that_are_cut_stay_apart(names):
+    tail = sklearn_mdl.report._report._tail(names)
+    assert len({name[-tail:] for name in names}) == len(names)
+
+
+def test_an_encoder_has_one_colour_in_all_figures(pooled):
+    ranks = RankDisplay.from_scorer(pooled, kind="by-size")
+    best = pooled.verdict().best
+    for dataset in pooled.dataset_names_:
+        curves = CodelengthDisplay.from_scorer(pooled, dataset)
+        for name, line in curves.lines_.items():
+            assert line.get_color() == ranks.artists_[name].get_color()
+        assert curves.lines_[best].get_color() == COLOURS[0]
+    plt.close("all")
+
+
+def test_an_outlier_does_not_press_the_others_into_one_colour():
+    saved = [[1.0], [0.9], [0.8], [-100.0]]
+    display = RankingHeatmapDisplay(saved, list("abcd"), ["d"]).plot()
+    shades = display.image_.get_array().ravel()
+    assert shades[0] - shades[2] > 0.2
+    assert (shades[3], shades[0]) == (0, 1)
+    plt.close("all")
+
+
+def test_preferred_readouts_have_colours_without_an_order():
+    names = [["linear", "mlp"], ["knn", "linear"]]
+    display = RankingHeatmapDisplay(
+        names, ["a", "b"], ["c", "d"], kind="preferred-readout"
+    ).plot()
+    colours = {to_hex(c).upper() for c in display.image_.cmap.colors}
+    assert colours == set(COLOURS[:3])
+    legend = display.ax_.get_legend()
+    assert legend.get_title().get_text() == "largest mean posterior"
+    plt.close("all")
+
+
+def test_an_interval_without_width_is_no_certainty():
+    display = RankDisplay([[1, 2], [1, 2], [1, 2]], ["a", "b"], kind="intervals").plot()
+    texts = [text.get_text() for text in display.ax_.texts]
+    assert texts == ["too few datasets"] * 2
+    plt.close("all")

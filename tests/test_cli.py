@@ -264,7 +264,6 @@ def test_rank_names_the_file_whose_numbers_are_not_finite(study, capsys):
     assert "encoder 'good' on dataset 'two'" in complaint(capsys, "rank")
 
 
-@pytest.mark.usefixtures("no_figures")
 def numbers_of(path):
     """Return the rows of a table, but for how long they took."""
     with path.open(newline="", encoding="utf-8") as file:
@@ -274,6 +273,7 @@ def numbers_of(path):
         ]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_rank_scores_missing_cells_and_nothing_else(ranked_copy, capsys):
     out = ranked_copy.parent / "out"
     kept = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}

@@ -1,12 +1,13 @@
-"""Codelengths of the default switcher: on digits, and on real deep features.
+"""Codelengths of switching between networks: on digits, and on real deep features.
 
-``digits`` prints the codelength and wall time of a default fit on digits in ten orders,
+The list is "nets", without pool, race and growing minibatches (``lists.py`` has those).
+``digits`` prints the codelength and wall time of a fit on digits in ten orders,
 ``default_rng(s).permutation(N)`` for s = 100, ..., 109, beside switching priors that
 read the same losses and a block-wise logistic regression (``logistic.py``).
 ``features`` prints, for every encoder and dataset of a directory, nats per example
-beside those of the logistic regression. ``choices`` reverts one choice of the default
-readouts at a time, on digits, wine and breast cancer, each in the orders of s = 0, 1
-and 2. ``mixed`` runs the mixed readouts, and takes the default ones and the best of
+beside those of the logistic regression. ``choices`` reverts one choice of their
+settings at a time, on digits, wine and breast cancer, each in the orders of s = 0, 1
+and 2. ``mixed`` runs the mixed readouts without kernels, and takes the networks and the best of
 each kind from the same losses: on digits in the ten orders, and on datasets of a
 directory if it is given.
 """
@@ -20,7 +21,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from benchmarks._data import feature_cells, permuted
 from benchmarks.logistic import best_codelength
 from sklearn_mdl import LearnedShare, MDLReadoutSwitcher, forward, uniform_codelength
-from sklearn_mdl.readouts import default_readouts
+from sklearn_mdl.readouts import named_readouts
 
 ORDERS = range(100, 110)
 KINDS = {
@@ -31,15 +32,24 @@ KINDS = {
 }
 
 
-def timed_fit(X, y, readouts=None):
-    """Return a fitted switcher and the seconds of its fit."""
+PLAIN = {"pooling": None, "race": None, "first_batch_size": None}
+
+
+def timed_fit(X, y, readouts="nets"):
+    """Return a fitted switcher, which only switches, and the seconds of its fit."""
     start = time.perf_counter()
-    switcher = MDLReadoutSwitcher(readouts, random_state=0).fit(X, y)
+    switcher = MDLReadoutSwitcher(readouts, **PLAIN, random_state=0).fit(X, y)
     return switcher, time.perf_counter() - start
 
 
+def without_kernels(name, X, y):
+    """Return a list of readouts by its name, but for kernels."""
+    readouts = named_readouts(name, X.shape[1], len(np.unique(y)))
+    return [readout for readout in readouts if "kernel" not in readout.architecture]
+
+
 class Digits:
-    """A default fit on digits in ten orders."""
+    """Networks on digits in ten orders."""
 
     params = [list(ORDERS)]
     param_names = ["order"]
@@ -77,7 +87,7 @@ class Digits:
 
     def report(self, table):
         X, y = load_digits(return_X_y=True)
-        n_readouts = len(default_readouts(X.shape[1], 10))
+        n_readouts = len(without_kernels("nets", X, y))
         uniform = uniform_codelength(len(y), 10)
         print(f"{n_readouts} readouts; uniform code {uniform:.1f}")
 
@@ -149,7 +159,7 @@ CHOICES = {
 
 
 class Choices:
-    """The default readouts with one choice of their settings reverted."""
+    """Networks with one choice of their settings reverted."""
 
     params = [list(CHOICES)]
     param_names = ["choice"]
@@ -167,7 +177,7 @@ class Choices:
 
     def _mean(self, load, choice):
         X, y = load(return_X_y=True)
-        readouts = default_readouts(X.shape[1], len(np.unique(y)))
+        readouts = without_kernels("nets", X, y)
         readouts = [readout.set_params(**CHOICES[choice]) for readout in readouts]
         distinct = {(r.architecture, str(r.get_params())): r for r in readouts}
         fits = [
@@ -212,7 +222,8 @@ class Mixed:
         return list(self.cells)
 
     def setup(self, name):
-        self.switcher, self.seconds = timed_fit(*self.cells[name], "mixed")
+        X, y = self.cells[name]
+        self.switcher, self.seconds = timed_fit(X, y, without_kernels("mixed", X, y))
         self.names = [readout.architecture for readout in self.switcher.readouts_]
         self.members.append(self.switcher.readout_codelengths_)
 

@@ -2,9 +2,8 @@
 
 ``digits`` takes digits in ten orders, ``default_rng(s).permutation(N)`` for s = 100,
 ..., 109; ``cells`` every encoder and dataset of a directory, rows in the order of the
-files. Contenders: "plain nets", the networks without pool and with whole minibatches
-from the start, as they were before there were kernels; "nets"; "closed-form"; and the
-default, both together. Of each the codelength, that of switching alone, and CPU seconds
+files. Contenders: "plain nets", the networks without pool and race, and with whole
+minibatches from the start; "nets"; "closed-form"; and the default, both together. Of each the codelength, that of switching alone, and CPU seconds
 on one thread. Of the default also what its networks and its kernels cost alone, by
 switching, from the same losses; of ``cells`` the best block-wise logistic regression
 (``logistic.py``), too.
@@ -20,13 +19,12 @@ import numpy as np
 from sklearn.datasets import load_digits, make_classification
 
 from benchmarks._data import feature_cells, permuted
-from benchmarks.codelength import ORDERS
+from benchmarks.codelength import ORDERS, PLAIN
 from benchmarks.logistic import best_codelength
 from sklearn_mdl import KernelReadout, MDLReadoutSwitcher, forward
 
-PLAIN = {"readouts": "nets", "pooling": None, "first_batch_size": None}
 LISTS = {
-    "plain nets": PLAIN,
+    "plain nets": {"readouts": "nets", **PLAIN},
     "nets": {"readouts": "nets"},
     "closed-form": {"readouts": "closed-form"},
     "default": {},

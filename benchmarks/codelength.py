@@ -7,9 +7,9 @@ read the same losses and a block-wise logistic regression (``logistic.py``).
 ``features`` prints, for every encoder and dataset of a directory, nats per example
 beside those of the logistic regression. ``choices`` reverts one choice of their
 settings at a time, on digits, wine and breast cancer, each in the orders of s = 0, 1
-and 2. ``mixed`` runs the mixed readouts without kernels, and takes the networks and the best of
-each kind from the same losses: on digits in the ten orders, and on datasets of a
-directory if it is given.
+and 2. ``mixed`` runs the mixed readouts without kernels, and takes the networks and the
+best of each kind from the same losses: on digits in the ten orders, and on datasets of
+a directory if it is given.
 """
 
 import time

@@ -3,8 +3,9 @@
 ``digits`` takes digits in ten orders, ``default_rng(s).permutation(N)`` for s = 100,
 ..., 109; ``cells`` every encoder and dataset of a directory, rows in the order of the
 files. Contenders: "plain nets", the networks without pool and race, and with whole
-minibatches from the start; "nets"; "closed-form"; and the default, both together. Of each the codelength, that of switching alone, and CPU seconds
-on one thread. Of the default also what its networks and its kernels cost alone, by
+minibatches from the start; "nets"; "closed-form"; and the default, both together. Of
+each the codelength, that of switching alone, and CPU seconds on one thread. Of the
+default also what its networks and its kernels cost alone, by
 switching, from the same losses; of ``cells`` the best block-wise logistic regression
 (``logistic.py``), too.
 

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
 
 from sklearn_mdl import (
+    KNeighborsReadout,
     LinearReadout,
     MDLReadoutSwitcher,
     MultiOutputSwitcher,
+    RefitReadout,
     RepresentationScorer,
 )
 
@@ -231,9 +234,10 @@ def test_text_of_numpys_own_type_is_text():
     np.testing.assert_array_equal(fitted.predict(X), expected.predict(X))
 
 
-@pytest.mark.parametrize("pool", [None, "mixed"])
-def test_minibatches_larger_than_the_data_cost_no_more_than_they(pool, expected):
-    options = {"readouts": pool} if pool else {}
+@pytest.mark.parametrize("kind", ["networks", "others"])
+def test_minibatches_larger_than_the_data_cost_no_more_than_they(kind, expected):
+    others = [KNeighborsReadout(), RefitReadout(LogisticRegression())]
+    options = {"readouts": others} if kind == "others" else {}
     huge = switcher(batch_size=10**9).set_params(**options).fit(X, Y)
     large = switcher(batch_size=len(X) + 1).set_params(**options).fit(X, Y)
     np.testing.assert_array_equal(huge.codelengths_, large.codelengths_)

@@ -737,7 +737,6 @@ WRONG_OPTIONS = [
     ({"readouts": []}, ValueError, "readouts must hold at least one readout"),
     ({"readouts": [3]}, TypeError, "readouts must hold LinearReadout.*got 3; build"),
     ({"readouts": [LinearReadout]}, TypeError, "readouts must hold LinearReadout"),
-    ({"readouts": LinearReadout()}, ValueError, "'readouts' parameter.*LinearReadout"),
     ({"readouts": [LinearReadout(lr=-1)]}, ValueError, "'lr' parameter of LinearRead"),
     ({"expert_weights": [1]}, ValueError, r"must have shape \(2,\), got \(1,\)"),
     ({"expert_weights": [1, -1]}, ValueError, "must be finite and non-negative"),

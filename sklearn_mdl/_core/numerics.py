@@ -59,16 +59,22 @@ class _SharedSetting:
     that each saved and restored it would restore each other's.
     """
 
-    def __init__(self, make: Callable[[], Callable[[], object]]) -> None:
+    def __init__(
+        self, make: Callable[[], Callable[[], object]], *, in_main_thread: bool = False
+    ) -> None:
         self._make = make  # returns what undoes it
+        self._in_main_thread = in_main_thread  # alone can it be undone
         self._lock = threading.Lock()
         self._n_inside = 0
+        self._owed: Callable[[], object] | None = None
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self._lock:
             if not self._n_inside:
-                self._undo = self._make()
+                self._settle()
+                undo = self._make()
+                self._undo = self._owed or undo
             self._n_inside += 1
         try:
             yield
@@ -77,6 +83,16 @@ class _SharedSetting:
                 self._n_inside -= 1
                 if not self._n_inside:
                     self._undo()
+                    if self._in_main_thread:
+                        self._owed = self._undo
+                        self._settle()
+
+    def _settle(self) -> None:
+        """Undo once more in the main thread, if that is what takes effect."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if self._owed is not None and is_main:
+            self._owed()
+            self._owed = None
 
 
 def _limit_blas() -> Callable[[], object]:
@@ -90,7 +106,8 @@ def _default_to_float32() -> Callable[[], object]:
     return partial(torch.set_default_dtype, before)
 
 
-one_blas_thread = _SharedSetting(_limit_blas)
+# OpenBLAS takes a lower limit in any thread, a higher one in the main thread alone.
+one_blas_thread = _SharedSetting(_limit_blas, in_main_thread=True)
 _float32 = _SharedSetting(_default_to_float32)
 _here = threading.local()
 

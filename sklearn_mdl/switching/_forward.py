@@ -215,6 +215,9 @@ class ForwardPass:
         return ForwardTrace(float(codelengths.sum()), codelengths, posterior, steps)
 
     def _advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
+        if not self._asleep.any() and not np.isnan(losses[-1]).any():
+            self._filter.advance(losses, codelengths, posterior)
+            return
         asleep = np.isnan(losses)
         # Experts never wake up: those rows come first at which all are awake.
         n_plain = 0 if self._asleep.any() else int((~asleep.any(axis=1)).sum())

@@ -17,8 +17,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -54,10 +53,16 @@ class Scaling:
     mean: Tensor
     transform: Tensor
     inverse: Tensor
+    is_extreme: bool = field(init=False)  # features may be denormal numbers
+
+    def __post_init__(self) -> None:
+        """Ask the device once, where it may be waited for."""
+        extreme = bool(self.transform.abs().max() > LARGEST_FACTOR)
+        object.__setattr__(self, "is_extreme", extreme)
 
     def apply(self, x: Tensor) -> Tensor:
         """Scale float32 minibatches, (n, B, d) to (n, B, d)."""
-        if x.dtype == torch.float32 and self._is_extreme:
+        if x.dtype == torch.float32 and self.is_extreme:
             with flushed_denormals(False):
                 return self.apply(x.double()).float()
         centred = x - self.mean.to(x)
@@ -66,11 +71,6 @@ class Scaling:
             return centred * transform
         # One product a minibatch: the last bits of a row depend on the product's shape.
         return torch.bmm(centred, transform.expand(len(x), -1, -1))
-
-    @cached_property
-    def _is_extreme(self) -> bool:
-        """True if features are so small that they may be denormal numbers."""
-        return bool(self.transform.abs().max() > LARGEST_FACTOR)
 
     def re_expression(self, old: Scaling) -> ReExpression:
         """Make what keeps a first layer's function when ``old`` gives way to this one.

@@ -4,6 +4,10 @@ import numpy as np
 
 from sklearn_mdl.datasets import load_feature_directory
 
+# Networks that only switch: no pool, no race, whole minibatches from the start.
+SWITCHING = {"pooling": None, "race": None, "first_batch_size": None}
+NETS = {"readouts": "nets", **SWITCHING}
+
 
 def feature_cells(folder, datasets=()):
     """Features (float32) and labels of a directory, by ``dataset/encoder``."""

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-from benchmarks._data import feature_cells, permuted
+from benchmarks._data import SWITCHING, feature_cells, permuted
 from benchmarks.logistic import best_codelength
 from sklearn_mdl import LearnedShare, MDLReadoutSwitcher, forward, uniform_codelength
 from sklearn_mdl.readouts import named_readouts
@@ -32,13 +32,10 @@ KINDS = {
 }
 
 
-PLAIN = {"pooling": None, "race": None, "first_batch_size": None}
-
-
 def timed_fit(X, y, readouts="nets"):
     """Return a fitted switcher, which only switches, and the seconds of its fit."""
     start = time.perf_counter()
-    switcher = MDLReadoutSwitcher(readouts, **PLAIN, random_state=0).fit(X, y)
+    switcher = MDLReadoutSwitcher(readouts, **SWITCHING, random_state=0).fit(X, y)
     return switcher, time.perf_counter() - start
 
 

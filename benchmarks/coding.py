@@ -69,7 +69,7 @@ class Coding:
 
     def setup(self, name):
         X, self.y = self.cells[name]
-        self.switcher = MDLReadoutSwitcher(shuffle=True, random_state=0)
+        self.switcher = MDLReadoutSwitcher(**NETS, shuffle=True, random_state=0)
         encoded, self.encoding = timed(encode_labels, self.switcher, X, self.y)
         found, self.decoding = timed(decode_labels, self.switcher, X, encoded)
         np.testing.assert_array_equal(found, self.y)

@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits, make_classification
 
-from benchmarks._data import feature_cells, permuted
-from benchmarks.codelength import ORDERS, PLAIN
+from benchmarks._data import NETS, feature_cells, permuted
+from benchmarks.codelength import ORDERS
 from benchmarks.logistic import best_codelength
 from sklearn_mdl import KernelReadout, MDLReadoutSwitcher, forward
 
 LISTS = {
-    "plain nets": {"readouts": "nets", **PLAIN},
+    "plain nets": NETS,
     "nets": {"readouts": "nets"},
     "closed-form": {"readouts": "closed-form"},
     "default": {},

@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from sklearn.linear_model import BayesianRidge
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks._data import permuted
+from benchmarks._data import NETS, permuted
 from sklearn_mdl import MDLReadoutSwitcherRegressor
 from sklearn_mdl.metrics import gaussian_codelengths
 
@@ -49,7 +49,7 @@ def fit(name, X, y):
     """Fit the default readouts, with the guess as prior."""
     location, scale = GUESSES[name]
     return MDLReadoutSwitcherRegressor(
-        prior_location=location, prior_scale=scale, random_state=0
+        **NETS, prior_location=location, prior_scale=scale, random_state=0
     ).fit(X, y)
 
 

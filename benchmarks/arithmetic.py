@@ -55,7 +55,10 @@ if n_bits < 23:
 torch.set_num_threads(n_threads)
 X, y = load_digits(return_X_y=True)
 order = np.random.default_rng(0).permutation(len(y))
-switcher = MDLReadoutSwitcher(random_state=seed, device="cpu", n_jobs=n_jobs)
+switcher = MDLReadoutSwitcher(
+    "nets", pooling=None, race=None, first_batch_size=None,
+    random_state=seed, device="cpu", n_jobs=n_jobs,
+)
 print(repr(switcher.fit(X[order], y[order]).codelength_))
 """
 SEEDS = range(10)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
-from benchmarks._data import feature_cells
+from benchmarks._data import NETS, feature_cells
 from sklearn_mdl import (
     MDLReadoutSwitcher,
     decode_labels,

@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
+from benchmarks._data import NETS
 from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
@@ -144,7 +145,7 @@ class Sorted:
         self.y[moved] = self.y[rng.permutation(moved)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.fitted = MDLReadoutSwitcher(random_state=0).fit(X, self.y)
+            self.fitted = MDLReadoutSwitcher(**NETS, random_state=0).fit(X, self.y)
 
     def track_codelength(self, share):
         return self.fitted.codelength_

@@ -21,7 +21,7 @@ from joblib import Parallel, delayed
 from scipy.special import logsumexp
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-from benchmarks._data import feature_cells, permuted
+from benchmarks._data import SWITCHING, feature_cells, permuted
 from sklearn_mdl import (
     BayesMixture,
     FixedShare,
@@ -62,7 +62,7 @@ ORDERS = range(5)
 SHAPES = [(64,) * depth for depth in range(8)]
 READOUTS = {
     "small": readout_grid(hidden_layer_sizes=SHAPES, lr=1e-3, n_replay_streams=10),
-    "default": None,
+    "default": "nets",
     "large": readout_grid(
         hidden_layer_sizes=SHAPES,
         n_replay_streams=10,
@@ -79,7 +79,7 @@ def train(path, X, y, readouts, seed):
     """Save the losses of a fit, unless they are there already."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        switcher = MDLReadoutSwitcher(readouts, random_state=0)
+        switcher = MDLReadoutSwitcher(readouts, **SWITCHING, random_state=0)
         switcher.fit(*permuted(X, y, seed)).save_losses(path)
     return path
 
@@ -156,7 +156,7 @@ class Features:
     def prepare(self):
         cells = feature_cells(self.features)
         paths = Parallel(self.n_jobs)(
-            delayed(train)(self.losses / f"{n.replace('/', '-')}.npy", X, y, None, 0)
+            delayed(train)(self.losses / f"{n.replace('/', '-')}.npy", X, y, "nets", 0)
             for n, (X, y) in cells.items()
         )
         self.stored = [np.array(load_losses(path).losses) for path in paths]

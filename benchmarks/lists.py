@@ -4,10 +4,8 @@
 ..., 109; ``cells`` every encoder and dataset of a directory, rows in the order of the
 files. Contenders: "plain nets", the networks without pool and race, and with whole
 minibatches from the start; "nets"; "closed-form"; and the default, both together. Of
-each the codelength, that of switching alone, and CPU seconds on one thread. Of the
-default also what its networks and its kernels cost alone, by
-switching, from the same losses; of ``cells`` the best block-wise logistic regression
-(``logistic.py``), too.
+each the codelength, that of switching alone, and CPU seconds on one thread; of
+``cells`` also the ratio to the best block-wise logistic regression (``logistic.py``).
 
 ``growth`` prints seconds and peak memory of a single kernel against the rows, up to
 10,000 of 512 features, exact throughout and with landmarks.
@@ -22,7 +20,7 @@ from sklearn.datasets import load_digits, make_classification
 from benchmarks._data import NETS, feature_cells, permuted
 from benchmarks.codelength import ORDERS
 from benchmarks.logistic import best_codelength
-from sklearn_mdl import KernelReadout, MDLReadoutSwitcher, forward
+from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
 
 LISTS = {
     "plain nets": NETS,
@@ -43,8 +41,6 @@ class _Lists:
     formats = {
         "track_codelength": ".1f",
         "track_switching": ".1f",
-        "track_nets": ".1f",
-        "track_kernels": ".1f",
         "track_seconds": ".1f",
     }
 
@@ -54,27 +50,11 @@ class _Lists:
         self.switcher = switcher.fit(X[: self.rows], y[: self.rows])
         self.seconds = time.process_time() - start
 
-    def alone(self, kernels):
-        """Cost of switching between the kernels alone, or the networks alone."""
-        chosen = [
-            ("kernel" in readout.architecture) == kernels
-            for readout in self.switcher.readouts_
-        ]
-        if not any(chosen):
-            return np.nan
-        return forward(None, self.switcher.readout_losses_[:, chosen]).codelength
-
     def track_codelength(self, *row):
         return self.switcher.codelength_
 
     def track_switching(self, *row):
         return self.switcher.switching_codelength_
-
-    def track_nets(self, *row):
-        return self.alone(kernels=False)
-
-    def track_kernels(self, *row):
-        return self.alone(kernels=True)
 
     def track_seconds(self, *row):
         return self.seconds
@@ -83,10 +63,8 @@ class _Lists:
         base = self.lists[0]
         found = {name: self.columns(table, name) for name in self.lists}
         for name, columns in found.items():
-            for column in ("codelength", "switching", "nets", "kernels"):
+            for column in ("codelength", "switching"):
                 ratio = columns[column] / found[base]["codelength"]
-                if np.isnan(ratio).any():
-                    continue
                 shorter = f"{np.sum(ratio < 1)} of {len(ratio)}"
                 print(
                     f"{name}, {column}: mean {columns[column].mean():.1f} nats, "

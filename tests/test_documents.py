@@ -137,23 +137,37 @@ def test_python_in_documents_runs(path, tmp_path, monkeypatch):
         exec(compile(block, relative(path), "exec"), namespace)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
-def test_what_documents_import_of_ours_is_public(path):
-    text = path.read_text(encoding="utf-8")
+def imports_of_ours(text):
+    """Yield package and name of what the blocks of a document import of ours."""
     for found in FENCE.finditer(text):
         if not found["info"].startswith("python") or ">>>" in found["body"]:
             continue
         for node in ast.walk(ast.parse(textwrap.dedent(found["body"]))):
             if isinstance(node, ast.ImportFrom) and top(node.module) == "sklearn_mdl":
-                package = importlib.import_module(node.module)
-                assert {a.name for a in node.names} <= set(package.__all__)
+                yield from ((node.module, alias.name) for alias in node.names)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
-def test_links_between_documents_lead_somewhere(path):
-    text = FENCE.sub("", path.read_text(encoding="utf-8"))
-    targets = re.findall(r"\]\((?!https?:|mailto:|#)([^)\s#]+)", text)
-    assert [t for t in targets if not (path.parent / t).exists()] == []
+def test_what_documents_import_of_ours_is_public():
+    faults = [
+        f"{relative(path)}: {package}.{name}"
+        for path in DOCUMENTS
+        for package, name in imports_of_ours(path.read_text(encoding="utf-8"))
+        if name not in importlib.import_module(package).__all__
+    ]
+    assert faults == []
+
+
+def test_links_between_documents_lead_somewhere():
+    faults = [
+        f"{relative(path)}: {target}"
+        for path in DOCUMENTS
+        for target in re.findall(
+            r"\]\((?!https?:|mailto:|#)([^)\s#]+)",
+            FENCE.sub("", path.read_text(encoding="utf-8")),
+        )
+        if not (path.parent / target).exists()
+    ]
+    assert faults == []
 
 
 @pytest.mark.skipif(not API.is_file(), reason="docs/api.md is not there")
@@ -174,7 +188,10 @@ def test_no_file_names_a_place_of_one_machine():
 # Docstrings
 
 # Constants have none.
-DOCUMENTED = [name for name in PATHS if callable(public(name))]
+DOCUMENTED = {}
+for public_name, place in PATHS.items():
+    if callable(public(public_name)):
+        DOCUMENTED.setdefault(place.rpartition(".")[0], []).append(public_name)
 
 
 def test_public_names_are_sorted_and_there():
@@ -182,14 +199,15 @@ def test_public_names_are_sorted_and_there():
     assert all(hasattr(sklearn_mdl, name) for name in sklearn_mdl.__all__)
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize("package", DOCUMENTED)
+def test_examples_in_docstrings_run(package, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    thing = public(name)
-    module = importlib.import_module(thing.__module__)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     runner = doctest.DocTestRunner(verbose=False, optionflags=flags)
     printed = []
-    for test in doctest.DocTestFinder().find(thing, name, module=module):
-        runner.run(test, out=printed.append)
+    for name in DOCUMENTED[package]:
+        thing = public(name)
+        module = importlib.import_module(thing.__module__)
+        for test in doctest.DocTestFinder().find(thing, name, module=module):
+            runner.run(test, out=printed.append)
     assert printed == [], "".join(printed)

@@ -279,6 +279,7 @@ print(n_kills, n_resumed)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills")
 def test_a_process_killed_repeatedly_ends_with_the_same_bits(tmp_path):

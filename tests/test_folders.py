@@ -446,6 +446,7 @@ def in_a_process_of_its_own(*calls):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_processes_with_one_folder_and_kills(tmp_path):
     same, copies, outlived, killed = in_a_process_of_its_own(
         ("race", str(tmp_path / "same"), "same", 2),

@@ -385,9 +385,7 @@ class PrequentialRun:
         if self.pooled is not None and pooled is not None:
             codelengths = pooled.codelengths
             kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
-            self.pooled.history.append(
-                pooled.switching, pooled.pool, pooled.shares, pooled.weights
-            )
+            self.pooled.history.keep(pooled)
         summaries = self.outcome.summarise(kept)
         self.trace.append(losses, codelengths, reading.posterior, summaries)
         self.retirement.observe(losses)

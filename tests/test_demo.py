@@ -51,6 +51,7 @@ def reconstruction(**settings):
     return MaskedReconstruction(4, random_state=0, **settings)
 
 
+@pytest.mark.slow
 @FEW_STEPS_SUFFICE
 def test_masked_reconstruction_keeps_the_contract_of_scikit_learn():
     check_estimator(MaskedReconstruction(4, n_copies=2), on_skip=None)

@@ -42,7 +42,14 @@ def run(path, n_digits=None):
     exec(compile(source, path, "exec"), {"__name__": "__main__", "__file__": str(path)})
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.slow if path.stem in FROM_FOLDERS else ())
+        for path in EXAMPLES
+    ],
+    ids=lambda path: path.stem,
+)
 def test_example_runs(path, monkeypatch, tmp_path):
     if path.stem in NEEDS:
         pytest.importorskip(NEEDS[path.stem])

@@ -202,6 +202,7 @@ def test_a_generator_moves_on_as_that_of_a_switcher():
         assert_same_run(found.estimators_[0], expected.fit(X, Y[:, 0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mapped", [False, True], ids=["in memory", "mapped"])
 def test_jobs_change_no_number(mapped, tmp_path):
     """Rows of more than a megabyte, which joblib would hand over as a file."""

@@ -209,6 +209,7 @@ def test_an_encoder_costs_the_same_in_any_company(fitted, datasets, encoders):
     assert table(alone) == expected
 
 
+@pytest.mark.slow
 def test_side_by_side_gives_the_numbers_of_one_by_one(fitted, datasets, encoders):
     both = small(n_orders=2, n_jobs=2).fit(datasets, encoders)
     assert list(table(both)) == list(table(fitted))

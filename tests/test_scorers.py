@@ -588,6 +588,7 @@ def test_search_over_a_prior_in_a_pipeline_equals_reading_under_each():
     assert_allclose(codelength_scorer(search, X, y), max(expected))
 
 
+@pytest.mark.slow
 def test_search_in_processes_gives_the_same_scores_for_all_metrics():
     X, y = digits(100)
     found = [

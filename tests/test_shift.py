@@ -204,6 +204,7 @@ def files(tmp_path):
     return paths
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table(files, capsys):
     assert main(["shift", *files, "--seed", "3", "--max-samples", "200"]) == 0
     text = capsys.readouterr().out

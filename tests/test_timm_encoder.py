@@ -362,6 +362,7 @@ def test_missing_libraries_are_named(monkeypatch, module):
 # Weights that were trained
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not (WEIGHTS.is_dir() and CIFAR.is_file()), reason="needs the shared data"
 )

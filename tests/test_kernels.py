@@ -458,23 +458,31 @@ def test_a_list_of_gaussian_processes_by_name():
 # Permutations
 
 
+LISTS = {
+    "classes": [kind(name) for name in ("rbf", "centred", "raw")],
+    "numbers": [real(name) for name in REAL],
+}
+
+
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_codes_of_many_labellings_are_those_of_each_alone(bound):
-    X, y = digits(110)
-    readouts = [kind(name, max_exact=bound) for name in ("rbf", "centred", "raw")]
-    switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=0)
-    test = switcher.fit(X, y).permutation_test(3)
+@pytest.mark.parametrize("labels", LISTS)
+def test_codes_of_many_labellings_are_those_of_each_alone(labels, bound):
+    X, y = numbers(110) if labels == "numbers" else digits(110)
+    readouts = [clone(r).set_params(max_exact=bound) for r in LISTS[labels]]
+    numeric = labels == "numbers"
+    kind = MDLReadoutSwitcherRegressor if numeric else MDLReadoutSwitcher
+    switcher = kind(readouts, shuffle=True, random_state=0).fit(X, y)
+    test = switcher.permutation_test(3)
     rng = np.random.default_rng([switcher._seed, 1])
     X, y = X[switcher.order_], y[switcher.order_]
     sets = [y, *(rng.permutation(y) for _ in range(3))]
-    expected = [
-        MDLReadoutSwitcher(readouts, switching="fixed-share").fit(X, labels).codelength_
-        for labels in sets
-    ]
+    fits = [kind(readouts, switching="fixed-share").fit(X, own) for own in sets]
+    expected = [fit.codelength_ for fit in fits]
     found = [test.codelength, *test.null_codelengths]
-    np.testing.assert_allclose(found, expected, atol=1e-7)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert test.p_value == 1 / 4
-    np.testing.assert_array_equal(switcher.null_codelengths(3), test.null_codelengths)
+    again = fits[0].permutation_test(1, shuffled=True)
+    assert again.codelength == pytest.approx(found[0], rel=1e-9)
 
 
 def test_p_values_of_labels_without_features_are_not_small():

@@ -17,7 +17,6 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from sklearn_mdl import (
     KernelReadout,
-    LinearReadout,
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
 )
@@ -465,62 +464,6 @@ def test_a_list_of_gaussian_processes_by_name():
     switcher = MDLReadoutSwitcherRegressor("closed-form").fit(X, y)
     assert {type(r) for r in switcher.readouts_} == {KernelReadoutRegressor}
     assert switcher.codelength_ < switcher.reference_codelengths_.sum() - 30
-
-
-# Permutations
-
-
-LISTS = {
-    "classes": [kind(name) for name in ("rbf", "centred", "raw")],
-    "numbers": [real(name) for name in REAL],
-}
-
-
-@pytest.mark.parametrize("bound", BOUNDS)
-@pytest.mark.parametrize("labels", LISTS)
-def test_codes_of_many_labellings_are_those_of_each_alone(labels, bound):
-    X, y = numbers(110) if labels == "numbers" else digits(110)
-    readouts = [clone(r).set_params(max_exact=bound) for r in LISTS[labels]]
-    numeric = labels == "numbers"
-    kind = MDLReadoutSwitcherRegressor if numeric else MDLReadoutSwitcher
-    switcher = kind(readouts, shuffle=True, random_state=0).fit(X, y)
-    test = switcher.permutation_test(3)
-    rng = np.random.default_rng([switcher._seed, 1])
-    X, y = X[switcher.order_], y[switcher.order_]
-    sets = [y, *(rng.permutation(y) for _ in range(3))]
-    fits = [kind(readouts, switching="fixed-share").fit(X, own) for own in sets]
-    expected = [fit.codelength_ for fit in fits]
-    found = [test.codelength, *test.null_codelengths]
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-    assert test.p_value == 1 / 4
-    again = fits[0].permutation_test(1, shuffled=True)
-    assert again.codelength == pytest.approx(found[0], rel=1e-9)
-
-
-def test_p_values_of_labels_without_features_are_not_small():
-    rng = np.random.default_rng(0)
-    values = []
-    for seed in range(20):
-        X, y = rng.normal(size=(40, 3)), rng.integers(2, size=40)
-        readouts = [KernelReadout(scaling="unit")]
-        switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=seed)
-        values.append(switcher.fit(X, y).permutation_test(19).p_value)
-    assert np.mean(values) > 0.35
-    assert min(values) >= 0.05
-
-
-def test_permutations_need_random_order_and_kernels():
-    X, y = digits(60)
-    readouts = [KernelReadout()]
-    with pytest.raises(ValueError, match="needs rows in random order"):
-        MDLReadoutSwitcher(readouts).fit(X, y).permutation_test()
-    shuffled = MDLReadoutSwitcher([LinearReadout()], shuffle=True, random_state=0).fit(
-        X, y
-    )
-    with pytest.raises(ValueError, match="needs kernel readouts"):
-        shuffled.permutation_test()
-    with pytest.raises(ValueError, match="n_permutations must be a positive integer"):
-        shuffled.null_codelengths(0)
 
 
 # Lists by name

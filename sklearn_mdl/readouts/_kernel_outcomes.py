@@ -243,7 +243,8 @@ class KernelRegressorLearner(KernelLearner):
             found[..., 0] = found[..., 0] * scale + location
             found[..., 1] += scale.log()
             nats = DensityPrediction(found.flatten(1, 2)).losses(own.flatten())
-            losses[places] = nats.reshape(len(nats), n_own, n_sets).permute(1, 2, 0).numpy()
+            nats = nats.reshape(len(nats), n_own, n_sets).permute(1, 2, 0)
+            losses[places] = nats.numpy()
             squares = squares + added.sum(1)
         return losses
 

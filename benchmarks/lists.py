@@ -7,8 +7,9 @@ minibatches from the start; "nets"; "closed-form"; and the default, both togethe
 each the codelength, that of switching alone, and CPU seconds on one thread; of
 ``cells`` also the ratio to the best block-wise logistic regression (``logistic.py``).
 
-``growth`` prints seconds and peak memory of a single kernel against the rows, up to
-10,000 of 512 features, exact throughout and with landmarks.
+``growth`` prints seconds and peak memory of a single kernel against the rows of 512
+features: exact throughout up to 10,000, and with landmarks up to 30,000. ``nulls``
+prints the seconds of 100 permuted labellings beside those of one fit.
 """
 
 import time
@@ -143,21 +144,63 @@ class Cells(_Lists):
             )
 
 
+def _problem(n_rows, n_features, n_classes):
+    return make_classification(
+        n_rows,
+        n_features,
+        n_informative=min(n_features, 40),
+        n_classes=n_classes,
+        random_state=0,
+    )
+
+
+def _seconds(function):
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
 class Growth:
     """Seconds and memory of one kernel against the number of rows."""
 
-    params = [[1000, 2000, 4000, 10000], [None, 2048]]
+    params = [[1000, 2000, 3000, 5000, 7000, 10000, 30000], [None, 2048]]
     param_names = ["rows", "max_exact"]
-    formats = {"time_fit": ".1f", "peakmem_fit": ",.0f"}
+    formats = {"track_seconds": ".1f", "peakmem_fit": ",.0f"}
+
+    def has(self, n_rows, max_exact):
+        """Leave out factors of more than 10,000 rows."""
+        return max_exact is not None or n_rows <= 10000
 
     def setup(self, n_rows, max_exact):
-        self.X, self.y = make_classification(
-            n_rows, 512, n_informative=40, n_classes=10, random_state=0
-        )
+        self.X, self.y = _problem(n_rows, 512, 10)
         self.readout = KernelReadout(max_exact=max_exact)
 
-    def time_fit(self, n_rows, max_exact):
-        self.readout.fit(self.X, self.y)
+    def track_seconds(self, n_rows, max_exact):
+        return _seconds(lambda: self.readout.fit(self.X, self.y))
 
     def peakmem_fit(self, n_rows, max_exact):
         self.readout.fit(self.X, self.y)
+
+
+class Nulls:
+    """Permuted labels beside one fit of "closed-form"."""
+
+    params = [[2000], [2, 21]]
+    param_names = ["rows", "classes"]
+    unit = "seconds on one thread; ratio of 100 label sets to one fit"
+    formats = {"track_fit": ".2f", "track_nulls": ".2f", "track_ratio": ".2f"}
+
+    def setup(self, n_rows, n_classes):
+        X, y = _problem(n_rows, 128, n_classes)
+        switcher = MDLReadoutSwitcher("closed-form", shuffle=True, random_state=0)
+        self.fit = _seconds(lambda: switcher.fit(X, y))
+        self.nulls = _seconds(lambda: switcher.null_codelengths(100))
+
+    def track_fit(self, *row):
+        return self.fit
+
+    def track_nulls(self, *row):
+        return self.nulls
+
+    def track_ratio(self, *row):
+        return self.nulls / self.fit

@@ -39,6 +39,11 @@ class Labellings(NamedTuple):
         """One-hot classes less their mean, (N, S, C)."""
         return _centred(torch.from_numpy(self.labels.T), self.n_numbers)
 
+    def scores(self, means: Tensor) -> np.ndarray:
+        """Predicted targets (K, n, S C) as (K, n, S, C)."""
+        shape = *means.shape[:2], len(self.labels), self.n_numbers
+        return means.numpy().reshape(shape)
+
 
 class KernelClassifierLearner(KernelLearner):
     """Kernel readouts of classes: scores of one-hot labels, calibrated forwards."""
@@ -70,16 +75,22 @@ class KernelClassifierLearner(KernelLearner):
         """
         return self._coded(outputs)[0]
 
-    def predict_sets(self, labellings: Labellings, rows: np.ndarray) -> Tensor:
+    def predict_sets(
+        self, outputs: Sequence[Labellings], rows: np.ndarray
+    ) -> list[np.ndarray]:
         """Log-probabilities (S, K, m, C) of other rows (m, d) after every labelling.
 
         For a learner that has observed nothing, which then is of no other use.
         """
-        _, (calibration,), targets = self._coded([labellings])
-        means = self.means_of_others(targets, rows).cpu().numpy()
-        shape = *means.shape[:2], len(labellings.labels), labellings.n_numbers
-        scores = means.reshape(shape).transpose(2, 0, 1, 3)
-        return torch.from_numpy(calibration.log_proba(scores))
+        _, calibrations, targets = self._coded(outputs)
+        widths = [one.labels.shape[0] * one.n_numbers for one in outputs]
+        means = torch.split(self.means_of_others(targets, rows).cpu(), widths, 2)
+        return [
+            calibration.log_proba(given.scores(own).transpose(2, 0, 1, 3))
+            for own, given, calibration in zip(
+                means, outputs, calibrations, strict=True
+            )
+        ]
 
     def _coded(
         self, outputs: Sequence[Labellings]
@@ -132,8 +143,7 @@ def _calibrate(
     losses: np.ndarray,
 ) -> None:
     """Code rows from ``start`` on, with scores (K, n, S C), into losses (N, S, K)."""
-    shape = *means.shape[:2], len(given.labels), given.n_numbers
-    scores = means.numpy().reshape(shape).transpose(1, 2, 0, 3)  # (n, S, K, C)
+    scores = given.scores(means).transpose(1, 2, 0, 3)  # (n, S, K, C)
     for row, own in enumerate(scores, start):
         labels = given.labels[:, row]
         found = calibration.log_proba(own[:, :, np.newaxis])[:, :, 0]

@@ -8,7 +8,8 @@ each the codelength, that of switching alone, and CPU seconds on one thread; of
 ``cells`` also the ratio to the best block-wise logistic regression (``logistic.py``).
 
 ``growth`` prints seconds and peak memory of a single kernel against the rows of 512
-features: exact throughout up to 10,000, and with landmarks up to 30,000. ``nulls``
+features: exact throughout up to 10,000, and with landmarks up to 30,000.
+``landmarks`` compares the codes of the rows beyond 2,048 in both. ``nulls``
 prints the seconds of 100 permuted labellings beside those of one fit.
 """
 
@@ -19,6 +20,7 @@ import numpy as np
 from sklearn.datasets import load_digits, make_classification
 
 from benchmarks._data import NETS, feature_cells, permuted
+from benchmarks._memory import apart
 from benchmarks.codelength import ORDERS
 from benchmarks.logistic import best_codelength
 from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
@@ -163,23 +165,88 @@ def _seconds(function):
 class Growth:
     """Seconds and memory of one kernel against the number of rows."""
 
-    params = [[1000, 2000, 3000, 5000, 7000, 10000, 30000], [None, 2048]]
+    options = {
+        "--rows": {
+            "type": int,
+            "nargs": "*",
+            "default": [1000, 2000, 4000, 7000, 10000, 30000],
+        },
+        "--image": {"type": Path, "help": "draw the table into this file"},
+    }
     param_names = ["rows", "max_exact"]
-    formats = {"track_seconds": ".1f", "peakmem_fit": ",.0f"}
+    unit = "CPU seconds on one thread, and peak memory in MiB, imports included"
+    formats = {"track_seconds": ".1f", "track_memory": ",.0f"}
+
+    @property
+    def params(self):
+        return [self.rows, [None, 2048]]
 
     def has(self, n_rows, max_exact):
         """Leave out factors of more than 10,000 rows."""
         return max_exact is not None or n_rows <= 10000
 
     def setup(self, n_rows, max_exact):
-        self.X, self.y = _problem(n_rows, 512, 10)
-        self.readout = KernelReadout(max_exact=max_exact)
+        X, y = _problem(n_rows, 512, 10)
+        X = X.astype(np.float32)
+        readout = KernelReadout(max_exact=max_exact)
+        self.seconds, self.peak = apart(readout.fit, X, y)
 
-    def track_seconds(self, n_rows, max_exact):
-        return _seconds(lambda: self.readout.fit(self.X, self.y))
+    def track_seconds(self, *row):
+        return self.seconds
 
-    def peakmem_fit(self, n_rows, max_exact):
-        self.readout.fit(self.X, self.y)
+    def track_memory(self, *row):
+        return self.peak / 2**20
+
+    def report(self, table):
+        """Draw seconds and memory against the rows."""
+        if self.image is None:
+            return
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+        names = {None: "exact", 2048: "2,048 landmarks"}
+        units = {"track_seconds": "CPU seconds", "track_memory": "peak memory (MiB)"}
+        for axis, (name, unit) in zip(axes, units.items(), strict=True):
+            for bound, label in names.items():
+                found = {row[0]: v[name] for row, v in table.items() if row[1] == bound}
+                axis.plot(list(found), list(found.values()), "o-", label=label)
+            axis.set(xlabel="rows", ylabel=unit, xscale="log", yscale="log")
+        axes[0].legend(frameon=False)
+        figure.savefig(self.image, dpi=100, metadata={"Software": None})
+        print(f"wrote {self.image}")
+
+
+class Landmarks:
+    """Nats of the rows beyond 2,048 landmarks over those of exact factors."""
+
+    options = {
+        "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
+        "--rows": {"type": int, "default": 6000},
+    }
+    param_names = ["cell", "alpha"]
+    formats = {"track_exact": ".1f", "track_reduced": ".1f", "track_ratio": ".4f"}
+
+    def prepare(self):
+        self.cells = feature_cells(self.features)
+
+    @property
+    def params(self):
+        return [list(self.cells), [0.003, 0.03, 0.3]]
+
+    def setup(self, cell, alpha):
+        X, y = (values[: self.rows] for values in permuted(*self.cells[cell], 0))
+        readouts = [KernelReadout(alpha=alpha, max_exact=n) for n in (None, 2048)]
+        fitted = MDLReadoutSwitcher(readouts).fit(X, y)
+        self.exact, self.reduced = fitted.readout_losses_[2048:].sum(0)
+
+    def track_exact(self, *row):
+        return self.exact
+
+    def track_reduced(self, *row):
+        return self.reduced
+
+    def track_ratio(self, *row):
+        return self.reduced / self.exact
 
 
 class Nulls:

@@ -268,6 +268,19 @@ def test_landmark_features_equal_the_dual_form():
     np.testing.assert_allclose(readout.codelengths_, recalibrated(scores, y), atol=1e-7)
 
 
+def test_no_state_grows_beyond_the_landmarks():
+    X, y = digits(480)
+    readouts = [kind(name, max_exact=SHORT) for name in KINDS]
+    switcher, sizes = MDLReadoutSwitcher(readouts, random_state=0), []
+    for rows in (slice(0, 160), slice(160, 480)):
+        switcher.partial_fit(X[rows], y[rows], classes=range(10))
+        (learner,) = switcher._run.learners
+        state = {name: v for name, v in vars(learner).items() if name != "stream"}
+        sizes.append(len(pickle.dumps(state)))
+    assert abs(sizes[1] - sizes[0]) < 100  # bytes, of 9 factors of 64 rows
+    assert sizes[0] > 9 * 8 * SHORT**2
+
+
 # Invariants
 
 

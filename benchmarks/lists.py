@@ -9,7 +9,8 @@ each the codelength, that of switching alone, and CPU seconds on one thread; of
 
 ``growth`` prints seconds and peak memory of a single kernel against the rows of 512
 features: exact throughout up to 10,000, and with landmarks up to 30,000.
-``landmarks`` compares the codes of the rows beyond 2,048 in both. ``nulls``
+``landmarks`` compares the codes of the rows beyond 2,048 in both. ``shares`` prints
+seconds of networks and kernels inside the default list, and memory. ``nulls``
 prints the seconds of 100 permuted labellings beside those of one fit.
 """
 
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import torch
 from sklearn.datasets import load_digits, make_classification
 
 from benchmarks._data import NETS, feature_cells, permuted
@@ -24,6 +26,9 @@ from benchmarks._memory import apart
 from benchmarks.codelength import ORDERS
 from benchmarks.logistic import best_codelength
 from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
+from sklearn_mdl._core.stream import run
+from sklearn_mdl._core.stream.steps import score_segment
+from sklearn_mdl.readouts._kernel_learners import KernelLearner
 
 LISTS = {
     "plain nets": NETS,
@@ -247,6 +252,78 @@ class Landmarks:
 
     def track_ratio(self, *row):
         return self.reduced / self.exact
+
+
+class Shares:
+    """Seconds of nets and kernels in the default list, and what kernels hold."""
+
+    options = {
+        "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
+        "--rows": {"type": int, "nargs": "*", "default": [2000, 10000, 30000]},
+        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+    }
+    param_names = ["cell", "rows"]
+    unit = "CPU seconds on one thread; MiB that kernels hold, after a segment at most"
+    formats = {
+        "track_nets": ".1f",
+        "track_kernels": ".1f",
+        "track_ratio": ".2f",
+        "track_memory": ",.0f",
+    }
+
+    def prepare(self):
+        self.cells = {
+            name: cell
+            for name, cell in feature_cells(self.features).items()
+            if not self.encoders or name.split("/")[1] in self.encoders
+        }
+
+    @property
+    def params(self):
+        return [list(self.cells), self.rows]
+
+    def setup(self, cell, n_rows):
+        X, y = (values[:n_rows] for values in permuted(*self.cells[cell], 0))
+        self.seconds, self.held = {False: 0.0, True: 0.0}, 0
+        plain = run.score_segment
+        run.score_segment = self.score_segment
+        try:
+            MDLReadoutSwitcher(random_state=0, device="cpu").fit(X, y)
+        finally:
+            run.score_segment = plain
+
+    def score_segment(self, part, labels):
+        """Time a segment of one learner, and weigh it if it is one of kernels."""
+        learner = part[0].gi_frame.f_locals["learner"]
+        is_kernel = isinstance(learner, KernelLearner)
+        start = time.process_time()
+        found = score_segment(part, labels)
+        self.seconds[is_kernel] += time.process_time() - start
+        if is_kernel:
+            self.held = max(self.held, _bytes_of(learner))
+        return found
+
+    def track_nets(self, *row):
+        return self.seconds[False]
+
+    def track_kernels(self, *row):
+        return self.seconds[True]
+
+    def track_ratio(self, *row):
+        return self.seconds[True] / self.seconds[False]
+
+    def track_memory(self, *row):
+        return self.held / 2**20
+
+
+def _bytes_of(learner):
+    """Bytes of factors, posteriors and scaled rows of kernels."""
+    held = [view.rows for view in learner.views.values()]
+    for group in learner.groups:
+        state = vars(group.ridge)
+        held += [value for value in state.values() if torch.is_tensor(value)]
+        held += [part for panel in state.get("_panels", []) for part in panel]
+    return sum(tensor.nbytes for tensor in held)
 
 
 class Nulls:

@@ -168,10 +168,11 @@ class DummyReadout(BaseReadout):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[DummyLearner]:
         """One learner for all."""
-        codes = {column: one._code(context.n_classes) for column, one in members}
+        codes = {column: one.code(context.n_classes) for column, one in members}
         return [DummyLearner(codes, context)]
 
-    def _code(self, n_classes: int) -> Code:
+    def code(self, n_classes: int) -> Code:
+        """Return a new code of labels."""
         if self.strategy == "transition":
             return LabelTransitions(n_classes)
         half_life = self.half_life if self.strategy == "decayed" else np.inf

@@ -12,6 +12,7 @@ from sklearn_mdl.switcher._message import LabelMessage
 from sklearn_mdl.switcher._multioutput import MultiOutputSwitcher
 from sklearn_mdl.switcher._permutation import PermutationTest
 from sklearn_mdl.switcher._regressor import MDLReadoutSwitcherRegressor
+from sklearn_mdl.switcher._segments import StreamSegments
 
 __all__ = [
     "LabelMessage",
@@ -20,6 +21,7 @@ __all__ = [
     "MultiOutputSwitcher",
     "PermutationTest",
     "StoredLosses",
+    "StreamSegments",
     "decode_labels",
     "encode_labels",
     "load_losses",

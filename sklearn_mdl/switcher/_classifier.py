@@ -30,6 +30,7 @@ from sklearn_mdl.switcher._permutation import (
     check_permutations,
     permutation_test,
 )
+from sklearn_mdl.switcher._segments import codelengths_of_labels
 from sklearn_mdl.switching import FixedShare
 
 
@@ -134,6 +135,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Probability of the switching mixture, and of the pool, before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
         Log-loss of every readout at every example, in nats; NaN once it has retired.
+    reference_codelengths_ : ndarray of shape (n_samples_seen_,)
+        Cost of every label given the labels before it alone, in nats: frequencies,
+        recent frequencies and transitions, switched between.
     store_ : Path or None
         Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
@@ -238,6 +242,23 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         for readout in readouts:
             check_readout(readout)
         return [clone(readout) for readout in readouts]
+
+    @property
+    def reference_codelengths_(self) -> np.ndarray:
+        """Cost of every label given the labels before it alone, (n_samples_seen_,).
+
+        In nats: frequencies, recent frequencies and transitions, mixed by a fixed share
+        of rate ``1 / t``. What features save is measured against it, since labels that
+        follow one another are cheap for whoever sees no feature at all.
+        """
+        check_is_fitted(self)
+        labels = self._run.labels.cpu().numpy()
+        return codelengths_of_labels(labels, len(self.classes_))
+
+    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
+        return self._begun_anew().partial_fit(
+            X, self.classes_[labels], classes=self.classes_
+        )
 
     def permutation_test(self, n_permutations: int = 100) -> PermutationTest:
         """Test if features say anything of the labels, by permutations of them.

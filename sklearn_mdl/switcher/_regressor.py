@@ -155,6 +155,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         **BaseSwitcher._parameter_constraints,
     }
 
+    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
+        return self._begun_anew().partial_fit(X, labels)
+
     def _after_fit(self) -> None:
         if self.readouts is not None and not isinstance(self.readouts, str):
             self._warn_of_edges()

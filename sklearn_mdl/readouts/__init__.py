@@ -8,6 +8,7 @@ from sklearn_mdl.readouts._build import (
     build_learners as build_learners,
     hidden_widths as hidden_widths,
 )
+from sklearn_mdl.readouts._dummy import DummyReadout
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
 from sklearn_mdl.readouts._finetune.pairs import (
     FrozenReadout,
@@ -55,6 +56,7 @@ from sklearn_mdl.readouts._wrappers import (
 )
 
 __all__ = [
+    "DummyReadout",
     "FineTunedReadout",
     "FrozenReadout",
     "IncrementalReadout",

@@ -16,6 +16,7 @@ from sklearn_mdl.switcher._permutation import (
     kernels_of as kernels_of,
 )
 from sklearn_mdl.switcher._regressor import MDLReadoutSwitcherRegressor
+from sklearn_mdl.switcher._segments import StreamSegments
 
 __all__ = [
     "LabelMessage",
@@ -24,6 +25,7 @@ __all__ = [
     "MultiOutputSwitcher",
     "PermutationTest",
     "StoredLosses",
+    "StreamSegments",
     "decode_labels",
     "encode_labels",
     "load_losses",

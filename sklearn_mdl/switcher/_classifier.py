@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
@@ -23,6 +25,7 @@ from sklearn_mdl.readouts import (
     warn_of_failures,
 )
 from sklearn_mdl.switcher._base import BaseSwitcher
+from sklearn_mdl.switcher._segments import codelengths_of_labels
 from sklearn_mdl.switching import FixedShare
 
 
@@ -127,6 +130,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Probability of the switching mixture, and of the pool, before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
         Log-loss of every readout at every example, in nats; NaN once it has retired.
+    reference_codelengths_ : ndarray of shape (n_samples_seen_,)
+        Cost of every label given the labels before it alone, in nats: frequencies,
+        recent frequencies and transitions, switched between.
     store_ : Path or None
         Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
@@ -231,6 +237,23 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         for readout in readouts:
             check_readout(readout)
         return [clone(readout) for readout in readouts]
+
+    @property
+    def reference_codelengths_(self) -> np.ndarray:
+        """Cost of every label given the labels before it alone, (n_samples_seen_,).
+
+        In nats: frequencies, recent frequencies and transitions, mixed by a fixed share
+        of rate ``1 / t``. What features save is measured against it, since labels that
+        follow one another are cheap for whoever sees no feature at all.
+        """
+        check_is_fitted(self)
+        labels = self._run.labels.cpu().numpy()
+        return codelengths_of_labels(labels, len(self.classes_))
+
+    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
+        return self._begun_anew().partial_fit(
+            X, self.classes_[labels], classes=self.classes_
+        )
 
     @property
     def readout_notes_(self) -> dict[str, list[str]]:

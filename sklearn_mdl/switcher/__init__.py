@@ -12,13 +12,16 @@ from sklearn_mdl.switcher._message import LabelMessage
 from sklearn_mdl.switcher._multioutput import MultiOutputSwitcher
 from sklearn_mdl.switcher._permutation import PermutationTest
 from sklearn_mdl.switcher._regressor import MDLReadoutSwitcherRegressor
+from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
 
 __all__ = [
+    "GroupMixtures",
     "LabelMessage",
     "MDLReadoutSwitcher",
     "MDLReadoutSwitcherRegressor",
     "MultiOutputSwitcher",
     "PermutationTest",
+    "PooledTrace",
     "StoredLosses",
     "decode_labels",
     "encode_labels",

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.stream.storage import StoredMixtures
 from sklearn_mdl.pooling import GroupedShare, GroupPass, without
 
 Floats = NDArray[np.float64]
@@ -31,6 +32,7 @@ class PooledRow(NamedTuple):
     shares: Floats
     weights: Floats
     predicted: Floats
+    kept: tuple[float, Floats] | None
 
 
 class PooledRows(NamedTuple):
@@ -48,6 +50,8 @@ class PooledRows(NamedTuple):
         Weights of the groups in the pool, before each label.
     predicted : ndarray of shape (n, P)
         What the pool predicts.
+    stored : StoredMixtures or None
+        Labels and what the groups predict, if that is to be kept.
     """
 
     codelengths: Floats
@@ -56,11 +60,16 @@ class PooledRows(NamedTuple):
     shares: Floats
     weights: Floats
     predicted: Floats
+    stored: StoredMixtures | None
 
     @classmethod
     def of(cls, rows: Sequence[PooledRow]) -> Self:
         """Stack single rows."""
-        return cls(*(np.array(column) for column in zip(*rows, strict=True)))
+        *columns, kept = zip(*rows, strict=True)
+        stored = None
+        if kept[0] is not None:
+            stored = StoredMixtures(*map(np.array, zip(*kept, strict=True)))
+        return cls._make([*map(np.array, columns), stored])
 
 
 @dataclass
@@ -120,17 +129,25 @@ class PooledMixture:
         Prior weights of all readouts; None is uniform.
     group_pass : GroupPass
         Of the pool, for labels of this kind.
+    stored : StoredMixtures or None
+        An empty one, if what the groups predict is kept.
 
     Attributes
     ----------
     groups : Groups
+    stored : StoredMixtures or None
     history : PoolHistory
     """
 
     def __init__(
-        self, groups: Groups, weights: Floats | None, group_pass: GroupPass
+        self,
+        groups: Groups,
+        weights: Floats | None,
+        group_pass: GroupPass,
+        stored: StoredMixtures | None = None,
     ) -> None:
         self.groups = groups
+        self.stored = stored
         size = len(groups.columns)
         prior = np.ones(size) if weights is None else weights[groups.columns]
         self._within = GroupedShare(prior, groups.starts)
@@ -212,10 +229,12 @@ class PooledMixture:
             What it cost the switching mixture, in nats.
         """
         weights, shares = self.weights, self.shares
-        predicted, cost = self._pass.observe(self._mixed(values), label)
+        mixed = self._mixed(values)
+        kept = None if self.stored is None else (label, self._of_all(mixed))
+        predicted, cost = self._pass.observe(mixed, label)
         cost = switching if math.isnan(cost) else cost
         codelength = self._close(losses, switching, cost)
-        return PooledRow(codelength, switching, cost, shares, weights, predicted)
+        return PooledRow(codelength, switching, cost, shares, weights, predicted, kept)
 
     def extend(
         self,
@@ -261,6 +280,14 @@ class PooledMixture:
         weights = weights / np.repeat(np.add.reduceat(weights, starts), sizes)
         return self._pass.mix(values[places], weights, starts)
 
+    def _of_all(self, mixed: Floats) -> Floats:
+        """Predictions of all groups, (G, Q); NaN asleep."""
+        if self._awake is None:
+            return mixed
+        whole = np.full((len(self.groups.names), *mixed.shape[1:]), np.nan)
+        whole[self._awake.groups] = mixed
+        return whole
+
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return what cannot be computed again from the readouts' losses."""
         history = self.history
@@ -271,6 +298,46 @@ class PooledMixture:
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Set the state of the pool; the rows must follow by :meth:`retrace`."""
         self._pass.load_state_dict(state)
+
+
+def pool_again(
+    group_pass: GroupPass,
+    mixtures: Iterable[Floats],
+    labels: np.ndarray,
+    switching: Floats,
+) -> PooledRows:
+    """Pool what groups had predicted for n rows, as if it were for the first time.
+
+    Parameters
+    ----------
+    group_pass : GroupPass
+        A new one.
+    mixtures : iterable of n ndarrays of shape (G, Q)
+        NaN from where a group has been asleep.
+    labels : ndarray of shape (n,)
+    switching : ndarray of shape (n,)
+        What the labels cost the switching mixture, in nats.
+    """
+    choice = GroupedShare(np.ones(2), np.array([0]))
+    awake = np.ones(len(group_pass.weights), dtype=bool)
+    found = []
+    for mixed, label, other in zip(
+        mixtures, labels.tolist(), switching.tolist(), strict=True
+    ):
+        asleep = np.logical_and.reduce(np.isnan(mixed), axis=1)
+        if asleep[awake].any():
+            group_pass.retire(np.flatnonzero(asleep[awake]).tolist())
+            awake &= ~asleep
+        weights, shares = np.zeros(len(awake)), choice.weights
+        weights[awake] = group_pass.weights
+        predicted, cost = np.empty(0), math.nan
+        if awake.any():
+            predicted, cost = group_pass.observe(np.asarray(mixed[awake]), label)
+        cost = other if math.isnan(cost) else cost
+        (codelength,) = choice.observe(np.array([other, cost]))
+        row = float(codelength), other, cost, shares, weights, predicted, None
+        found.append(PooledRow(*row))
+    return PooledRows.of(found)
 
 
 class PoolHistory:

@@ -54,8 +54,7 @@ class PrequentialRun:
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts.
     pooled : PooledMixture or None
-        Groups of the readouts that are pooled beside the mixture of all; None codes by
-        that mixture alone.
+        Groups beside the mixture of all; None codes by that mixture alone.
     race : Race or None
         By which readouts retire; None keeps all of them.
     outcome : Outcome
@@ -116,7 +115,8 @@ class PrequentialRun:
         self.samples = SampleStore(n_features, path, folder)
         self.forward = ForwardPass(prior, self.n_readouts, weights)
         self.pooled = pooled
-        self.trace = PrequentialTrace(self.n_readouts, folder, outcome.n_kept)
+        stored = None if pooled is None else pooled.stored
+        self.trace = PrequentialTrace(self.n_readouts, folder, outcome.n_kept, stored)
         n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
         self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
         self._flushed: PrequentialRun | None = None
@@ -223,9 +223,8 @@ class PrequentialRun:
         Raises
         ------
         KeyboardInterrupt
-            After the segment in which Ctrl-C was pressed. The run then ends there, and
-            can go on over other rows. A second Ctrl-C does not wait, and leaves a run
-            that cannot.
+            After the segment in which Ctrl-C was pressed; it can go on over other rows.
+            A second Ctrl-C does not wait, and leaves a run that cannot.
         RuntimeError
             If an earlier call was interrupted in this way.
         OSError
@@ -377,17 +376,18 @@ class PrequentialRun:
 
         Predictions (n, P) are given one for each readout, learner after learner.
         """
-        # Summed column by column, so in an order that does not depend on the stacks.
+        # Summed column by column, in an order that does not depend on the stacks.
         in_order = (values[i] for i in np.argsort(self.columns))
         awake = reading.posterior.T[self.retirement.awake]
         weights = torch.as_tensor(awake).to(self.device)
-        codelengths, kept = reading.codelengths, self.outcome.mix(in_order, weights)
+        codelengths, stored = reading.codelengths, None
+        kept = self.outcome.mix(in_order, weights)
         if self.pooled is not None and pooled is not None:
-            codelengths = pooled.codelengths
+            codelengths, stored = pooled.codelengths, pooled.stored
             kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
             self.pooled.history.keep(pooled)
         summaries = self.outcome.summarise(kept)
-        self.trace.append(losses, codelengths, reading.posterior, summaries)
+        self.trace.append(losses, codelengths, reading.posterior, summaries, stored)
         self.retirement.observe(losses)
         self._retire(self.retirement.losers(self.outcome, self.pooled))
         if self.n_scored < self.rows.next_refresh(self.n_scored - 1):

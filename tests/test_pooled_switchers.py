@@ -21,7 +21,7 @@ from sklearn_mdl import (
     forward,
 )
 from sklearn_mdl.cli import main
-from sklearn_mdl.pooling import DensityPoolPass, LogLinearPool
+from sklearn_mdl.pooling import DensityPoolPass, LogLinearPool, Members
 from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
 from sklearn_mdl.switcher import load_losses
 from sklearn_mdl.switcher._coding import encode
@@ -216,7 +216,9 @@ def densities(n=300, seed=0):
 
 def alone(values):
     """Return each density as a group of its own."""
-    return DensityPoolPass(LogLinearPool(), 3).mix(values, np.ones(3), np.arange(3))
+    return DensityPoolPass(LogLinearPool(), 3).mix(
+        values.copy(), np.ones(3), Members(np.arange(3), 3)
+    )
 
 
 def test_a_product_of_gaussians_is_normalised_by_quadrature():
@@ -273,7 +275,7 @@ def test_a_pool_of_densities_beats_the_best_one():
 def test_no_variance_no_pool():
     values = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, np.inf]])
     online = DensityPoolPass(LogLinearPool(), 2)
-    mixed = online.mix(values, np.ones(2), np.arange(2))
+    mixed = online.mix(values, np.ones(2), Members(np.arange(2), 2))
     before = online.weights
     predicted, cost = online.observe(mixed, 0.3)
     assert math.isnan(cost)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.stream.storage import StoredMixtures
-from sklearn_mdl.pooling import GroupedShare, GroupPass, without
+from sklearn_mdl.pooling import GroupedShare, GroupPass, Members, without
 
 Floats = NDArray[np.float64]
 
@@ -103,20 +103,25 @@ class Groups:
 
 
 class _Awake(NamedTuple):
-    """Groups with a readout awake; those readouts among all awake, and all grouped."""
+    """Groups with a readout awake, and their members in the order of these.
+
+    Places of the members are those among all readouts awake, and among all grouped.
+    """
 
     groups: NDArray[np.intp]
     places: NDArray[np.intp]
-    members: NDArray[np.intp]
-    starts: NDArray[np.intp]
+    grouped: NDArray[np.intp]
+    members: Members
 
     @classmethod
     def of(cls, groups: Groups, awake: NDArray[np.bool_]) -> Self:
-        members = np.flatnonzero(awake[groups.columns])
-        places = (np.cumsum(awake) - 1)[groups.columns[members]]
-        of_group = np.searchsorted(groups.starts, members, side="right") - 1
+        grouped = np.flatnonzero(awake[groups.columns])
+        of_group = np.searchsorted(groups.starts, grouped, side="right") - 1
         found, starts = np.unique(of_group, return_index=True)
-        return cls(found, places, members, starts)
+        members = Members(starts, len(grouped))
+        grouped = grouped[members.order]
+        places = (np.cumsum(awake) - 1)[groups.columns[grouped]]
+        return cls(found, places, grouped, members)
 
 
 class PooledMixture:
@@ -154,13 +159,12 @@ class PooledMixture:
         self._pass = group_pass
         self._choice = GroupedShare(np.ones(2), np.array([0]))
         self.history = PoolHistory(len(groups.names))
-        self._awake: _Awake | None = None  # all of them
+        n_readouts = size if weights is None else len(weights)
+        self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
 
     @property
     def weights(self) -> Floats:
         """Weights of the groups for the incoming row, (G,); of those asleep none."""
-        if self._awake is None:
-            return self._pass.weights
         weights = np.zeros(len(self.groups.names))
         weights[self._awake.groups] = self._pass.weights
         return weights
@@ -182,17 +186,13 @@ class PooledMixture:
                 break
             weights, hessian = without(weights, hessian, [least])
             del left[least]
-        columns, starts = self.groups.columns, self.groups.starts
-        if self._awake is not None:
-            columns, starts = columns[self._awake.members], self._awake.starts
-        grouped = np.split(columns, starts[1:])
-        return [grouped[group] for group in left]
+        columns = self.groups.columns[self._awake.grouped]
+        of_member = self._awake.members.groups
+        return [np.sort(columns[of_member == group]) for group in left]
 
     def retire(self, awake: NDArray[np.bool_]) -> None:
         """Go on with some readouts, by a mask (K,); a group without any is dropped."""
-        before = range(len(self.groups.names))
-        if self._awake is not None:
-            before = self._awake.groups.tolist()
+        before = self._awake.groups.tolist()
         self._awake = now = _Awake.of(self.groups, awake)
         left = set(now.groups.tolist())
         self._pass.retire([i for i, group in enumerate(before) if group not in left])
@@ -270,20 +270,14 @@ class PooledMixture:
 
     def _mixed(self, values: Floats) -> Floats:
         """Predictions of the groups' mixtures, of one row."""
-        weights = self._within.weights
-        if self._awake is None:
-            chosen = values[self.groups.columns]
-            return self._pass.mix(chosen, weights, self.groups.starts)
-        _, places, members, starts = self._awake
-        weights = weights[members]
-        sizes = np.diff([*starts, len(weights)])
-        weights = weights / np.repeat(np.add.reduceat(weights, starts), sizes)
-        return self._pass.mix(values[places], weights, starts)
+        _, places, grouped, members = self._awake
+        weights = self._within.weights[grouped]
+        if len(grouped) < len(self.groups.columns):  # the others sleep
+            weights /= members.sums(weights.copy())[members.groups]
+        return self._pass.mix(values[places], weights, members)
 
     def _of_all(self, mixed: Floats) -> Floats:
         """Predictions of all groups, (G, Q); NaN asleep."""
-        if self._awake is None:
-            return mixed
         whole = np.full((len(self.groups.names), *mixed.shape[1:]), np.nan)
         whole[self._awake.groups] = mixed
         return whole

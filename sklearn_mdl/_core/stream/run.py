@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import copy
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +18,7 @@ from tqdm import tqdm
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, one_blas_thread
 from sklearn_mdl._core.sklearn_compat import FitTasks
+from sklearn_mdl._core.stream.interruption import deferred_interrupt
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
@@ -296,11 +294,21 @@ class PrequentialRun:
         reading = self.forward.extend(losses)
         pooled = None
         if self.pooled is not None:
-            rows = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
-            pooled = self.pooled.extend(
-                losses, rows.cpu().numpy(), labels.cpu().numpy(), reading.codelengths
-            )
+            pooled = self._pool(self.pooled, losses, values, labels, reading)
         self.close_segment(losses, reading, values, pooled)
+
+    def _pool(
+        self,
+        pooled: PooledMixture,
+        losses: np.ndarray,
+        values: Sequence[Tensor],
+        labels: Tensor,
+        reading: ForwardTrace,
+    ) -> PooledRows:
+        """Pool the rows of a segment."""
+        rows = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
+        known = labels.cpu().numpy()
+        return pooled.extend(losses, rows.cpu().numpy(), known, reading.codelengths)
 
     def begin(
         self,
@@ -469,32 +477,3 @@ class PrequentialRun:
         values = torch.cat([each.values[:, :n] for each in found])[order]
         failed = values[..., 0].isnan() | diverged
         return usable(found[0].with_values(values), failed, self.outcome)
-
-
-@contextmanager
-def deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """Defer a first Ctrl-C; a second one acts at once.
-
-    Yields
-    ------
-    asked : callable
-        Returns True after a Ctrl-C, so that the computation can stop at the next good
-        place. Always False outside the main thread and where a program handles Ctrl-C
-        itself: nothing is deferred there.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or before is not signal.default_int_handler:
-        yield lambda: False
-        return
-    asked = threading.Event()
-
-    def remember(signum: int, frame: FrameType | None) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, remember)
-    try:
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)

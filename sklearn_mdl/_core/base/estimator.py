@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -191,6 +191,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._run = self._make_run(n_features, outcome, seed)
         self._seed = seed
+        # A pickle makes the run again from what it began with, whatever is set later.
+        self._settings = clone(self) if self._run.is_numbers else None
         if n_rows is not None:
             self._run.check_length(n_rows)  # before anything is written
             self.order_ = np.arange(n_rows)

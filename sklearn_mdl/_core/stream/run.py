@@ -137,6 +137,12 @@ class PrequentialRun:
         return {**self.__dict__, "_flushed": None}
 
     @property
+    def is_numbers(self) -> bool:
+        """Return True if settings and arrays in memory are enough to make it again."""
+        is_whole = self.can_go_on and self.trace.folder is None
+        return is_whole and all(learner.is_numbers for learner in self.learners)
+
+    @property
     def n_scored(self) -> int:
         """Number of rows evaluated so far."""
         return len(self.trace)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -30,7 +29,7 @@ from sklearn_mdl._core.numerics import (
     resolve_device,
 )
 from sklearn_mdl._core.stream.stepwise import stepwise
-from sklearn_mdl._core.validation import GROUPED, is_grouped
+from sklearn_mdl._core.validation import GROUPED, is_grouped, warn_caller
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
 from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderStream
 
@@ -113,7 +112,9 @@ def encode(
     with fixed_arithmetic(), one_blas_thread():
         estimator._begin(X.shape[1], classes, n_rows=len(X))
         if not estimator.shuffle and is_grouped(labels):
-            warnings.warn(GROUPED, UserWarning, stacklevel=3)
+            warn_caller(
+                GROUPED,
+            )
         header = _requirements(estimator, X)
         header["labels"] = about | {"sha256": _checksum(about, labels)}
         remaining = iter(labels[estimator.order_].tolist())

@@ -133,6 +133,11 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         ValueError
             If X (or real labels) hold NaN or infinity, if lengths differ, or if a
             classifier is given labels of one class only.
+
+        Warns
+        -----
+        UserWarning
+            If nothing was learned before the last label, among others.
         """
         if unknown:
             refuse_options(unknown)
@@ -145,6 +150,14 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             order = self.order_ if self.shuffle else None
             checkpoint = self._checkpoint_of(rows, labels)
             self._drive(rows, labels, order, checkpoint, given)
+        if self._run.has_learned_nothing:
+            warn_caller(
+                f"{type(self).__name__} should learn before its last label, but all "
+                f"{self.n_samples_seen_} rows were predicted before the first "
+                f"{self._run.rows.first} are learned, so that the code says nothing of "
+                "the features; fit more rows, or set a smaller first_batch_size or "
+                "batch_size"
+            )
         self._after_fit()
         return self
 

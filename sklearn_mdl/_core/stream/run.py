@@ -143,6 +143,12 @@ class PrequentialRun:
         return is_whole and all(learner.is_numbers for learner in self.learners)
 
     @property
+    def has_learned_nothing(self) -> bool:
+        """Return True if all rows were predicted before any of them was learned."""
+        by_minibatch = all(learner.rows_ahead is None for learner in self.learners)
+        return by_minibatch and self.n_scored <= self.rows.first
+
+    @property
     def n_scored(self) -> int:
         """Number of rows evaluated so far."""
         return len(self.trace)

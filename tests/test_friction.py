@@ -1,6 +1,7 @@
 """What a new user gives at first: taken if it is clear, or refused with the cure."""
 
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
+from tqdm import tqdm
 
 from sklearn_mdl import (
     KernelReadout,
@@ -80,3 +82,19 @@ def test_warnings_of_a_ranking_come_once_and_name_their_place(n_jobs):
     assert re.search(
         r"\(dataset '[AB]', encoder '[ab]', order 0 and 3 more\)$", str(warning.message)
     )
+
+
+def test_without_a_bar_no_lock_of_tqdm_is_taken():
+    """The child of a fork may hold it for good after a Ctrl-C."""
+    lock = tqdm.get_lock()
+    done = threading.Event()
+
+    def fit():
+        switcher().fit(X, Y)
+        RepresentationScorer(switcher()).fit({"A": ({"a": X}, Y)})
+        done.set()
+
+    with lock:
+        worker = threading.Thread(target=fit, daemon=True)
+        worker.start()
+        assert done.wait(60)

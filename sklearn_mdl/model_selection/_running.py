@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
-from tqdm import tqdm
 
+from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.stream.storage import is_mapped
 from sklearn_mdl._core.validation import kept_warnings, warn_caller
 from sklearn_mdl.model_selection._cells import Cell, Task, score_cell
@@ -169,7 +169,8 @@ def run_side_by_side(
     missing = dict(tasks)
     n_all = n_done + len(missing)
     causes: dict[str, list[tuple[str, T]]] = {}  # of warnings, in whichever process
-    with tqdm(total=n_all, initial=n_done, desc=desc, disable=not verbose) as bar:
+    shown = verbose > 0
+    with progress_bar(shown, total=n_all, initial=n_done, desc=desc) as bar:
         for _ in range(PASSES):
             for i, outcome, said in (
                 _attempt_all(measure, missing, n_jobs) if missing else ()

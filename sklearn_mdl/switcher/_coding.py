@@ -10,7 +10,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from tqdm import tqdm
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.regressor import OnlineRegressor
@@ -28,6 +27,7 @@ from sklearn_mdl._core.numerics import (
     one_blas_thread,
     resolve_device,
 )
+from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.validation import GROUPED, is_grouped, warn_caller
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
@@ -224,8 +224,8 @@ def _run(
     estimator: OnlineClassifier, X: np.ndarray, reveal: Callable[[np.ndarray], int]
 ) -> None:
     """Evaluate an estimator online; `reveal` gives each label for its probabilities."""
-    name, silent = type(estimator).__name__, not estimator.verbose
-    with tqdm(total=len(X), desc=name, unit="row", disable=silent) as bar:
+    name, shown = type(estimator).__name__, bool(estimator.verbose)
+    with progress_bar(shown, total=len(X), desc=name, unit="row") as bar:
         order = estimator.order_ if estimator.shuffle else None
         steps = stepwise(estimator._run, X, order)
         probabilities = next(steps)

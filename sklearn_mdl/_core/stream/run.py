@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed
 from torch import Tensor
-from tqdm import tqdm
 
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, one_blas_thread
+from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
@@ -254,12 +254,12 @@ class PrequentialRun:
         if tasks is not None:
             tasks.begin(self.count_segments())
         with (
-            tqdm(
+            progress_bar(
+                title is not None,
                 total=len(X),
                 initial=self.n_scored - begin,
                 unit="row",
                 desc=title,
-                disable=title is None,
             ) as bar,
             self.arithmetic(),
             deferred_interrupt() as interrupted,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
@@ -21,7 +20,7 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from sklearn_mdl._core.validation import as_labels, refuse_labelled
+from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._cells import Cell, Task, fingerprints
 from sklearn_mdl.model_selection._encoding import (
@@ -336,11 +335,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
                 "failed and fit again, or pass missing='drop'"
             )
         lost = dict.fromkeys(failure.dataset for failure in failed)
-        warnings.warn(
+        warn_caller(
             f"Dropped datasets {list(lost)}, on which {len(failed)} failed: "
             f"{listed(failed)}",
-            UserWarning,
-            stacklevel=4,
         )
         kept = [name for name in names if name not in lost]
         if names and not kept:
@@ -379,10 +376,8 @@ def _warn_of_environments(cells: Sequence[Cell]) -> None:
         found = first_difference(cells[0].environment, cell.environment)
         if found is not None:
             name, one, other = found
-            warnings.warn(
+            warn_caller(
                 f"cells were scored on unlike machines ({name} is {one!r} and "
                 f"{other!r}), so that their numbers may differ a little",
-                UserWarning,
-                stacklevel=4,
             )
             return

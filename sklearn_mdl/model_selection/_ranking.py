@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl import ranking
 from sklearn_mdl.display import check_choice, plot_extra
 from sklearn_mdl.model_selection._cells import Cell
+from sklearn_mdl.model_selection._certainty import Sample, sample_of
 from sklearn_mdl.model_selection._tables import (
     COLUMNS,
     as_latex,
@@ -22,7 +24,7 @@ from sklearn_mdl.model_selection._tables import (
     mean_posteriors,
     terms_note,
 )
-from sklearn_mdl.model_selection._verdict import Verdict, verdict_of
+from sklearn_mdl.model_selection._verdict import Best, Verdict, verdict_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -131,6 +133,41 @@ class RankStatistics:
             ``datasets``, which have winners and margins in nats.
         """
         return verdict_of(self)
+
+    def best(self, dataset: str | None = None) -> Best:
+        """Say which encoder is best, how sure that is, and what would settle it.
+
+        Parameters
+        ----------
+        dataset : str, default=None
+            None is over all datasets.
+
+        Returns
+        -------
+        best : Best
+            Prints as sentences; with ``encoder``, ``probability``, ``ties``, ``rival``
+            and ``more_labels``. The best encoder has the shortest code in the mean over
+            fresh draws of as many labels.
+
+        Raises
+        ------
+        ValueError
+            If the dataset is not in the ranking.
+        """
+        found = self.verdict()
+        if dataset is None:
+            return found.answer
+        check_choice(dataset, "dataset", self.dataset_names_)
+        return found.datasets[self.dataset_names_.index(dataset)].best
+
+    @property
+    def samples_(self) -> Iterator[Sample]:
+        """Codelengths by dataset with what they vary by, of rows and orders."""
+        shape = self.order_codelengths_.shape
+        n_orders, cells = shape[2], iter(self._ranked)
+        for _ in range(shape[0]):
+            groups = [list(islice(cells, n_orders)) for _ in range(shape[1])]
+            yield sample_of(groups)
 
     def friedman_test(self) -> ranking.FriedmanTest:
         """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""

@@ -1,7 +1,7 @@
 """How far codelengths of one dataset would move in fresh draws of as many labels.
 
-Rows are a sample, and so are orders. The losses of two encoders on a row are paired, and
-so are sums of them. Prequential losses depend on each other in two ways:
+Rows are a sample, and so are orders. The losses of two encoders on a row are paired,
+and so are sums of them. Prequential losses depend on each other in two ways:
 
 * Neighbours in the stream share their training rows, and lie on one learning curve. So
   rows are resampled in blocks of the stream, and the variance is that of differences
@@ -10,8 +10,8 @@ so are sums of them. Prequential losses depend on each other in two ways:
   shows that; other draws do: standard deviations over disjoint draws are ``TRAINING``
   times as large (``python -m benchmarks certainty spread``).
 
-With several orders an example has a loss at each of its places. Their mean is the loss of
-the example, and the orders add the variance of their mean.
+With several orders an example has a loss at each of its places. Their mean is the loss
+of the example, and the orders add the variance of their mean.
 """
 
 from __future__ import annotations

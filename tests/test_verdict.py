@@ -26,6 +26,7 @@ from sklearn_mdl import (
 from sklearn_mdl.cli._main import main
 from sklearn_mdl.display import CodelengthDisplay, RankDisplay, RankingHeatmapDisplay
 from sklearn_mdl.display._base import COLOURS
+from sklearn_mdl.metrics import TRAINING
 from sklearn_mdl.model_selection import Ranking
 from sklearn_mdl.model_selection._cells import Cell, Trace, digest_of
 
@@ -189,7 +190,7 @@ def test_a_margin_is_judged_by_neighbours_in_the_stream():
     order = np.argsort(losses.sum(1))
     first, second = losses[order[0]], losses[order[1]]
     steps = -np.diff(stream(second - first))[::2]
-    half = stats.t.isf(0.1 / 2 / 2, 25) * 1.25 * np.sqrt((steps**2).sum())
+    half = stats.t.isf(0.1 / 2 / 2, 25) * TRAINING * np.sqrt((steps**2).sum())
     assert (found.winner, found.runner_up) == (f"e{order[0]}", f"e{order[1]}")
     assert found.margin == pytest.approx((second - first).sum())
     assert found.half_width == pytest.approx(half)
@@ -217,7 +218,7 @@ def test_the_variance_of_a_sum_knows_no_trend_and_knows_neighbours(trend, memory
         losses = np.zeros((2, n))
         losses[1, places] = noise + trend * np.linspace(1, 0, n)
         (sample,) = made(losses[None, :, None, :]).samples_
-        found.append(sample.variance(0, 1)[0] / 1.25**2)
+        found.append(sample.variance(0, 1)[0] / TRAINING**2)
     expected = n / (1 - memory) ** 2
     assert np.mean(found) == pytest.approx(expected, rel=0.15)
 
@@ -232,7 +233,7 @@ def test_the_probability_of_being_best_is_that_of_the_difference():
     found = ranking.best()
     steps = -np.diff(stream(losses[0] - losses[1]))[::2]
     steps[0] -= losses[0].sum() - losses[1].sum() - 1.5
-    spread = 1.25 * np.sqrt((steps**2).sum())
+    spread = TRAINING * np.sqrt((steps**2).sum())
     expected = stats.t.cdf(1.5 / spread, 40)
     assert found.encoder == "e1"
     assert found.rival == "e0"
@@ -255,6 +256,36 @@ def test_labels_that_would_settle_it_grow_the_margin_beyond_its_doubt():
     assert margin + late * (total - 200) == pytest.approx(doubt, rel=0.01)
     assert f"about {found.more_labels:.1g}"[:7] in str(ranking.verdict())
     assert made(losses[None, ::-1, None, ::-1]).best().more_labels >= 0
+
+
+@pytest.mark.parametrize("n_orders", [1, 2])
+def test_who_would_overtake_whom_is_told_or_not(n_orders):
+    rng, t = np.random.default_rng(0), np.arange(1, 201)
+    flat, steep = np.full(200, 0.5), 0.05 + 9 * (t + 5.0) ** -0.7
+    shared = rng.uniform(0.9, 1.1, size=(n_orders, 200))
+    curves = np.stack([flat * shared, steep * shared, 2 * shared, flat * shared])
+    curves[3] += rng.normal(0.01, 0.05, size=(n_orders, 200))
+    losses = np.empty(curves.shape)
+    for k in range(n_orders):
+        places = np.random.default_rng([0, k]).permutation(200)
+        losses[:, k, places] = curves[:, k]
+    ranking = made(losses[None])
+    found = ranking.extrapolate(2000)
+    assert found.best.tolist() == [0]
+    (sentence,) = found.sentences()
+    assert sentence.startswith("d0: with 2,000 labels e1 would overtake e0, by ")
+    assert found.margins_upper[0, 1] < 0 < found.margins_lower[0, 2]
+    total = (0.05 + 9 * (np.arange(1, 2001) + 5.0) ** -0.7).sum()
+    assert found.values[0, 1] == pytest.approx(total, rel=0.15)
+    assert found.can_tell[0, 0]
+    some = made(losses[None, [0, 2]])
+    assert some.extrapolate(2000).sentences() == [
+        "d0: with 2,000 labels e0 would still have the shortest code"
+    ]
+    close = made(losses[None, [0, 3]]).extrapolate(900)
+    assert "it cannot be told whether e1 would overtake e0" in close.sentences()[0]
+    with pytest.raises(ValueError, match="`n` must be an integer of at least 201"):
+        ranking.extrapolate(200)
 
 
 def test_where_a_rival_gains_labels_settle_nothing():

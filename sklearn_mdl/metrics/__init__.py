@@ -1,5 +1,11 @@
 """Reference codes, learning curves, regret and prequential measures."""
 
+from sklearn_mdl.metrics._extrapolation import (
+    TELLING as TELLING,
+    TRAINING as TRAINING,
+    Extrapolation,
+    extrapolate,
+)
 from sklearn_mdl.metrics._learning_curves import (
     CurveReading,
     LossDataCurve,
@@ -25,10 +31,12 @@ from sklearn_mdl.metrics._references import (
 
 __all__ = [
     "CurveReading",
+    "Extrapolation",
     "LossDataCurve",
     "PrequentialMeasures",
     "RegressionMeasures",
     "expected_calibration_error",
+    "extrapolate",
     "frequency_codelength",
     "frequency_codelengths",
     "gaussian_codelengths",

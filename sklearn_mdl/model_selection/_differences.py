@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl.metrics import TELLING, extrapolate
 from sklearn_mdl.model_selection._certainty import Sample
+from sklearn_mdl.model_selection._verdict import names_of
 from sklearn_mdl.ranking import Floats, NamedResult, Pairs, check_fraction
 
 
@@ -121,6 +123,99 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
             "encoder": self._encoders([e for _, e in places]),
             "readout": [self.readouts[d][e] for d, e in places],
         }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Extrapolations(NamedResult):
+    """Codelengths of more labels than there are, by dataset and encoder.
+
+    Attributes
+    ----------
+    n : int
+        Labels of each dataset, those given included.
+    values, lower, upper : ndarray of shape (n_datasets, n_encoders)
+        Codelengths of that many labels, in nats, and their intervals.
+    margins, margins_lower, margins_upper : ndarray of shape (n_datasets, n_encoders)
+        The same less that of the encoder whose code is the shortest of the labels
+        given: below zero an encoder would overtake it.
+    best : ndarray of int of shape (n_datasets,)
+        That encoder, as a column.
+    level : float
+        Level of each interval by itself.
+    """
+
+    n: int
+    values: Floats
+    lower: Floats
+    upper: Floats
+    margins: Floats
+    margins_lower: Floats
+    margins_upper: Floats
+    best: NDArray[np.intp]
+    level: float
+
+    @property
+    def can_tell(self) -> NDArray[np.bool_]:
+        """Whether an interval is at most 10 % of its codelength to either side."""
+        told: NDArray[np.bool_]
+        told = (self.upper - self.lower) / 2 <= TELLING * self.values
+        return told
+
+    def sentences(self) -> list[str]:
+        """Say on each dataset who would have the shortest code, in words."""
+        return [self._sentence(d) for d in range(len(self.values))]
+
+    def _sentence(self, d: int) -> str:
+        (dataset,), (first,) = self._datasets([d]), self._encoders([self.best[d]])
+        start = f"{dataset}: with {self.n:,} labels"
+        lower, upper = self.margins_lower[d], self.margins_upper[d]
+        overtaking = np.flatnonzero(upper < 0)
+        unclear = np.flatnonzero((lower < 0) & (upper >= 0))
+        if len(overtaking):
+            e = overtaking[np.argmin(self.margins[d, overtaking])]
+            return (
+                f"{start} {self._encoders([e])[0]} would overtake {first}, by "
+                f"{-upper[e]:.3g} to {-lower[e]:.3g} nats"
+            )
+        if len(unclear):
+            names = names_of([str(name) for name in self._encoders(unclear)])
+            return f"{start} it cannot be told whether {names} would overtake {first}"
+        return f"{start} {first} would still have the shortest code"
+
+    def _columns(self) -> Mapping[str, Sequence[object]]:
+        datasets, encoders = np.indices(self.values.shape).reshape(2, -1)
+        names = ("values", "lower", "upper", "margins", "margins_lower")
+        return {
+            "dataset": self._datasets(datasets),
+            "encoder": self._encoders(encoders),
+            **{
+                name: getattr(self, name).ravel().tolist()
+                for name in (*names, "margins_upper", "can_tell")
+            },
+        }
+
+
+def extrapolations(
+    curves: Iterable[Floats], n: int, level: float, best: NDArray[np.intp]
+) -> Extrapolations:
+    """Predict codelengths of ``n`` labels from losses (n_encoders, n_orders, N)."""
+    found = [extrapolate(losses, n, level=level) for losses in curves]
+    margins = [
+        [one.difference(e, int(first)) for e in range(len(one.values))]
+        for one, first in zip(found, best, strict=True)
+    ]
+    table = np.array(margins).reshape(len(found), -1, 3)
+    return Extrapolations(
+        n=n,
+        values=np.array([one.values for one in found]),
+        lower=np.array([one.lower for one in found]),
+        upper=np.array([one.upper for one in found]),
+        margins=table[:, :, 0],
+        margins_lower=table[:, :, 1],
+        margins_upper=table[:, :, 2],
+        best=best,
+        level=level,
+    )
 
 
 def order_spread(codelengths: ArrayLike) -> OrderSpread:

@@ -15,9 +15,11 @@ from sklearn_mdl.display import check_choice, plot_extra
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._certainty import Sample, sample_of
 from sklearn_mdl.model_selection._differences import (
+    Extrapolations,
     OrderSpread,
     PairedDifferences,
     PreferredReadouts,
+    extrapolations,
     order_spread,
     paired_differences,
 )
@@ -166,14 +168,50 @@ class RankStatistics:
         check_choice(dataset, "dataset", self.dataset_names_)
         return found.datasets[self.dataset_names_.index(dataset)].best
 
+    def extrapolate(self, n: int, *, level: float | None = None) -> Extrapolations:
+        """Predict codelengths of more labels, and who would overtake whom.
+
+        Curves of all encoders are extrapolated together, since they share rows and
+        orders; see :func:`~sklearn_mdl.metrics.extrapolate`.
+
+        Parameters
+        ----------
+        n : int
+            Labels of every dataset, those given included: more than any has.
+        level : float, default=None
+            Of the intervals; None takes ``1 - alpha``.
+
+        Returns
+        -------
+        found : Extrapolations
+            Prints as a table; ``sentences()`` says who would have the shortest code.
+
+        Raises
+        ------
+        ValueError
+            If a dataset has as many labels or fewer than 40.
+        FileNotFoundError
+            If traces of cells are gone.
+        """
+        level = 1 - self.alpha if level is None else level
+        curves = (
+            np.array([[cell.codelengths for cell in cells] for cells in groups])
+            for groups in self._groups()
+        )
+        best = self.codelengths_.argmin(1)
+        return self._named(extrapolations(curves, n, level, best))
+
     @property
     def samples_(self) -> Iterator[Sample]:
         """Codelengths by dataset with what they vary by, of rows and orders."""
+        return map(sample_of, self._groups())
+
+    def _groups(self) -> Iterator[list[list[Cell]]]:
+        """Yield the cells of each dataset, by encoder and order."""
         shape = self.order_codelengths_.shape
         n_orders, cells = shape[2], iter(self._ranked)
         for _ in range(shape[0]):
-            groups = [list(islice(cells, n_orders)) for _ in range(shape[1])]
-            yield sample_of(groups)
+            yield [list(islice(cells, n_orders)) for _ in range(shape[1])]
 
     def friedman_test(self) -> ranking.FriedmanTest:
         """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""

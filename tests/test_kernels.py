@@ -272,6 +272,18 @@ def test_landmark_features_equal_the_dual_form():
 # Invariants
 
 
+@pytest.mark.parametrize("sizes", [(1, None), (3, None), (32, 1)])
+def test_kernels_learn_row_by_row_whatever_the_minibatch(sizes):
+    X, y = digits(60)
+    found, expected = (
+        MDLReadoutSwitcher([KernelReadout()], batch_size=size, first_batch_size=first)
+        .fit(X, y)
+        .readout_losses_
+        for size, first in (sizes, (32, None))
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("cut", [1, 13])
 def test_any_cutting_gives_the_same_bits(cut):
     X, y = digits(100)

@@ -16,8 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler, normalize
 
-from benchmarks.logistic import STRENGTHS as BLOCKWISE_STRENGTHS
-from benchmarks.logistic import blockwise_codelength
+from benchmarks.logistic import STRENGTHS as BLOCKWISE_STRENGTHS, blockwise_codelength
 from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.baselines import log_evidence
 

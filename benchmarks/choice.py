@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import _agreement as agreement
-from benchmarks import _criteria as criteria
+from benchmarks import _agreement as agreement, _criteria as criteria
 from benchmarks._choice_tables import Kept, print_tables
 from sklearn_mdl.datasets import load_feature_directory
 

@@ -214,7 +214,7 @@ def statistics_of(scorer: RepresentationScorer) -> Statistics:
     """Return statistics of all datasets together, and of every group by itself."""
     return {
         **_statistics(scorer),
-        "n_orders": scorer.n_orders,
+        "n_orders": scorer.order_codelengths_.shape[-1],
         "mean_posteriors": _by_name(scorer, mean_posteriors(scorer)),
         "groups": {name: _statistics(r) for name, r in scorer.groups_.items()},
         "failures": [failure._asdict() for failure in scorer.failures_],

@@ -53,7 +53,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ones. None takes networks and Gaussian processes, "nets" networks alone, which
         depend on the number of features, "closed-form" Gaussian processes alone, which
         need no seed.
-    switching : str or SwitchingPrior, default=None
+    switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.
@@ -78,6 +78,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         own.
     store : "memory" or path-like, default="memory"
         A directory for the trace, as in ``MDLReadoutSwitcher``.
+    store_mixtures : bool, default=False
+        Keep what each group has predicted there, too, likewise.
     checkpoint : path-like, default=None
         A directory from which an interrupted ``fit`` goes on, likewise.
     n_jobs : int, default=None

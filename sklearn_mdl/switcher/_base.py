@@ -464,67 +464,6 @@ class BaseSwitcher(OnlineEstimator):
         found = self._stored(self.readout_losses_, kept)
         return found.repool(switching, pooling, groups=groups)
 
-    def permutation_test(
-        self, n_permutations: int = 100, *, shuffled: bool = False
-    ) -> PermutationTest:
-        """Test if features say anything of the labels, by permutations of them.
-
-        Both codes are those of the kernel readouts in the list alone, whose one factor
-        serves all permutations, mixed by a fixed share of rate ``1 / t``.
-
-        Parameters
-        ----------
-        n_permutations : int, default=100
-            Seeded by ``random_state``.
-        shuffled : bool, default=False
-            True states that rows were given in random order; with ``shuffle=True``,
-            ``fit`` has drawn one itself.
-
-        Returns
-        -------
-        test : PermutationTest
-            ``codelength`` and ``null_codelengths`` in nats, and ``p_value``,
-            ``(1 + nulls not longer) / (1 + n_permutations)``.
-
-        Raises
-        ------
-        ValueError
-            If rows were taken in the order given, which may mean something, or if the
-            list holds no kernel readout.
-        """
-        check_is_fitted(self)
-        check_permutations(n_permutations)
-        run, kernels, seed = self._permutable(shuffled)
-        return permutation_tests([run], kernels, int(n_permutations), seed)[0]
-
-    def null_codelengths(
-        self, n_permutations: int = 100, *, shuffled: bool = False
-    ) -> np.ndarray:
-        """Codelengths of permuted labels under the kernel readouts in the list.
-
-        Parameters
-        ----------
-        n_permutations, shuffled : int and bool
-            As of :meth:`permutation_test`.
-
-        Returns
-        -------
-        codelengths : ndarray of shape (n_permutations,)
-            In nats, as in :meth:`permutation_test`.
-        """
-        test = self.permutation_test(n_permutations, shuffled=shuffled)
-        return test.null_codelengths
-
-    def _permutable(self, shuffled: bool) -> tuple[PrequentialRun, list[Readout], int]:
-        """Return run, kernel readouts and seed, for rows in random order alone."""
-        if not shuffled and not (self.shuffle and hasattr(self, "order_")):
-            raise ValueError(
-                "A permutation test needs rows in random order, but they were taken in "
-                "the order given, which may mean something; fit with shuffle=True, or "
-                "pass shuffled=True if you have shuffled them"
-            )
-        return self._run, kernels_of(self.readouts_), self._seed
-
     def save_losses(
         self, path: StorePath, *, dtype: Literal["float64", "float32"] = "float64"
     ) -> list[Path]:

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +31,7 @@ from sklearn_mdl.model_selection._encoding import (
     check_labels,
     gather,
     listed,
+    opened,
 )
 from sklearn_mdl.model_selection._forecast import Forecast, forecast
 from sklearn_mdl.model_selection._ranking import Ranking, RankStatistics
@@ -146,7 +147,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         datasets : mapping
             ``{name: (X, y)}`` to be run through ``encoders``, or
             ``{name: ({encoder: features}, y)}`` with precomputed features of shape
-            (n_samples, width).
+            (n_samples, width). An AnnData, or ``{name: (adata, column)}``, stands for
+            the arrays in its ``obsm`` and the labels in a column of ``obs``.
         encoders : mapping of str to transformer, default=None
             Fitted here on each X without labels; ``FrozenEstimator(...)`` is used as it
             is; None or "passthrough" as a value keeps X.
@@ -265,6 +267,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     ) -> list[Task | Failure]:
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # refuses settings that it cannot write down
+        datasets = cast(Datasets, opened(datasets))
         if isinstance(datasets, Mapping):  # or it is refused below
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")

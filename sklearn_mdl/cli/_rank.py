@@ -97,13 +97,14 @@ def run(options: argparse.Namespace) -> None:
         splits=options.splits,
         missing=options.missing,
     )
-    print(found)
     datasets = _options.selected(found.datasets, options)
     if options.dry_run:
-        print(scorer.dry_run(datasets))
+        cells = scorer.dry_run(datasets)  # what is refused leaves nothing printed
+        print(found, cells, sep="\n\n")
         return
     _options.make_folder(options.out)
     scorer.fit(datasets)
+    print(found, end="\n\n")
     comparison = _accuracies(scorer, datasets) if options.accuracy else None
     print_results(scorer, options.out, comparison)
     print(f"kept in {options.out / 'cells'}; run it again to score missing cells alone")

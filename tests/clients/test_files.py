@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import load_wine
 
-from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer
+from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer, write_results
 from sklearn_mdl.datasets import load_representations
 
 pd = pytest.importorskip("pandas")
@@ -111,3 +111,15 @@ def test_parquet_of_polars_and_pandas(tmp_path):
         ((features, y),) = found.datasets.values()
         assert_array_equal(features["few"].astype(np.float32), FEATURES["few"])
         assert_array_equal(y, NAMES)
+
+
+def test_evaluma_ranks_our_scores(tmp_path):
+    evaluma = pytest.importorskip("evaluma")
+    scorer = RepresentationScorer(MDLReadoutSwitcher("closed-form"))
+    noise = np.random.default_rng(0).normal(size=X.shape)
+    features = {**FEATURES, "noise": noise}
+    scorer.fit({"one": (features, NAMES), "two": (features, Y > 0)})
+    write_results(scorer, tmp_path)
+    table = evaluma.load_csv(str(tmp_path / "scores.csv")).aggregate_ranking().table
+    best_first = np.argsort(scorer.average_ranks_)
+    assert list(table["model"]) == [scorer.encoder_names_[e] for e in best_first]

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,7 @@ from sklearn_mdl.model_selection._encoding import (
     check_labels,
     gather,
     listed,
+    opened,
 )
 from sklearn_mdl.model_selection._forecast import Forecast, forecast
 from sklearn_mdl.model_selection._ranking import Ranking, RankStatistics
@@ -170,7 +171,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         datasets : mapping
             ``{name: (X, y)}`` to be run through ``encoders``, or
             ``{name: ({encoder: features}, y)}`` with precomputed features of shape
-            (n_samples, width).
+            (n_samples, width). An AnnData, or ``{name: (adata, column)}``, stands for
+            the arrays in its ``obsm`` and the labels in a column of ``obs``.
         encoders : mapping of str to transformer, default=None
             Fitted here on each X without labels; ``FrozenEstimator(...)`` is used as it
             is; None or "passthrough" as a value keeps X.
@@ -307,6 +309,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         self._store()  # refuses settings that it cannot write down
         if self.n_permutations is not None:
             _check_kernels(self._switcher.readouts)
+        datasets = cast(Datasets, opened(datasets))
         if isinstance(datasets, Mapping):  # or it is refused below
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")

@@ -119,6 +119,7 @@ def write_tables(
             [[row[name] for name in columns] for row in as_rows(scorer)],
         ),
         _write_ranking(folder / "ranking.csv", scorer),
+        _write_scores(folder / "scores.csv", scorer),
         write_rows(
             folder / "readouts.csv",
             ["encoder", *scorer.dataset_names_, "most_often"],
@@ -157,6 +158,22 @@ def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
         for e in np.argsort(scorer.average_ranks_, kind="stable")
     ]
     return write_rows(path, [*columns, *datasets], rows)
+
+
+def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
+    """Write means over orders in long form, as ranking tools of others read them.
+
+    These tools take more for better, and one metric for a dataset.
+    """
+    sizes = np.array([cell.n_samples for cell in scorer.first_cells_])[:, None]
+    uniform = np.array([cell.uniform for cell in scorer.first_cells_])[:, None]
+    saved = (uniform - scorer.codelengths_) / sizes
+    rows = [
+        [encoder, dataset, "saved_nats_per_label", float(saved[d, e])]
+        for d, dataset in enumerate(scorer.dataset_names_)
+        for e, encoder in enumerate(scorer.encoder_names_)
+    ]
+    return write_rows(path, ["model", "dataset", "metric", "score"], rows)
 
 
 def _beside(scorer: RepresentationScorer, e: int) -> list[float | str]:

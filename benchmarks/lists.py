@@ -215,8 +215,10 @@ class Growth:
             for bound, label in names.items():
                 found = {row[0]: v[name] for row, v in table.items() if row[1] == bound}
                 axis.plot(list(found), list(found.values()), "o-", label=label)
-            axis.set(xlabel="rows", ylabel=unit, xscale="log", yscale="log")
+            axis.set(xlabel="rows", ylabel=unit, xscale="log")
+        axes[0].set(yscale="log")
         axes[0].legend(frameon=False)
+        axes[1].set_ylim(bottom=0)
         figure.savefig(self.image, dpi=100, metadata={"Software": None})
         print(f"wrote {self.image}")
 

@@ -117,9 +117,8 @@ class Cell:
     notes : dict of str to list of str
         Exceptions and warnings of wrapped classifiers.
     permutations : dict of str to float
-        ``n``, ``codelength``, ``mean_null_codelength`` and ``p_value`` of a
-        :meth:`~sklearn_mdl.MDLReadoutSwitcher.permutation_test`, in which both codes
-        are of the kernel readouts alone; empty if none was asked for.
+        ``n``, ``codelength``, ``mean_null_codelength`` and ``p_value`` of a permutation
+        test, whose codes are of the kernel readouts alone; empty if none was made.
     mean_posterior : dict of str to float
         Mean over examples of the posterior, settings summed by architecture.
     data : dict of str to str

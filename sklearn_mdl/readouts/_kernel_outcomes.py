@@ -37,7 +37,9 @@ class Labellings(NamedTuple):
 
     def targets(self) -> Tensor:
         """One-hot classes less their mean, (N, S, C)."""
-        return _centred(torch.from_numpy(self.labels.T), self.n_numbers)
+        labels = torch.from_numpy(self.labels.T)
+        onehot = torch.nn.functional.one_hot(labels, self.n_numbers)
+        return onehot.double() - 1 / self.n_numbers
 
     def scores(self, means: Tensor) -> np.ndarray:
         """Predicted targets (K, n, S C) as (K, n, S, C)."""
@@ -56,7 +58,9 @@ class KernelClassifierLearner(KernelLearner):
 
     def targets(self, labels: Tensor) -> Tensor:
         """One-hot labels less their mean, (n, C)."""
-        return _centred(labels, len(self.calibration.counts))
+        n_classes = len(self.calibration.counts)
+        onehot = torch.nn.functional.one_hot(labels, n_classes)
+        return onehot.double() - 1 / n_classes
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Log-probabilities (K, n, C) of scores."""
@@ -127,12 +131,6 @@ class KernelClassifierLearner(KernelLearner):
         own.curvature = np.stack([one["curvature"].numpy() for one in learned])
         counts = np.bincount(labels.cpu().numpy(), minlength=len(own.counts))
         own.counts = counts.astype(np.float64)
-
-
-def _centred(labels: Tensor, n_classes: int) -> Tensor:
-    """One-hot labels less their mean, (..., C)."""
-    onehot = torch.nn.functional.one_hot(labels, n_classes)
-    return onehot.double() - 1 / n_classes
 
 
 def _calibrate(

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import ClassVar, Self, TypeAlias, cast
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse, spmatrix
+from scipy.sparse import spmatrix
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
-from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
-from sklearn_mdl._core.validation import as_labels, check_class_labels
 from sklearn_mdl.metrics import PrequentialMeasures
 from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
+from sklearn_mdl.switcher._columns import (
+    check_first,
+    check_labels,
+    classes_of_columns,
+    in_column,
+    split_columns,
+)
 from sklearn_mdl.switcher._permutation import (
     PermutationTest,
     check_permutations,
@@ -483,85 +486,3 @@ def _folders(switcher: OnlineClassifier, j: int) -> dict[str, Path]:
         for name, folder in given.items()
         if folder not in (None, "memory")
     }
-
-
-def split_columns(y: object) -> list[np.ndarray]:
-    """Split labels (n_samples, n_outputs) into columns of one type each."""
-    if y is None:
-        raise ValueError(
-            "MultiOutputSwitcher requires y to be passed, but the target y is None; "
-            "pass labels of shape (n_samples, n_outputs)"
-        )
-    labels = cast(spmatrix, y).toarray() if issparse(y) else as_labels(as_array(y))
-    labels = check_array(
-        labels, dtype=None, ensure_2d=False, allow_nd=True, input_name="y"
-    )
-    if labels.ndim != 2:
-        raise ValueError(
-            "y must have two dimensions, (n_samples, n_outputs), but has shape "
-            f"{labels.shape}; for one label to a row take MDLReadoutSwitcher"
-        )
-    # A table of words and numbers holds objects.
-    return [np.array(c.tolist()) if c.dtype == object else c for c in labels.T]
-
-
-@contextmanager
-def in_column(j: int) -> Iterator[None]:
-    """Name the column in errors about its labels."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"In column {j} of y: {error}") from error
-
-
-def check_labels(columns: list[np.ndarray]) -> None:
-    """Refuse columns that hold no labels, or those of one class only."""
-    for j, column in enumerate(columns):
-        with in_column(j), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # each column's fit warns itself
-            check_class_labels(column)
-            check_several(np.unique(column))
-
-
-def check_several(classes: np.ndarray) -> None:
-    """Refuse classes of which there is one only."""
-    if len(classes) < 2:
-        raise ValueError(
-            "every column needs labels of at least two classes, got one class only, "
-            f"{classes.tolist()!r}; leave it out, or use partial_fit, which is given "
-            "all classes that can occur"
-        )
-
-
-def classes_of_columns(
-    classes: Sequence[ArrayLike] | None, n_outputs: int
-) -> list[np.ndarray | None]:
-    """Check that ``classes`` lists those of every column, if it is given."""
-    if classes is None:
-        return [None] * n_outputs
-    if n_outputs == 1 and all(np.ndim(known) == 0 for known in classes):
-        classes = [np.asarray(classes)]
-    if len(classes) != n_outputs or any(np.ndim(known) != 1 for known in classes):
-        raise ValueError(
-            f"classes must be a list of the classes of each of {n_outputs} columns, "
-            f"got {classes!r}; for 0 and 1 in all of them pass [[0, 1]] * {n_outputs}"
-        )
-    return [np.unique(known) for known in classes]
-
-
-def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> None:
-    """Check the first rows of a stream, and that all classes are given."""
-    for j, (column, known) in enumerate(zip(columns, classes, strict=True)):
-        if known is None:
-            raise ValueError(
-                "classes must be passed on the first call to partial_fit, got None; "
-                "list the classes of each column, as in [[0, 1], [0, 1]]"
-            )
-        with in_column(j):
-            check_several(known)
-            unknown = np.setdiff1d(column, known)
-            if len(unknown):
-                raise ValueError(
-                    f"labels must be among the classes {known.tolist()!r}, got "
-                    f"{unknown.tolist()!r}; name all at the first call"
-                )

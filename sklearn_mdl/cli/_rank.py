@@ -54,6 +54,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         help="also the accuracy of a linear probe on a fifth of the rows, held out",
     )
     _options.add_readouts(parser)
+    _options.add_permutations(parser)
     _options.add_device(parser)
     alpha = "level of tests; intervals have 1 - alpha"
     _options.add_number(parser, "--alpha", 0.1, alpha)
@@ -73,6 +74,7 @@ def run(options: argparse.Namespace) -> None:
         groups=_groups(options.group),
         missing=options.missing,
         results=options.out,
+        n_permutations=options.permutations,
         n_jobs=options.n_jobs,
         random_state=options.seed,
         verbose=1,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
@@ -154,6 +155,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         "prior_scale": [Interval(Real, 0, None, closed="neither")],
         **BaseSwitcher._parameter_constraints,
     }
+
+    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
+        return self._begun_anew().partial_fit(X, labels)
 
     def _after_fit(self) -> None:
         if self.readouts is not None and not isinstance(self.readouts, str):

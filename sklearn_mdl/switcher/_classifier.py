@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions

@@ -200,7 +200,8 @@ def write_results(
     -------
     paths : list of Path
         Tables: ``cells.csv`` (one row per cell), ``ranking.csv``, ``readouts.csv``
-        (preferred readouts), and ``ranking.tex``, ``codelengths.tex``,
+        (preferred readouts), ``scores.csv`` (rows of model, dataset, metric and score,
+        for ranking tools of others), and ``ranking.tex``, ``codelengths.tex``,
         ``readouts.tex`` for LaTeX. Numbers: ``cells.json`` (everything but the arrays,
         with settings and versions) and ``statistics.json`` (ranks, tests, intervals,
         orders, groups). Where Jinja2 is installed, ``report.html``, a page that holds

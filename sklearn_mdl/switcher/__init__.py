@@ -16,14 +16,17 @@ from sklearn_mdl.switcher._permutation import (
     kernels_of as kernels_of,
 )
 from sklearn_mdl.switcher._regressor import MDLReadoutSwitcherRegressor
+from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
 from sklearn_mdl.switcher._segments import StreamSegments
 
 __all__ = [
+    "GroupMixtures",
     "LabelMessage",
     "MDLReadoutSwitcher",
     "MDLReadoutSwitcherRegressor",
     "MultiOutputSwitcher",
     "PermutationTest",
+    "PooledTrace",
     "StoredLosses",
     "StreamSegments",
     "decode_labels",

@@ -23,6 +23,7 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
 from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.storage import StoredMixtures
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
@@ -39,6 +40,7 @@ from sklearn_mdl.switcher._permutation import (
     kernels_of,
     permutation_tests,
 )
+from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
 from sklearn_mdl.switcher._segments import (
     Ends,
     StreamSegments,
@@ -86,6 +88,7 @@ class BaseSwitcher(OnlineEstimator):
     shuffle: bool = False
     device: str = "auto"
     store: StorePath = "memory"
+    store_mixtures: bool = False
     checkpoint: StorePath | None = None
     n_jobs: int | None = None
     verbose: int = 0
@@ -105,6 +108,7 @@ class BaseSwitcher(OnlineEstimator):
         "shuffle": ["boolean"],
         "device": [str],
         "store": [str, PathLike],
+        "store_mixtures": ["boolean"],
         "checkpoint": [str, PathLike, None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -135,12 +139,15 @@ class BaseSwitcher(OnlineEstimator):
             )
         self.readouts_ = self._pool(n_features, outcome)
         self.expert_weights_ = self._weights(self.readouts_)
+        pooled = self._pooled(outcome)
         prior = clone(as_prior(self.switching))
         self._prior_text = repr(prior)
         folder = None
         if self._folder != "memory":
             stored = self._stored(np.empty((0, len(self.readouts_))))
             about = description(stored, "float64", growing=True)
+            if pooled is not None and self.store_mixtures:
+                about["pool_groups"] = [str(name) for name in pooled.groups.names]
             folder = StreamFolder(Path(self._folder), about)
         device = resolve_device(self.device)
         learners = build_learners(
@@ -155,7 +162,7 @@ class BaseSwitcher(OnlineEstimator):
             learners,
             prior,
             self.expert_weights_,
-            pooled=self._pooled(outcome),
+            pooled=pooled,
             race=self._racing(),
             outcome=outcome,
             n_features=n_features,
@@ -203,7 +210,11 @@ class BaseSwitcher(OnlineEstimator):
         group_pass = outcome.group_pass(pool, len(groups.names))
         if len(groups.names) < 2:
             return None
-        return PooledMixture(groups, self.expert_weights_, group_pass)
+        kept = None
+        if self.store_mixtures:
+            sizes = len(groups.names), outcome.n_numbers
+            kept = StoredMixtures.none(*sizes, outcome.dtype)
+        return PooledMixture(groups, self.expert_weights_, group_pass, kept)
 
     @property
     def _first_batch_size(self) -> int | None:
@@ -212,7 +223,9 @@ class BaseSwitcher(OnlineEstimator):
             return FIRST_BATCH_SIZE if self._is_by_name else None
         return self.first_batch_size
 
-    def _stored(self, losses: np.ndarray) -> StoredLosses:
+    def _stored(
+        self, losses: np.ndarray, mixtures: GroupMixtures | None = None
+    ) -> StoredLosses:
         """Return losses as files hold them, with the names of the readouts."""
         return StoredLosses(
             losses,
@@ -221,6 +234,7 @@ class BaseSwitcher(OnlineEstimator):
             self.expert_weights_,
             self._prior_text,
             len(self.classes_) if hasattr(self, "classes_") else None,
+            mixtures,
         )
 
     def _warn_of_edges(self) -> None:
@@ -261,7 +275,8 @@ class BaseSwitcher(OnlineEstimator):
         Returns
         -------
         trace : ForwardTrace
-            ``codelength``, ``codelengths`` and ``posterior``, in nats.
+            ``codelength``, ``codelengths`` and ``posterior``, in nats, of the switching
+            mixture alone; :meth:`repool` has pooled codelengths.
         """
         check_is_fitted(self)
         return forward(as_prior(switching), self.readout_losses_, self.expert_weights_)
@@ -407,6 +422,47 @@ class BaseSwitcher(OnlineEstimator):
                 "pass shuffled=True if you have shuffled them"
             )
         return self._run, kernels_of(self.readouts_), self._seed
+
+    def repool(
+        self,
+        switching: Switching,
+        pooling: LogLinearPool,
+        *,
+        groups: Sequence[Hashable] | None = None,
+    ) -> PooledTrace:
+        """Pool the same groups by another pool, without training again.
+
+        Needs ``store_mixtures=True`` when the rows were evaluated. Who retired in a
+        race stays retired: that was settled by the pool of the run.
+
+        Parameters
+        ----------
+        switching : str, SwitchingPrior or None
+            As the parameter of that name.
+        pooling : LogLinearPool
+            Its ``groups`` are not used: groups are those of the run.
+        groups : sequence of names, default=None
+            Those of ``pool_groups_`` that are pooled; None pools all.
+
+        Returns
+        -------
+        trace : PooledTrace
+            In nats. Of prior and pool of the run it has the bits of the run.
+
+        Raises
+        ------
+        ValueError
+            If mixtures were not kept, or `groups` names fewer than two, or others.
+        TypeError
+            If `pooling` is no LogLinearPool.
+        """
+        check_is_fitted(self)
+        stored = self._run.trace.stored
+        kept = None
+        if stored is not None:
+            kept = GroupMixtures(self.pool_groups_, stored.mixtures, stored.labels)
+        found = self._stored(self.readout_losses_, kept)
+        return found.repool(switching, pooling, groups=groups)
 
     def save_losses(
         self, path: StorePath, *, dtype: Literal["float64", "float32"] = "float64"

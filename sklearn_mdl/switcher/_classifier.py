@@ -93,6 +93,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``N x K`` numbers do not fit. Each stream has a folder of its own in it,
         ``store_``. Its ``losses.npy`` can be opened with
         :func:`~sklearn_mdl.switcher.load_losses`, also while the run goes on.
+    store_mixtures : bool, default=False
+        Keep in the store, too, what each group of readouts has predicted, N x G x C
+        numbers, and the labels, for :meth:`repool`.
     checkpoint : path-like, default=None
         A directory in which ``fit`` saves its progress from time to time. Called again
         with the same settings and data, in another process too, it goes on from there,

@@ -78,6 +78,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         own.
     store : "memory" or path-like, default="memory"
         A directory for the trace, as in ``MDLReadoutSwitcher``.
+    store_mixtures : bool, default=False
+        Keep what each group has predicted there, too, likewise.
     checkpoint : path-like, default=None
         A directory from which an interrupted ``fit`` goes on, likewise.
     n_jobs : int, default=None

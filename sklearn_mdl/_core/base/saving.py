@@ -215,7 +215,10 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
 
 def _numbers_of(run: PrequentialRun) -> dict[str, np.ndarray]:
     """Return the arrays from which a run can be made again, but for its rows."""
-    return {**progress_of(run), "losses": run.trace.losses}
+    arrays = {**progress_of(run), "losses": run.trace.losses}
+    if run.trace.stored is not None:
+        arrays["mixtures"] = run.trace.stored.mixtures
+    return arrays
 
 
 def _go_to(

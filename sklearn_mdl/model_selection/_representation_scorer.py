@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +20,7 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from sklearn_mdl._core.validation import as_labels, refuse_labelled
+from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._cells import Cell, Task, fingerprints
 from sklearn_mdl.model_selection._encoding import (
@@ -31,12 +30,18 @@ from sklearn_mdl.model_selection._encoding import (
     check_labels,
     gather,
     listed,
+    opened,
 )
 from sklearn_mdl.model_selection._forecast import Forecast, forecast
 from sklearn_mdl.model_selection._ranking import Ranking, RankStatistics
 from sklearn_mdl.model_selection._running import run_tasks
 from sklearn_mdl.model_selection._store import CellStore
-from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
+from sklearn_mdl.readouts import named_readouts
+from sklearn_mdl.switcher import (
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    kernels_of,
+)
 
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
@@ -82,6 +87,10 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         A directory in which every cell is kept as soon as it is scored, and features of
         transformers too. A second ``fit`` runs only what is missing; cells of other
         settings, data or library versions are never taken for these.
+    n_permutations : int, default=None
+        Permutations of the labels for a p-value of every cell, as in
+        :meth:`MDLReadoutSwitcher.permutation_test`: of the code of the kernel readouts
+        alone, whatever else is in the list. Calls as a scorer make none.
     n_jobs : int, default=None
         Cells scored side by side, through joblib, whose backend may be that of Dask. On
         a machine with several GPUs each process takes one.
@@ -132,6 +141,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     groups: Mapping[str, Collection[str]] | None = None
     missing: str = "raise"
     results: str | PathLike[str] | None = None
+    n_permutations: int | None = None
     n_jobs: int | None = None
     verbose: int = 0
     random_state: int = 0
@@ -146,6 +156,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         "groups": [Mapping, None],
         "missing": [StrOptions({"raise", "drop"})],
         "results": [str, PathLike, None],
+        "n_permutations": [Interval(Integral, 1, None, closed="left"), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": [Interval(Integral, 0, None, closed="left")],
@@ -160,7 +171,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         datasets : mapping
             ``{name: (X, y)}`` to be run through ``encoders``, or
             ``{name: ({encoder: features}, y)}`` with precomputed features of shape
-            (n_samples, width).
+            (n_samples, width). An AnnData, or ``{name: (adata, column)}``, stands for
+            the arrays in its ``obsm`` and the labels in a column of ``obs``.
         encoders : mapping of str to transformer, default=None
             Fitted here on each X without labels; ``FrozenEstimator(...)`` is used as it
             is; None or "passthrough" as a value keeps X.
@@ -173,9 +185,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         ------
         ValueError
             If an encoder requires labels, is missing for a dataset, if lengths differ,
-            if labels are no classes, or of one class only, or if a cell failed and
-            ``missing`` is "raise"; all others have then run, and are kept in
-            ``results``.
+            if labels are no classes, or of one class only, if permutations are asked of
+            a list without kernel readouts, or if a cell failed and ``missing`` is
+            "raise"; all others have then run, and are kept in ``results``.
         TypeError
             If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form,
             or if ``switcher`` is a regressor.
@@ -294,6 +306,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     ) -> list[Task | Failure]:
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # refuses settings that it cannot write down
+        if self.n_permutations is not None:
+            _check_kernels(self._switcher.readouts)
+        datasets = cast(Datasets, opened(datasets))
         if isinstance(datasets, Mapping):  # or it is refused below
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
@@ -312,7 +327,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
                     yield X
                     continue
                 for task in self._orders_of(name, encoder, X, dataset.labels, n_orders):
-                    yield task._replace(readouts=readouts)
+                    yield task._replace(
+                        readouts=readouts, n_permutations=self.n_permutations
+                    )
 
     def _equal_readouts(self, dataset: Dataset) -> tuple[str | None, int, int] | None:
         """Return the default list of all encoders: what the widest of them can bear."""
@@ -352,11 +369,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
                 "failed and fit again, or pass missing='drop'"
             )
         lost = dict.fromkeys(failure.dataset for failure in failed)
-        warnings.warn(
+        warn_caller(
             f"Dropped datasets {list(lost)}, on which {len(failed)} failed: "
             f"{listed(failed)}",
-            UserWarning,
-            stacklevel=4,
         )
         kept = [name for name in names if name not in lost]
         if names and not kept:
@@ -365,6 +380,13 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
                 f"{listed(failed)} failed; mend what failed and fit again"
             )
         return kept
+
+
+def _check_kernels(readouts: object) -> None:
+    """Refuse a list without kernel readouts, of which permutations are coded."""
+    if isinstance(readouts, str | None):
+        readouts = named_readouts(readouts, 1, 2)
+    kernels_of(readouts if isinstance(readouts, list | tuple) else [readouts])
 
 
 def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
@@ -388,10 +410,8 @@ def _warn_of_environments(cells: Sequence[Cell]) -> None:
         found = first_difference(cells[0].environment, cell.environment)
         if found is not None:
             name, one, other = found
-            warnings.warn(
+            warn_caller(
                 f"cells were scored on unlike machines ({name} is {one!r} and "
                 f"{other!r}), so that their numbers may differ a little",
-                UserWarning,
-                stacklevel=4,
             )
             return

@@ -12,6 +12,7 @@ from sklearn_mdl import CodelengthDisplay, CriticalDifferenceDisplay, PosteriorD
 from sklearn_mdl.display import (
     LearningCurveDisplay,
     PoolWeightsDisplay,
+    TwoAxesDisplay,
     RankDisplay,
     RankingHeatmapDisplay,
     RegretSplitDisplay,
@@ -73,6 +74,12 @@ def displays():
         CodelengthDisplay({"a": [1.0, 2.0]}),
         PosteriorDisplay([[0.5, 0.5], [0.25, 0.75]], ["a", "b"]),
         PoolWeightsDisplay([[0.5, 0.5], [0.7, -0.2]], ["a", "b"]),
+        TwoAxesDisplay(
+            ["a", "b"],
+            [0.2, 0.3],
+            [0.1, 0.6],
+            {"label": 1.1, "batch": 0.7, "batch given label": 0.6},
+        ),
         CriticalDifferenceDisplay([1.2, 1.8], ["a", "b"], 0.5),
         rank_intervals([1.2, 1.8], [1.0, 1.5], [1.5, 2.0], ["a", "b"]),
         RankingHeatmapDisplay([[0.5, 0.1], [0.2, 0.3]], ["a", "b"], ["c", "d"]),

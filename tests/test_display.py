@@ -12,10 +12,10 @@ from sklearn_mdl import CodelengthDisplay, CriticalDifferenceDisplay, PosteriorD
 from sklearn_mdl.display import (
     LearningCurveDisplay,
     PoolWeightsDisplay,
-    TwoAxesDisplay,
     RankDisplay,
     RankingHeatmapDisplay,
     RegretSplitDisplay,
+    TwoAxesDisplay,
 )
 from sklearn_mdl.ranking import RankIntervals
 

@@ -67,26 +67,27 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="also the accuracy of a linear probe on a fifth of the rows, held out",
     )
-    _options.add_readouts(parser)
+    few = "closed-form on datasets of at most 2,048 labels, else default"
+    _options.add_readouts(parser, f"{few}; with --device always default")
+    _options.add_permutations(parser)
     _options.add_device(parser)
     alpha = "level of tests; intervals have 1 - alpha"
     _options.add_number(parser, "--alpha", 0.1, alpha)
     _options.add_seed(parser)
-    _options.add_orders(parser, default=1)
+    _options.add_orders(parser, default=None)
 
 
 def run(options: argparse.Namespace) -> None:
     """Rank the encoders found at a path and write the results."""
     _check_apart(options.features, options.out)
     scorer = sklearn_mdl.RepresentationScorer(
-        sklearn_mdl.MDLReadoutSwitcher(
-            _options.readouts_of(options), device=options.device
-        ),
+        _switcher(options),
         n_orders=options.n_orders,
         alpha=options.alpha,
         groups=_groups(options.group),
         missing=options.missing,
         results=options.out,
+        n_permutations=options.permutations,
         n_jobs=options.n_jobs,
         random_state=options.seed,
         verbose=1,
@@ -108,6 +109,14 @@ def run(options: argparse.Namespace) -> None:
     comparison = _accuracies(scorer, datasets) if options.accuracy else None
     print_results(scorer, options.out, comparison)
     print(f"kept in {options.out / 'cells'}; run it again to score missing cells alone")
+
+
+def _switcher(options: argparse.Namespace) -> sklearn_mdl.MDLReadoutSwitcher | None:
+    """Return the switcher of the list or device that was named; None if none was."""
+    if options.readouts is None and options.device == "auto":
+        return None
+    readouts = options.readouts and _options.readouts_of(options)
+    return sklearn_mdl.MDLReadoutSwitcher(readouts, device=options.device)
 
 
 def _accuracies(

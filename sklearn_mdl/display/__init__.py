@@ -15,6 +15,7 @@ from sklearn_mdl.display._pool_weights import PoolWeightsDisplay
 from sklearn_mdl.display._posteriors import PosteriorDisplay
 from sklearn_mdl.display._ranks import RankDisplay
 from sklearn_mdl.display._regret_split import RegretSplitDisplay
+from sklearn_mdl.display._segments import SegmentsDisplay
 from sklearn_mdl.display._two_axes import TwoAxesDisplay
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "RankDisplay",
     "RankingHeatmapDisplay",
     "RegretSplitDisplay",
+    "SegmentsDisplay",
     "TwoAxesDisplay",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Self, cast
@@ -21,6 +20,7 @@ from sklearn_mdl._core.validation import (
     check_class_labels,
     distinct_classes,
     refuse_labelled,
+    warn_caller,
 )
 from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import (
@@ -351,6 +351,6 @@ def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
             f"Every dataset must hold every encoder, since ranks over unequal sets "
             f"mean nothing, but {text}; complete the features or pass missing='drop'"
         )
-    warnings.warn(
-        f"Dropped datasets without all encoders: {text}", UserWarning, stacklevel=6
+    warn_caller(
+        f"Dropped datasets without all encoders: {text}",
     )

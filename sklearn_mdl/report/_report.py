@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.io.environment import version_of
 from sklearn_mdl._core.tables import Table
+from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.baselines import ProtocolComparison, number, value_text
 from sklearn_mdl.model_selection import (
     POOLED,
@@ -24,6 +24,7 @@ from sklearn_mdl.model_selection import (
     codelength_table,
     friedman_text,
     has_tests,
+    permutation_text,
     rank_table,
     readout_table,
     rounded,
@@ -66,7 +67,7 @@ def _template() -> Template:
     )
     functions: list[Callable[..., object]] = [
         *(friedman_text, has_tests, rank_table, readout_table, spread_text),
-        cell_table,
+        *(cell_table, permutation_text),
         *(_averages, _codelengths, _head, _differences, _pairs, _spread, _values),
         *(settings_as_text, version_of),
     ]
@@ -234,10 +235,9 @@ def write_results(
         )
         paths[-1].write_text(page, encoding="utf-8")
     else:
-        warnings.warn(
+        warn_caller(
             "Jinja2 is required for report.html, but it is not installed: run pip "
             'install "sklearn_mdl[report]".',
-            stacklevel=2,
         )
     return paths + [figure.path for figure in figures]
 

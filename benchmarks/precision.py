@@ -17,7 +17,7 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl._core.nets.mlp import StackedMLP, gradient_of
 from sklearn_mdl._core.numerics import fixed_arithmetic
 
-CELL = "caltech101/mobilenetv1-050_sup-imagenet"
+CELL = "cifar10/mobilenetv1-050_sup-imagenet"
 
 
 class RoundedMLP:
@@ -68,10 +68,8 @@ class Fit:
     def setup(self, cell, factors):
         X, y = permuted(*self.cells[cell], 100)
         switcher = MDLReadoutSwitcher("nets", race=None, random_state=0, device="cpu")
-        methods = {}
-        if factors == "bfloat16":
-            names = ("activations", "backward")
-            methods = {name: getattr(RoundedMLP, name) for name in names}
+        kind = RoundedMLP if factors == "bfloat16" else StackedMLP
+        methods = {name: getattr(kind, name) for name in ("activations", "backward")}
         with patch.multiple(StackedMLP, **methods):
             start = time.process_time()
             switcher.fit(X[: self.rows], y[: self.rows])

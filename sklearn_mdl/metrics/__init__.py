@@ -2,13 +2,13 @@
 
 from sklearn_mdl.metrics._extrapolation import (
     TELLING as TELLING,
-    TRAINING as TRAINING,
     Extrapolation,
     extrapolate,
 )
 from sklearn_mdl.metrics._learning_curves import (
     CurveReading,
     LossDataCurve,
+    excess_description_length,
     loss_data_curve,
     sample_complexity,
     surplus_description_length,
@@ -35,6 +35,7 @@ __all__ = [
     "LossDataCurve",
     "PrequentialMeasures",
     "RegressionMeasures",
+    "excess_description_length",
     "expected_calibration_error",
     "extrapolate",
     "frequency_codelength",

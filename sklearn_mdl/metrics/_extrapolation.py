@@ -30,10 +30,6 @@ N_INTERVALS = 12
 POWERS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 OFFSETS = (0.0, 0.1, 0.3, 1.0)  # in lengths of the curve
 N_DRAWS = 400
-# Standard deviations of codelengths over draws of rows are larger than those of sums of
-# losses, since all losses of a draw depend on which rows could be learned: by this
-# factor on draws of caltech101, cifar10 and gtsrb (`python -m benchmarks certainty`).
-TRAINING = 1.35
 TELLING = 0.1  # of the codelength: with a wider interval nothing is told
 
 
@@ -133,7 +129,7 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
     edges = np.unique(edges)
     counts = np.diff(edges)
     means = np.add.reduceat(costs[:, :, first:], edges[:-1] - first, axis=2) / counts
-    rest = TRAINING * (costs[:, :, first:] - np.repeat(means, counts, axis=2))
+    rest = costs[:, :, first:] - np.repeat(means, counts, axis=2)
     rng = np.random.default_rng(0)
     # The same place is another example in every order: noise of orders averages out.
     n_orders = costs.shape[1]

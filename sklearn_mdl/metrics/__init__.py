@@ -5,6 +5,12 @@ from sklearn_mdl.metrics._extrapolation import (
     Extrapolation,
     extrapolate,
 )
+from sklearn_mdl.metrics._label_counts import (
+    LabelCounts as LabelCounts,
+    LabelTransitions as LabelTransitions,
+    decayed_frequency_codelengths,
+    transition_codelengths,
+)
 from sklearn_mdl.metrics._learning_curves import (
     CurveReading,
     LossDataCurve,
@@ -35,6 +41,7 @@ __all__ = [
     "LossDataCurve",
     "PrequentialMeasures",
     "RegressionMeasures",
+    "decayed_frequency_codelengths",
     "excess_description_length",
     "expected_calibration_error",
     "extrapolate",
@@ -45,5 +52,6 @@ __all__ = [
     "regret",
     "sample_complexity",
     "surplus_description_length",
+    "transition_codelengths",
     "uniform_codelength",
 ]

@@ -75,7 +75,7 @@ def usable_information(
     >>> from sklearn.datasets import load_iris
     >>> from sklearn_mdl.baselines import usable_information
     >>> X, y = load_iris(return_X_y=True)
-    >>> usable_information((X[::2], y[::2]), (X[1::2], y[1::2])).without.round(3)
+    >>> round(usable_information((X[::2], y[::2]), (X[1::2], y[1::2])).without, 3)
     1.099
     """
     if estimator is None:

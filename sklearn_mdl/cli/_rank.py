@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     _check_apart(options.features, options.out)
     scorer = sklearn_mdl.RepresentationScorer(
         _switcher(options),
-        n_orders=options.n_orders,
+        n_orders="auto" if options.n_orders is None else options.n_orders,
         alpha=options.alpha,
         groups=_groups(options.group),
         missing=options.missing,

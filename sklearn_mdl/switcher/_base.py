@@ -22,6 +22,7 @@ from sklearn_mdl._core.numerics import resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
+from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.pooling import LogLinearPool
@@ -250,7 +251,9 @@ class BaseSwitcher(OnlineEstimator):
             ``codelength``, ``codelengths`` and ``posterior``, in nats.
         """
         check_is_fitted(self)
-        return forward(as_prior(switching), self.readout_losses_, self.expert_weights_)
+        losses = self.readout_losses_
+        found = forward(as_prior(switching), losses, self.expert_weights_)
+        return held(found, losses, self._run.rows.groups.firsts(0, len(losses)))
 
     def save_losses(
         self, path: StorePath, *, dtype: Literal["float64", "float32"] = "float64"

@@ -8,6 +8,7 @@ no use.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,6 +62,11 @@ class PooledRows(NamedTuple):
     def of(cls, rows: Sequence[PooledRow]) -> Self:
         """Stack single rows."""
         return cls(*(np.array(column) for column in zip(*rows, strict=True)))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Join rows that follow each other."""
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 @dataclass
@@ -223,24 +229,66 @@ class PooledMixture:
         values: Iterable[Floats],
         labels: Floats,
         switching: Floats,
+        firsts: NDArray[np.intp] | None = None,
     ) -> PooledRows:
-        """Take in rows one after the other: (n, K), n of (K, P), (n,), (n,)."""
+        """Take in rows one after the other: (n, K), n of (K, P), (n,), (n,).
+
+        ``firsts`` (n,) is the first row of each row's group: what codes and predicts
+        all rows of a group is the pool as it was then.
+        """
         given = zip(values, losses, labels.tolist(), switching.tolist(), strict=True)
-        return PooledRows.of([self.observe(*row) for row in given])
+        if firsts is None:
+            return PooledRows.of([self.observe(*row) for row in given])
+        found, known = [], self
+        for i, row in enumerate(given):
+            if firsts[i] == i:
+                known = self._snapshot()
+            found.append(self._observe_later(known, *row))
+        return PooledRows.of(found)
+
+    def _observe_later(
+        self,
+        known: PooledMixture,
+        values: Floats,
+        losses: Floats,
+        label: float,
+        switching: float,
+    ) -> PooledRow:
+        """Take in a row that was coded by what was known when its group began."""
+        row = known._snapshot().observe(values, losses, label, switching)
+        self._pass.observe(known._mixed(values), label)
+        self._close(losses, switching, row.pool)
+        return row
+
+    def _snapshot(self) -> PooledMixture:
+        other = copy.copy(self)
+        other._within, other._choice = copy.copy(self._within), copy.copy(self._choice)
+        other._pass = copy.copy(self._pass)
+        other._pass.load_state_dict(self._pass.state_dict())
+        return other
 
     def retrace(
-        self, losses: Floats, switching: Floats, pool: Floats, weights: Floats
+        self,
+        losses: Floats,
+        switching: Floats,
+        pool: Floats,
+        weights: Floats,
+        firsts: NDArray[np.intp] | None = None,
     ) -> Floats:
-        """Go over rows that were pooled before: (n, K), (n,), (n,), (n, G).
+        """Go over rows that were pooled before: (n, K), (n,), (n,), (n, G), (n,).
 
         Returns
         -------
         codelengths : ndarray of shape (n,)
         """
         shares, found = np.empty((len(pool), 2)), np.empty(len(pool))
+        known = self._choice
         for i, row in enumerate(losses):
-            shares[i] = self.shares
-            found[i] = self._close(row, switching[i], pool[i])
+            if firsts is None or firsts[i] == i:
+                known = copy.copy(self._choice)
+            costs = np.array([switching[i], pool[i]])
+            shares[i], (found[i],) = known.weights, copy.copy(known).observe(costs)
+            self._close(row, *costs)
         self.history.append(switching, pool, shares, weights)
         return found
 

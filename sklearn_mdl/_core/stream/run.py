@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
@@ -24,6 +24,7 @@ from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
+from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl._core.stream.retirement import Retirement, without
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.steps import (
@@ -109,7 +110,6 @@ class PrequentialRun:
         self.device = device
         self.n_jobs = n_jobs
         self.n_readouts = sum(len(learner.columns) for learner in learners)
-        self.retirement = Retirement(race, weights, self.n_readouts, batch_size)
         self._diverged = np.zeros(self.n_readouts, dtype=bool)
         self._notes: dict[int, list[str]] = {}
         path = None if folder is None else Path("features.npy")
@@ -129,6 +129,9 @@ class PrequentialRun:
             outcome.feature_reach,
             outcome.dtype,
             first_batch_size,
+        )
+        self.retirement = Retirement(
+            race, weights, self.n_readouts, batch_size, self.rows.groups
         )
         self.states = [PassState.attached(lr, self.rows, seed) for lr in self.learners]
 
@@ -202,6 +205,7 @@ class PrequentialRun:
         y: np.ndarray,
         order: np.ndarray | None = None,
         *,
+        groups: np.ndarray | None = None,
         checkpoint: Checkpoint | None = None,
         tasks: FitTasks | None = None,
         title: str | None = None,
@@ -213,6 +217,9 @@ class PrequentialRun:
         X, y : ndarray
         order : ndarray of shape (n,) or None
             In which they are taken.
+        groups : ndarray of shape (n,) or None
+            Keys of the groups of X's rows, no label of which is learned before all its
+            rows are coded; None learns each row by itself.
         checkpoint : Checkpoint or None
             From which the run goes on, if it holds one, and to which it is written.
         tasks : FitTasks or None
@@ -231,9 +238,10 @@ class PrequentialRun:
         OSError
             After the segment whose losses the disk did not take; likewise.
         ValueError
-            If the prior refuses a stream of that length; nothing is changed then.
+            If the prior refuses a stream of that length, or if rows of a group do not
+            follow each other; nothing is changed then.
         """
-        begin = self.begin(X, order, checkpoint)
+        begin = self.begin(X, order, checkpoint, groups)
         if checkpoint is not None:
             checkpoint.resume(self)
         ordered = torch.as_tensor(y if order is None else y[order])
@@ -294,20 +302,37 @@ class PrequentialRun:
         for learner, (columns, _) in zip(self.learners, found, strict=True):
             losses[:, learner.columns] = columns
         values = list(chain.from_iterable(predicted.values for _, predicted in found))
-        reading = self.forward.extend(losses)
-        pooled = None
+        rows = None
         if self.pooled is not None:
-            rows = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
-            pooled = self.pooled.extend(
-                losses, rows.cpu().numpy(), labels.cpu().numpy(), reading.codelengths
-            )
+            stacked = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
+            rows = stacked.cpu().numpy()
+        reading, pooled = self.mix(losses, rows, labels.cpu().numpy(), self.n_scored)
         self.close_segment(losses, reading, values, pooled)
+
+    def mix(
+        self,
+        losses: np.ndarray,
+        values: Iterable[np.ndarray] | None,
+        labels: np.ndarray,
+        start: int,
+    ) -> tuple[ForwardTrace, PooledRows | None]:
+        """Mix losses (n, K), and n predictions (K, P) if pooled, of whole groups.
+
+        Nothing that mixes them moves within a group.
+        """
+        firsts = self.rows.groups.firsts(start, start + len(losses))
+        reading = held(self.forward.extend(losses), losses, firsts)
+        if self.pooled is None or values is None:
+            return reading, None
+        codelengths = reading.codelengths
+        return reading, self.pooled.extend(losses, values, labels, codelengths, firsts)
 
     def begin(
         self,
         X: np.ndarray,
         order: np.ndarray | None = None,
         checkpoint: Checkpoint | None = None,
+        groups: np.ndarray | None = None,
     ) -> int:
         """Take in rows (n, d) to be evaluated; returns the first one's place.
 
@@ -322,7 +347,14 @@ class PrequentialRun:
         if checkpoint is not None:
             checkpoint.open(self.trace)
         self.trace.write_waiting()
-        self.samples.append(X, order)
+        if groups is not None:
+            ordered = groups if order is None else groups[order]
+            self.rows.groups.append(len(self.samples), ordered)
+        try:
+            self.samples.append(X, order)
+        except BaseException:
+            self.rows.groups.cut(len(self.samples))
+            raise
         self._flushed = None
         self.can_go_on = False  # until the end
         return len(self.samples) - len(X)
@@ -336,6 +368,7 @@ class PrequentialRun:
             If the disk did not take the trace; the stream can go on when it does.
         """
         self.samples.cut(self.n_scored)
+        self.rows.groups.cut(self.n_scored)
         self.can_go_on = True
         if self.trace.refusal is not None:
             raise self.trace.refusal
@@ -350,11 +383,13 @@ class PrequentialRun:
     def segment_end(self, start: int) -> int:
         """Return the end of a segment.
 
-        None goes beyond a refresh of the scalings, or where readouts may retire.
+        None goes beyond a refresh of the scalings, or where readouts may retire, but
+        for the rest of a group.
         """
         refresh = self.rows.next_refresh(start)
         stop = min(start + self.segment, refresh, len(self.samples))
-        return int(min(stop, self.retirement.next_count(start)))
+        stop = int(min(stop, self.retirement.next_count(start)))
+        return self.rows.groups.closing(stop - 1)
 
     def open_segment(self) -> int:
         """Make the rows of the next segment ready; returns its end."""
@@ -387,10 +422,11 @@ class PrequentialRun:
             kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
             self.pooled.history.keep(pooled)
         summaries = self.outcome.summarise(kept)
+        due = self.rows.next_refresh(self.n_scored)
         self.trace.append(losses, codelengths, reading.posterior, summaries)
         self.retirement.observe(losses)
         self._retire(self.retirement.losers(self.outcome, self.pooled))
-        if self.n_scored < self.rows.next_refresh(self.n_scored - 1):
+        if self.n_scored < due:
             return
         if self.n_scored > self.rows.first:
             changes = self.rows.refresh(self.n_scored)
@@ -428,7 +464,7 @@ class PrequentialRun:
             if not other.rows.n_refreshed:
                 other.rows.refresh(self.n_scored)
             for learner, state in zip(other.learners, other.states, strict=True):
-                state.learn(learner, other.rows, self.outcome)
+                state.learn(learner, other.rows, self.outcome, state.n_scored)
         self._flushed = other
         return other
 

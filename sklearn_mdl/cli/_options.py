@@ -7,14 +7,14 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 import sklearn_mdl
 
 T = TypeVar("T")
-Features = dict[str, tuple[dict[str, np.ndarray], np.ndarray]]
+Features = dict[str, tuple[Any, ...]]  # features by encoder, labels, perhaps groups
 Commands = argparse._SubParsersAction
 FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
 LABELS_HELP = "the same kinds of files: a class for each row"
@@ -107,8 +107,8 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
     found = _named(features, options.datasets, "--datasets")
     if options.encoders is not None:
         found = {
-            name: (_named(arrays, options.encoders, f"--encoders on {name}"), y)
-            for name, (arrays, y) in found.items()
+            name: (_named(arrays, options.encoders, f"--encoders on {name}"), *rest)
+            for name, (arrays, *rest) in found.items()
         }
     if options.max_rows is None:
         return found
@@ -117,10 +117,11 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
             f"--max-rows must leave a row, got {options.max_rows}; raise it"
         )
     drawn = {}
-    for name, (arrays, y) in found.items():
-        order = np.random.default_rng(options.seed).permutation(len(y))
+    for name, (arrays, *rest) in found.items():  # labels, and groups if there are any
+        order = np.random.default_rng(options.seed).permutation(len(rest[0]))
         rows = np.sort(order[: options.max_rows])
-        drawn[name] = {encoder: X[rows] for encoder, X in arrays.items()}, y[rows]
+        features = {encoder: X[rows] for encoder, X in arrays.items()}
+        drawn[name] = features, *(column[rows] for column in rest)
     return drawn
 
 

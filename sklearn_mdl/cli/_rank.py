@@ -26,7 +26,8 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         "features",
         type=Path,
         metavar="FEATURES_DIR",
-        help="directory of DATASET/ENCODER.npy with DATASET/labels.npy",
+        help="directory of DATASET/ENCODER.npy with DATASET/labels.npy and, if rows "
+        "come in groups, such as patients, DATASET/groups.npy",
     )
     _options.add_results(parser, default=Path("ranking"))
     _options.add_selection(parser)

@@ -21,6 +21,13 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
     )
     _options.add_features(parser)
     _options.add_labels(parser)
+    parser.add_argument(
+        "--groups",
+        type=Path,
+        metavar="PATH",
+        help="a group for each row, such as its patient, in a file as for labels: no "
+        "label of a group is learned before all its rows are coded",
+    )
     _options.add_switcher(parser)
     parser.add_argument(
         "--losses",
@@ -39,7 +46,10 @@ def run(options: argparse.Namespace) -> None:
         sklearn_mdl.switcher.check_losses_path(options.losses)
     switcher = _options.switcher_of(options, options.n_jobs)
     X, y = _options.load_rows(options.features, options.labels)
-    print(*_lines(switcher.fit(X, y), y), sep="\n")
+    groups = options.groups
+    if groups is not None:
+        groups = sklearn_mdl.datasets.load_groups(groups)
+    print(*_lines(switcher.fit(X, y, groups=groups), y), sep="\n")
     if options.losses is not None:
         for path in switcher.save_losses(options.losses):
             print(f"wrote {path}")

@@ -3,6 +3,7 @@
 from sklearn_mdl.datasets._files import (
     load_feature_directory,
     load_features,
+    load_groups,
     load_labels,
 )
 from sklearn_mdl.datasets._shift import TrainTestShift, train_test_shift
@@ -17,6 +18,7 @@ __all__ = [
     "VtabTask",
     "load_feature_directory",
     "load_features",
+    "load_groups",
     "load_labels",
     "load_vtab",
     "prequential_order",

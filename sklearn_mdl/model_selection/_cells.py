@@ -27,12 +27,14 @@ from sklearn_mdl._core.io.environment import (
 from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json, settings_of
 from sklearn_mdl._core.io.safetensors_io import read_archive
 from sklearn_mdl._core.numerics import fixed_arithmetic, resolve_device
+from sklearn_mdl._core.stream.row_groups import grouped_order, keys_of
 from sklearn_mdl.metrics import frequency_codelength, uniform_codelength
 from sklearn_mdl.model_selection._file_names import stem_of
 from sklearn_mdl.readouts import Terms, named_readouts, terms_of
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 KEPT_ROWS = 2000  # of a posterior
+ASIDE = ("source", "groups")  # what is no part of a cell's text
 
 
 class Trace(NamedTuple):
@@ -128,6 +130,8 @@ class Cell:
         The trace: nats by example (n_samples,) in the order of the run, and the
         posterior over architectures (n_rows, n_architectures) before some of the
         labels, with the number of examples seen before each row (n_rows,).
+    groups : ndarray of shape (n_samples,) or None
+        Of the dataset's rows, as they were given; no part of files.
     """
 
     dataset: str
@@ -153,6 +157,7 @@ class Cell:
     environment: dict[str, object]
     seconds: float
     source: Trace | TraceFile = field(repr=False)
+    groups: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def uniform(self) -> float:
@@ -201,7 +206,7 @@ class Cell:
 
     def kept(self) -> dict[str, object]:
         """Return all results but the trace, by name."""
-        names = [f.name for f in fields(self) if f.name != "source"]
+        names = [f.name for f in fields(self) if f.name not in ASIDE]
         return {name: getattr(self, name) for name in names}
 
     def record(self) -> dict[str, object]:
@@ -210,9 +215,13 @@ class Cell:
         return {**self.kept(), **{name: getattr(self, name) for name in derived}}
 
 
-def draw_order(seed: int, order: int, n_samples: int) -> np.ndarray:
+def draw_order(
+    seed: int, order: int, n_samples: int, groups: np.ndarray | None = None
+) -> np.ndarray:
     """Return permutation number ``order``, the same for all encoders: cells pair."""
-    return np.random.default_rng([seed, order]).permutation(n_samples)
+    rows = np.random.default_rng([seed, order]).permutation(n_samples)
+    keys = keys_of(groups, n_samples)
+    return rows if keys is None else grouped_order(rows, keys)
 
 
 def score_cell(task: Task, device: str | None = None) -> Cell:
@@ -232,10 +241,11 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)
-    rows = draw_order(task.seed, task.order, len(task.y))
+    rows = draw_order(task.seed, task.order, len(task.y), task.groups)
     X, y = task.X[rows], task.y[rows]  # copies, which nobody else can change
+    groups = None if task.groups is None else task.groups[rows]
     _check_content(task)
-    switcher.fit(X, y)
+    switcher.fit(X, y, groups=groups)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
         raise ValueError(
@@ -283,7 +293,7 @@ def environment(device: torch.device) -> dict[str, object]:
 
 def _check_content(task: Task) -> None:
     """Raise ValueError if features or labels were changed since they were digested."""
-    found = fingerprints(task.X, task.y)
+    found = fingerprints(task.X, task.y, task.groups)
     changed = [name for name in found if found[name] != task.data[name]]
     if changed:
         raise ValueError(
@@ -386,6 +396,8 @@ class Task(NamedTuple):
     readouts : (name, n_features, n_classes) or None
         Where the switcher has a default list, the one that all encoders have on this
         dataset: that for the widest of them.
+    groups : ndarray of shape (n_samples,) or None
+        Of the rows: no label of one is learned before all its rows are coded.
     """
 
     dataset: str
@@ -397,6 +409,7 @@ class Task(NamedTuple):
     y: np.ndarray
     data: Mapping[str, str]
     readouts: tuple[str | None, int, int] | None = None
+    groups: np.ndarray | None = None
 
     @property
     def device(self) -> str:
@@ -427,14 +440,20 @@ class Task(NamedTuple):
         return {**terms.as_json(), "sha256": digest}
 
 
-def fingerprints(X: np.ndarray, y: np.ndarray) -> dict[str, str]:
-    """SHA-256 of features and labels, as the run reads them.
+def fingerprints(
+    X: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None
+) -> dict[str, str]:
+    """SHA-256 of features, labels and groups, as the run reads them.
 
     Features count as float32, labels by their places among the sorted classes: names of
     classes are no part of a code.
     """
     labels = np.unique(y, return_inverse=True)[1].reshape(-1, 1)
-    return {"features": fingerprint(X, "<f4"), "labels": fingerprint(labels, "<i8")}
+    found = {"features": fingerprint(X, "<f4"), "labels": fingerprint(labels, "<i8")}
+    keys = keys_of(groups, len(y))
+    if keys is not None:
+        found["groups"] = fingerprint(keys[:, np.newaxis], "<i8")
+    return found
 
 
 def settings_of_cells(switcher: MDLReadoutSwitcher) -> dict[str, object]:

@@ -78,14 +78,20 @@ def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
 
 
 class Dataset(NamedTuple):
-    """Labels of a dataset, and its features by encoder."""
+    """Labels and groups of a dataset, and its features by encoder."""
 
     features: dict[str, np.ndarray | Failure]  # encoder: (n_samples, width)
     labels: np.ndarray
+    groups: np.ndarray | None = None
 
 
 def gather(
-    datasets: object, encoders: object, missing: str, cache: FeatureCache | None = None
+    datasets: object,
+    encoders: object,
+    missing: str,
+    cache: FeatureCache | None = None,
+    *,
+    grouped: bool = False,
 ) -> dict[str, Dataset]:
     """Features of all encoders on all datasets, every dataset with the same encoders.
 
@@ -99,6 +105,8 @@ def gather(
         Refuse a dataset that lacks an encoder, or leave it out.
     cache : FeatureCache or None
         Keeps the features of transformers.
+    grouped : bool
+        Datasets may have a third part, the groups of their rows.
 
     Returns
     -------
@@ -114,8 +122,8 @@ def gather(
     """
     transformers = None if encoders is None else _checked_encoders(encoders)
     found = {
-        name: _gather_one(name, pair, transformers, cache)
-        for name, pair in checked_datasets(datasets).items()
+        name: _gather_one(name, parts, transformers, cache)
+        for name, parts in checked_datasets(datasets, grouped=grouped).items()
     }
     names = list(dict.fromkeys(chain(*(own.features for own in found.values()))))
     gaps = {
@@ -132,24 +140,36 @@ def gather(
             "complete the features"
         )
     return {
-        name: Dataset({e: dataset.features[e] for e in names}, dataset.labels)
+        name: dataset._replace(features={e: dataset.features[e] for e in names})
         for name, dataset in found.items()
     }
 
 
-def checked_datasets(datasets: object) -> Mapping[str, tuple[object, ArrayLike]]:
-    """Return datasets that are pairs by name, or raise TypeError."""
+def checked_datasets(
+    datasets: object, *, grouped: bool = False
+) -> Mapping[str, tuple[object, ArrayLike]]:
+    """Return datasets that are pairs by name, or raise TypeError.
+
+    With ``grouped`` they may have a third part, the groups of their rows.
+    """
     if not isinstance(datasets, Mapping) or not datasets:
         raise TypeError(
             "datasets must be a non-empty mapping {name: (X, y)} or {name: ({encoder: "
             f"features}}, y)}}, got {type(datasets).__name__}; give each dataset a name"
         )
     _check_names(datasets)
-    for name, pair in datasets.items():
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+    for name, parts in datasets.items():
+        n_parts = len(parts) if isinstance(parts, (tuple, list)) else 0
+        if n_parts == 3 and not grouped:
+            raise TypeError(
+                "A dataset must be a pair (X, y) here, where rows are held out one by "
+                f"one, but {name!r} has groups, too; leave them out, knowing that they "
+                "leak, or rank by a RepresentationScorer alone"
+            )
+        if n_parts not in (2, 3):
             raise TypeError(
                 "A dataset must be a pair (X, y) or ({encoder: features}, y), but "
-                f"{name!r} is {type(pair).__name__}; pass features and labels together"
+                f"{name!r} is {type(parts).__name__}; pass features and labels together"
             )
     return datasets
 
@@ -189,11 +209,11 @@ def _check_names(names: Iterable[object]) -> None:
 
 def _gather_one(
     name: str,
-    pair: tuple[object, ArrayLike],
+    parts: tuple[object, ArrayLike] | tuple[object, ArrayLike, ArrayLike],
     encoders: Mapping[str, BaseEstimator] | None,
     cache: FeatureCache | None,
 ) -> Dataset:
-    data, labels = pair[0], np.asarray(as_labels(pair[1]))
+    data, labels = parts[0], np.asarray(as_labels(parts[1]))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
         kind = "precomputed features" if given else "data"
@@ -204,15 +224,21 @@ def _gather_one(
         )
     check_labels(labels, f"dataset {name!r}")
     distinct_classes(labels, f"Dataset {name!r}")
+    groups = None if len(parts) == 2 else np.asarray(parts[2])
+    if groups is not None and groups.shape != labels.shape:
+        raise ValueError(
+            f"groups must name the group of each of the {len(labels)} rows, but "
+            f"dataset {name!r} has them in shape {groups.shape}; give one name a row"
+        )
     if isinstance(data, Mapping):
         _check_names(data)
         found = {e: np.asarray(X) for e, X in data.items()}
         for encoder, X in found.items():
             check_features(X, labels, _title(name, encoder))
-        return Dataset({**found}, labels)
+        return Dataset({**found}, labels, groups)
     transformers = (encoders or {}).items()
     encoded = {e: _encoded((name, e), t, data, labels, cache) for e, t in transformers}
-    return Dataset(encoded, labels)
+    return Dataset(encoded, labels, groups)
 
 
 def _encoded(

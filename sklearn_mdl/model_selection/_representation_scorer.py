@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -146,7 +146,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         datasets : mapping
             ``{name: (X, y)}`` to be run through ``encoders``, or
             ``{name: ({encoder: features}, y)}`` with precomputed features of shape
-            (n_samples, width).
+            (n_samples, width). A third part, ``groups`` of shape (n_samples,), names
+            the group of each row, such as its patient: no label of a group is learned
+            before all its rows are coded.
         encoders : mapping of str to transformer, default=None
             Fitted here on each X without labels; ``FrozenEstimator(...)`` is used as it
             is; None or "passthrough" as a value keeps X.
@@ -173,7 +175,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         kept = self._without_failures([task.dataset for task in found], failed)
         self.failures_ = failed
         self.cells_ = [
-            cell for cell in outcomes if isinstance(cell, Cell) and cell.dataset in kept
+            replace(cell, groups=task.groups)
+            for task, cell in zip(tasks, outcomes, strict=True)
+            if isinstance(cell, Cell) and cell.dataset in kept
         ]
         self.groups_ = {
             name: Ranking([c for c in self.cells_ if c.dataset in members], self.alpha)
@@ -269,14 +273,15 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
         tasks: list[Task | Failure] = []
-        found = gather(datasets, encoders, self.missing, cache or None)
+        found = gather(datasets, encoders, self.missing, cache or None, grouped=True)
         for name, dataset in found.items():
             readouts = self._equal_readouts(dataset)
             for encoder, X in dataset.features.items():
                 if isinstance(X, Failure):  # stands for all orders
                     tasks.append(X)
                 else:
-                    orders = self._orders_of(name, encoder, X, dataset.labels)
+                    data = X, dataset.labels, dataset.groups
+                    orders = self._orders_of(name, encoder, *data)
                     tasks += [task._replace(readouts=readouts) for task in orders]
         return tasks
 
@@ -290,12 +295,17 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         return name, width, len(np.unique(dataset.labels))
 
     def _orders_of(
-        self, dataset: str, encoder: str, X: np.ndarray, y: np.ndarray
+        self,
+        dataset: str,
+        encoder: str,
+        X: np.ndarray,
+        y: np.ndarray,
+        groups: np.ndarray | None = None,
     ) -> list[Task]:
-        data, switcher = fingerprints(X, y), self._switcher
+        data, switcher = fingerprints(X, y, groups), self._switcher
         seed = int(self.random_state)
         return [
-            Task(dataset, encoder, order, seed, switcher, X, y, data)
+            Task(dataset, encoder, order, seed, switcher, X, y, data, groups=groups)
             for order in range(self.n_orders)
         ]
 

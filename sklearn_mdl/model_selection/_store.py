@@ -13,6 +13,7 @@ from typing import get_origin, get_type_hints
 from sklearn_mdl._core.io.safetensors_io import write_archive
 from sklearn_mdl._core.io.whole_files import replaced
 from sklearn_mdl.model_selection._cells import (
+    ASIDE,
     Cell,
     Task,
     Trace,
@@ -33,7 +34,7 @@ MOST_BYTES = 2**26  # of the text of one cell
 _KINDS = {
     name: get_origin(kind) or kind
     for name, kind in get_type_hints(Cell).items()
-    if name != "source"
+    if name not in ASIDE
 }
 
 

@@ -215,9 +215,9 @@ def _on_dataset(ranking: RankStatistics, d: int) -> DatasetVerdict:
 def _half_widths(encoders: list[list[Cell]], alpha: float) -> list[float]:
     """Return half widths of the intervals of all margins to the first, which is 0.
 
-    Rows count as a sample: the variance of a sum of paired differences, to which that
-    of the mean over orders is added. Bonferroni's correction is for the others, since
-    the winner is the best of all of them.
+    Rows, or groups of them, count as a sample: the variance of a sum of paired
+    differences, to which that of the mean over orders is added. Bonferroni's correction
+    is for the others, since the winner is the best of all of them.
     """
     try:
         rows = [_by_row(cells) for cells in encoders]
@@ -236,10 +236,21 @@ def _half_widths(encoders: list[list[Cell]], alpha: float) -> list[float]:
 
 
 def _by_row(cells: list[Cell]) -> np.ndarray:
-    """Return mean codelengths over orders, row by row of the dataset."""
+    """Return mean codelengths over orders, by row of the dataset, or by group.
+
+    Raises
+    ------
+    FileNotFoundError
+        If groups were not kept, as in results that are read from files.
+    """
+    groups = cells[0].groups
+    if groups is None and "groups" in cells[0].data:
+        raise FileNotFoundError("Intervals need the groups of rows; fit again")
     total = np.zeros(cells[0].n_samples)
     for cell in cells:
-        rows = draw_order(cell.seed, cell.order, cell.n_samples)
+        rows = draw_order(cell.seed, cell.order, cell.n_samples, groups)
         total[rows] += cell.codelengths
     mean: np.ndarray = total / len(cells)
+    if groups is not None:
+        mean = np.bincount(np.unique(groups, return_inverse=True)[1], mean)
     return mean

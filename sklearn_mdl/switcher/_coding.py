@@ -167,9 +167,9 @@ def decode_labels(
     ------
     ValueError
         If the message is damaged or of another kind; if it was encoded with other
-        features, groups or settings, or in an environment whose numbers may differ (libraries,
-        instructions, device): the first such field is named; if the labels do not have
-        the checksum of the message.
+        features, groups or settings, or in an environment whose numbers may differ
+        (libraries, instructions, device): the first such field is named; if the labels
+        do not have the checksum of the message.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError
@@ -188,8 +188,8 @@ def decode_labels(
     classes = _classes(read)
     decoded: list[int] = []
     with fixed_arithmetic(), one_blas_thread():
-        for group, here in _requirements(estimator, rows, keys).items():
-            if found := first_difference(read.header[group], here, group):
+        for part, here in _requirements(estimator, rows, keys).items():
+            if found := first_difference(read.header[part], here, part):
                 name, there, mine = found
                 raise ValueError(
                     "A message must be decoded with what it was encoded with, got "

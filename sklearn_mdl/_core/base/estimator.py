@@ -341,7 +341,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Number of examples evaluated so far."""
         return self._run.n_scored
 
-    def heldout_codelengths(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+    def heldout_codelengths(
+        self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
+    ) -> np.ndarray:
         """Codelengths of rows that come after the stream; they leave no trace in it.
 
         A copy goes on over them: each is predicted by what was learned from all before
@@ -351,6 +353,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        groups : array-like of shape (n_samples,), default=None
+            As for :meth:`fit`; none of the groups may be among those of the stream.
 
         Returns
         -------
@@ -363,11 +367,14 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             If y holds a class that the stream does not know, and as in :meth:`fit`.
         """
         check_is_fitted(self)
-        return self._continued(*self._checked(X, y, reset=False))
+        rows, labels = self._checked(X, y, reset=False)
+        return self._continued(rows, labels, keys_of(groups, len(rows)))
 
-    def _continued(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _continued(
+        self, X: np.ndarray, y: np.ndarray, keys: np.ndarray | None = None
+    ) -> np.ndarray:
         with fixed_arithmetic():
-            return self._run.continued(X, self._encoded(y))
+            return self._run.continued(X, self._encoded(y), keys)
 
     def _labels_seen(self) -> np.ndarray:
         labels: np.ndarray = self._run.labels.cpu().numpy()

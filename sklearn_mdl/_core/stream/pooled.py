@@ -193,7 +193,7 @@ class PooledMixture:
 
     def predict(self, values: Floats) -> Floats:
         """Predict one row, given predictions (K, P) of the readouts awake."""
-        return self._pass.predict(self._mixed(values))
+        return self._pass.predict(self.mixed(values))
 
     def predictions(self, values: Floats) -> Floats:
         """Predict rows that are not part of the stream, (n, P).
@@ -218,7 +218,7 @@ class PooledMixture:
             What it cost the switching mixture, in nats.
         """
         weights, shares = self.weights, self.shares
-        predicted, cost = self._pass.observe(self._mixed(values), label)
+        predicted, cost = self._pass.observe(self.mixed(values), label)
         cost = switching if math.isnan(cost) else cost
         codelength = self._close(losses, switching, cost)
         return PooledRow(codelength, switching, cost, shares, weights, predicted)
@@ -242,29 +242,30 @@ class PooledMixture:
         found, known = [], self
         for i, row in enumerate(given):
             if firsts[i] == i:
-                known = self._snapshot()
-            found.append(self._observe_later(known, *row))
+                known = self.snapshot()
+            found.append(known.snapshot().observe(*row))
+            self._learn(known, *row[:3], found[-1])
         return PooledRows.of(found)
 
-    def _observe_later(
+    def _learn(
         self,
         known: PooledMixture,
         values: Floats,
         losses: Floats,
         label: float,
-        switching: float,
-    ) -> PooledRow:
+        row: PooledRow,
+    ) -> None:
         """Take in a row that was coded by what was known when its group began."""
-        row = known._snapshot().observe(values, losses, label, switching)
-        self._pass.observe(known._mixed(values), label)
-        self._close(losses, switching, row.pool)
-        return row
+        self._pass.observe(known.mixed(values), label)
+        self._close(losses, row.switching, row.pool)
 
-    def _snapshot(self) -> PooledMixture:
+    def snapshot(self) -> PooledMixture:
+        """Return a copy that does not move with this one, for predictions."""
+        own = copy.copy(self._pass)
+        own.load_state_dict(self._pass.state_dict())
+        within, choice = copy.copy(self._within), copy.copy(self._choice)
         other = copy.copy(self)
-        other._within, other._choice = copy.copy(self._within), copy.copy(self._choice)
-        other._pass = copy.copy(self._pass)
-        other._pass.load_state_dict(self._pass.state_dict())
+        other.__dict__.update(_within=within, _choice=choice, _pass=own)
         return other
 
     def retrace(
@@ -297,7 +298,7 @@ class PooledMixture:
         (codelength,) = self._choice.observe(np.array([switching, pool]))
         return float(codelength)
 
-    def _mixed(self, values: Floats) -> Floats:
+    def mixed(self, values: Floats) -> Floats:
         """Predictions of the groups' mixtures, of one row."""
         weights = self._within.weights
         if self._awake is None:

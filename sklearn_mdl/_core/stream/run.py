@@ -24,8 +24,8 @@ from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
-from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl._core.stream.retirement import Retirement, without
+from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.steps import (
     PassState,
@@ -344,17 +344,15 @@ class PrequentialRun:
                 "interrupted within a segment; call fit again"
             )
         self.check_length(len(X))
+        if groups is not None:
+            groups = groups if order is None else groups[order]
+            self.rows.groups.check(groups)
         if checkpoint is not None:
             checkpoint.open(self.trace)
         self.trace.write_waiting()
+        self.samples.append(X, order)
         if groups is not None:
-            ordered = groups if order is None else groups[order]
-            self.rows.groups.append(len(self.samples), ordered)
-        try:
-            self.samples.append(X, order)
-        except BaseException:
-            self.rows.groups.cut(len(self.samples))
-            raise
+            self.rows.groups.append(len(self.samples) - len(X), groups)
         self._flushed = None
         self.can_go_on = False  # until the end
         return len(self.samples) - len(X)
@@ -468,7 +466,9 @@ class PrequentialRun:
         self._flushed = other
         return other
 
-    def continued(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def continued(
+        self, X: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None
+    ) -> np.ndarray:
         """Codelengths of rows that follow, (n,), in nats; evaluated by a copy."""
         if not len(X):
             return np.empty(0)
@@ -479,7 +479,7 @@ class PrequentialRun:
         if self.pooled is not None:
             own[id(self.pooled.history)] = self.pooled.history.branch()
         other = copy.deepcopy(self, own)
-        other.run(X, y)
+        other.run(X, y, groups=groups)
         return other.trace.codelengths
 
     def predictions(self, X: np.ndarray) -> Iterator[Prediction]:

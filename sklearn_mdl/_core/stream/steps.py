@@ -159,7 +159,8 @@ class PassState:
         """
         if learner.rows_ahead is not None:
             start, stop = (
-                block_of(learner, rows, row)[0] for row in (self.n_closed, self.n_scored)
+                block_of(learner, rows, row)[0]
+                for row in (self.n_closed, self.n_scored)
             )
             if start < stop:  # whole blocks
                 if predicted != (start, stop):

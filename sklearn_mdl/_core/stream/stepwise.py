@@ -74,11 +74,11 @@ def stepwise(
         in_order, awake = np.argsort(run.columns), run.retirement.awake
         losses, readings, pooled = [], [], []
         while start < stop:
-            group, values, labels = start, [], []
+            group, given, labels = start, [], []
             for _ in range(group, run.rows.groups.closing(group)):
                 row = np.concatenate([queue.row() for queue in queues])[in_order]
                 label = yield _mixture(run, row)  # of predictions (K, C)
-                values.append(row)
+                given.append(row)
                 labels.append(label)
                 losses.append(np.full(run.n_readouts, np.nan))
                 losses[-1][awake] = -row[:, label]
@@ -88,7 +88,7 @@ def stepwise(
             # The same state of denormals as where a run mixes.
             with flushed_denormals(False):
                 own = np.stack(losses[-len(labels) :])
-                reading, found = run.mix(own, values, np.array(labels), group)
+                reading, found = run.mix(own, given, np.array(labels), group)
             readings.append(reading)
             if found is not None:
                 pooled.append(found)

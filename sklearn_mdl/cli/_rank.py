@@ -55,6 +55,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         help="also the accuracy of a linear probe on a fifth of the rows, held out",
     )
     _options.add_readouts(parser)
+    _options.add_targets(parser)
     _options.add_device(parser)
     alpha = "level of tests; intervals have 1 - alpha"
     _options.add_number(parser, "--alpha", 0.1, alpha)
@@ -65,10 +66,12 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Rank a directory of features and write the results."""
     _check_apart(options.features, options.out)
+    found = sklearn_mdl.datasets.load_feature_directory(options.features)
+    datasets = _options.selected(found, options)
+    labels = {f"dataset {name!r}": parts[1] for name, parts in datasets.items()}
+    kind = _options.kind_of(options, labels)
     scorer = sklearn_mdl.RepresentationScorer(
-        sklearn_mdl.MDLReadoutSwitcher(
-            _options.readouts_of(options), device=options.device
-        ),
+        kind(_options.readouts_of(options), device=options.device),
         n_orders=options.n_orders,
         alpha=options.alpha,
         groups=_groups(options.group),
@@ -78,8 +81,6 @@ def run(options: argparse.Namespace) -> None:
         random_state=options.seed,
         verbose=1,
     )
-    found = sklearn_mdl.datasets.load_feature_directory(options.features)
-    datasets = _options.selected(found, options)
     if options.dry_run:
         print(scorer.dry_run(datasets))
         return

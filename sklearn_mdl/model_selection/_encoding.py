@@ -83,6 +83,7 @@ class Dataset(NamedTuple):
     features: dict[str, np.ndarray | Failure]  # encoder: (n_samples, width)
     labels: np.ndarray
     groups: np.ndarray | None = None
+    is_real: bool = False  # or labels are classes
 
 
 def gather(
@@ -92,6 +93,7 @@ def gather(
     cache: FeatureCache | None = None,
     *,
     grouped: bool = False,
+    targets: str = "classes",
 ) -> dict[str, Dataset]:
     """Features of all encoders on all datasets, every dataset with the same encoders.
 
@@ -107,6 +109,8 @@ def gather(
         Keeps the features of transformers.
     grouped : bool
         Datasets may have a third part, the groups of their rows.
+    targets : {"classes", "real", "auto"}
+        What labels are; "auto" takes floats for real numbers that are not all whole.
 
     Returns
     -------
@@ -122,7 +126,7 @@ def gather(
     """
     transformers = None if encoders is None else _checked_encoders(encoders)
     found = {
-        name: _gather_one(name, parts, transformers, cache)
+        name: _gather_one(name, parts, transformers, cache, targets)
         for name, parts in checked_datasets(datasets, grouped=grouped).items()
     }
     names = list(dict.fromkeys(chain(*(own.features for own in found.values()))))
@@ -212,6 +216,7 @@ def _gather_one(
     parts: tuple[object, ArrayLike] | tuple[object, ArrayLike, ArrayLike],
     encoders: Mapping[str, BaseEstimator] | None,
     cache: FeatureCache | None,
+    targets: str,
 ) -> Dataset:
     data, labels = parts[0], np.asarray(as_labels(parts[1]))
     given = isinstance(data, Mapping)
@@ -222,8 +227,9 @@ def _gather_one(
             "Precomputed features need encoders=None and data need encoders, but "
             f"dataset {name!r} holds {kind}; pass {wanted}"
         )
-    check_labels(labels, f"dataset {name!r}")
-    distinct_classes(labels, f"Dataset {name!r}")
+    is_real = checked_targets(labels, f"dataset {name!r}", targets)
+    if not is_real:
+        distinct_classes(labels, f"Dataset {name!r}")
     groups = None if len(parts) == 2 else np.asarray(parts[2])
     if groups is not None and groups.shape != labels.shape:
         raise ValueError(
@@ -235,10 +241,10 @@ def _gather_one(
         found = {e: np.asarray(X) for e, X in data.items()}
         for encoder, X in found.items():
             check_features(X, labels, _title(name, encoder))
-        return Dataset({**found}, labels, groups)
+        return Dataset({**found}, labels, groups, is_real)
     transformers = (encoders or {}).items()
     encoded = {e: _encoded((name, e), t, data, labels, cache) for e, t in transformers}
-    return Dataset(encoded, labels, groups)
+    return Dataset(encoded, labels, groups, is_real)
 
 
 def _encoded(
@@ -298,6 +304,41 @@ def _title(dataset: str, encoder: str) -> str:
     return f"encoder {encoder!r} on dataset {dataset!r}"
 
 
+def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
+    """Return True for real numbers, False for classes.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,)
+    name : str
+    targets : {"classes", "real", "auto"}
+
+    Raises
+    ------
+    ValueError
+        If they are no classes, or no finite real numbers.
+    """
+    continuous = False
+    if labels.dtype.kind == "f":
+        finite = labels[np.isfinite(labels)]
+        continuous = bool((finite != np.rint(finite)).any())
+    if targets == "classes" or (targets == "auto" and not continuous):
+        check_labels(labels, name)
+        return False
+    if labels.ndim != 1 or labels.dtype.kind not in "fiu":
+        raise ValueError(
+            f"Labels must be real numbers of shape (n_samples,), but {name} holds "
+            f"{labels.dtype} in shape {labels.shape}; pass a switcher of classes"
+        )
+    if not np.isfinite(labels).all():
+        row = int(np.argmin(np.isfinite(labels)))
+        raise ValueError(
+            f"Labels must be finite, but {name} holds {labels[row]} in row {row}; "
+            "leave out such rows"
+        )
+    return True
+
+
 def check_labels(labels: np.ndarray, name: str) -> None:
     """Raise ValueError unless labels are classes, one for each row."""
     if labels.ndim != 1:
@@ -317,9 +358,9 @@ def check_labels(labels: np.ndarray, name: str) -> None:
     except (TypeError, ValueError) as error:  # some cannot even be compared
         if is_real:
             raise ValueError(
-                f"Labels must be classes here, but {name} holds continuous ones; fit "
-                "an MDLReadoutSwitcherRegressor on the features of each encoder and "
-                "compare codelength_, or cut the labels into classes"
+                f"Labels must be classes here, but {name} holds continuous ones; take "
+                "an MDLReadoutSwitcherRegressor, also as the switcher of a "
+                "RepresentationScorer, or cut the labels into classes"
             ) from error
         reason = " ".join(str(error).split())
         raise ValueError(

@@ -23,12 +23,12 @@ from sklearn_mdl._core.sklearn_compat import (
 )
 from sklearn_mdl._core.validation import as_labels, refuse_labelled
 from sklearn_mdl.encoders import FeatureCache
-from sklearn_mdl.model_selection._cells import Cell, Task, fingerprints
+from sklearn_mdl.model_selection._cells import Cell, Switcher, Task, fingerprints
 from sklearn_mdl.model_selection._encoding import (
     Dataset,
     Failure,
     check_features,
-    check_labels,
+    checked_targets,
     gather,
     listed,
 )
@@ -54,8 +54,12 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
 
     Parameters
     ----------
-    switcher : MDLReadoutSwitcher, default=None
-        Copied for every cell; None takes the default one.
+    switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
+        Copied for every cell. A regressor takes all labels for real numbers. None takes
+        the default one of the two, dataset by dataset as `targets` says.
+    targets : {"auto", "classes", "real"}, default="auto"
+        What labels are where no switcher says it; "auto" takes floats for real numbers
+        that are not all whole.
     n_orders : int, default=1
         Random orders of each dataset, the same for every encoder; codelengths are means
         over them.
@@ -114,8 +118,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     array([1., 2.])
     """
 
-    switcher: MDLReadoutSwitcher | None = None
+    switcher: Switcher | None = None
     _: KW_ONLY
+    targets: str = "auto"
     n_orders: int = 1
     alpha: float = 0.1
     groups: Mapping[str, Collection[str]] | None = None
@@ -126,7 +131,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     random_state: int = 0
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "switcher": [MDLReadoutSwitcher, None],
+        "switcher": [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, None],
+        "targets": [StrOptions({"auto", "classes", "real"})],
         "n_orders": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
         "groups": [Mapping, None],
@@ -161,12 +167,11 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         ------
         ValueError
             If an encoder requires labels, is missing for a dataset, if lengths differ,
-            if labels are no classes, or of one class only, or if a cell failed and
-            ``missing`` is "raise"; all others have then run, and are kept in
-            ``results``.
+            if labels are no classes where they should be, or of one class only, or if a
+            cell failed and ``missing`` is "raise"; all others have then run, and are
+            kept in ``results``.
         TypeError
-            If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form,
-            or if ``switcher`` is a regressor.
+            If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form.
         """
         found = self._tasks(datasets, encoders)
         tasks = [task for task in found if isinstance(task, Task)]
@@ -234,9 +239,10 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         refuse_labelled(transformer, name)
         features = np.asarray(transformer.transform(X))
         labels = np.asarray(as_labels(y))
-        check_labels(labels, "y")
+        is_real = checked_targets(labels, "y", self._targets)
         check_features(features, labels, name)
-        outcomes = self._run(self._orders_of("", name, features, labels))
+        dataset = Dataset({}, labels, is_real=is_real)
+        outcomes = self._run(self._orders_of("", name, features, dataset))
         failed = [found for found in outcomes if isinstance(found, Failure)]
         if failed:
             raise ValueError(
@@ -246,23 +252,26 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         cells = [cell for cell in outcomes if isinstance(cell, Cell)]
         return -float(np.mean([cell.per_example for cell in cells]))
 
-    def _validate_params(self) -> None:
-        if isinstance(self.switcher, MDLReadoutSwitcherRegressor):
-            raise TypeError(
-                "switcher must be an MDLReadoutSwitcher, since labels must be classes "
-                "here, got MDLReadoutSwitcherRegressor; fit that on the features of "
-                "each encoder and compare codelength_"
-            )
-        super()._validate_params()
-
     @property
-    def _switcher(self) -> MDLReadoutSwitcher:
-        return MDLReadoutSwitcher() if self.switcher is None else self.switcher
+    def _targets(self) -> str:
+        """What labels are: the kind of a switcher says it."""
+        if self.switcher is None:
+            return self.targets
+        is_real = isinstance(self.switcher, MDLReadoutSwitcherRegressor)
+        return "real" if is_real else "classes"
+
+    def _switcher_of(self, dataset: Dataset) -> Switcher:
+        if self.switcher is not None:
+            return self.switcher
+        kind = MDLReadoutSwitcherRegressor if dataset.is_real else MDLReadoutSwitcher
+        return kind()
 
     def _store(self) -> CellStore | None:
         if self.results is None:
             return None
-        return CellStore(Path(self.results) / "cells", self._switcher)
+        kinds: list[Switcher] = [MDLReadoutSwitcher(), MDLReadoutSwitcherRegressor()]
+        given = kinds if self.switcher is None else [self.switcher]
+        return CellStore(Path(self.results) / "cells", *given)
 
     def _tasks(
         self, datasets: Datasets, encoders: Encoders | None
@@ -273,39 +282,42 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
         tasks: list[Task | Failure] = []
-        found = gather(datasets, encoders, self.missing, cache or None, grouped=True)
+        found = gather(
+            datasets,
+            encoders,
+            self.missing,
+            cache or None,
+            grouped=True,
+            targets=self._targets,
+        )
         for name, dataset in found.items():
             readouts = self._equal_readouts(dataset)
             for encoder, X in dataset.features.items():
                 if isinstance(X, Failure):  # stands for all orders
                     tasks.append(X)
                 else:
-                    data = X, dataset.labels, dataset.groups
-                    orders = self._orders_of(name, encoder, *data)
+                    orders = self._orders_of(name, encoder, X, dataset)
                     tasks += [task._replace(readouts=readouts) for task in orders]
         return tasks
 
     def _equal_readouts(self, dataset: Dataset) -> tuple[str | None, int, int] | None:
         """Return the default list of all encoders: what the widest of them can bear."""
-        name = self._switcher.readouts
+        name = self._switcher_of(dataset).readouts
         usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
         if not usable or not isinstance(name, str | None):
             return None
         width = max(X.shape[1] for X in usable)
-        return name, width, len(np.unique(dataset.labels))
+        n_classes = 0 if dataset.is_real else len(np.unique(dataset.labels))
+        return name, width, n_classes
 
     def _orders_of(
-        self,
-        dataset: str,
-        encoder: str,
-        X: np.ndarray,
-        y: np.ndarray,
-        groups: np.ndarray | None = None,
+        self, name: str, encoder: str, X: np.ndarray, dataset: Dataset
     ) -> list[Task]:
-        data, switcher = fingerprints(X, y, groups), self._switcher
-        seed = int(self.random_state)
+        _, y, groups, is_real = dataset
+        data = fingerprints(X, y, groups, is_real=is_real)
+        seed, switcher = int(self.random_state), self._switcher_of(dataset)
         return [
-            Task(dataset, encoder, order, seed, switcher, X, y, data, groups=groups)
+            Task(name, encoder, order, seed, switcher, X, y, data, groups=groups)
             for order in range(self.n_orders)
         ]
 

@@ -108,7 +108,7 @@ def cell_table(ranking: RankStatistics) -> Table:
     rows = [
         [
             *names,
-            f"{np.mean([cell.accuracy for cell in cells]):.1%}",
+            _share(float(np.mean([cell.accuracy for cell in cells]))),
             f"{np.mean([cell.seconds for cell in cells]):.1f}",
             *(str(cells[0].n_features), str(cells[0].n_readouts)),
             *(" ".join(map(str, cells[0].streams)), " ".join(cells[0].scalings)),
@@ -212,11 +212,17 @@ def as_text(ranking: RankStatistics) -> str:
     return "\n\n".join([str(ranking.verdict()), *blocks, ranking_text(ranking)])
 
 
+def _share(value: float) -> str:
+    """Write an accuracy; of real labels there is none."""
+    return "-" if np.isnan(value) else f"{value:.1%}"
+
+
 def _dataset_text(ranking: RankStatistics, index: int) -> str:
     cell = ranking.first_cells_[index]
     totals = ranking.codelengths_[index]
     by_switching = ranking.switching_codelengths_[index]
     ranks, accuracies = rankdata(totals), ranking.accuracies_[index]
+    saved = ranking.saved_per_example()[index]
     widths = {
         c.encoder: c.n_features for c in ranking.cells_ if c.dataset == cell.dataset
     }
@@ -228,8 +234,8 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
             ranking.encoder_names_[e],
             *[f"{code[e]:.1f}" for code in (totals, by_switching)][: len(nats)],
             f"{totals[e] / cell.n_samples:.4f}",
-            f"{(cell.uniform - totals[e]) / cell.n_samples:.4f}",
-            f"{accuracies[e]:.1%}",
+            f"{saved[e]:.4f}",
+            _share(accuracies[e]),
             str(widths[ranking.encoder_names_[e]]),
             f"{ranks[e]:g}",
         ]
@@ -238,10 +244,12 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
     head = ("encoder", *nats, "per example", "saved per example", "accuracy")
     head += ("features", "rank")
     note = ranking.terms_notes_.get(cell.dataset)
+    kind = f"{cell.n_classes} classes, uniform code"
+    if cell.is_real:
+        kind = "real labels, Gaussian code of labels alone"
     return (
-        f"{cell.dataset}: {cell.n_samples} examples, {cell.n_classes} classes, "
-        f"uniform code {cell.uniform:.1f} nats\n{Table(head, rows).to_text()}"
-        + (f"\n{note}" if note else "")
+        f"{cell.dataset}: {cell.n_samples} examples, {kind} {cell.uniform:.1f} nats\n"
+        f"{Table(head, rows).to_text()}" + (f"\n{note}" if note else "")
     )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from scipy.stats import norm
 
 from sklearn_mdl.model_selection._cells import Cell, draw_order
-from sklearn_mdl.ranking import pairwise_wilcoxon
 
 if TYPE_CHECKING:
     from sklearn_mdl.model_selection._ranking import RankStatistics
@@ -174,7 +173,8 @@ def verdict_of(ranking: RankStatistics) -> Verdict:
     needed = 1 + math.ceil(math.log2(n_others / ranking.alpha)) if n_others else 1
     if n_others and n_datasets >= needed:
         pairs = [(order[0], e) for e in order[1:]]
-        found = pairwise_wilcoxon(ranking.codelengths_, pairs=pairs)
+        named = [tuple(ranking.encoder_names_[e] for e in pair) for pair in pairs]
+        found = ranking.pairwise_wilcoxon(named)
         is_out = (found.adjusted_p_values <= ranking.alpha).tolist()
     else:
         is_out = [all(name in d.told_apart for d in datasets) for name in names[1:]]

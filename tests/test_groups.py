@@ -211,6 +211,8 @@ def test_a_search_hands_groups_to_the_fit_and_scores_that_stream():
     assert search.cv_results_["mean_test_score"][0] == pytest.approx(wanted)
     with pytest.raises(ValueError, match="fitted in groups"):
         refit_codelength_scorer(own, X, y)
+    with pytest.raises(ValueError, match="A permutation test needs rows that are"):
+        own.permutation_test(shuffled=True)
     later = own.heldout_codelengths(X[:9] + 1, y[:9], groups=["new"] * 9)
     log_proba = own.predict_log_proba(X[:9] + 1)[np.arange(9), y[:9]]
     np.testing.assert_allclose(later, -log_proba, rtol=1e-9)

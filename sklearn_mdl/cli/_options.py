@@ -153,6 +153,17 @@ def add_orders(parser: argparse.ArgumentParser, default: int) -> None:
     add_number(parser, "--n-jobs", 2, "cells scored in parallel")
 
 
+def add_permutations(parser: argparse.ArgumentParser) -> None:
+    """Add the number of permutations of a test."""
+    parser.add_argument(
+        "--permutations",
+        type=int,
+        metavar="N",
+        help="permutations of the labels for a p-value of the code of the kernel "
+        "readouts alone, as in 99 (default: no test)",
+    )
+
+
 def add_readouts(parser: argparse.ArgumentParser) -> None:
     """Add the choice of readouts, which :func:`readouts_of` reads."""
     parser.add_argument(

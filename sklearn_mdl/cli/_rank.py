@@ -56,6 +56,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
     )
     _options.add_readouts(parser)
     _options.add_targets(parser)
+    _options.add_permutations(parser)
     _options.add_device(parser)
     alpha = "level of tests; intervals have 1 - alpha"
     _options.add_number(parser, "--alpha", 0.1, alpha)
@@ -77,6 +78,7 @@ def run(options: argparse.Namespace) -> None:
         groups=_groups(options.group),
         missing=options.missing,
         results=options.out,
+        n_permutations=options.permutations,
         n_jobs=options.n_jobs,
         random_state=options.seed,
         verbose=1,

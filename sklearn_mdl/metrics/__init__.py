@@ -1,5 +1,11 @@
 """Reference codes, learning curves, regret and prequential measures."""
 
+from sklearn_mdl.metrics._label_counts import (
+    LabelCounts as LabelCounts,
+    LabelTransitions as LabelTransitions,
+    decayed_frequency_codelengths,
+    transition_codelengths,
+)
 from sklearn_mdl.metrics._learning_curves import (
     CurveReading,
     LossDataCurve,
@@ -28,6 +34,7 @@ __all__ = [
     "LossDataCurve",
     "PrequentialMeasures",
     "RegressionMeasures",
+    "decayed_frequency_codelengths",
     "expected_calibration_error",
     "frequency_codelength",
     "frequency_codelengths",
@@ -36,5 +43,6 @@ __all__ = [
     "regret",
     "sample_complexity",
     "surplus_description_length",
+    "transition_codelengths",
     "uniform_codelength",
 ]

@@ -28,15 +28,16 @@ from sklearn_mdl.model_selection._scorers import (
     refit_codelength_scorer,
 )
 from sklearn_mdl.model_selection._tables import (
-    COLUMNS as COLUMNS,
     POOLED as POOLED,
     SWITCHING as SWITCHING,
     as_rows as as_rows,
     cell_table as cell_table,
     codelength_table as codelength_table,
+    columns_of as columns_of,
     friedman_text as friedman_text,
     has_tests as has_tests,
     mean_posteriors as mean_posteriors,
+    permutation_text as permutation_text,
     rank_table as rank_table,
     ranking_text as ranking_text,
     readout_table as readout_table,

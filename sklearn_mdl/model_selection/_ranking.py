@@ -15,10 +15,10 @@ from sklearn_mdl import ranking
 from sklearn_mdl.display import check_choice, plot_extra
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._tables import (
-    COLUMNS,
     as_latex,
     as_rows,
     as_text,
+    columns_of,
     mean_posteriors,
     terms_note,
 )
@@ -315,7 +315,8 @@ class RankStatistics:
         frame : pandas.DataFrame
             Columns dataset, encoder, order, n_samples, n_features, n_classes,
             codelength, switching_codelength, per_example and saved_per_example (nats),
-            accuracy (of predictions made before their label), rank within the dataset,
+            accuracy (of predictions made before their label), p-value of permutations
+            (of the kernel readouts alone, if there are any), rank within the dataset,
             best readout, number of readouts, their replay streams and scalings, and
             seconds. Both codelengths are equal where nothing is pooled.
 
@@ -324,7 +325,7 @@ class RankStatistics:
         ImportError
             If pandas is not installed; it belongs to the extra ``plot``.
         """
-        return plot_extra("pandas").DataFrame(as_rows(self), columns=COLUMNS)
+        return plot_extra("pandas").DataFrame(as_rows(self), columns=columns_of(self))
 
     def to_latex(self, table: str = "ranking") -> str:
         r"""Return a table for LaTeX, with the rules of booktabs and names escaped.

@@ -36,7 +36,12 @@ from sklearn_mdl.model_selection._forecast import Forecast, forecast
 from sklearn_mdl.model_selection._ranking import Ranking, RankStatistics
 from sklearn_mdl.model_selection._running import run_tasks
 from sklearn_mdl.model_selection._store import CellStore
-from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
+from sklearn_mdl.readouts import named_readouts
+from sklearn_mdl.switcher import (
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    kernels_of,
+)
 
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
@@ -75,6 +80,10 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         A directory in which every cell is kept as soon as it is scored, and features of
         transformers too. A second ``fit`` runs only what is missing; cells of other
         settings, data or library versions are never taken for these.
+    n_permutations : int, default=None
+        Permutations of the labels for a p-value of every cell, as in
+        :meth:`MDLReadoutSwitcher.permutation_test`: of the code of the kernel readouts
+        alone, whatever else is in the list. Calls as a scorer make none.
     n_jobs : int, default=None
         Cells scored side by side, through joblib, whose backend may be that of Dask. On
         a machine with several GPUs each process takes one.
@@ -126,6 +135,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     groups: Mapping[str, Collection[str]] | None = None
     missing: str = "raise"
     results: str | PathLike[str] | None = None
+    n_permutations: int | None = None
     n_jobs: int | None = None
     verbose: int = 0
     random_state: int = 0
@@ -138,6 +148,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         "groups": [Mapping, None],
         "missing": [StrOptions({"raise", "drop"})],
         "results": [str, PathLike, None],
+        "n_permutations": [Interval(Integral, 1, None, closed="left"), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": [Interval(Integral, 0, None, closed="left")],
@@ -167,9 +178,10 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         ------
         ValueError
             If an encoder requires labels, is missing for a dataset, if lengths differ,
-            if labels are no classes where they should be, or of one class only, or if a
-            cell failed and ``missing`` is "raise"; all others have then run, and are
-            kept in ``results``.
+            if labels are no classes where they should be, or of one class only, if
+            permutations are asked of a list without kernel readouts, or if a cell
+            failed and ``missing`` is "raise"; all others have then run, and are kept in
+            ``results``.
         TypeError
             If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form.
         """
@@ -278,6 +290,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     ) -> list[Task | Failure]:
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # refuses settings that it cannot write down
+        if self.n_permutations is not None:
+            _check_kernels(self._switcher.readouts)
         if isinstance(datasets, Mapping):  # or it is refused below
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
@@ -297,7 +311,12 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
                     tasks.append(X)
                 else:
                     orders = self._orders_of(name, encoder, X, dataset)
-                    tasks += [task._replace(readouts=readouts) for task in orders]
+                    tasks += [
+                        task._replace(
+                            readouts=readouts, n_permutations=self.n_permutations
+                        )
+                        for task in orders
+                    ]
         return tasks
 
     def _equal_readouts(self, dataset: Dataset) -> tuple[str | None, int, int] | None:
@@ -353,6 +372,13 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
                 f"{listed(failed)} failed; mend what failed and fit again"
             )
         return kept
+
+
+def _check_kernels(readouts: object) -> None:
+    """Refuse a list without kernel readouts, of which permutations are coded."""
+    if isinstance(readouts, str | None):
+        readouts = named_readouts(readouts, 1, 2)
+    kernels_of(readouts if isinstance(readouts, list | tuple) else [readouts])
 
 
 def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:

@@ -28,7 +28,7 @@ from sklearn_mdl.model_selection._cells import (
 from sklearn_mdl.model_selection._file_names import DIGITS, stem_of
 from sklearn_mdl.readouts import Terms
 
-FORMAT = 2  # with codelengths by switching alone, and accuracies
+FORMAT = 3  # with permutation tests
 MOST_BYTES = 2**26  # of the text of one cell
 
 _KINDS = {

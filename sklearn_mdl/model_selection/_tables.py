@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
     *("codelength", "switching_codelength", "per_example", "saved_per_example"),
-    "accuracy",
+    *("accuracy", "permutation_p_value"),
     *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
 )
+P_VALUE = "p, kernels"  # of permutation tests
 # Names of the two codes where both are given, since some readouts are pooled.
 POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
@@ -57,18 +58,24 @@ def _mean(orders: list[dict[str, float]]) -> dict[str, float]:
     }
 
 
+def columns_of(ranking: RankStatistics) -> list[str]:
+    """Return ``COLUMNS``, without p-values where nothing was permuted."""
+    left_out = set() if permutation_text(ranking) else {"permutation_p_value"}
+    return [name for name in COLUMNS if name not in left_out]
+
+
 def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
-    """One dictionary per cell, with the keys of ``COLUMNS``."""
-    ranks = rankdata(ranking.order_codelengths_, axis=1).ravel()
+    """One dictionary per cell, with the keys of :func:`columns_of`."""
+    ranks, columns = rankdata(ranking.order_codelengths_, axis=1), columns_of(ranking)
     return [
         {
-            **{name: getattr(cell, name) for name in COLUMNS if hasattr(cell, name)},
+            **{name: getattr(cell, name) for name in columns if hasattr(cell, name)},
             "rank": float(rank),
             "best_readout": min(cell.readouts, key=cell.readouts.__getitem__),
             "streams": " ".join(map(str, cell.streams)),
             "scalings": " ".join(cell.scalings),
         }
-        for cell, rank in zip(ranking.cells_, ranks, strict=True)
+        for cell, rank in zip(ranking.cells_, ranks.ravel(), strict=True)
     ]
 
 
@@ -101,7 +108,9 @@ def cell_table(ranking: RankStatistics) -> Table:
         for d, dataset in enumerate(ranking.dataset_names_)
         for place, e in enumerate(np.argsort(ranking.codelengths_[d], kind="stable"))
     }
-    head = ["dataset", "encoder", "accuracy", "seconds", "features", "readouts"]
+    tested = [P_VALUE] if permutation_text(ranking) else []
+    head = ["dataset", "encoder", "accuracy", *tested]
+    head += ["seconds", "features", "readouts"]
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in ranking.cells_:
         groups.setdefault((cell.dataset, cell.encoder), []).append(cell)
@@ -109,6 +118,7 @@ def cell_table(ranking: RankStatistics) -> Table:
         [
             *names,
             _share(float(np.mean([cell.accuracy for cell in cells]))),
+            *[_p_value(cells) for _ in tested],
             f"{np.mean([cell.seconds for cell in cells]):.1f}",
             *(str(cells[0].n_features), str(cells[0].n_readouts)),
             *(" ".join(map(str, cells[0].streams)), " ".join(cells[0].scalings)),
@@ -116,6 +126,26 @@ def cell_table(ranking: RankStatistics) -> Table:
         for names, cells in sorted(groups.items(), key=lambda item: places[item[0]])
     ]
     return Table([*head, "streams", "scalings"], rows, n_left=2)
+
+
+def permutation_text(ranking: RankStatistics) -> str:
+    """Say what the p-values of permutations are of, if there are any."""
+    numbers = {int(c.permutations["n"]) for c in ranking.cells_ if c.permutations}
+    if not numbers:
+        return ""
+    orders = ranking.order_codelengths_.shape[-1]
+    most = f"; the largest of {orders} orders" if orders > 1 else ""
+    return (
+        f"{P_VALUE}: the probability that permuted labels have a code as short, by "
+        f"{max(numbers)} permutations; the codes of labels and of permuted labels are "
+        f"both of the kernel readouts alone{most}"
+    )
+
+
+def _p_value(cells: Sequence[Cell]) -> str:
+    """Return the largest p-value over orders, which is a p-value itself."""
+    found = [c.permutation_p_value for c in cells if c.permutation_p_value is not None]
+    return f"{max(found):.3g}" if found else ""
 
 
 def has_tests(ranking: RankStatistics) -> bool:
@@ -209,7 +239,8 @@ def as_text(ranking: RankStatistics) -> str:
     """Verdict, cells by dataset, then encoders by average rank, as aligned text."""
     n_datasets = len(ranking.dataset_names_)
     blocks = [_dataset_text(ranking, i) for i in range(n_datasets)]
-    return "\n\n".join([str(ranking.verdict()), *blocks, ranking_text(ranking)])
+    notes = [note] if (note := permutation_text(ranking)) else []
+    return "\n\n".join([str(ranking.verdict()), *blocks, *notes, ranking_text(ranking)])
 
 
 def _share(value: float) -> str:
@@ -223,9 +254,11 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
     by_switching = ranking.switching_codelengths_[index]
     ranks, accuracies = rankdata(totals), ranking.accuracies_[index]
     saved = ranking.saved_per_example()[index]
-    widths = {
-        c.encoder: c.n_features for c in ranking.cells_ if c.dataset == cell.dataset
-    }
+    own: dict[str, list[Cell]] = {}
+    for one in ranking.cells_:
+        if one.dataset == cell.dataset:
+            own.setdefault(one.encoder, []).append(one)
+    tested = [P_VALUE] if permutation_text(ranking) else []
     nats = ["codelength (nats)"]
     if ranking.is_pooled_:
         nats = [f"{POOLED} (nats)", SWITCHING]
@@ -236,13 +269,14 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
             f"{totals[e] / cell.n_samples:.4f}",
             f"{saved[e]:.4f}",
             _share(accuracies[e]),
-            str(widths[ranking.encoder_names_[e]]),
+            *[_p_value(own[ranking.encoder_names_[e]]) for _ in tested],
+            str(own[ranking.encoder_names_[e]][-1].n_features),
             f"{ranks[e]:g}",
         ]
         for e in np.argsort(totals, kind="stable")
     ]
     head = ("encoder", *nats, "per example", "saved per example", "accuracy")
-    head += ("features", "rank")
+    head += (*tested, "features", "rank")
     note = ranking.terms_notes_.get(cell.dataset)
     kind = f"{cell.n_classes} classes, uniform code"
     if cell.is_real:

@@ -24,6 +24,7 @@ from sklearn_mdl.model_selection import (
     codelength_table,
     friedman_text,
     has_tests,
+    permutation_text,
     rank_table,
     readout_table,
     rounded,
@@ -66,7 +67,7 @@ def _template() -> Template:
     )
     functions: list[Callable[..., object]] = [
         *(friedman_text, has_tests, rank_table, readout_table, spread_text),
-        cell_table,
+        *(cell_table, permutation_text),
         *(_averages, _codelengths, _head, _differences, _pairs, _spread, _values),
         *(settings_as_text, version_of),
     ]

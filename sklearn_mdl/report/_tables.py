@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from sklearn_mdl.model_selection import (
-    COLUMNS,
     SWITCHING,
     RankStatistics,
     RepresentationScorer,
     as_rows,
+    columns_of,
     has_tests,
     mean_posteriors,
     readout_table,
@@ -111,11 +111,12 @@ def write_tables(
     scorer: RepresentationScorer, folder: Path, statistics: Statistics
 ) -> list[Path]:
     """Write everything but figures and the report, and return the paths."""
+    columns = columns_of(scorer)
     return [
         write_rows(
             folder / "cells.csv",
-            COLUMNS,
-            [[row[name] for name in COLUMNS] for row in as_rows(scorer)],
+            columns,
+            [[row[name] for name in columns] for row in as_rows(scorer)],
         ),
         _write_ranking(folder / "ranking.csv", scorer),
         write_rows(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
@@ -77,6 +78,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         own.
     store : "memory" or path-like, default="memory"
         A directory for the trace, as in ``MDLReadoutSwitcher``.
+    store_mixtures : bool, default=False
+        Keep what each group has predicted there, too, likewise.
     checkpoint : path-like, default=None
         A directory from which an interrupted ``fit`` goes on, likewise.
     n_jobs : int, default=None
@@ -154,6 +157,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         "prior_scale": [Interval(Real, 0, None, closed="neither")],
         **BaseSwitcher._parameter_constraints,
     }
+
+    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
+        return self._begun_anew().partial_fit(X, labels)
 
     def _after_fit(self) -> None:
         if not self._is_by_name:  # a grid of ours is not the user's

@@ -174,6 +174,8 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
         "losses": run.trace.losses,
         "rows": _Rows(run.samples),
     }
+    if run.trace.stored is not None:
+        arrays["mixtures"] = run.trace.stored.mixtures
     if hasattr(estimator, "order_"):
         arrays["order"] = np.asarray(estimator.order_, dtype=np.int64)
     write_archive(path, arrays, about)

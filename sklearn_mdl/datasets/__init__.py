@@ -1,4 +1,4 @@
-"""Feature files, splits and their shift, the VTAB tasks."""
+"""Feature files, embeddings of other programs, splits and their shift, VTAB."""
 
 from sklearn_mdl.datasets._files import (
     load_feature_directory,
@@ -6,6 +6,8 @@ from sklearn_mdl.datasets._files import (
     load_groups,
     load_labels,
 )
+from sklearn_mdl.datasets._readers.loading import load_representations
+from sklearn_mdl.datasets._readers.parts import Representations
 from sklearn_mdl.datasets._shift import TrainTestShift, train_test_shift
 from sklearn_mdl.datasets._splits import prequential_order, reshuffle
 from sklearn_mdl.datasets._vtab.data import VTAB_TASKS, VtabData, VtabTask
@@ -13,6 +15,7 @@ from sklearn_mdl.datasets._vtab.loading import load_vtab
 
 __all__ = [
     "VTAB_TASKS",
+    "Representations",
     "TrainTestShift",
     "VtabData",
     "VtabTask",
@@ -20,6 +23,7 @@ __all__ = [
     "load_features",
     "load_groups",
     "load_labels",
+    "load_representations",
     "load_vtab",
     "prequential_order",
     "reshuffle",

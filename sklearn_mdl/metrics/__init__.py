@@ -1,5 +1,11 @@
 """Reference codes, learning curves, regret and prequential measures."""
 
+from sklearn_mdl.metrics._extrapolation import (
+    TELLING as TELLING,
+    TRAINING as TRAINING,
+    Extrapolation,
+    extrapolate,
+)
 from sklearn_mdl.metrics._label_counts import (
     LabelCounts as LabelCounts,
     LabelTransitions as LabelTransitions,
@@ -31,11 +37,13 @@ from sklearn_mdl.metrics._references import (
 
 __all__ = [
     "CurveReading",
+    "Extrapolation",
     "LossDataCurve",
     "PrequentialMeasures",
     "RegressionMeasures",
     "decayed_frequency_codelengths",
     "expected_calibration_error",
+    "extrapolate",
     "frequency_codelength",
     "frequency_codelengths",
     "gaussian_codelengths",

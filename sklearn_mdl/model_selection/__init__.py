@@ -15,6 +15,7 @@ from sklearn_mdl.model_selection._encoding import (
     gather as gather,
 )
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems
+from sklearn_mdl.model_selection._mteb import with_codelength
 from sklearn_mdl.model_selection._ranking import (
     Ranking,
     RankStatistics as RankStatistics,
@@ -56,4 +57,5 @@ __all__ = [
     "codelength_scorer",
     "heldout_codelength_scorer",
     "refit_codelength_scorer",
+    "with_codelength",
 ]

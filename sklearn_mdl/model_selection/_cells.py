@@ -269,9 +269,9 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     switcher = _switcher_of(task, device)
     rows = draw_order(task.seed, task.order, len(task.y), task.groups)
     X, y = task.X[rows], task.y[rows]  # copies, which nobody else can change
-    groups = None if task.groups is None else task.groups[rows]
+    options = {} if task.groups is None else {"groups": task.groups[rows]}
     _check_content(task)
-    switcher.fit(X, y, groups=groups)
+    switcher.fit(X, y, **options)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
         raise ValueError(

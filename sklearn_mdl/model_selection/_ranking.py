@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.stats import t
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl import ranking
 from sklearn_mdl.display import check_choice, plot_extra
 from sklearn_mdl.model_selection._cells import Cell
+from sklearn_mdl.model_selection._certainty import Sample, sample_of
+from sklearn_mdl.model_selection._differences import (
+    Extrapolations,
+    OrderSpread,
+    PairedDifferences,
+    PreferredReadouts,
+    extrapolations,
+    order_spread,
+    paired_differences,
+)
 from sklearn_mdl.model_selection._tables import (
     as_latex,
     as_rows,
@@ -22,11 +31,12 @@ from sklearn_mdl.model_selection._tables import (
     mean_posteriors,
     terms_note,
 )
-from sklearn_mdl.model_selection._verdict import Verdict, verdict_of
+from sklearn_mdl.model_selection._verdict import Best, Verdict, verdict_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+Result = TypeVar("Result", bound=ranking.NamedResult)
 RandomState = int | np.random.Generator | None
 Names = Sequence[tuple[str, str]] | None
 
@@ -145,6 +155,77 @@ class RankStatistics:
         """
         return verdict_of(self)
 
+    def best(self, dataset: str | None = None) -> Best:
+        """Say which encoder is best, how sure that is, and what would settle it.
+
+        Parameters
+        ----------
+        dataset : str, default=None
+            None is over all datasets.
+
+        Returns
+        -------
+        best : Best
+            Prints as sentences; with ``encoder``, ``probability``, ``ties``, ``rival``
+            and ``more_labels``. The best encoder has the shortest code in the mean over
+            fresh draws of as many labels.
+
+        Raises
+        ------
+        ValueError
+            If the dataset is not in the ranking.
+        """
+        found = self.verdict()
+        if dataset is None:
+            return found.answer
+        check_choice(dataset, "dataset", self.dataset_names_)
+        return found.datasets[self.dataset_names_.index(dataset)].best
+
+    def extrapolate(self, n: int, *, level: float | None = None) -> Extrapolations:
+        """Predict codelengths of more labels, and who would overtake whom.
+
+        Curves of all encoders are extrapolated together, since they share rows and
+        orders; see :func:`~sklearn_mdl.metrics.extrapolate`.
+
+        Parameters
+        ----------
+        n : int
+            Labels of every dataset, those given included: more than any has.
+        level : float, default=None
+            Of the intervals; None takes ``1 - alpha``.
+
+        Returns
+        -------
+        found : Extrapolations
+            Prints as a table; ``sentences()`` says who would have the shortest code.
+
+        Raises
+        ------
+        ValueError
+            If a dataset has as many labels or fewer than 40.
+        FileNotFoundError
+            If traces of cells are gone.
+        """
+        level = 1 - self.alpha if level is None else level
+        curves = (
+            np.array([[cell.codelengths for cell in cells] for cells in groups])
+            for groups in self._groups()
+        )
+        best = self.codelengths_.argmin(1)
+        return self._named(extrapolations(curves, n, level, best))
+
+    @property
+    def samples_(self) -> Iterator[Sample]:
+        """Codelengths by dataset with what they vary by, of rows and orders."""
+        return map(sample_of, self._groups())
+
+    def _groups(self) -> Iterator[list[list[Cell]]]:
+        """Yield the cells of each dataset, by encoder and order."""
+        shape = self.order_codelengths_.shape
+        n_orders, cells = shape[2], iter(self._ranked)
+        for _ in range(shape[0]):
+            yield [list(islice(cells, n_orders)) for _ in range(shape[1])]
+
     def friedman_test(self) -> ranking.FriedmanTest:
         """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""
         return ranking.friedman_test(self.codelengths_)
@@ -174,12 +255,13 @@ class RankStatistics:
         n_resamples : int, default=1000
         random_state : int, Generator or None, default=0
         """
-        return ranking.rank_intervals(
+        found = ranking.rank_intervals(
             self.codelengths_,
             level=1 - self.alpha if level is None else level,
             n_resamples=n_resamples,
             random_state=random_state,
         )
+        return self._named(found)
 
     def pairwise_wilcoxon(
         self, pairs: Names = None, *, top_k: int | None = None
@@ -193,9 +275,10 @@ class RankStatistics:
         top_k : int, default=None
             Compare only this many encoders, those of the best average ranks.
         """
-        return ranking.pairwise_wilcoxon(
+        found = ranking.pairwise_wilcoxon(
             self._compared, pairs=self._columns(pairs), top_k=top_k
         )
+        return self._named(found)
 
     def bayesian_signed_rank(
         self,
@@ -219,7 +302,7 @@ class RankStatistics:
         n_draws : int, default=50000
         random_state : int, Generator or None, default=0
         """
-        return ranking.bayesian_signed_rank(
+        found = ranking.bayesian_signed_rank(
             self._compared,
             rope=rope,
             pairs=self._columns(pairs),
@@ -227,14 +310,15 @@ class RankStatistics:
             n_draws=n_draws,
             random_state=random_state,
         )
+        return self._named(found)
 
     def win_table(self, *, rope: float = 0.0) -> ranking.WinTable:
         """Count datasets won and lost; see :func:`~sklearn_mdl.ranking.win_table`."""
-        return ranking.win_table(self._compared, rope=rope)
+        return self._named(ranking.win_table(self._compared, rope=rope))
 
     def order_spread(self) -> OrderSpread:
         """Means and standard deviations over orders, of which it takes two or more."""
-        return order_spread(self.order_codelengths_)
+        return self._named(order_spread(self.order_codelengths_))
 
     def paired_differences(
         self,
@@ -243,7 +327,10 @@ class RankStatistics:
         level: float | None = None,
         top_k: int | None = None,
     ) -> PairedDifferences:
-        """Differences of pairs over the orders that they share, dataset by dataset.
+        """Differences of the codelengths of pairs, dataset by dataset.
+
+        Intervals hold the mean difference over fresh draws of as many labels: rows are
+        a sample, in blocks of the stream, and so are orders, if there are several.
 
         Parameters
         ----------
@@ -257,28 +344,32 @@ class RankStatistics:
         Returns
         -------
         differences : PairedDifferences
-            With ``pairs``, and ``mean``, ``std``, ``lower`` and ``upper`` of shape
-            (n_pairs, n_datasets): first minus second encoder, in nats, so that below
-            zero the first has the shorter code.
+            With ``pairs``, and ``mean``, ``std``, ``error``, ``lower`` and ``upper`` of
+            shape (n_pairs, n_datasets): first minus second encoder, in nats, so that
+            below zero the first has the shorter code.
         """
-        return paired_differences(
-            self.order_codelengths_,
-            level=1 - self.alpha if level is None else level,
-            pairs=self._columns(pairs),
-            top_k=top_k,
-        )
+        table = self.codelengths_
+        chosen = ranking.checked_pairs(table, self._columns(pairs), top_k)
+        level = 1 - self.alpha if level is None else level
+        return self._named(paired_differences(list(self.samples_), chosen, level))
 
-    def preferred_readouts(self) -> list[list[str]]:
+    def preferred_readouts(self) -> PreferredReadouts:
         """Architecture of the largest mean posterior, by dataset and encoder.
 
         The mean is over examples and orders, ``argmax_k 1/T sum_t p(k at t | labels
         before t)``, as in the paper's table of readout models (Li, Bornschein and
         Hutter, 2023, Section 4).
+
+        Returns
+        -------
+        readouts : PreferredReadouts
+            A sequence: of each dataset a list of the names, by encoder.
         """
-        return [
+        names = [
             [max(shares, key=shares.__getitem__) for shares in row]
             for row in mean_posteriors(self)
         ]
+        return self._named(PreferredReadouts(names))
 
     def saved_per_example(self, reference: str = "uniform") -> np.ndarray:
         """Nats per example saved against a code without features.
@@ -348,6 +439,9 @@ class RankStatistics:
         """Return the ranking as text: the verdict, by dataset, then average ranks."""
         return as_text(self)
 
+    def _named(self, found: Result) -> Result:
+        return found.named(self.encoder_names_, self.dataset_names_)
+
     def _columns(self, pairs: Names) -> list[list[int]] | None:
         """Return pairs of names as pairs of columns."""
         if pairs is None:
@@ -383,128 +477,3 @@ class Ranking(RankStatistics):
 
     cells_: list[Cell]
     alpha: float = 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class OrderSpread:
-    """Codelengths over orders.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n_datasets, n_encoders)
-        Mean codelength, in nats.
-    std : ndarray of shape (n_datasets, n_encoders)
-        Standard deviation over orders (of the orders, not of their mean), in nats.
-    n_orders : int
-    """
-
-    mean: ranking.Floats
-    std: ranking.Floats
-    n_orders: int
-
-    @property
-    def relative(self) -> ranking.Floats:
-        """Standard deviation as a share of the mean, (n_datasets, n_encoders)."""
-        share: ranking.Floats = self.std / self.mean
-        return share
-
-
-@dataclass(frozen=True, eq=False)
-class PairedDifferences:
-    """Differences of codelengths of pairs of encoders, order by order.
-
-    Attributes
-    ----------
-    pairs : ndarray of shape (n_pairs, 2)
-        First and second encoder of each pair, as columns of the table.
-    mean : ndarray of shape (n_pairs, n_datasets)
-        Mean over orders of first minus second, in nats: below zero the first encoder
-        has the shorter code.
-    std : ndarray of shape (n_pairs, n_datasets)
-        Standard deviation over orders.
-    lower, upper : ndarray of shape (n_pairs, n_datasets)
-        Bounds of the interval of the mean over all orders there could be.
-    level : float
-        Level of each interval by itself.
-    n_orders : int
-    """
-
-    pairs: ranking.Pairs
-    mean: ranking.Floats
-    std: ranking.Floats
-    lower: ranking.Floats
-    upper: ranking.Floats
-    level: float
-    n_orders: int
-
-
-def order_spread(codelengths: ArrayLike) -> OrderSpread:
-    """Return means and standard deviations over orders.
-
-    Parameters
-    ----------
-    codelengths : array-like of shape (n_datasets, n_encoders, n_orders)
-        In nats, at least two orders.
-
-    Raises
-    ------
-    ValueError
-        If there is one order.
-    """
-    table = _checked(codelengths)
-    return OrderSpread(table.mean(-1), table.std(-1, ddof=1), table.shape[-1])
-
-
-def paired_differences(
-    codelengths: ArrayLike,
-    *,
-    level: float = 0.9,
-    pairs: ArrayLike | None = None,
-    top_k: int | None = None,
-) -> PairedDifferences:
-    """Compare pairs of encoders on the orders that they share.
-
-    The effect of an order is often the same for both encoders and cancels in the
-    difference. The interval is Student's, ``mean -+ t sd / sqrt(n_orders)``, with
-    ``n_orders - 1`` degrees of freedom: it holds for other orders of the same examples,
-    not for other examples.
-
-    Parameters
-    ----------
-    codelengths : array-like of shape (n_datasets, n_encoders, n_orders)
-        In nats, at least two orders, the same for all encoders.
-    level : float, default=0.9
-        Level of the intervals, between 0 and 1 exclusive.
-    pairs : array-like of int of shape (n_pairs, 2), optional
-        The pairs to compare, as columns; by default all, of at most 40 encoders.
-    top_k : int, optional
-        Compare only this many encoders, those of the best average ranks.
-
-    Raises
-    ------
-    ValueError
-        If there is one order, or an argument is out of range.
-    """
-    table = _checked(codelengths)
-    ranking.check_fraction(
-        "level", level, "give the level of the intervals, such as 0.9"
-    )
-    chosen = ranking.checked_pairs(table.mean(-1), pairs, top_k)
-    by_encoder = np.moveaxis(table, 1, 0)
-    differences = by_encoder[chosen[:, 0]] - by_encoder[chosen[:, 1]]
-    n_orders = table.shape[-1]
-    mean, std = differences.mean(-1), differences.std(-1, ddof=1)
-    half = t.ppf((1 + level) / 2, n_orders - 1) * std / np.sqrt(n_orders)
-    return PairedDifferences(
-        chosen, mean, std, mean - half, mean + half, float(level), n_orders
-    )
-
-
-def _checked(codelengths: ArrayLike) -> ranking.Floats:
-    table = np.asarray(codelengths, dtype=np.float64)
-    if table.ndim != 3 or table.shape[-1] < 2:
-        raise ValueError(
-            "Codelengths must have shape (n_datasets, n_encoders, n_orders) with at "
-            f"least 2 orders, got {table.shape}; pass n_orders=3"
-        )
-    return table

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +20,7 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from sklearn_mdl._core.validation import as_labels, refuse_labelled
+from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._cells import Cell, Switcher, Task, fingerprints
 from sklearn_mdl.model_selection._encoding import (
@@ -31,6 +30,7 @@ from sklearn_mdl.model_selection._encoding import (
     checked_targets,
     gather,
     listed,
+    opened,
 )
 from sklearn_mdl.model_selection._forecast import Forecast, forecast
 from sklearn_mdl.model_selection._ranking import Ranking, RankStatistics
@@ -46,6 +46,11 @@ from sklearn_mdl.switcher import (
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
 
+# The default where labels are few, chosen by ``python -m benchmarks choice``: kernels
+# alone up to as many labels as they hold exactly, in several orders.
+FEW_LABELS = 2048
+ORDERS = ((500, 4), (FEW_LABELS, 2))  # up to so many labels, so many orders
+
 
 @dataclass(eq=False, repr=False)
 class RepresentationScorer(RankStatistics, BaseEstimator):
@@ -57,17 +62,24 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     scorer for model selection: called with ``(transformer, X, y)`` it returns minus the
     codelength per example of the transformed X.
 
+    Its default is not that of :class:`~sklearn_mdl.MDLReadoutSwitcher`, since the
+    shortest code is not the best chooser: with few labels kernels alone, in several
+    orders, choose better than with networks beside them, and quicker.
+
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
         Copied for every cell. A regressor takes all labels for real numbers. None takes
-        the default one of the two, dataset by dataset as `targets` says.
+        the first for classes and the second for real numbers, as `targets` says, with
+        ``"closed-form"`` on datasets of at most 2,048 labels and with its own default
+        on larger ones.
     targets : {"auto", "classes", "real"}, default="auto"
         What labels are where no switcher says it; "auto" takes floats for real numbers
         that are not all whole.
-    n_orders : int, default=1
+    n_orders : int or "auto", default="auto"
         Random orders of each dataset, the same for every encoder; codelengths are means
-        over them.
+        over them. "auto" is 1 with a switcher that is given; without one, 4 if no
+        dataset has more than 500 labels, else 2 if none has more than 2,048, else 1.
     alpha : float, default=0.1
         Level of the critical difference; intervals have level ``1 - alpha``.
     groups : mapping of str to list of str, default=None
@@ -130,7 +142,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     switcher: Switcher | None = None
     _: KW_ONLY
     targets: str = "auto"
-    n_orders: int = 1
+    n_orders: int | Literal["auto"] = "auto"
     alpha: float = 0.1
     groups: Mapping[str, Collection[str]] | None = None
     missing: str = "raise"
@@ -143,7 +155,10 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     _parameter_constraints: ClassVar[Constraints] = {
         "switcher": [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, None],
         "targets": [StrOptions({"auto", "classes", "real"})],
-        "n_orders": [Interval(Integral, 1, None, closed="left")],
+        "n_orders": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
         "groups": [Mapping, None],
         "missing": [StrOptions({"raise", "drop"})],
@@ -165,7 +180,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
             ``{name: ({encoder: features}, y)}`` with precomputed features of shape
             (n_samples, width). A third part, ``groups`` of shape (n_samples,), names
             the group of each row, such as its patient: no label of a group is learned
-            before all its rows are coded.
+            before all its rows are coded. An AnnData, or ``{name: (adata, column)}``,
+            stands for the arrays in its ``obsm`` and the labels in a column of ``obs``.
         encoders : mapping of str to transformer, default=None
             Fitted here on each X without labels; ``FrozenEstimator(...)`` is used as it
             is; None or "passthrough" as a value keeps X.
@@ -253,8 +269,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         labels = np.asarray(as_labels(y))
         is_real = checked_targets(labels, "y", self._targets)
         check_features(features, labels, name)
-        dataset = Dataset({}, labels, is_real=is_real)
-        outcomes = self._run(self._orders_of("", name, features, dataset))
+        given = {"": Dataset({name: features}, labels, is_real=is_real)}
+        tasks = [task for task in self._cells_of(given) if isinstance(task, Task)]
+        outcomes = self._run(tasks)
         failed = [found for found in outcomes if isinstance(found, Failure)]
         if failed:
             raise ValueError(
@@ -272,11 +289,19 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         is_real = isinstance(self.switcher, MDLReadoutSwitcherRegressor)
         return "real" if is_real else "classes"
 
-    def _switcher_of(self, dataset: Dataset) -> Switcher:
+    def _switcher_for(self, dataset: Dataset) -> Switcher:
         if self.switcher is not None:
             return self.switcher
         kind = MDLReadoutSwitcherRegressor if dataset.is_real else MDLReadoutSwitcher
-        return kind()
+        return kind("closed-form" if len(dataset.labels) <= FEW_LABELS else None)
+
+    def _orders_for(self, n_labels: int) -> int:
+        """Return the number of orders, given the labels of the largest dataset."""
+        if self.n_orders != "auto":
+            return self.n_orders
+        if self.switcher is not None:
+            return 1
+        return next((orders for most, orders in ORDERS if n_labels <= most), 1)
 
     def _store(self) -> CellStore | None:
         if self.results is None:
@@ -291,11 +316,11 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # refuses settings that it cannot write down
         if self.n_permutations is not None:
-            _check_kernels(self._switcher.readouts)
+            _check_kernels(None if self.switcher is None else self.switcher.readouts)
+        datasets = cast(Datasets, opened(datasets))
         if isinstance(datasets, Mapping):  # or it is refused below
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
-        tasks: list[Task | Failure] = []
         found = gather(
             datasets,
             encoders,
@@ -304,24 +329,26 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
             grouped=True,
             targets=self._targets,
         )
-        for name, dataset in found.items():
+        return [*self._cells_of(found)]
+
+    def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
+        """Yield the cells of checked datasets, with equal readouts in each of them."""
+        largest = max((len(one.labels) for one in datasets.values()), default=0)
+        n_orders = self._orders_for(largest)
+        for name, dataset in datasets.items():
             readouts = self._equal_readouts(dataset)
             for encoder, X in dataset.features.items():
                 if isinstance(X, Failure):  # stands for all orders
-                    tasks.append(X)
-                else:
-                    orders = self._orders_of(name, encoder, X, dataset)
-                    tasks += [
-                        task._replace(
-                            readouts=readouts, n_permutations=self.n_permutations
-                        )
-                        for task in orders
-                    ]
-        return tasks
+                    yield X
+                    continue
+                for task in self._orders_of(name, encoder, X, dataset, n_orders):
+                    yield task._replace(
+                        readouts=readouts, n_permutations=self.n_permutations
+                    )
 
     def _equal_readouts(self, dataset: Dataset) -> tuple[str | None, int, int] | None:
         """Return the default list of all encoders: what the widest of them can bear."""
-        name = self._switcher_of(dataset).readouts
+        name = self._switcher_for(dataset).readouts
         usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
         if not usable or not isinstance(name, str | None):
             return None
@@ -330,14 +357,14 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         return name, width, n_classes
 
     def _orders_of(
-        self, name: str, encoder: str, X: np.ndarray, dataset: Dataset
+        self, name: str, encoder: str, X: np.ndarray, dataset: Dataset, n_orders: int
     ) -> list[Task]:
         _, y, groups, is_real = dataset
         data = fingerprints(X, y, groups, is_real=is_real)
-        seed, switcher = int(self.random_state), self._switcher_of(dataset)
+        seed, switcher = int(self.random_state), self._switcher_for(dataset)
         return [
             Task(name, encoder, order, seed, switcher, X, y, data, groups=groups)
-            for order in range(self.n_orders)
+            for order in range(n_orders)
         ]
 
     def _run(self, tasks: Sequence[Task]) -> list[Cell | Failure]:
@@ -359,11 +386,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
                 "failed and fit again, or pass missing='drop'"
             )
         lost = dict.fromkeys(failure.dataset for failure in failed)
-        warnings.warn(
+        warn_caller(
             f"Dropped datasets {list(lost)}, on which {len(failed)} failed: "
             f"{listed(failed)}",
-            UserWarning,
-            stacklevel=4,
         )
         kept = [name for name in names if name not in lost]
         if names and not kept:
@@ -402,10 +427,8 @@ def _warn_of_environments(cells: Sequence[Cell]) -> None:
         found = first_difference(cells[0].environment, cell.environment)
         if found is not None:
             name, one, other = found
-            warnings.warn(
+            warn_caller(
                 f"cells were scored on unlike machines ({name} is {one!r} and "
                 f"{other!r}), so that their numbers may differ a little",
-                UserWarning,
-                stacklevel=4,
             )
             return

@@ -32,6 +32,7 @@ class DummyLearner(Learner):
     """
 
     rows_ahead = 1
+    is_numbers = True
 
     def __init__(self, codes: dict[int, Code], context: Context) -> None:
         self.codes = codes

@@ -59,6 +59,7 @@ class KernelLearner(Learner):
     """
 
     rows_ahead = 1
+    is_numbers = True
 
     def __init__(
         self,

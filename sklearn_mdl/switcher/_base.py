@@ -80,7 +80,7 @@ class BaseSwitcher(OnlineEstimator):
     """Base of estimators that mix many readouts under a switching prior."""
 
     readouts: Sequence[object] | BaseEstimator | str | None = None
-    switching: Switching = None
+    switching: Switching = "learned-share"
     expert_weights: ExpertWeights = None
     pooling: Pooling = "auto"
     race: Racing = "auto"
@@ -270,7 +270,7 @@ class BaseSwitcher(OnlineEstimator):
 
         Parameters
         ----------
-        switching : str, SwitchingPrior or None
+        switching : str or SwitchingPrior
             As the parameter of that name.
 
         Returns

@@ -52,11 +52,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         which depend on the number of features and classes; "closed-form" the kernels
         alone, which need no seed; "mixed" adds nearest neighbours, a shrunk linear
         discriminant analysis (up to 1,024 features) and a logistic regression to both.
-    switching : str or SwitchingPrior, default=None
-        Prior over sequences of readouts: "learned-share" (the default), "fixed-share"
-        (with rate ``1 / t``), "switch-distribution", "run-length", "universal-share",
-        "bayes", "elementwise", or an object such as ``FixedShare(m=11)``, whose
-        parameters can then be searched as ``switching__m``.
+    switching : str or SwitchingPrior, default="learned-share"
+        Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
+        ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
+        "elementwise", or an object such as ``FixedShare(m=11)``, whose parameters can
+        then be searched as ``switching__m``.
     expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform. "architecture" is uniform over
         architectures and then over the readouts of each, so that an architecture with

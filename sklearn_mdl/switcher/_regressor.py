@@ -53,7 +53,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ones. None takes networks and Gaussian processes, "nets" networks alone, which
         depend on the number of features, "closed-form" Gaussian processes alone, which
         need no seed.
-    switching : str or SwitchingPrior, default=None
+    switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed
 from torch import Tensor
-from tqdm import tqdm
 
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, one_blas_thread
+from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.interruption import deferred_interrupt
 from sklearn_mdl._core.stream.learner import Learner
@@ -138,6 +138,18 @@ class PrequentialRun:
         return {**self.__dict__, "_flushed": None}
 
     @property
+    def is_numbers(self) -> bool:
+        """Return True if settings and arrays in memory are enough to make it again."""
+        is_whole = self.can_go_on and self.trace.folder is None
+        return is_whole and all(learner.is_numbers for learner in self.learners)
+
+    @property
+    def has_learned_nothing(self) -> bool:
+        """Return True if all rows were predicted before any of them was learned."""
+        by_minibatch = all(learner.rows_ahead is None for learner in self.learners)
+        return by_minibatch and self.n_scored <= self.rows.first
+
+    @property
     def n_scored(self) -> int:
         """Number of rows evaluated so far."""
         return len(self.trace)
@@ -247,12 +259,12 @@ class PrequentialRun:
         if tasks is not None:
             tasks.begin(self.count_segments())
         with (
-            tqdm(
+            progress_bar(
+                title is not None,
                 total=len(X),
                 initial=self.n_scored - begin,
                 unit="row",
                 desc=title,
-                disable=title is None,
             ) as bar,
             self.arithmetic(),
             deferred_interrupt() as interrupted,

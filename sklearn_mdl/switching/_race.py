@@ -20,13 +20,14 @@ class Race(BaseEstimator):
     `first`, losses are compared over the last half of the examples. An expert stays if
     its loss is at most ``(1 + tolerance * sqrt(first / n))`` times the least one plus
     `slack`, ``n`` being the number of examples: as does chance, and a learning curve
-    that has still to cross another, the tolerance falls with the examples. Where groups of experts are pooled, the best expert of a group stays, too, if the pool
-    needs the group: if without it, and with the others' weights adapted, the pool's
-    code of all labels so far would be longer by more than `pool_slack` nats, by the
-    second derivatives that the pool has gathered. All others retire: they are not
-    evaluated and trained any more, and count as asleep, predicting what the mixture of
-    those awake predicts (Freund et al., 1997). A decoder retires the same ones, since
-    the rule reads the past alone.
+    that has still to cross another, the tolerance falls with the examples. Where groups
+    of experts are pooled, the best expert of a group stays, too, if the pool needs the
+    group: if without it, and with the others' weights adapted, the pool's code of all
+    labels so far would be longer by more than `pool_slack` nats, by the second
+    derivatives that the pool has gathered. All others retire: they are not evaluated
+    and trained any more, and count as asleep, predicting what the mixture of those
+    awake predicts (Freund et al., 1997). A decoder retires the same ones, since the
+    rule reads the past alone.
 
     Parameters
     ----------

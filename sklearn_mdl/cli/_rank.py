@@ -44,6 +44,12 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         help="datasets that are also ranked apart; may be given again",
     )
     parser.add_argument(
+        "--time-budget",
+        type=float,
+        metavar="SECONDS",
+        help="begin no cell later, and score up to --n-orders orders until then",
+    )
+    parser.add_argument(
         "--dry-run",
         action="store_true",
         help="list cells, memory and an estimate of the time, and score nothing",
@@ -69,6 +75,7 @@ def run(options: argparse.Namespace) -> None:
             _options.readouts_of(options), device=options.device
         ),
         n_orders=options.n_orders,
+        time_budget=options.time_budget,
         alpha=options.alpha,
         groups=_groups(options.group),
         missing=options.missing,

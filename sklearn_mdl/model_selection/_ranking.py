@@ -59,29 +59,54 @@ class RankStatistics:
 
     @property
     def order_codelengths_(self) -> np.ndarray:
-        """Codelengths in nats, (n_datasets, n_encoders, n_orders)."""
-        shape = (len(self.dataset_names_), len(self.encoder_names_), -1)
-        return np.array([cell.codelength for cell in self._ranked]).reshape(shape)
+        """Codelengths in nats, (n_datasets, n_encoders, n_orders).
+
+        NaN where an encoder has fewer orders than another.
+        """
+        return self._by_order("codelength")
+
+    @property
+    def n_orders_(self) -> np.ndarray:
+        """Number of orders scored, (n_datasets, n_encoders)."""
+        counts: np.ndarray = np.isfinite(self.order_codelengths_).sum(-1)
+        return counts
 
     @property
     def codelengths_(self) -> np.ndarray:
-        """Mean codelength over orders, (n_datasets, n_encoders), in nats."""
-        mean: np.ndarray = self.order_codelengths_.mean(-1)
-        return mean
+        """Mean codelength over orders, (n_datasets, n_encoders), in nats.
+
+        Where orders are unequal, encoders are compared on those that they share: see
+        the class.
+        """
+        return paired_means(self.order_codelengths_)
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
         """The same by switching alone, the paper's code, (n_datasets, n_encoders)."""
-        nats = np.array([cell.switching_codelength for cell in self._ranked])
-        mean: np.ndarray = nats.reshape(self.order_codelengths_.shape).mean(-1)
-        return mean
+        return paired_means(self._by_order("switching_codelength"))
 
     @property
     def accuracies_(self) -> np.ndarray:
         """Share of labels predicted rightly beforehand, (n_datasets, n_encoders)."""
-        shares = np.array([cell.accuracy for cell in self._ranked])
-        mean: np.ndarray = shares.reshape(self.order_codelengths_.shape).mean(-1)
-        return mean
+        return paired_means(self._by_order("accuracy"))
+
+    def groups_of_cells(self) -> dict[tuple[str, str], list[Cell]]:
+        """Cells by dataset and encoder, order by order."""
+        groups: dict[tuple[str, str], list[Cell]] = {
+            (dataset, encoder): []
+            for dataset in self.dataset_names_
+            for encoder in self.encoder_names_
+        }
+        for cell in self._ranked:
+            groups[cell.dataset, cell.encoder].append(cell)
+        return groups
+
+    def _by_order(self, name: str) -> np.ndarray:
+        groups = list(self.groups_of_cells().values())
+        table = np.full((len(groups), max(map(len, groups))), np.nan)
+        for row, cells in zip(table, groups, strict=True):
+            row[: len(cells)] = [getattr(cell, name) for cell in cells]
+        return table.reshape(len(self.dataset_names_), len(self.encoder_names_), -1)
 
     @property
     def is_pooled_(self) -> bool:
@@ -371,8 +396,10 @@ class OrderSpread:
     mean : ndarray of shape (n_datasets, n_encoders)
         Mean codelength, in nats.
     std : ndarray of shape (n_datasets, n_encoders)
-        Standard deviation over orders (of the orders, not of their mean), in nats.
+        Standard deviation over orders (of the orders, not of their mean), in nats; NaN
+        of one order.
     n_orders : int
+        The most that any encoder has.
     """
 
     mean: ranking.Floats
@@ -402,8 +429,9 @@ class PairedDifferences:
     lower, upper : ndarray of shape (n_pairs, n_datasets)
         Bounds of the interval of the mean over all orders there could be.
     level : float
-        Level of each interval by itself.
+        Level of each interval by itself; bounds are NaN of one order.
     n_orders : int
+        The most that any pair shares.
     """
 
     pairs: ranking.Pairs
@@ -429,7 +457,8 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
         If there is one order.
     """
     table = _checked(codelengths)
-    return OrderSpread(table.mean(-1), table.std(-1, ddof=1), table.shape[-1])
+    _, std = _moments(table)
+    return OrderSpread(paired_means(table), std, table.shape[-1])
 
 
 def paired_differences(
@@ -449,7 +478,7 @@ def paired_differences(
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders, n_orders)
-        In nats, at least two orders, the same for all encoders.
+        In nats, at least two orders; NaN after the last one of an encoder.
     level : float, default=0.9
         Level of the intervals, between 0 and 1 exclusive.
     pairs : array-like of int of shape (n_pairs, 2), optional
@@ -466,15 +495,52 @@ def paired_differences(
     ranking.check_fraction(
         "level", level, "give the level of the intervals, such as 0.9"
     )
-    chosen = ranking.checked_pairs(table.mean(-1), pairs, top_k)
+    chosen = ranking.checked_pairs(paired_means(table), pairs, top_k)
     by_encoder = np.moveaxis(table, 1, 0)
     differences = by_encoder[chosen[:, 0]] - by_encoder[chosen[:, 1]]
-    n_orders = table.shape[-1]
-    mean, std = differences.mean(-1), differences.std(-1, ddof=1)
-    half = t.ppf((1 + level) / 2, n_orders - 1) * std / np.sqrt(n_orders)
+    counts = np.isfinite(differences).sum(-1)
+    mean, std = _moments(differences)
+    half = t.ppf((1 + level) / 2, counts - 1) * std / np.sqrt(counts)
     return PairedDifferences(
-        chosen, mean, std, mean - half, mean + half, float(level), n_orders
+        chosen, mean, std, mean - half, mean + half, float(level), int(counts.max())
     )
+
+
+def paired_means(table: ranking.Floats) -> ranking.Floats:
+    """Means over orders, of which some encoders have the first ones only.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_datasets, n_encoders, n_orders)
+        NaN where there is no order.
+
+    Returns
+    -------
+    means : ndarray of shape (n_datasets, n_encoders)
+        Of an encoder with fewer orders than others: the mean in all orders of those
+        that have all, and what it is above theirs in the orders that they share.
+    """
+    means: ranking.Floats = table.mean(-1)
+    for own, found in zip(table, means, strict=True):
+        lacks = np.isnan(own)
+        full = lacks.sum(-1) == lacks.sum(-1).min()
+        by_order = own[full].mean(0)
+        there = ~np.isnan(by_order)
+        for e in np.flatnonzero(np.isnan(found)):
+            above = (own[e] - by_order)[~lacks[e]].mean()
+            found[e] = by_order[there].mean() + above
+    return means
+
+
+def _moments(table: ranking.Floats) -> tuple[ranking.Floats, ranking.Floats]:
+    """Means and standard deviations over the orders that are there."""
+    counts = np.isfinite(table).sum(-1)
+    filled = np.where(np.isnan(table), 0.0, table)
+    mean = filled.sum(-1) / counts
+    gaps = np.where(np.isnan(table), 0.0, table - mean[..., None])
+    with np.errstate(invalid="ignore"):  # one order has none
+        std = np.sqrt((gaps**2).sum(-1) / (counts - 1))
+    return mean, std
 
 
 def _checked(codelengths: ArrayLike) -> ranking.Floats:

@@ -219,17 +219,22 @@ def _half_widths(encoders: list[list[Cell]], alpha: float) -> list[float]:
     of the mean over orders is added. Bonferroni's correction is for the others, since
     the winner is the best of all of them.
     """
-    try:
-        rows = [_by_row(cells) for cells in encoders]
-    except FileNotFoundError:  # their traces are gone
-        return [0.0, *[math.nan] * (len(encoders) - 1)]
-    sums = np.array([[cell.codelength for cell in cells] for cells in encoders])
-    n_others, (n_rows, n_orders) = len(rows) - 1, (len(rows[0]), sums.shape[1])
-    found = [0.0]
-    for row, by_order in zip(rows[1:], sums[1:], strict=True):
-        variance = n_rows * float(np.var(row - rows[0], ddof=1))
+    winner, n_others = encoders[0], len(encoders) - 1
+    found, known = [0.0], {}
+    for cells in encoders[1:]:
+        n_orders = min(len(winner), len(cells))  # that they share
+        one, other = winner[:n_orders], cells[:n_orders]
+        try:
+            if n_orders not in known:
+                known[n_orders] = _by_row(one)
+            gaps = _by_row(other) - known[n_orders]
+        except FileNotFoundError:  # their traces are gone
+            return [0.0, *[math.nan] * n_others]
+        variance = len(gaps) * float(np.var(gaps, ddof=1))
         if n_orders > 1:
-            variance += float(np.var(by_order - sums[0], ddof=1)) / n_orders
+            pairs = zip(other, one, strict=True)
+            by_order = [a.codelength - b.codelength for a, b in pairs]
+            variance += float(np.var(by_order, ddof=1)) / n_orders
         quantile = float(norm.isf(alpha / (2 * n_others)))
         found.append(quantile * math.sqrt(variance))
     return found

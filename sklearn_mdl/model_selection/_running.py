@@ -237,8 +237,10 @@ def _attempt_all(
             step, return_as = PORTION * effective_n_jobs(n_jobs) - 1, "list"
         try:
             while (first := next(calls, None)) is not None:
-                parallel = Parallel(n_jobs, return_as=return_as, pre_dispatch="n_jobs")
-                yield from parallel(chain([first], islice(calls, step)))
+                settings = {"return_as": return_as, "pre_dispatch": "n_jobs"}
+                portion = chain([first], islice(calls, step))
+                parallel = Parallel(n_jobs=n_jobs, **settings)
+                yield from parallel(portion if step is None else list(portion))
         except Exception as error:
             if type(error).__name__ not in DEATHS:
                 raise

@@ -2,12 +2,13 @@
 # make test       linters, formatter, types and tests
 # make test-slow  the tests that take minutes
 # make test-oldest  tests on the oldest versions that setup.cfg allows, in .venv-oldest
+# make test-clients  tests with other libraries, in .venv-clients
 # make docs       the site, in docs/_build/html; examples are run, warnings are errors
 # make linkcheck  check of all links that leave the site; needs a network
 # make coverage   lines and branches that no test reaches, in htmlcov/ and on the screen
 # make mutants    one fault after the other, put into the numpy packages: do tests fail?
 # make check-dist  wheel and sdist; the wheel is tried in an empty environment
-# make clean      remove what the others wrote, except .venv and .venv-oldest
+# make clean      remove what the others wrote, except .venv, .venv-oldest and .venv-clients
 #
 # Benchmarks are run one at a time: .venv/bin/python -m benchmarks lists them.
 #
@@ -29,7 +30,7 @@ PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 export PYTHONDONTWRITEBYTECODE :=
 
 .NOTPARALLEL:
-.PHONY: demo test test-slow test-oldest docs linkcheck coverage mutants check-dist clean
+.PHONY: demo test test-slow test-oldest test-clients docs linkcheck coverage mutants check-dist clean
 
 demo: $(VENV)/.installed-plot
 	$(BIN)/sklearn-mdl demo --out demo-results
@@ -62,6 +63,19 @@ $(OLDEST)/.installed: setup.cfg pyproject.toml constraints-oldest.txt
 	@$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
 	@$(OLDEST)/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check \
 	    --constraint constraints-oldest.txt --editable ".[test]"
+	@touch $@
+
+# Libraries that take our estimators or write what we read; their warnings are theirs.
+CLIENTS := .venv-clients
+
+test-clients: $(CLIENTS)/.installed
+	$(CLIENTS)/$(SCRIPTS)/python -m pytest -q -W default tests/clients
+
+$(CLIENTS)/.installed: setup.cfg pyproject.toml
+	@echo "Installing other libraries into $(CLIENTS); it takes minutes and 8 GB."
+	@$(PYTHON) -m venv --clear $(CLIENTS)
+	@$(CLIENTS)/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check \
+	    --editable ".[clients]"
 	@touch $@
 
 docs: $(VENV)/.installed-docs

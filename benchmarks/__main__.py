@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 from joblib import Parallel, delayed
 
+from benchmarks._memory import peak_memory
+
 PREFIXES = ("time_", "track_", "peakmem_")
 
 
@@ -191,13 +193,6 @@ def call_all(benchmark, methods, row):
         else:
             values[name] = method(*row)
     return values
-
-
-def peak_memory(benchmark, name, row):
-    """Return the largest resident memory of this process after a call, in bytes."""
-    getattr(benchmark, name)(*row)
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(re.search(r"VmHWM:\s+(\d+)", status)[1])
 
 
 class Printer:

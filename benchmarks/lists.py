@@ -7,20 +7,28 @@ minibatches from the start; "nets"; "closed-form"; and the default, both togethe
 each the codelength, that of switching alone, and CPU seconds on one thread; of
 ``cells`` also the ratio to the best block-wise logistic regression (``logistic.py``).
 
-``growth`` prints seconds and peak memory of a single kernel against the rows, up to
-10,000 of 512 features, exact throughout and with landmarks.
+``growth`` prints seconds and peak memory of a single kernel against the rows of 512
+features: exact throughout up to 10,000, and with landmarks up to 30,000.
+``landmarks`` compares the codes of the rows beyond 2,048 in both. ``shares`` prints
+seconds of networks and kernels inside the default list, and memory. ``nulls``
+prints the seconds of 100 permuted labellings beside those of one fit.
 """
 
 import time
 from pathlib import Path
 
 import numpy as np
+import torch
 from sklearn.datasets import load_digits, make_classification
 
 from benchmarks._data import NETS, feature_cells, permuted
+from benchmarks._memory import apart
 from benchmarks.codelength import ORDERS
 from benchmarks.logistic import best_codelength
 from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
+from sklearn_mdl._core.stream import run
+from sklearn_mdl._core.stream.steps import score_segment
+from sklearn_mdl.readouts._kernel_learners import KernelLearner
 
 LISTS = {
     "plain nets": NETS,
@@ -143,21 +151,200 @@ class Cells(_Lists):
             )
 
 
+def _problem(n_rows, n_features, n_classes):
+    return make_classification(
+        n_rows,
+        n_features,
+        n_informative=min(n_features, 40),
+        n_classes=n_classes,
+        random_state=0,
+    )
+
+
+def _seconds(function):
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
 class Growth:
     """Seconds and memory of one kernel against the number of rows."""
 
-    params = [[1000, 2000, 4000, 10000], [None, 2048]]
+    options = {
+        "--rows": {
+            "type": int,
+            "nargs": "*",
+            "default": [1000, 2000, 4000, 7000, 10000, 30000],
+        },
+        "--image": {"type": Path, "help": "draw the table into this file"},
+    }
     param_names = ["rows", "max_exact"]
-    formats = {"time_fit": ".1f", "peakmem_fit": ",.0f"}
+    unit = "CPU seconds on one thread, and peak memory in MiB, imports included"
+    formats = {"track_seconds": ".1f", "track_memory": ",.0f"}
+
+    @property
+    def params(self):
+        return [self.rows, [None, 2048]]
+
+    def has(self, n_rows, max_exact):
+        """Leave out factors of more than 10,000 rows."""
+        return max_exact is not None or n_rows <= 10000
 
     def setup(self, n_rows, max_exact):
-        self.X, self.y = make_classification(
-            n_rows, 512, n_informative=40, n_classes=10, random_state=0
-        )
-        self.readout = KernelReadout(max_exact=max_exact)
+        X, y = _problem(n_rows, 512, 10)
+        X = X.astype(np.float32)
+        readout = KernelReadout(max_exact=max_exact)
+        self.seconds, self.peak = apart(readout.fit, X, y)
 
-    def time_fit(self, n_rows, max_exact):
-        self.readout.fit(self.X, self.y)
+    def track_seconds(self, *row):
+        return self.seconds
 
-    def peakmem_fit(self, n_rows, max_exact):
-        self.readout.fit(self.X, self.y)
+    def track_memory(self, *row):
+        return self.peak / 2**20
+
+    def report(self, table):
+        """Draw seconds and memory against the rows."""
+        if self.image is None:
+            return
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+        names = {None: "exact", 2048: "2,048 landmarks"}
+        units = {"track_seconds": "CPU seconds", "track_memory": "peak memory (MiB)"}
+        for axis, (name, unit) in zip(axes, units.items(), strict=True):
+            for bound, label in names.items():
+                found = {row[0]: v[name] for row, v in table.items() if row[1] == bound}
+                axis.plot(list(found), list(found.values()), "o-", label=label)
+            axis.set(xlabel="rows", ylabel=unit, xscale="log", yscale="log")
+        axes[0].legend(frameon=False)
+        figure.savefig(self.image, dpi=100, metadata={"Software": None})
+        print(f"wrote {self.image}")
+
+
+class Landmarks:
+    """Nats of the rows beyond 2,048 landmarks over those of exact factors."""
+
+    options = {
+        "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
+        "--rows": {"type": int, "default": 6000},
+    }
+    param_names = ["cell", "alpha"]
+    formats = {"track_exact": ".1f", "track_reduced": ".1f", "track_ratio": ".4f"}
+
+    def prepare(self):
+        self.cells = feature_cells(self.features)
+
+    @property
+    def params(self):
+        return [list(self.cells), [0.003, 0.03, 0.3]]
+
+    def setup(self, cell, alpha):
+        X, y = (values[: self.rows] for values in permuted(*self.cells[cell], 0))
+        readouts = [KernelReadout(alpha=alpha, max_exact=n) for n in (None, 2048)]
+        fitted = MDLReadoutSwitcher(readouts).fit(X, y)
+        self.exact, self.reduced = fitted.readout_losses_[2048:].sum(0)
+
+    def track_exact(self, *row):
+        return self.exact
+
+    def track_reduced(self, *row):
+        return self.reduced
+
+    def track_ratio(self, *row):
+        return self.reduced / self.exact
+
+
+class Shares:
+    """Seconds of nets and kernels in the default list, and what kernels hold."""
+
+    options = {
+        "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
+        "--rows": {"type": int, "nargs": "*", "default": [2000, 10000, 30000]},
+        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+    }
+    param_names = ["cell", "rows"]
+    unit = "CPU seconds on one thread; MiB that kernels hold, after a segment at most"
+    formats = {
+        "track_nets": ".1f",
+        "track_kernels": ".1f",
+        "track_ratio": ".2f",
+        "track_memory": ",.0f",
+    }
+
+    def prepare(self):
+        self.cells = {
+            name: cell
+            for name, cell in feature_cells(self.features).items()
+            if not self.encoders or name.split("/")[1] in self.encoders
+        }
+
+    @property
+    def params(self):
+        return [list(self.cells), self.rows]
+
+    def setup(self, cell, n_rows):
+        X, y = (values[:n_rows] for values in permuted(*self.cells[cell], 0))
+        self.seconds, self.held = {False: 0.0, True: 0.0}, 0
+        plain = run.score_segment
+        run.score_segment = self.score_segment
+        try:
+            MDLReadoutSwitcher(random_state=0, device="cpu").fit(X, y)
+        finally:
+            run.score_segment = plain
+
+    def score_segment(self, part, labels):
+        """Time a segment of one learner, and weigh it if it is one of kernels."""
+        learner = part[0].gi_frame.f_locals["learner"]
+        is_kernel = isinstance(learner, KernelLearner)
+        start = time.process_time()
+        found = score_segment(part, labels)
+        self.seconds[is_kernel] += time.process_time() - start
+        if is_kernel:
+            self.held = max(self.held, _bytes_of(learner))
+        return found
+
+    def track_nets(self, *row):
+        return self.seconds[False]
+
+    def track_kernels(self, *row):
+        return self.seconds[True]
+
+    def track_ratio(self, *row):
+        return self.seconds[True] / self.seconds[False]
+
+    def track_memory(self, *row):
+        return self.held / 2**20
+
+
+def _bytes_of(learner):
+    """Bytes of factors, posteriors and scaled rows of kernels."""
+    held = [view.rows for view in learner.views.values()]
+    for group in learner.groups:
+        state = vars(group.ridge)
+        held += [value for value in state.values() if torch.is_tensor(value)]
+        held += [part for panel in state.get("_panels", []) for part in panel]
+    return sum(tensor.nbytes for tensor in held)
+
+
+class Nulls:
+    """Permuted labels beside one fit of "closed-form"."""
+
+    params = [[2000], [2, 21]]
+    param_names = ["rows", "classes"]
+    unit = "seconds on one thread; ratio of 100 label sets to one fit"
+    formats = {"track_fit": ".2f", "track_nulls": ".2f", "track_ratio": ".2f"}
+
+    def setup(self, n_rows, n_classes):
+        X, y = _problem(n_rows, 128, n_classes)
+        switcher = MDLReadoutSwitcher("closed-form", shuffle=True, random_state=0)
+        self.fit = _seconds(lambda: switcher.fit(X, y))
+        self.nulls = _seconds(lambda: switcher.null_codelengths(100))
+
+    def track_fit(self, *row):
+        return self.fit
+
+    def track_nulls(self, *row):
+        return self.nulls
+
+    def track_ratio(self, *row):
+        return self.nulls / self.fit

@@ -536,13 +536,11 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_digits
-from tqdm import tqdm
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
 from sklearn_mdl._core.stream import checkpoint
 from sklearn_mdl._core.stream import run as run
 
-tqdm.set_lock(threading.RLock())  # or a child that is killed keeps its parents'
 checkpoint.SECONDS, checkpoint.SHARE = 0.0, float("inf")
 run.SEGMENT = 32
 folder, n_kills = sys.argv[1], int(sys.argv[2])

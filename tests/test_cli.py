@@ -242,7 +242,7 @@ def test_rank_drops_incomplete_datasets_on_request(study, capsys):
     assert status == 0
     cells = json.loads((out / "cells.json").read_text())["cells"]
     assert {cell["dataset"] for cell in cells} == {"three"}
-    assert "two:" not in capsys.readouterr().out
+    assert "two: 60 examples" not in capsys.readouterr().out
 
 
 def test_rank_of_no_directory_is_refused(study, capsys):

@@ -11,6 +11,7 @@ from scipy.special import gammaln
 
 from sklearn_mdl import frequency_codelength, regret, uniform_codelength
 from sklearn_mdl.metrics import (
+    extrapolate,
     frequency_codelengths,
     loss_data_curve,
     sample_complexity,
@@ -356,3 +357,64 @@ class TestReadersOfCurves:
         for read in READERS:
             with pytest.raises(ValueError, match=message):
                 read(losses, 0.2, sizes=sizes)
+
+
+# Extrapolation
+
+
+def law(n, floor, scale, power, offset=0.0):
+    return floor + scale * (np.arange(1, n + 1) + offset) ** -power
+
+
+@pytest.mark.parametrize(
+    "args", [(0.3, 1.0, 0.5), (0.0, 2.0, 0.25), (0.8, 0.0, 1.0), (0.1, 90.0, 1.0, 120)]
+)
+def test_a_law_without_noise_is_found_again(args):
+    found = extrapolate(law(400, *args), 1600)
+    total = law(1600, *args).sum()
+    assert found.values[0] == pytest.approx(total, rel=0.01)
+    assert found.can_tell.all()
+
+
+def test_intervals_hold_the_codelengths_of_fresh_losses_and_their_differences():
+    rng = np.random.default_rng(0)
+    means = np.stack([law(600, 0.3, 1.0, 0.5), law(600, 0.1, 2.0, 0.5)])
+    inside, narrower = [], []
+    for _ in range(60):
+        common = rng.exponential(size=600)
+        curves = means * (common + rng.exponential(size=(2, 600)) / 4) / 1.25
+        found, ends = extrapolate(curves[:, :300], 600), curves.sum(1)
+        inside += [(found.lower <= ends) & (ends <= found.upper)]
+        value, low, high = found.difference(0, 1)
+        assert value == pytest.approx(found.values[0] - found.values[1])
+        inside[-1] = [*inside[-1], low <= ends[0] - ends[1] <= high]
+        narrower.append(high - low < (found.upper - found.lower).min())
+    assert 0.85 <= np.mean(inside) <= 1.0  # TRAINING makes them wider than these need
+    assert np.mean(narrower) > 0.9
+
+
+def test_more_orders_make_no_row_to_come_certain():
+    losses = np.random.default_rng(0).exponential(size=(1, 3, 400))
+    one, three = extrapolate(losses[:, :1], 800), extrapolate(losses, 800)
+    alike = extrapolate(np.repeat(losses[:, :1], 3, axis=1), 800)
+    assert three.values[0] == pytest.approx(
+        np.mean([one.values, three.values]), rel=0.2
+    )
+    assert alike.values == pytest.approx(one.values)
+    least = 2 * 1.645 * np.sqrt(400) * 0.9
+    assert (three.upper - three.lower)[0] > least
+
+
+@pytest.mark.parametrize(
+    ("curves", "options", "message"),
+    [
+        (np.ones(39), {"n": 99}, "at least 40 labels, got"),
+        (np.ones((1, 1, 1, 50)), {"n": 99}, "`curves` must have shape"),
+        (-np.ones(50), {"n": 99}, "`curves` must be at least 0"),
+        (np.ones(50), {"n": 50}, "`n` must be an integer of at least 51"),
+        (np.ones(50), {"n": 99, "level": 1}, "`level` must be a number between"),
+    ],
+)
+def test_what_cannot_be_extrapolated_is_refused(curves, options, message):
+    with pytest.raises(ValueError, match=message):
+        extrapolate(curves, **options)

@@ -176,7 +176,7 @@ def test_the_demo_runs_end_to_end_in_less_than_five_minutes(tmp_path):
     }
     figures |= {"average_ranks.png", "rank_intervals.png", "saved.png"}
     figures |= {"preferred_readouts.png", "ranks_by_size.png"}
-    tables = {"cells.csv", "cells.json", "ranking.csv", "readouts.csv"}
+    tables = {"cells.csv", "cells.json", "ranking.csv", "readouts.csv", "scores.csv"}
     tables |= {"statistics.json", "ranking.tex", "codelengths.tex", "readouts.tex"}
     written = {path.name for path in tmp_path.iterdir()}
     assert written == tables | figures | {"report.html"}

@@ -1,5 +1,6 @@
 """Displays: what is drawn is what was stored, and everything stays readable."""
 
+import re
 import sys
 from itertools import combinations
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from sklearn_mdl import CodelengthDisplay, CriticalDifferenceDisplay, PosteriorDisplay
+from sklearn_mdl._core.tables import short_names
 from sklearn_mdl.display import (
     LearningCurveDisplay,
     PoolWeightsDisplay,
@@ -17,6 +19,7 @@ from sklearn_mdl.display import (
     RegretSplitDisplay,
 )
 from sklearn_mdl.ranking import RankIntervals
+from sklearn_mdl.readouts import named_readouts, readout_names
 
 ARCHITECTURES = ["mlp 1x256", "linear", "mlp 1x256", "linear", "mlp 2x256"]
 NAMES = [f"{a} lr={k}" for k, a in enumerate(ARCHITECTURES)]
@@ -207,6 +210,31 @@ def test_from_estimator_draws_the_best_readout_of_each_architecture(switcher):
         )
     widths = [line.get_linewidth() for line in display.lines_.values()]
     assert widths[0] > widths[1] == widths[2] == widths[3]
+
+
+@pytest.mark.parametrize("step", [1, 3, 11, 51])
+def test_short_names_keep_apart_what_differs_and_nothing_else(step):
+    names = readout_names(named_readouts(None, 64, 10))[::step]
+    short = short_names(names)
+    kinds = [re.split(r" \w+=", name)[0] for name in names]
+    assert len(set(short)) == len(set(names))
+    for one, full, kind in zip(short, names, kinds, strict=True):
+        assert one.startswith(kind)
+        assert set(one.split()) <= set(full.split())
+        alike = [
+            n.split() for n, other in zip(names, kinds, strict=True) if other == kind
+        ]
+        for word in one.removeprefix(kind).split():
+            assert not all(word in words for words in alike)
+
+
+def test_legends_name_what_differs_among_those_shown(switcher):
+    display = CodelengthDisplay.from_estimator(switcher)
+    assert sorted(legend_of(display.ax_)) == ["Switcher", *sorted(set(ARCHITECTURES))]
+    assert list(display.lines_)[1] in NAMES  # in full
+    display = PosteriorDisplay.from_estimator(switcher, group=None)
+    linear = [name for name in legend_of(display.ax_) if name.startswith("linear")]
+    assert linear == ["linear lr=3", "linear lr=1"]
 
 
 def test_from_estimator_draws_all_readouts_under_their_architectures(switcher):

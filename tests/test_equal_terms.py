@@ -50,8 +50,10 @@ def test_all_encoders_have_the_readouts_that_the_widest_can_bear(
     small_grid, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(_report, "can_draw", lambda: False)
-    scorer = RepresentationScorer(results=tmp_path).fit(study(2, 40))
-    alone = RepresentationScorer().fit(study(2))
+    scorer = RepresentationScorer(MDLReadoutSwitcher(), results=tmp_path).fit(
+        study(2, 40)
+    )
+    alone = RepresentationScorer(MDLReadoutSwitcher()).fit(study(2))
     wide = terms_of(default_readouts(40, 3))
     assert "whiten" not in wide.scalings
     assert terms(scorer) == {"w2": wide, "w40": wide} != terms(alone)
@@ -75,14 +77,20 @@ def test_all_encoders_have_the_readouts_that_the_widest_can_bear(
 
 
 def test_a_wide_encoder_that_comes_later_runs_the_others_again(small_grid, tmp_path):
-    first = RepresentationScorer(results=tmp_path).fit(study(2, 4))
+    first = RepresentationScorer(MDLReadoutSwitcher(), results=tmp_path).fit(
+        study(2, 4)
+    )
     with pytest.warns(UserWarning, match="2 of its cells .* are run again"):
-        second = RepresentationScorer(results=tmp_path).fit(study(2, 4, 40))
+        second = RepresentationScorer(MDLReadoutSwitcher(), results=tmp_path).fit(
+            study(2, 4, 40)
+        )
     assert len(set(terms(second).values())) == 1
     assert terms(second)["w2"] != terms(first)["w2"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the first ones are still there
-        again = RepresentationScorer(results=tmp_path).fit(study(2, 4))
+        again = RepresentationScorer(MDLReadoutSwitcher(), results=tmp_path).fit(
+            study(2, 4)
+        )
     assert_array_equal(again.codelengths_, first.codelengths_)
     assert [c.seconds for c in again.cells_] == [c.seconds for c in first.cells_]
     assert not again.terms_notes_

@@ -17,6 +17,7 @@ FROM_FOLDERS = {"plot_rank_pretrained_encoders": SHARED / "features"}
 # How many digits are enough to see that an example runs; the whole of it is slow.
 FEW_DIGITS = {
     "plot_accuracy_or_rank": 100,
+    "plot_as_in_torchgeo_bench": 80,
     "plot_codelength": 200,
     "plot_compare_protocols": 100,
     "plot_data_efficiency": 64,

@@ -426,10 +426,8 @@ def outlive(folder):
 def in_a_process_of_its_own(*calls):
     """Call functions of this module, each with a folder first; return the numbers."""
     script = f"""
-    import importlib.util, sys, threading
+    import importlib.util, sys
     from pathlib import Path
-    from tqdm import tqdm
-    tqdm.set_lock(threading.RLock())  # or a child that is killed keeps its parents'
     spec = importlib.util.spec_from_file_location("tests_of_folders", {__file__!r})
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

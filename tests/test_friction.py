@@ -1,21 +1,28 @@
 """What a new user gives at first: taken if it is clear, or refused with the cure."""
 
+import re
+import threading
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
+from tqdm import tqdm
 
 from sklearn_mdl import (
+    KernelReadout,
     LinearReadout,
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
+    RepresentationScorer,
 )
 from sklearn_mdl.readouts import LinearReadoutRegressor
 
 X, Y = load_wine(return_X_y=True)
-X, Y = X[::3], Y[::3]
+MIXED = np.arange(177).reshape(3, 59).T.ravel()[:60]  # rows of all classes in turn
+X, Y = X[MIXED], Y[MIXED]
 
 
 def switcher(readouts=None):
@@ -51,3 +58,43 @@ def test_one_hot_labels_are_refused_with_the_cure(estimator):
 def test_sparse_features_are_refused_with_the_cure():
     with pytest.raises(TypeError, match="toarray"):
         switcher().fit(csr_matrix(X), Y)
+
+
+@pytest.mark.parametrize("estimator", [switcher(), LinearReadout(batch_size=20)])
+def test_a_stream_of_which_nothing_was_learned_warns(estimator):
+    n_rows = estimator.batch_size
+    with pytest.warns(UserWarning, match=f"all {n_rows} rows .* smaller") as caught:
+        estimator.fit(X[:n_rows], Y[:n_rows])
+    assert [warning.filename for warning in caught] == [__file__]
+    estimator.fit(X[: n_rows + 1], Y[: n_rows + 1])
+    switcher([LinearReadout(), KernelReadout()]).fit(X[:9], Y[:9])  # learns by row
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_warnings_of_a_ranking_come_once_and_name_their_place(n_jobs):
+    datasets = {name: ({"a": X, "b": X[:, ::-1]}, Y) for name in "AB"}
+    short = MDLReadoutSwitcher([LinearReadout(lr=1e20)], batch_size=100, random_state=0)
+    scorer = RepresentationScorer(short, n_jobs=n_jobs)
+    with pytest.warns(UserWarning, match="should learn before its last") as caught:
+        scorer.fit(datasets)
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert re.search(
+        r"\(dataset '[AB]', encoder '[ab]', order 0 and 3 more\)$", str(warning.message)
+    )
+
+
+def test_without_a_bar_no_lock_of_tqdm_is_taken():
+    """The child of a fork may hold it for good after a Ctrl-C."""
+    lock = tqdm.get_lock()
+    done = threading.Event()
+
+    def fit():
+        switcher().fit(X, Y)
+        RepresentationScorer(switcher()).fit({"A": ({"a": X}, Y)})
+        done.set()
+
+    with lock:
+        worker = threading.Thread(target=fit, daemon=True)
+        worker.start()
+        assert done.wait(60)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, readout_grid
-from sklearn_mdl._core.stream.run import deferred_interrupt
+from sklearn_mdl._core.stream.interruption import deferred_interrupt
 
 X, y = load_digits(return_X_y=True)
 X, y = X[::5], y[::5]

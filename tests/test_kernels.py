@@ -17,7 +17,6 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from sklearn_mdl import (
     KernelReadout,
-    LinearReadout,
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
 )
@@ -269,7 +268,32 @@ def test_landmark_features_equal_the_dual_form():
     np.testing.assert_allclose(readout.codelengths_, recalibrated(scores, y), atol=1e-7)
 
 
+def test_no_state_grows_beyond_the_landmarks():
+    X, y = digits(480)
+    readouts = [kind(name, max_exact=SHORT) for name in KINDS]
+    switcher, sizes = MDLReadoutSwitcher(readouts, random_state=0), []
+    for rows in (slice(0, 160), slice(160, 480)):
+        switcher.partial_fit(X[rows], y[rows], classes=range(10))
+        (learner,) = switcher._run.learners
+        state = {name: v for name, v in vars(learner).items() if name != "stream"}
+        sizes.append(len(pickle.dumps(state)))
+    assert abs(sizes[1] - sizes[0]) < 100  # bytes, of 9 factors of 64 rows
+    assert sizes[0] > 9 * 8 * SHORT**2
+
+
 # Invariants
+
+
+@pytest.mark.parametrize("sizes", [(1, None), (3, None), (32, 1)])
+def test_kernels_learn_row_by_row_whatever_the_minibatch(sizes):
+    X, y = digits(60)
+    found, expected = (
+        MDLReadoutSwitcher([KernelReadout()], batch_size=size, first_batch_size=first)
+        .fit(X, y)
+        .readout_losses_
+        for size, first in (sizes, (32, None))
+    )
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("cut", [1, 13])
@@ -453,54 +477,6 @@ def test_a_list_of_gaussian_processes_by_name():
     switcher = MDLReadoutSwitcherRegressor("closed-form").fit(X, y)
     assert {type(r) for r in switcher.readouts_} == {KernelReadoutRegressor}
     assert switcher.codelength_ < switcher.reference_codelengths_.sum() - 30
-
-
-# Permutations
-
-
-@pytest.mark.parametrize("bound", BOUNDS)
-def test_codes_of_many_labellings_are_those_of_each_alone(bound):
-    X, y = digits(110)
-    readouts = [kind(name, max_exact=bound) for name in ("rbf", "centred", "raw")]
-    switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=0)
-    test = switcher.fit(X, y).permutation_test(3)
-    rng = np.random.default_rng([switcher._seed, 1])
-    X, y = X[switcher.order_], y[switcher.order_]
-    sets = [y, *(rng.permutation(y) for _ in range(3))]
-    expected = [
-        MDLReadoutSwitcher(readouts, switching="fixed-share").fit(X, labels).codelength_
-        for labels in sets
-    ]
-    found = [test.codelength, *test.null_codelengths]
-    np.testing.assert_allclose(found, expected, atol=1e-7)
-    assert test.p_value == 1 / 4
-    np.testing.assert_array_equal(switcher.null_codelengths(3), test.null_codelengths)
-
-
-def test_p_values_of_labels_without_features_are_not_small():
-    rng = np.random.default_rng(0)
-    values = []
-    for seed in range(20):
-        X, y = rng.normal(size=(40, 3)), rng.integers(2, size=40)
-        readouts = [KernelReadout(scaling="unit")]
-        switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=seed)
-        values.append(switcher.fit(X, y).permutation_test(19).p_value)
-    assert np.mean(values) > 0.35
-    assert min(values) >= 0.05
-
-
-def test_permutations_need_random_order_and_kernels():
-    X, y = digits(60)
-    readouts = [KernelReadout()]
-    with pytest.raises(ValueError, match="needs rows in random order"):
-        MDLReadoutSwitcher(readouts).fit(X, y).permutation_test()
-    shuffled = MDLReadoutSwitcher([LinearReadout()], shuffle=True, random_state=0).fit(
-        X, y
-    )
-    with pytest.raises(ValueError, match="needs kernel readouts"):
-        shuffled.permutation_test()
-    with pytest.raises(ValueError, match="n_permutations must be a positive integer"):
-        shuffled.null_codelengths(0)
 
 
 # Lists by name

@@ -20,6 +20,7 @@ from sklearn.utils import get_tags
 
 from sklearn_mdl import (
     FixedShare,
+    KernelReadout,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
@@ -29,6 +30,7 @@ from sklearn_mdl import (
     frequency_codelength,
     heldout_codelength_scorer,
 )
+from sklearn_mdl.readouts._kernel_groups import KernelGroup
 
 X, DIGITS = load_digits(return_X_y=True)
 X, DIGITS = X[:150].astype(np.float32), DIGITS[:150]
@@ -159,6 +161,32 @@ def test_random_labels_are_not_compressed():
 
 def test_features_that_tell_the_labels_save_nats(fitted):
     assert fitted.codelength_ < 0.8 * fitted.frequency_codelength_
+
+
+def test_permutations_of_all_columns_share_a_factor(monkeypatch):
+    readouts = [KernelReadout(alpha=alpha) for alpha in (0.03, 0.3)]
+    found = several(readouts=readouts, shuffle=True).fit(X[:70], Y[:70])
+    factored = []
+    refitted = KernelGroup.refitted
+    monkeypatch.setattr(
+        KernelGroup,
+        "refitted",
+        lambda self, targets: factored.append(self) or refitted(self, targets),
+    )
+    tests = found.permutation_test(2)
+    assert len(factored) == 5  # rows 0, 8, 16, 32, 64
+    assert len({group.ridge.alphas.shape for group in factored}) == 1
+    for test, switcher in zip(tests, found.estimators_, strict=True):
+        own = switcher.permutation_test(2)
+        assert_allclose(test.codelength, own.codelength, rtol=1e-9)
+        assert_allclose(test.null_codelengths, own.null_codelengths, rtol=1e-9)
+        assert test.p_value == own.p_value
+    totals = np.sum([test.null_codelengths for test in tests], 0)
+    assert_array_equal(found.null_codelengths(2).sum(1), totals)
+    assert found.predict(X[:2]).shape == (2, 3)  # runs are as they were
+    readout = MultiOutputSwitcher(LinearReadout()).fit(X[:40], Y[:40])
+    with pytest.raises(ValueError, match="needs an MDLReadoutSwitcher for every"):
+        readout.permutation_test()
 
 
 def test_reference_codes_are_summed(fitted):

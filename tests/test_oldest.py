@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("plot", "images", "vtab", "report", "coding", "dask")
+EXTRAS = ("plot", "images", "vtab", "readers", "report", "coding", "dask")
 BOUND = re.compile(r"^([\w-]+)(?:\[\w+\])?>=([\d.]+)", re.MULTILINE)
 PIN = re.compile(r"^([\w-]+)==([\d.]+)", re.MULTILINE)
 OF_TESTS = {"pytest", "polars"}  # others of the test extra are tools

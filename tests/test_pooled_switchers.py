@@ -14,15 +14,18 @@ from sklearn_mdl import (
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
     MLPReadout,
+    MultiOutputSwitcher,
     RefitReadout,
     decode_labels,
     encode_labels,
     forward,
 )
-from sklearn_mdl.pooling import DensityPoolPass, LogLinearPool
+from sklearn_mdl.cli import main
+from sklearn_mdl.pooling import DensityPoolPass, LogLinearPool, Members
 from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
+from sklearn_mdl.switcher import load_losses
 from sklearn_mdl.switcher._coding import encode
-from sklearn_mdl.switching import FixedShare
+from sklearn_mdl.switching import FixedShare, Race
 
 READOUTS = [
     LinearReadout(lr=0.03, n_replay_streams=2),
@@ -213,7 +216,9 @@ def densities(n=300, seed=0):
 
 def alone(values):
     """Return each density as a group of its own."""
-    return DensityPoolPass(LogLinearPool(), 3).mix(values, np.ones(3), np.arange(3))
+    return DensityPoolPass(LogLinearPool(), 3).mix(
+        values.copy(), np.ones(3), Members(np.arange(3), 3)
+    )
 
 
 def test_a_product_of_gaussians_is_normalised_by_quadrature():
@@ -270,7 +275,7 @@ def test_a_pool_of_densities_beats_the_best_one():
 def test_no_variance_no_pool():
     values = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, np.inf]])
     online = DensityPoolPass(LogLinearPool(), 2)
-    mixed = online.mix(values, np.ones(2), np.arange(2))
+    mixed = online.mix(values, np.ones(2), Members(np.arange(2), 2))
     before = online.weights
     predicted, cost = online.observe(mixed, 0.3)
     assert math.isnan(cost)
@@ -284,3 +289,139 @@ def test_an_outlier_moves_a_pool_of_heavy_tails_little():
     _, cost = online.observe(alone(values), 1e6)
     assert cost < 60
     assert np.abs(online.weights - 1 / 3).max() < 0.2
+
+
+# Mixtures that are kept for another pool
+
+
+def kept(kind, place, **options):
+    """A switcher that keeps mixtures, and races, so that groups fall asleep."""
+    race = Race(tolerance=0.0, slack=0.0, min_readouts=2, first=32)
+    readouts = {"classes": READOUTS, "reals": REGRESSORS}[kind]
+    plain = {"race": race, "pooling": list(range(len(readouts)))}
+    return pooled(kind, store=place, **plain | {"store_mixtures": True} | options)
+
+
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+def test_the_same_pool_of_what_was_kept_has_the_bits_of_the_run(kind, tmp_path):
+    X, y = rows(kind)
+    whole = kept(kind, tmp_path).fit(X, y)
+    assert_array_equal(
+        whole.codelengths_,
+        kept(kind, "memory", store_mixtures=False).fit(X, y).codelengths_,
+    )
+    known = {"classes": [0, 1]} if kind == "classes" else {}
+    parts = kept(kind, "memory").partial_fit(X[:50], y[:50], **known)
+    parts.heldout_codelengths(X[50:], y[50:])
+    parts.save(tmp_path / "a.safetensors")
+    parts = type(parts).load(tmp_path / "a.safetensors", store=tmp_path)
+    parts.partial_fit(X[50:], y[50:])
+    stored = load_losses(whole.store_ / "losses.npy")
+    assert isinstance(stored.mixtures.mixtures, np.memmap)
+    assert stored.mixtures.names == [str(name) for name in whole.pool_groups_]
+    assert_array_equal(
+        np.isnan(stored.mixtures.mixtures[-1]).all(1), whole.pool_weights_[-1] == 0
+    )
+    for found in (whole, parts, stored):
+        trace = found.repool(None, LogLinearPool())
+        assert_array_equal(trace.codelengths, whole.codelengths_)
+        assert_array_equal(trace.pool_weights, whole.pool_weights_)
+        assert_array_equal(trace.pool_posterior, whole.pool_posterior_)
+        assert trace.codelength == trace.codelengths.sum()
+
+
+def test_another_pool_of_what_was_kept_is_that_of_another_run(tmp_path):
+    X, y = rows("classes")
+    another = LogLinearPool(prior_precision=3, floor=0.01)
+    race = {"race": None}
+    found = kept("classes", tmp_path, **race).fit(X, y)
+    again = found.repool("bayes", another)
+    run = kept("classes", "memory", **race, pooling=another.set_params(groups=range(4)))
+    run = run.set_params(switching="bayes", store_mixtures=False).fit(X, y)
+    assert_array_equal(again.codelengths, run.codelengths_)
+    assert_array_equal(again.switching_codelengths, run.switching_codelengths_)
+    # Some groups, by a pool of the array alone.
+    some = found.repool(None, LogLinearPool(), groups=[3, 1])
+    mixtures = np.load(found.store_ / "mixtures.npy", mmap_mode="r")
+    labels = np.load(found.store_ / "labels.npy")
+    trace = LogLinearPool()(np.log(mixtures[:, [3, 1]]), labels)
+    assert_allclose(some.pool_codelengths, trace.codelengths, rtol=1e-9)
+    assert_array_equal(labels, y)
+
+
+@pytest.mark.parametrize("n_segments", [1, 2, 3])
+def test_a_killed_run_leaves_mixtures_that_another_goes_on_with(
+    tmp_path, monkeypatch, n_segments
+):
+    X, y = rows("classes")
+    whole = kept("classes", "memory").fit(X, y)
+    monkeypatch.setattr("sklearn_mdl._core.stream.checkpoint.SECONDS", 0.0)
+    monkeypatch.setattr("sklearn_mdl._core.stream.checkpoint.SHARE", np.inf)
+    close, calls = type(whole._run).close_segment, iter(range(99))
+
+    def killed(self, *args):
+        if next(calls) == n_segments:
+            raise KeyboardInterrupt
+        close(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(whole._run), "close_segment", killed)
+        with pytest.raises(KeyboardInterrupt):
+            kept("classes", "memory", checkpoint=tmp_path).fit(X, y)
+    (folder,) = tmp_path.iterdir()
+    left = load_losses(folder / "losses.npy")
+    n = len(left.losses)
+    assert_array_equal(
+        left.repool(None, LogLinearPool()).codelengths, whole.codelengths_[:n]
+    )
+    again = kept("classes", "memory", checkpoint=tmp_path).fit(X, y)
+    assert again.store_ == folder
+    trace = load_losses(folder / "losses.npy").repool(None, LogLinearPool())
+    assert_array_equal(trace.codelengths, whole.codelengths_)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "options", "error", "words"),
+    [
+        (LogLinearPool(), {"groups": [0]}, ValueError, "must name two or more of"),
+        (LogLinearPool(), {"groups": [0, 9]}, ValueError, "must name two or more of"),
+        (None, {}, TypeError, "must be a LogLinearPool, got None"),
+    ],
+)
+def test_other_pools_that_cannot_be_are_refused(pooling, options, error, words):
+    found = kept("classes", "memory").fit(*rows("classes", 40))
+    with pytest.raises(error, match=words):
+        found.repool(None, pooling, **options)
+
+
+def test_what_was_not_kept_is_refused(tmp_path):
+    X, y = rows("classes", 40)
+    for found in (
+        pooled().fit(X, y),
+        kept("classes", tmp_path, pooling=None).fit(X, y),
+    ):
+        with pytest.raises(ValueError, match="with store_mixtures=True and pooling"):
+            found.repool(None, LogLinearPool())
+    checkpoint = {"checkpoint": tmp_path / "run", "store_mixtures": False}
+    pooled(**checkpoint).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"must hold the labels .* store_mixtures=False"
+    ):
+        pooled(**checkpoint | {"store_mixtures": True}).fit(X, y)
+
+
+def test_each_output_keeps_mixtures_of_its_own(tmp_path, capsys):
+    X, y = rows("classes", 64)
+    both = MultiOutputSwitcher(kept("classes", tmp_path)).fit(
+        X, np.stack([y, 1 - y], 1)
+    )
+    for j, one in enumerate(both.estimators_):
+        assert one.store_.parent == tmp_path / f"output-{j}"
+        path = one.store_ / "losses.npy"
+        stored = load_losses(path)
+        assert_array_equal(stored.mixtures.labels, [y, 1 - y][j])
+        assert main(["remix", str(path)]) == 0
+        assert (
+            f"learned-share, pooled {one.codelength_:12.1f} nats"
+            in capsys.readouterr().out
+        )

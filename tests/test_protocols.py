@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import BayesianRidge, LogisticRegression, RidgeClassifier
@@ -18,7 +19,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
 
-from sklearn_mdl import RefitReadout
+from sklearn_mdl import KernelReadout, RefitReadout
 from sklearn_mdl.baselines import (
     BlockwiseCode,
     RandomEncoder,
@@ -500,6 +501,33 @@ def test_features_that_name_their_type_tell_a_control_task():
     found = selectivity(RidgeClassifier(), *parts_of(labels, y, types), random_state=0)
     assert found.accuracy == 1.0
     assert found.value > 0.2
+
+
+@pytest.mark.parametrize(("n_train", "bound"), [(64, 64), (90, 64), (64, None)])
+def test_one_factor_learns_all_control_tasks_as_refits_do(digits, n_train, bound):
+    X, y = digits[0][:150], digits[1][:150] % 3
+    types = np.arange(150) % 5  # few, so that some labellings lack a class
+    probe = KernelReadout(max_exact=bound)
+    train, test = (X[:n_train], y[:n_train]), (X[n_train:], y[n_train:])
+    kinds = types[:n_train], types[n_train:]
+    found = selectivity(probe, train, test, kinds, n_controls=4, random_state=0)
+    rng = np.random.RandomState(0)
+    controls = np.stack([control_labels(types, y, random_state=rng) for _ in range(4)])
+    refits = [clone(probe).fit(X[:n_train], own[:n_train]) for own in controls]
+    expected = [fit.predict(X[n_train:]) for fit in refits]
+    fitted = clone(probe).fit(*train)
+    predicted = fitted.predict_relabelled(controls[:, :n_train], X[n_train:])
+    assert_array_equal(predicted, expected)
+    assert found.control_accuracy == np.mean(predicted == controls[:, n_train:])
+    assert len({len(fit.classes_) for fit in refits}) > 1
+
+
+def test_control_tasks_are_counted_and_labels_stacked():
+    X, y = noise(30)
+    with pytest.raises(ValueError, match="n_controls must be a positive integer, got"):
+        selectivity(RidgeClassifier(), (X, y), (X, y), (y, y), n_controls=0)
+    with pytest.raises(ValueError, match=r"shape \(n_labellings, 30\), one for each"):
+        KernelReadout().fit(X, y).predict_relabelled(y, X)
 
 
 def test_clusters_are_types_of_like_rows():

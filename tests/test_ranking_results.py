@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
@@ -25,9 +27,11 @@ from sklearn_mdl import (
 )
 from sklearn_mdl._core.tables import Table, escape_latex
 from sklearn_mdl.display import RankDisplay, RankingHeatmapDisplay
-from sklearn_mdl.model_selection import Ranking
-from sklearn_mdl.model_selection._ranking import order_spread, paired_differences
+from sklearn_mdl.model_selection import Ranking, RankStatistics
+from sklearn_mdl.model_selection._certainty import Sample
+from sklearn_mdl.model_selection._differences import order_spread, paired_differences
 from sklearn_mdl.ranking import (
+    NamedResult,
     average_ranks,
     bayesian_signed_rank,
     friedman_test,
@@ -75,7 +79,8 @@ def _close_figures():
 
 def same(one, other):
     for name, value in vars(other).items():
-        assert_array_equal(getattr(one, name), value)
+        if name not in ("encoder_names", "dataset_names"):
+            assert_array_equal(getattr(one, name), value)
 
 
 def test_statistics_are_those_of_the_mean_codelengths(scorer):
@@ -153,43 +158,109 @@ def test_the_spread_over_orders_is_that_of_each_cell(scorer):
             assert spread.relative[d, e] == pytest.approx(relative)
 
 
-def test_intervals_of_differences_are_those_of_the_paired_t_test():
-    rng = np.random.default_rng(0)
-    table = rng.gamma(9.0, size=(5, 4, 6))
-    found = paired_differences(table, level=0.8)
-    assert found.pairs.tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
+def sample(table, contrasts):
+    """Codelengths (n_encoders, n_orders) with differences of blocks of rows."""
+    mean = table.mean(1)
+    return Sample(mean, contrasts, (table - mean[:, None]).T, mean, 100)
+
+
+def pairs_of(n):
+    return np.stack(np.triu_indices(n, k=1), axis=1)
+
+
+def test_without_rows_intervals_are_those_of_the_paired_t_test():
+    tables = np.random.default_rng(0).gamma(9.0, size=(5, 4, 6))
+    samples = [sample(table, np.zeros((9, 4))) for table in tables]
+    found = paired_differences(samples, pairs_of(4), 0.8)
     for k, (i, j) in enumerate(found.pairs):
-        for d in range(5):
-            test = stats.ttest_rel(table[d, i], table[d, j])
+        for d, table in enumerate(tables):
+            test = stats.ttest_rel(table[i], table[j])
             interval = test.confidence_interval(0.8)
             assert_allclose(
                 [found.lower[k, d], found.upper[k, d]], [interval.low, interval.high]
             )
-            assert_allclose(found.mean[k, d], (table[d, i] - table[d, j]).mean())
+            assert_allclose(found.mean[k, d], (table[i] - table[j]).mean())
+            assert_allclose(found.std[k, d], np.std(table[i] - table[j], ddof=1))
+
+
+def test_intervals_of_rows_and_orders_are_those_of_welch():
+    rng = np.random.default_rng(0)
+    rows, table = rng.normal(size=(7, 2)), rng.normal(size=(2, 4))
+    found = paired_differences([sample(table, rows)], pairs_of(2), 0.9)
+    # As if a mean of seven squares and that of four orders were two samples.
+    squares, orders = (rows[:, 0] - rows[:, 1]) ** 2, table[0] - table[1]
+    parts = squares.sum(), orders.var(ddof=1) / 4
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / 7 + parts[1] ** 2 / 3)
+    assert found.error.item() == pytest.approx(np.sqrt(sum(parts)))
+    low, high = stats.t(freedom, orders.mean(), found.error.item()).interval(0.9)
+    assert_allclose([found.lower.item(), found.upper.item()], [low, high])
 
 
 def test_what_orders_do_to_both_cancels():
     shared = np.random.default_rng(0).normal(100, 10, size=8)
-    table = np.stack([shared, shared + 1])[None]
-    found = paired_differences(table)
-    assert order_spread(table).std.min() > 1
-    assert_allclose(found.std, 0, atol=1e-10)
+    table = np.stack([shared, shared + 1])
+    found = paired_differences([sample(table, np.ones((5, 2)))], pairs_of(2), 0.9)
+    assert order_spread(table[None]).std.min() > 1
+    assert_allclose([found.std, found.error], 0, atol=1e-10)
     assert_allclose([found.lower, found.mean, found.upper], -1)
 
 
-def test_intervals_hold_the_true_difference_as_often_as_they_say():
+@pytest.mark.parametrize("n_orders", [1, 4])
+def test_intervals_hold_the_true_difference_as_often_as_they_say(n_orders):
     rng = np.random.default_rng(0)
-    table = rng.normal(100, 5, size=(2000, 2, 4))
-    found = paired_differences(table, level=0.9)
+    samples = [
+        sample(
+            rng.normal(100, 5, size=(2, n_orders)) + rng.normal(0, 4, size=(2, 1)),
+            rng.normal(0, np.sqrt((16 + 25 * (n_orders == 1)) / 20), size=(20, 2)),
+        )
+        for _ in range(2000)
+    ]
+    found = paired_differences(samples, pairs_of(2), 0.9)
     covered = ((found.lower < 0) & (found.upper > 0)).mean()
     assert abs(covered - 0.9) < 4 * np.sqrt(0.09 / 2000)
 
 
-@pytest.mark.parametrize("shape", [(2, 2, 1), (2, 2), (3,)])
-def test_one_order_has_no_spread(shape):
-    for function in (order_spread, paired_differences):
-        with pytest.raises(ValueError, match="at least 2 orders, got"):
-            function(np.ones(shape))
+def test_one_order_has_differences_and_no_spread():
+    scorer, _ = fit(1)
+    found = scorer.paired_differences()
+    assert np.isnan(found.std).all()
+    assert (found.error > 0).all()
+    with pytest.raises(ValueError, match="at least 2 orders, got"):
+        order_spread(np.ones((2, 2)))
+
+
+# Named results
+
+
+@pytest.mark.parametrize("kind", NamedResult.__subclasses__(), ids=lambda k: k.__name__)
+def test_results_have_names_and_print_as_tables(kind, scorer, monkeypatch):
+    methods = [
+        name
+        for name, method in vars(RankStatistics).items()
+        if get_annotation(method).rpartition(".")[2] == kind.__name__
+    ]
+    found = getattr(scorer, *methods)()
+    assert type(found) is kind
+    frame = found.to_frame()
+    names = {"encoder": ENCODERS, "first": ENCODERS, "second": ENCODERS}
+    names["dataset"] = scorer.dataset_names_
+    named = [column for column in frame if column in names]
+    assert named
+    assert all(set(frame[column]) <= set(names[column]) for column in named)
+    head, *rows = repr(found).splitlines()[1:]
+    assert head.split() == list(frame)
+    shown = frame.iloc[: len(rows)]
+    assert len(shown) == min(len(frame), 20) or "more rows" in rows[-1]
+    assert all(str(x) in row for x, row in zip(shown[named[-1]], rows, strict=False))
+    without = replace(found, encoder_names=(), dataset_names=())
+    assert 0 in set(without.to_frame()[named[0]])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r'pip install "sklearn_mdl\[plot\]"'):
+        found.to_frame()
+
+
+def get_annotation(method):
+    return getattr(method, "__annotations__", {}).get("return", "")
 
 
 # Groups
@@ -364,7 +435,7 @@ def test_the_statistics_read_back(folder, scorer):
     assert found["wilcoxon"]["p_values"] == wilcoxon.p_values.tolist()
     assert found["wilcoxon"]["pairs"][0] == ["wide", ODD]
     paired = scorer.paired_differences()
-    assert_allclose(found["orders"]["paired_differences"]["lower"], paired.lower)
+    assert_allclose(found["paired_differences"]["lower"], paired.lower)
     assert found["orders"]["relative"]["d 1"]["wide"] == pytest.approx(
         scorer.order_spread().relative[1, 0]
     )
@@ -406,7 +477,7 @@ def test_large_pools_are_compared_in_pairs_of_the_best(monkeypatch):
     best = np.argsort(scorer.average_ranks_, kind="stable")[:2]
     names = [ENCODERS[i] for i in sorted(best)]
     assert found["wilcoxon"]["pairs"] == [names]
-    assert found["orders"]["paired_differences"]["pairs"] == [names]
+    assert found["paired_differences"]["pairs"] == [names]
     assert np.shape(found["wins"]) == (3, 3)
 
 

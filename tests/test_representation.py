@@ -33,7 +33,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler, TargetEncoder
+from sklearn.preprocessing import FunctionTransformer, StandardScaler, TargetEncoder
 from sklearn.random_projection import GaussianRandomProjection
 from sklearn.tree import ExtraTreeClassifier
 
@@ -46,6 +46,7 @@ from sklearn_mdl import (
     RepresentationScorer,
     uniform_codelength,
 )
+from sklearn_mdl.model_selection import _representation_scorer
 from sklearn_mdl.model_selection._cells import draw_order
 from sklearn_mdl.ranking import friedman_test, nemenyi_critical_difference
 
@@ -233,12 +234,38 @@ def test_the_switcher_is_copied_and_its_order_overruled():
     assert scorer.codelengths_[0, 0] == by_hand(*WINE).codelength_
 
 
-def test_without_a_switcher_the_default_readouts_run():
-    X, y = blobs(40, 2)
+@pytest.mark.parametrize(
+    ("n_labels", "readouts", "n_orders"),
+    [(30, "closed-form", 4), (31, "closed-form", 2), (41, None, 1)],
+)
+def test_without_a_switcher_the_number_of_labels_decides(
+    monkeypatch, n_labels, readouts, n_orders
+):
+    monkeypatch.setattr(_representation_scorer, "FEW_LABELS", 40)
+    monkeypatch.setattr(_representation_scorer, "ORDERS", ((30, 4), (40, 2)))
+    X, y = (rows[:n_labels] for rows in blobs(50, 2))
     scorer = RepresentationScorer().fit({"two": (X, y)}, {"raw": None})
-    expected = by_hand(X, y, switcher=MDLReadoutSwitcher()).codelength_
-    assert_allclose(scorer.codelengths_, [[expected]], rtol=1e-6)
-    assert len(scorer.cells_[0].readouts) > 1
+    by_order = scorer.order_codelengths_[0, 0]
+    assert len(by_order) == n_orders
+    expected = by_hand(X, y, switcher=MDLReadoutSwitcher(readouts)).codelength_
+    assert_allclose(by_order[0], expected, rtol=1e-6)
+    if readouts is not None:
+        score = RepresentationScorer()(FunctionTransformer().fit(X), X, y)
+        assert_allclose(score, -by_order.mean() / n_labels, rtol=1e-6)
+
+
+def test_the_largest_dataset_sets_the_orders_and_each_its_own_list(monkeypatch):
+    monkeypatch.setattr(_representation_scorer, "FEW_LABELS", 40)
+    monkeypatch.setattr(_representation_scorer, "ORDERS", ((30, 4), (40, 2)))
+    data = {str(n): ({"raw": X[:n]}, y[:n]) for n in (30, 40) for X, y in [blobs(50)]}
+    found = RepresentationScorer().dry_run(data)
+    assert [row.n_cells for row in found.rows] == [2, 2]
+    assert [row.n_cells for row in small().dry_run(data).rows] == [1, 1]
+    data["50"] = {"raw": blobs(50)[0]}, blobs(50)[1]
+    scorer = RepresentationScorer()
+    assert [row.n_cells for row in scorer.dry_run(data).rows] == [1, 1, 1]
+    lists = [task.switcher.readouts for task in scorer._tasks(data, None)]
+    assert lists == ["closed-form", "closed-form", None]
 
 
 def test_precomputed_features_cost_what_the_encoder_costs(fitted, datasets):
@@ -720,6 +747,7 @@ def test_bad_input_gets_one_sentence(case):
     [
         {"n_orders": 0},
         {"n_orders": 1.5},
+        {"n_orders": "few"},
         {"alpha": 0.0},
         {"alpha": 1},
         {"missing": "ignore"},

@@ -29,7 +29,8 @@ from sklearn_mdl.report._tables import write_rows
 ENCODERS = ("raw", "one, two")
 DATASETS = ("first", "second")
 TABLES = [
-    *("cells.csv", "ranking.csv", "readouts.csv", "cells.json", "statistics.json"),
+    *("cells.csv", "ranking.csv", "scores.csv", "readouts.csv"),
+    *("cells.json", "statistics.json"),
     *("ranking.tex", "codelengths.tex", "readouts.tex", "report.html"),
 ]
 
@@ -95,6 +96,17 @@ def test_the_table_of_cells_reads_back(written, scorer):
     for row, (_, expected) in zip(rows, frame.iterrows(), strict=True):
         for name, value in expected.items():
             assert type(value)(row[name]) == value
+
+
+def test_the_scores_read_back_in_long_form(written, scorer):
+    rows = rows_of(written[0] / "scores.csv")
+    assert list(rows[0]) == ["model", "dataset", "metric", "score"]
+    for row in rows:
+        d, e = DATASETS.index(row["dataset"]), ENCODERS.index(row["model"])
+        saved = scorer.first_cells_[d].uniform - scorer.codelengths_[d, e]
+        assert float(row["score"]) == pytest.approx(saved / 40)
+        assert row["metric"] == "saved_nats_per_label"
+    assert len(rows) == len(DATASETS) * len(ENCODERS)
 
 
 def test_the_ranking_reads_back(written, scorer):

@@ -13,22 +13,31 @@ import safetensors.numpy
 import safetensors.torch
 from hypothesis import HealthCheck, given, settings, strategies as st
 from memory_limit import two_gigabytes
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import (
     FixedShare,
     IncrementalReadout,
+    KernelReadout,
     KNeighborsReadout,
     LearnedShare,
     LinearReadout,
     MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
     MLPReadout,
+    MultiOutputSwitcher,
 )
 from sklearn_mdl._core.io import safetensors_io as archives
 from sklearn_mdl._core.io.parameters import as_json, from_json, settings_of
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl.baselines import LinearProbe
 from sklearn_mdl.encoders import CachedEncoder, TimmEncoder
-from sklearn_mdl.readouts import FineTunedReadout, ScratchReadout
+from sklearn_mdl.readouts import (
+    FineTunedReadout,
+    LinearReadoutRegressor,
+    ScratchReadout,
+)
 from sklearn_mdl.switching import RunLength
 
 X, Y = load_digits(return_X_y=True)
@@ -254,6 +263,44 @@ def test_a_file_can_name_no_class_but_ours(tmp_path, name):
     rewritten(path, change)
     with pytest.raises(ValueError, match="Parameters must be made of"):
         MDLReadoutSwitcher.load(path)
+
+
+PLAIN = [
+    pool(),
+    pool(shuffle=True, pooling=[0, 0, 1, 1]),
+    MDLReadoutSwitcher(
+        [KernelReadout(), KNeighborsReadout()], switching="bayes", random_state=0
+    ),
+    MultiOutputSwitcher(pool()),
+    MDLReadoutSwitcherRegressor([LinearReadoutRegressor()], random_state=0),
+    LinearProbe(lr=0.03, weight_decay=0.0, max_steps=5, random_state=0),
+]
+
+
+@pytest.mark.parametrize("estimator", PLAIN)
+def test_what_is_pickled_is_settings_and_numpy_arrays(estimator):
+    y = np.c_[Y > 4, Y > 6] if isinstance(estimator, MultiOutputSwitcher) else Y
+    fitted = clone(estimator).fit(X[:70], y[:70])
+    pickled = pickle.dumps(fitted, protocol=4)
+    assert b"torch" not in pickled
+    assert b"skorch" not in pickled
+    found = pickle.loads(pickled)
+    np.testing.assert_array_equal(found.predict(X), fitted.predict(X))
+    if hasattr(estimator, "partial_fit"):
+        for each in (found, fitted):
+            each.partial_fit(X[70:99], y[70:99])
+        np.testing.assert_array_equal(found.codelengths_, fitted.codelengths_)
+
+
+def test_a_pickle_goes_on_as_it_was_fitted_whatever_was_set_since():
+    fitted = pool().fit(X[:70], Y[:70])
+    fitted.readouts[0].lr = 1.0
+    fitted.set_params(batch_size=7, switching="bayes", readouts=fitted.readouts[:2])
+    found = pickle.loads(pickle.dumps(fitted))
+    assert repr(found) == repr(fitted)
+    for each in (found, fitted):
+        each.partial_fit(X[70:99], Y[70:99])
+    assert_same(found, fitted)
 
 
 # Encoders that a file may name, and what they would read.

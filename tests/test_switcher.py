@@ -6,6 +6,7 @@ import itertools
 import math
 import pickle
 from functools import cache
+from inspect import signature
 from typing import get_args
 
 import joblib
@@ -26,6 +27,7 @@ from sklearn_mdl import (
     FixedShare,
     LinearReadout,
     MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
     MLPReadout,
     PrequentialSplit,
     forward,
@@ -630,6 +632,19 @@ def test_prior_and_its_parameter_can_be_set_at_once():
     assert switcher.switching.m == 3
 
 
+@pytest.mark.parametrize("kind", [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor])
+def test_the_default_prior_is_named(kind):
+    assert signature(kind).parameters["switching"].default == "learned-share"
+    assert 'default="learned-share"' in kind.__doc__
+
+
+def test_no_prior_is_the_default_one():
+    X, y = digits()
+    assert_same_run(
+        pool_of(switching=None).fit(X[:40], y[:40]), pool_of().fit(X[:40], y[:40])
+    )
+
+
 @pytest.mark.parametrize("switching", ["fixed-share", None])
 def test_parameters_of_no_prior_object_are_refused_in_a_sentence(switching):
     words = r"switching__m needs switching to be a prior object .*FixedShare\(m=2\)"
@@ -816,7 +831,7 @@ def test_first_call_refused_for_an_option_can_be_made_again():
     switcher = pool_of(switching="nope")
     with pytest.raises(ValueError, match="nope"):
         switcher.partial_fit(X_OK, Y_OK, classes=[0, 1])
-    switcher.set_params(switching=None)
+    switcher.set_params(switching="learned-share")
     with pytest.raises(NotFittedError):
         switcher.predict(X_OK)
     assert_same_run(switcher.partial_fit(*digits(), classes=CLASSES), fitted())

@@ -11,6 +11,7 @@ import pytest
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from scipy.signal import lfilter
 from sklearn.datasets import make_blobs
 
 import sklearn_mdl.report._figures
@@ -25,6 +26,7 @@ from sklearn_mdl import (
 from sklearn_mdl.cli._main import main
 from sklearn_mdl.display import CodelengthDisplay, RankDisplay, RankingHeatmapDisplay
 from sklearn_mdl.display._base import COLOURS
+from sklearn_mdl.metrics import TRAINING
 from sklearn_mdl.model_selection import Ranking
 from sklearn_mdl.model_selection._cells import Cell, Trace, digest_of
 
@@ -150,7 +152,7 @@ def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
     del content["sha256"], content["cell"]["switching_codelength"]
     content["format"] = 1
     path.write_text(json.dumps({"sha256": digest_of(content), **content}))
-    with pytest.warns(UserWarning, match="format is 1, not 2; the cell is run again"):
+    with pytest.warns(UserWarning, match="format is 1, not 3; the cell is run again"):
         again = rank(None, 1, results=tmp_path)
     assert_array_equal(again.codelengths_, scorer.codelengths_)
 
@@ -176,18 +178,22 @@ def noise(*shape):
     return np.random.default_rng(0).gamma(4.0, 0.1, size=shape)
 
 
-def test_a_margin_is_judged_by_the_rows_that_encoders_share():
+def stream(rows):
+    """Rows in the first order of a ranking that is made."""
+    return rows[np.random.default_rng([0, 0]).permutation(len(rows))]
+
+
+def test_a_margin_is_judged_by_neighbours_in_the_stream():
     rows = noise(50)
     losses = np.stack([rows, rows + 0.05 + noise(50) / 2, rows + noise(50)])
     found = made(losses[None, :, None, :]).verdict().datasets[0]
     order = np.argsort(losses.sum(1))
     first, second = losses[order[0]], losses[order[1]]
-    test = stats.ttest_rel(second, first)
-    scale = stats.norm.isf(0.1 / 2 / 2) / stats.t.isf(0.1 / 2 / 2, 49)
-    low, high = test.confidence_interval(0.95)
+    steps = -np.diff(stream(second - first))[::2]
+    half = stats.t.isf(0.1 / 2 / 2, 25) * TRAINING * np.sqrt((steps**2).sum())
     assert (found.winner, found.runner_up) == (f"e{order[0]}", f"e{order[1]}")
     assert found.margin == pytest.approx((second - first).sum())
-    assert found.half_width == pytest.approx(50 * scale * (high - low) / 2)
+    assert found.half_width == pytest.approx(half)
     assert found.told_apart + found.not_told_apart != []
 
 
@@ -197,9 +203,119 @@ def test_orders_add_the_variance_of_their_mean():
     losses = np.stack([np.tile(rows, (3, 1)), rows + 0.2 + shifts[:, None]])
     found = made(losses[None]).verdict().datasets[0]
     # Rows differ by the same, so that all that is left comes from orders.
-    half = stats.norm.isf(0.05) * stats.sem([0.0, 1.0, 3.0])
+    half = stats.t.isf(0.05, 2) * stats.sem([0.0, 1.0, 3.0])
     assert found.half_width == pytest.approx(half)
     assert found.margin == pytest.approx(0.2 * 40 + 4 / 3)
+
+
+@pytest.mark.parametrize(("trend", "memory"), [(0.0, 0.0), (3.0, 0.0), (0.0, 0.5)])
+def test_the_variance_of_a_sum_knows_no_trend_and_knows_neighbours(trend, memory):
+    rng = np.random.default_rng(0)
+    n, found = 1000, []
+    places = np.random.default_rng([0, 0]).permutation(n)
+    for _ in range(40):
+        noise = lfilter([1.0], [1.0, -memory], rng.normal(size=n))
+        losses = np.zeros((2, n))
+        losses[1, places] = noise + trend * np.linspace(1, 0, n)
+        (sample,) = made(losses[None, :, None, :]).samples_
+        found.append(sample.variance(0, 1)[0] / TRAINING**2)
+    expected = n / (1 - memory) ** 2
+    assert np.mean(found) == pytest.approx(expected, rel=0.15)
+
+
+def test_the_probability_of_being_best_is_that_of_the_difference():
+    rows = noise(80)
+    losses = np.stack([rows + noise(2, 80)[1], rows, rows + 9])
+    ranking = made(losses[None, :, None, :])
+    ranking.cells_[1].source.codelengths[0] += losses[0].sum() - losses[1].sum() - 1.5
+    for cell in ranking.cells_:
+        object.__setattr__(cell, "codelength", cell.codelengths.sum())
+    found = ranking.best()
+    steps = -np.diff(stream(losses[0] - losses[1]))[::2]
+    steps[0] -= losses[0].sum() - losses[1].sum() - 1.5
+    spread = TRAINING * np.sqrt((steps**2).sum())
+    expected = stats.t.cdf(1.5 / spread, 40)
+    assert found.encoder == "e1"
+    assert found.rival == "e0"
+    assert found.probability == pytest.approx(expected, abs=0.05)
+    assert found.probabilities["e2"] == 0
+    assert sum(found.probabilities.values()) == pytest.approx(1)
+
+
+def test_labels_that_would_settle_it_grow_the_margin_beyond_its_doubt():
+    rows = noise(200)
+    losses = np.stack([rows, rows + 0.02 + noise(2, 200)[1] - 0.4])
+    ranking = made(losses[None, :, None, :])
+    found, (sample,) = ranking.best("d0"), ranking.samples_
+    late = stream(losses[1] - losses[0])[100:].mean()
+    margin = (losses[1] - losses[0]).sum()
+    total = 200 + found.more_labels
+    deviation = np.sqrt(sample.variance(0, 1)[0] * total / 200)
+    doubt = stats.t.isf(0.05, 25) * deviation
+    assert 0.5 < found.probability < 0.95
+    assert margin + late * (total - 200) == pytest.approx(doubt, rel=0.01)
+    assert f"about {found.more_labels:.1g}"[:7] in str(ranking.verdict())
+    assert made(losses[None, ::-1, None, ::-1]).best().more_labels >= 0
+
+
+@pytest.mark.parametrize("n_orders", [1, 2])
+def test_who_would_overtake_whom_is_told_or_not(n_orders):
+    rng, t = np.random.default_rng(0), np.arange(1, 201)
+    flat, steep = np.full(200, 0.5), 0.05 + 9 * (t + 5.0) ** -0.7
+    shared = rng.uniform(0.9, 1.1, size=(n_orders, 200))
+    curves = np.stack([flat * shared, steep * shared, 2 * shared, flat * shared])
+    curves[3] += rng.normal(0.01, 0.05, size=(n_orders, 200))
+    losses = np.empty(curves.shape)
+    for k in range(n_orders):
+        places = np.random.default_rng([0, k]).permutation(200)
+        losses[:, k, places] = curves[:, k]
+    ranking = made(losses[None])
+    found = ranking.extrapolate(2000)
+    assert found.best.tolist() == [0]
+    (sentence,) = found.sentences()
+    assert sentence.startswith("d0: with 2,000 labels e1 would overtake e0, by ")
+    assert found.margins_upper[0, 1] < 0 < found.margins_lower[0, 2]
+    total = (0.05 + 9 * (np.arange(1, 2001) + 5.0) ** -0.7).sum()
+    assert found.values[0, 1] == pytest.approx(total, rel=0.15)
+    assert found.can_tell[0, 0]
+    some = made(losses[None, [0, 2]])
+    assert some.extrapolate(2000).sentences() == [
+        "d0: with 2,000 labels e0 would still have the shortest code"
+    ]
+    close = made(losses[None, [0, 3]]).extrapolate(900)
+    assert "it cannot be told whether e1 would overtake e0" in close.sentences()[0]
+    with pytest.raises(ValueError, match="`n` must be an integer of at least 201"):
+        ranking.extrapolate(200)
+
+
+def test_where_a_rival_gains_labels_settle_nothing():
+    gains = np.linspace(0.3, -0.28, 100)
+    losses = np.zeros((2, 100)) + noise(100)
+    places = np.random.default_rng([0, 0]).permutation(100)
+    losses[1, places] += gains + 0.5 * np.resize([1, 1, -1, -1], 100)
+    found = made(losses[None, :, None, :]).best()
+    assert found.more_labels == np.inf
+    assert "a hundred times as many labels would not settle it" in str(found)
+
+
+def test_the_best_over_datasets_has_the_best_average_rank(pooled):
+    losses = noise(3, 4, 1, 60)
+    losses[:, 0] -= 0.05
+    ranking = made(losses)
+    draws = [
+        sample.draws(np.random.default_rng(d))
+        for d, sample in enumerate(ranking.samples_)
+    ]
+    ranks = sum(stats.rankdata(table, axis=1) for table in draws)
+    share = (ranks.argmin(1) == 0).mean()
+    found = ranking.best()
+    assert found.encoder == "e0"
+    assert found.probability == pytest.approx(share, abs=0.1)
+    assert found.more_labels is found.dataset is None
+    assert ranking.verdict().answer == found
+    assert pooled.best("d1") == pooled.verdict().datasets[1].best
+    with pytest.raises(ValueError, match=r"`dataset` must be one of \['d0', 'd1'\]"):
+        pooled.best("d2")
 
 
 def test_encoders_alike_are_seldom_told_apart():

@@ -50,6 +50,7 @@ from sklearn_mdl._core.stream.checkpoint import Checkpoint, progress_of, resume
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.stream.steps import ReplayStreams
+from sklearn_mdl.readouts import DummyReadout
 from sklearn_mdl.readouts._floor import class_frequencies, complete, floored
 from sklearn_mdl.readouts._grid import (
     grid_edges,
@@ -106,6 +107,8 @@ POOL = [
     KernelReadout("rbf", scaling="unit"),
     MLPReadout((9,), **FAST, scaling="whiten"),
     KernelReadout(),
+    DummyReadout("transition"),
+    DummyReadout("decayed", half_life=20),
     IncrementalReadout(net(), n_replay_streams=1),
     RefitReadout(net(), schedule=1.5, scaling="whiten"),
 ]

@@ -45,7 +45,8 @@ for name, own in zip(encoders, nats, strict=True):
 
 # %%
 # An order affects all encoders alike: differences vary less than codelengths. Intervals
-# are Student's, of level 0.9, for the mean over all possible orders.
+# are Student's, of level 0.9, for the mean over fresh draws of as many labels: rows are
+# a sample, too, and count for more than orders.
 found = scorer.paired_differences()
 names = list(encoders)
 print(f"\n{'':24s}   mean      sd   90% interval")

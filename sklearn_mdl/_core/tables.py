@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -75,3 +76,27 @@ class Table:
 def escape_latex(text: str) -> str:
     """Return text that LaTeX sets as it stands, in one line."""
     return " ".join(text.split()).translate(_LATEX)
+
+
+# Words of a name: those before the settings, each "name=value", and a last "#2".
+_WORDS = re.compile(r" (?=\w+=|#\d+$)")
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Leave out of names of readouts the settings in which those shown do not differ.
+
+    Names of one architecture are compared with each other, so that names that are
+    different stay so.
+
+    Examples
+    --------
+    >>> short_names(["linear lr=0.1 wd=0.0", "linear lr=0.3 wd=0.0", "mlp lr=0.1"])
+    ['linear lr=0.1', 'linear lr=0.3', 'mlp']
+    """
+    words = [_WORDS.split(name) for name in names]
+    kept = []
+    for own in words:
+        alike = [set(other) for other in words if other[0] == own[0]]
+        common = set.intersection(*alike)
+        kept.append(" ".join([own[0], *(w for w in own[1:] if w not in common)]))
+    return kept

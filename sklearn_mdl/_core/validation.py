@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral
 from typing import Any
 
@@ -29,8 +31,25 @@ GROUPED = (
 GROUPED_NATS = 14.0
 
 
+_SAID: ContextVar[list[str] | None] = ContextVar("said", default=None)
+
+
+@contextmanager
+def kept_warnings() -> Iterator[list[str]]:
+    """Keep what :func:`warn_caller` would say in this thread, for the caller to say."""
+    said: list[str] = []
+    token = _SAID.set(said)
+    try:
+        yield said
+    finally:
+        _SAID.reset(token)
+
+
 def warn_caller(message: str) -> None:
     """Warn at the line that called this package, whatever lies in between."""
+    if (said := _SAID.get()) is not None:
+        said.append(message)
+        return
     frame, level = inspect.currentframe(), 1
     while (
         frame is not None

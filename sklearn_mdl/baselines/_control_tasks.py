@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval
 from sklearn_mdl.baselines._base import Array, Floats, Seed
+from sklearn_mdl.readouts import KernelReadout
 
 if TYPE_CHECKING:
     from sklearn.base import ClassifierMixin
@@ -38,7 +39,7 @@ class Selectivity(NamedTuple):
     value : float
         ``accuracy - control_accuracy``: greater is better.
     accuracy, control_accuracy : float
-        On the test rows.
+        On the test rows; a mean over control tasks, if there are several.
     """
 
     value: float
@@ -126,18 +127,22 @@ def selectivity(
     test: Part,
     types: Part,
     *,
+    n_controls: int = 1,
     random_state: Seed = None,
 ) -> Selectivity:
-    """Compare a probe's accuracy on a task and on a control task.
+    """Compare a probe's accuracy on a task and on control tasks.
 
     Parameters
     ----------
     probe : classifier
-        Copied and fitted once for each task.
+        Copied and fitted once for each task; a :class:`~sklearn_mdl.KernelReadout`
+        learns all control tasks by one factor.
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,).
     types : (array-like, array-like)
         Of the train and of the test rows; see :func:`control_labels`.
+    n_controls : int, default=1
+        Control tasks, each with labels of its own for the types.
     random_state : int, RandomState instance or None, default=None
         Of the control labels; the probe has its own.
 
@@ -148,7 +153,7 @@ def selectivity(
     Raises
     ------
     ValueError
-        If lengths differ.
+        If lengths differ, or if there is no control task.
 
     References
     ----------
@@ -168,17 +173,29 @@ def selectivity(
     >>> found.accuracy > found.control_accuracy
     True
     """
+    if not isinstance(n_controls, Integral) or n_controls < 1:
+        raise ValueError(
+            f"n_controls must be a positive integer, got {n_controls!r}; one is usual"
+        )
     (X, y), (X_test, y_test), (kinds, test_kinds) = (
         map(as_array, part) for part in (train, test, types)
     )
     check_consistent_length(X, y, kinds)
     check_consistent_length(X_test, y_test, test_kinds)
     all_kinds, labels = (np.concatenate(p) for p in ((kinds, test_kinds), (y, y_test)))
-    control = control_labels(all_kinds, labels, random_state=random_state)
-    accuracy = float(np.mean(clone(probe).fit(X, y).predict(X_test) == y_test))
-    fitted = clone(probe).fit(X, control[: len(y)])
-    hits = fitted.predict(X_test) == control[len(y) :]
-    control_accuracy = float(np.mean(hits))
+    rng = check_random_state(random_state)
+    controls = np.stack(
+        [control_labels(all_kinds, labels, random_state=rng) for _ in range(n_controls)]
+    )
+    own, held_out = controls[:, : len(y)], controls[:, len(y) :]
+    fitted = clone(probe).fit(X, y)
+    accuracy = float(np.mean(fitted.predict(X_test) == y_test))
+    if isinstance(fitted, KernelReadout):
+        predicted = fitted.predict_relabelled(own, X_test)
+    else:
+        fits = (clone(probe).fit(X, control) for control in own)
+        predicted = np.stack([fit.predict(X_test) for fit in fits])
+    control_accuracy = float(np.mean(predicted == held_out))
     return Selectivity(accuracy - control_accuracy, accuracy, control_accuracy)
 
 

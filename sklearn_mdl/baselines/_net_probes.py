@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from numbers import Integral, Real
-from typing import ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -192,6 +192,19 @@ class LinearProbe(Probe):
         n_steps = int(trials.steps[checkpoint])
         self.best_params_ = {**self.settings_[setting], "n_steps": n_steps}
         self._net, self._scaler = trials.net.cpu(), scaler  # to be loaded anywhere
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return settings and numpy arrays, from which the net is made again."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        if "_net" in state:
+            state["_net"] = state["_net"].arrays()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the net again."""
+        if "_net" in state:
+            state = {**state, "_net": StackedMLP.of_arrays(state["_net"])}
+        super().__setstate__(state)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Log-probabilities (n_samples, n_classes) in nats, as ``classes_`` go."""

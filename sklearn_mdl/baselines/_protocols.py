@@ -275,7 +275,8 @@ def _of_losses(
         if switcher.random_state is None:
             switcher.set_params(random_state=split.seed)
         # One folder would serve all encoders, one after the other or side by side.
-        switcher.set_params(store="memory", checkpoint=None).fit(*train)
+        switcher.set_params(store="memory", store_mixtures=False, checkpoint=None)
+        switcher.fit(*train)
         losses, sizes = np.maximum(0.0, switcher.codelengths_), None
         total = float(switcher.codelength_)
     return {

@@ -146,21 +146,42 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_orders(parser: argparse.ArgumentParser, default: int) -> None:
+def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
     """Add the number of orders, and of cells that are scored in parallel."""
-    add_number(parser, "--n-orders", default, "random orders of each dataset")
+    said = default or "by the number of labels, of a list that is named 1"
+    parser.add_argument(
+        "--n-orders",
+        type=int,
+        default=default or "auto",
+        metavar="N",
+        help=f"random orders of each dataset (default: {said})",
+    )
     add_number(parser, "--n-jobs", 2, "cells scored in parallel")
 
 
-def add_readouts(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of readouts, which :func:`readouts_of` reads."""
+def add_permutations(parser: argparse.ArgumentParser) -> None:
+    """Add the number of permutations of a test."""
+    parser.add_argument(
+        "--permutations",
+        type=int,
+        metavar="N",
+        help="permutations of the labels for a p-value of the code of the kernel "
+        "readouts alone, as in 99 (default: no test)",
+    )
+
+
+def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) -> None:
+    """Add the choice of readouts, which :func:`readouts_of` reads.
+
+    ``automatic`` says what happens if none is named, where that is no list.
+    """
     parser.add_argument(
         "--readouts",
         choices=READOUTS,
-        default=READOUTS[0],
+        default=None if automatic else READOUTS[0],
         help="list of readouts: the default one; closed-form, kernels alone, which "
         "is quicker; nets, networks alone; or mixed, which adds nearest neighbours and "
-        "refitted classifiers to the default (default: default)",
+        f"refitted classifiers to the default (default: {automatic or READOUTS[0]})",
     )
 
 

@@ -1,4 +1,4 @@
-"""``sklearn-mdl rank``: rank the encoders of a directory of features."""
+"""``sklearn-mdl rank``: rank encoders by their features on disk."""
 
 from __future__ import annotations
 
@@ -25,8 +25,21 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "features",
         type=Path,
-        metavar="FEATURES_DIR",
-        help="directory of DATASET/ENCODER.npy with DATASET/labels.npy",
+        metavar="FEATURES",
+        help="directory of DATASET/ENCODER.npy with DATASET/labels.npy; an .h5ad, "
+        ".parquet, .npz or .h5 file or a folder of them; a folder of eva, of HEAR or "
+        "of Hugging Face datasets",
+    )
+    parser.add_argument(
+        "--label",
+        metavar="COLUMN",
+        help="column of labels, where a file has several",
+    )
+    parser.add_argument(
+        "--splits",
+        nargs="+",
+        metavar="NAME",
+        help="only these splits, where files have some (default: all rows)",
     )
     _options.add_results(parser, default=Path("ranking"))
     _options.add_selection(parser)
@@ -34,7 +47,8 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         "--missing",
         choices=("raise", "drop"),
         default="raise",
-        help="what to do with a dataset that lacks an encoder (default: raise)",
+        help="what to do with a dataset that lacks an encoder, and with rows that lack "
+        "a label (default: raise)",
     )
     parser.add_argument(
         "--group",
@@ -59,41 +73,57 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="also the accuracy of a linear probe on a fifth of the rows, held out",
     )
-    _options.add_readouts(parser)
+    few = "closed-form on datasets of at most 2,048 labels, else default"
+    _options.add_readouts(parser, f"{few}; with --device always default")
+    _options.add_permutations(parser)
     _options.add_device(parser)
     alpha = "level of tests; intervals have 1 - alpha"
     _options.add_number(parser, "--alpha", 0.1, alpha)
     _options.add_seed(parser)
-    _options.add_orders(parser, default=1)
+    _options.add_orders(parser, default=None)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Rank a directory of features and write the results."""
+    """Rank the encoders found at a path and write the results."""
     _check_apart(options.features, options.out)
     scorer = sklearn_mdl.RepresentationScorer(
-        sklearn_mdl.MDLReadoutSwitcher(
-            _options.readouts_of(options), device=options.device
-        ),
+        _switcher(options),
         n_orders=options.n_orders,
         time_budget=options.time_budget,
         alpha=options.alpha,
         groups=_groups(options.group),
         missing=options.missing,
         results=options.out,
+        n_permutations=options.permutations,
         n_jobs=options.n_jobs,
         random_state=options.seed,
         verbose=1,
     )
-    found = sklearn_mdl.datasets.load_feature_directory(options.features)
-    datasets = _options.selected(found, options)
+    found = sklearn_mdl.datasets.load_representations(
+        options.features,
+        label=options.label,
+        splits=options.splits,
+        missing=options.missing,
+    )
+    datasets = _options.selected(found.datasets, options)
     if options.dry_run:
-        print(scorer.dry_run(datasets))
+        cells = scorer.dry_run(datasets)  # what is refused leaves nothing printed
+        print(found, cells, sep="\n\n")
         return
     _options.make_folder(options.out)
     scorer.fit(datasets)
+    print(found, end="\n\n")
     comparison = _accuracies(scorer, datasets) if options.accuracy else None
     print_results(scorer, options.out, comparison)
     print(f"kept in {options.out / 'cells'}; run it again to score missing cells alone")
+
+
+def _switcher(options: argparse.Namespace) -> sklearn_mdl.MDLReadoutSwitcher | None:
+    """Return the switcher of the list or device that was named; None if none was."""
+    if options.readouts is None and options.device == "auto":
+        return None
+    readouts = options.readouts and _options.readouts_of(options)
+    return sklearn_mdl.MDLReadoutSwitcher(readouts, device=options.device)
 
 
 def _accuracies(

@@ -12,11 +12,13 @@ import numpy as np
 
 import sklearn_mdl
 from sklearn_mdl.cli import _options
+from sklearn_mdl.pooling import LogLinearPool
 
 if TYPE_CHECKING:
     from sklearn_mdl.switcher import StoredLosses
     from sklearn_mdl.switching import ForwardTrace
 
+POOLED = ", pooled"  # beside groups of readouts, where a store has kept them
 MAX_ROWS = 1000  # of a posterior that is written as a table
 
 
@@ -71,7 +73,8 @@ def run(options: argparse.Namespace) -> None:
         sidecar = options.losses.with_suffix(".json")
         _options.check_apart(written, (options.losses, sidecar))
         _options.make_folder(options.out)
-    width = max(len("best readout"), *map(len, priors))
+    titles = [text + (POOLED if stored.mixtures else "") for text in priors]
+    width = max(len("best readout"), *map(len, titles))
     print(*_lines_before(stored, width), sep="\n")
     # Without groups there may be thousands of columns: then not all rows are kept.
     groups = stored.architectures
@@ -81,6 +84,9 @@ def run(options: argparse.Namespace) -> None:
             prior, stored.losses, weights, groups=groups, max_rows=kept
         )
         print(_line_of(text, trace, stored, width))
+        if stored.mixtures is not None:
+            pooled = stored.mixtures.pooled(LogLinearPool(), trace.codelengths)
+            print(_nats(f"{text}{POOLED}", pooled.codelength, stored, width))
         if options.out is not None:
             _write(options.out / stem, trace, stored)
     if options.out is not None and stored.architectures is None:

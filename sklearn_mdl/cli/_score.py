@@ -28,6 +28,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         metavar="PATH",
         help="save the losses as .npy or .safetensors, to be mixed by remix",
     )
+    _options.add_permutations(parser)
     _options.add_number(parser, "--n-jobs", 1, "stacks of readouts trained in parallel")
 
 
@@ -37,12 +38,40 @@ def run(options: argparse.Namespace) -> None:
         written = (options.losses, options.losses.with_suffix(".json"))
         _options.check_apart(written, (options.features, options.labels))
         sklearn_mdl.switcher.check_losses_path(options.losses)
+    _check_permutations(options)
     switcher = _options.switcher_of(options, options.n_jobs)
     X, y = _options.load_rows(options.features, options.labels)
     print(*_lines(switcher.fit(X, y), y), sep="\n")
+    if options.permutations is not None:
+        print(_permuted(switcher.permutation_test(options.permutations)))
     if options.losses is not None:
         for path in switcher.save_losses(options.losses):
             print(f"wrote {path}")
+
+
+def _check_permutations(options: argparse.Namespace) -> None:
+    """Refuse before the run what a permutation test would refuse after it."""
+    if options.permutations is None:
+        return
+    sklearn_mdl.switcher.check_permutations(options.permutations)
+    if options.keep_order:
+        raise ValueError(
+            "--permutations needs rows in random order, but --keep-order takes them in "
+            "that of the file, which may mean something; leave one of them out"
+        )
+    if options.readouts == "nets":
+        raise ValueError(
+            "--permutations needs kernel readouts, but --readouts nets has none; take "
+            "another list"
+        )
+
+
+def _permuted(test: sklearn_mdl.switcher.PermutationTest) -> str:
+    nulls = test.null_codelengths
+    return (
+        f"kernel readouts alone: {test.codelength:.1f} nats; {len(nulls)} permutations "
+        f"of the labels: {nulls.min():.1f} to {nulls.max():.1f}, p = {test.p_value:.3g}"
+    )
 
 
 def _lines(switcher: sklearn_mdl.MDLReadoutSwitcher, y: np.ndarray) -> list[str]:

@@ -1,10 +1,12 @@
-"""Feature files, splits and their shift, the VTAB tasks."""
+"""Feature files, embeddings of other programs, splits and their shift, VTAB."""
 
 from sklearn_mdl.datasets._files import (
     load_feature_directory,
     load_features,
     load_labels,
 )
+from sklearn_mdl.datasets._readers.loading import load_representations
+from sklearn_mdl.datasets._readers.parts import Representations
 from sklearn_mdl.datasets._shift import TrainTestShift, train_test_shift
 from sklearn_mdl.datasets._splits import prequential_order, reshuffle
 from sklearn_mdl.datasets._vtab.data import VTAB_TASKS, VtabData, VtabTask
@@ -12,12 +14,14 @@ from sklearn_mdl.datasets._vtab.loading import load_vtab
 
 __all__ = [
     "VTAB_TASKS",
+    "Representations",
     "TrainTestShift",
     "VtabData",
     "VtabTask",
     "load_feature_directory",
     "load_features",
     "load_labels",
+    "load_representations",
     "load_vtab",
     "prequential_order",
     "reshuffle",

@@ -15,6 +15,7 @@ from sklearn_mdl.display._pool_weights import PoolWeightsDisplay
 from sklearn_mdl.display._posteriors import PosteriorDisplay
 from sklearn_mdl.display._ranks import RankDisplay
 from sklearn_mdl.display._regret_split import RegretSplitDisplay
+from sklearn_mdl.display._segments import SegmentsDisplay
 
 __all__ = [
     "CodelengthDisplay",
@@ -25,4 +26,5 @@ __all__ = [
     "RankDisplay",
     "RankingHeatmapDisplay",
     "RegretSplitDisplay",
+    "SegmentsDisplay",
 ]

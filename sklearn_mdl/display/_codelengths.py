@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_mdl._core.tables import short_names
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.display._regret_split import Strategies, best_blocks, mix
 from sklearn_mdl.metrics import regret, uniform_codelength
@@ -110,7 +111,9 @@ class CodelengthDisplay(base.Display):
             no reference. For label frequencies pass
             ``{"label frequencies": frequency_codelengths(y[estimator.order_])}``.
         readouts : {"best", "all"} or None
-            The best readout of each architecture, all readouts, or none.
+            The best readout of each architecture, all readouts, or none. The legend
+            leaves out settings in which those shown do not differ; ``lines_`` and
+            ``frame`` have full names.
         name : str, optional
             Name of the switcher's curve; by default that of its class.
         **plot_options : optional
@@ -371,7 +374,7 @@ def _readout_curves(
                 name = f"{name} [{k}]"  # or one curve would replace the other
             columns[name] = k
             entries[name] = architecture if readouts == "all" else name
-    return entries, columns
+    return dict(zip(entries, short_names(list(entries.values())), strict=True)), columns
 
 
 def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl._core.tables import short_names
 from sklearn_mdl.display import _base as base
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ class PosteriorDisplay(base.Display):
     ) -> Self:
         """Draw the areas; the legend lists them from the top.
 
-        Of more than 24 areas the legend lists the 24 that rise highest.
+        Of more than 24 areas the legend lists the 24 that rise highest. Settings in
+        which those listed do not differ are left out of their names.
 
         Parameters
         ----------
@@ -164,7 +166,7 @@ class PosteriorDisplay(base.Display):
         steps, shares = self._averaged(start, max_points, log_x)
         by_peak = np.argsort(-self.posterior.max(axis=0), kind="stable")
         listed = np.sort(by_peak[: base.LEGEND_ROWS])[::-1]
-        labels = [self.names[i] for i in listed]
+        labels = short_names([self.names[i] for i in listed])
         ax = self._use_axes_beside_legend(ax, labels)
         self.areas_ = ax.stackplot(steps, shares.T, linewidth=0.0)
         for i, area in enumerate(self.areas_):

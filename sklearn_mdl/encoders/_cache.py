@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from sklearn_mdl._core.io.environment import LIBRARIES, version_of
 from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
+from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.encoders._base import ImageEncoder
 
 FEATURES = "features"  # the name of the array in a file, as load_features expects it
@@ -135,11 +135,9 @@ class FeatureCache:
         if found is not None:
             return found
         if problem:
-            warnings.warn(
+            warn_caller(
                 f"Features in a cache must be as they were computed, but {problem}; "
                 "they are computed again",
-                UserWarning,
-                stacklevel=2,
             )
         from filelock import FileLock  # slow to import
 

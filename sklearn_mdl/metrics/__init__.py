@@ -1,5 +1,17 @@
 """Reference codes, learning curves, regret and prequential measures."""
 
+from sklearn_mdl.metrics._extrapolation import (
+    TELLING as TELLING,
+    TRAINING as TRAINING,
+    Extrapolation,
+    extrapolate,
+)
+from sklearn_mdl.metrics._label_counts import (
+    LabelCounts as LabelCounts,
+    LabelTransitions as LabelTransitions,
+    decayed_frequency_codelengths,
+    transition_codelengths,
+)
 from sklearn_mdl.metrics._learning_curves import (
     CurveReading,
     LossDataCurve,
@@ -25,10 +37,13 @@ from sklearn_mdl.metrics._references import (
 
 __all__ = [
     "CurveReading",
+    "Extrapolation",
     "LossDataCurve",
     "PrequentialMeasures",
     "RegressionMeasures",
+    "decayed_frequency_codelengths",
     "expected_calibration_error",
+    "extrapolate",
     "frequency_codelength",
     "frequency_codelengths",
     "gaussian_codelengths",
@@ -36,5 +51,6 @@ __all__ = [
     "regret",
     "sample_complexity",
     "surplus_description_length",
+    "transition_codelengths",
     "uniform_codelength",
 ]

@@ -75,7 +75,7 @@ def loss_data_curve(codelengths: ArrayLike, *, n_intervals: int = 20) -> LossDat
             f"{costs.shape}; give one cost per label."
         )
     costs = costs if costs.ndim == 1 else costs.mean(axis=0)
-    _check_losses("codelengths", costs)
+    check_losses("codelengths", costs)
     n_intervals = checked_count("n_intervals", n_intervals, 2)
     ends = np.rint(np.geomspace(1, len(costs), n_intervals)).astype(np.int64)
     edges = np.unique(np.append(ends, 0))
@@ -225,11 +225,11 @@ def _measured(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
             f"`losses` must have one loss for each of {at.size} sizes, got shape "
             f"{measured.shape}; measure the loss once at each size."
         )
-    _check_losses("losses", measured)
+    check_losses("losses", measured)
     return measured, at
 
 
-def _check_losses(name: str, losses: Floats) -> None:
+def check_losses(name: str, losses: Floats) -> None:
     """Raise ValueError for negative losses, but for rounding errors, and for NaN."""
     if np.isnan(losses).any() or losses.min() < -1e-9:
         raise ValueError(

@@ -207,6 +207,13 @@ def _labels(
     return codes, counts, checked_count("n_classes", n_classes, least)
 
 
+def encoded(y: ArrayLike, n_classes: int | None) -> tuple[list[int], int]:
+    """Return labels as numbers from zero, and the number of classes of the code."""
+    codes, _, n_classes = _labels(y, n_classes)
+    found: list[int] = codes.tolist()
+    return found, n_classes
+
+
 def checked_count(name: str, value: int, least: int) -> int:
     """Return `value` as an int if it is an integer of at least `least`."""
     if not isinstance(value, Integral) or value < least:

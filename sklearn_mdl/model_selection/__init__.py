@@ -14,6 +14,7 @@ from sklearn_mdl.model_selection._encoding import (
     gather as gather,
 )
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems
+from sklearn_mdl.model_selection._mteb import with_codelength
 from sklearn_mdl.model_selection._ranking import (
     Ranking,
     RankStatistics as RankStatistics,
@@ -27,15 +28,16 @@ from sklearn_mdl.model_selection._scorers import (
     refit_codelength_scorer,
 )
 from sklearn_mdl.model_selection._tables import (
-    COLUMNS as COLUMNS,
     POOLED as POOLED,
     SWITCHING as SWITCHING,
     as_rows as as_rows,
     cell_table as cell_table,
     codelength_table as codelength_table,
+    columns_of as columns_of,
     friedman_text as friedman_text,
     has_tests as has_tests,
     mean_posteriors as mean_posteriors,
+    permutation_text as permutation_text,
     rank_table as rank_table,
     ranking_text as ranking_text,
     readout_table as readout_table,
@@ -54,4 +56,5 @@ __all__ = [
     "codelength_scorer",
     "heldout_codelength_scorer",
     "refit_codelength_scorer",
+    "with_codelength",
 ]

@@ -116,6 +116,10 @@ class Cell:
         Readouts whose predictions stopped being finite.
     notes : dict of str to list of str
         Exceptions and warnings of wrapped classifiers.
+    permutations : dict of str to float
+        ``n``, ``codelength``, ``mean_null_codelength`` and ``p_value`` of a
+        :meth:`~sklearn_mdl.MDLReadoutSwitcher.permutation_test`, in which both codes
+        are of the kernel readouts alone; empty if none was asked for.
     mean_posterior : dict of str to float
         Mean over examples of the posterior, settings summed by architecture.
     data : dict of str to str
@@ -148,6 +152,7 @@ class Cell:
     alone: dict[str, object]
     diverged: list[str]
     notes: dict[str, list[str]]
+    permutations: dict[str, float]
     mean_posterior: dict[str, float]
     data: dict[str, str]
     environment: dict[str, object]
@@ -178,6 +183,11 @@ class Cell:
     def saved_per_example(self) -> float:
         """Nats per example saved against the uniform code."""
         return (self.uniform - self.codelength) / self.n_samples
+
+    @property
+    def permutation_p_value(self) -> float | None:
+        """Of the code of the kernel readouts alone; None if nothing was permuted."""
+        return self.permutations.get("p_value")
 
     @property
     def architectures(self) -> list[str]:
@@ -266,12 +276,28 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
         alone=_alone(task, terms),
         diverged=switcher.diverged_readouts_,
         notes=switcher.readout_notes_,
+        permutations=_permuted(switcher, task.n_permutations),
         mean_posterior=mean_posterior,
         data=dict(task.data),
         environment=environment(resolve_device(switcher.device)),
         seconds=seconds,
         source=trace,
     )
+
+
+def _permuted(
+    switcher: MDLReadoutSwitcher, n_permutations: int | None
+) -> dict[str, float]:
+    """Return what is kept of a permutation test, if one was asked for."""
+    if n_permutations is None:
+        return {}
+    test = switcher.permutation_test(n_permutations, shuffled=True)  # by draw_order
+    return {
+        "n": float(n_permutations),
+        "codelength": test.codelength,
+        "mean_null_codelength": float(test.null_codelengths.mean()),
+        "p_value": test.p_value,
+    }
 
 
 @lru_cache(maxsize=8)
@@ -386,6 +412,8 @@ class Task(NamedTuple):
     readouts : (name, n_features, n_classes) or None
         Where the switcher has a default list, the one that all encoders have on this
         dataset: that for the widest of them.
+    n_permutations : int or None
+        Labellings of a permutation test of the kernel readouts.
     """
 
     dataset: str
@@ -397,6 +425,7 @@ class Task(NamedTuple):
     y: np.ndarray
     data: Mapping[str, str]
     readouts: tuple[str | None, int, int] | None = None
+    n_permutations: int | None = None
 
     @property
     def device(self) -> str:
@@ -412,8 +441,10 @@ class Task(NamedTuple):
             Settings of the switcher and versions of the libraries, the same for all
             cells of a ranking.
         """
+        n = self.n_permutations
         return {
             **{name: getattr(self, name) for name in self._fields[:4]},
+            **({} if n is None else {"n_permutations": n}),
             "shape": list(self.X.shape),
             "data": dict(self.data),
             "terms": self._terms(),

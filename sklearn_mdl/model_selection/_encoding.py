@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Self, cast
@@ -21,7 +20,9 @@ from sklearn_mdl._core.validation import (
     check_class_labels,
     distinct_classes,
     refuse_labelled,
+    warn_caller,
 )
+from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import (
     CachedEncoder,
     FeatureCache,
@@ -137,8 +138,30 @@ def gather(
     }
 
 
+def opened(datasets: object) -> object:
+    """Replace AnnData, alone or with the name of a column, by its arrays and labels."""
+    if hasattr(datasets, "obsm"):
+        return load_representations(datasets).datasets
+    if not isinstance(datasets, Mapping):
+        return datasets
+    return {
+        name: _opened_pair(pair)
+        if isinstance(pair, tuple | list) and len(pair) == 2
+        else pair
+        for name, pair in datasets.items()
+    }
+
+
+def _opened_pair(pair: Sequence[object]) -> Sequence[object]:
+    if not (hasattr(pair[0], "obsm") and isinstance(pair[1], str)):
+        return pair
+    (found,) = load_representations(pair[0], label=pair[1]).datasets.values()
+    return found
+
+
 def checked_datasets(datasets: object) -> Mapping[str, tuple[object, ArrayLike]]:
     """Return datasets that are pairs by name, or raise TypeError."""
+    datasets = opened(datasets)
     if not isinstance(datasets, Mapping) or not datasets:
         raise TypeError(
             "datasets must be a non-empty mapping {name: (X, y)} or {name: ({encoder: "
@@ -328,6 +351,6 @@ def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
             f"Every dataset must hold every encoder, since ranks over unequal sets "
             f"mean nothing, but {text}; complete the features or pass missing='drop'"
         )
-    warnings.warn(
-        f"Dropped datasets without all encoders: {text}", UserWarning, stacklevel=6
+    warn_caller(
+        f"Dropped datasets without all encoders: {text}",
     )

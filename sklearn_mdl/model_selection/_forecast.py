@@ -137,7 +137,8 @@ def _is_kept(store: CellStore | None, task: Task) -> bool:
 
 def _trial(task: Task) -> tuple[float, int, int]:
     """Run over the first minibatches, of which the first ones do not count."""
-    switcher = switcher_of(task).set_params(store="memory", checkpoint=None, verbose=0)
+    in_memory = {"store": "memory", "store_mixtures": False, "checkpoint": None}
+    switcher = switcher_of(task).set_params(**in_memory, verbose=0)
     classes, batch = np.unique(task.y), switcher.batch_size
     rows = draw_order(task.seed, task.order, len(task.y))
     n_warm = min(WARM * batch, len(rows) // 2)

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.stats import t
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl import ranking
 from sklearn_mdl.display import check_choice, plot_extra
 from sklearn_mdl.model_selection._cells import Cell
+from sklearn_mdl.model_selection._certainty import Sample, sample_of
+from sklearn_mdl.model_selection._differences import (
+    Extrapolations,
+    OrderSpread,
+    PairedDifferences,
+    PreferredReadouts,
+    extrapolations,
+    order_spread,
+    paired_differences,
+    paired_means,
+)
 from sklearn_mdl.model_selection._tables import (
-    COLUMNS,
     as_latex,
     as_rows,
     as_text,
+    columns_of,
     mean_posteriors,
     terms_note,
 )
-from sklearn_mdl.model_selection._verdict import Verdict, verdict_of
+from sklearn_mdl.model_selection._verdict import Best, Verdict, verdict_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+Result = TypeVar("Result", bound=ranking.NamedResult)
 RandomState = int | np.random.Generator | None
 Names = Sequence[tuple[str, str]] | None
 
@@ -157,6 +167,77 @@ class RankStatistics:
         """
         return verdict_of(self)
 
+    def best(self, dataset: str | None = None) -> Best:
+        """Say which encoder is best, how sure that is, and what would settle it.
+
+        Parameters
+        ----------
+        dataset : str, default=None
+            None is over all datasets.
+
+        Returns
+        -------
+        best : Best
+            Prints as sentences; with ``encoder``, ``probability``, ``ties``, ``rival``
+            and ``more_labels``. The best encoder has the shortest code in the mean over
+            fresh draws of as many labels.
+
+        Raises
+        ------
+        ValueError
+            If the dataset is not in the ranking.
+        """
+        found = self.verdict()
+        if dataset is None:
+            return found.answer
+        check_choice(dataset, "dataset", self.dataset_names_)
+        return found.datasets[self.dataset_names_.index(dataset)].best
+
+    def extrapolate(self, n: int, *, level: float | None = None) -> Extrapolations:
+        """Predict codelengths of more labels, and who would overtake whom.
+
+        Curves of all encoders are extrapolated together, since they share rows and
+        orders; see :func:`~sklearn_mdl.metrics.extrapolate`.
+
+        Parameters
+        ----------
+        n : int
+            Labels of every dataset, those given included: more than any has.
+        level : float, default=None
+            Of the intervals; None takes ``1 - alpha``.
+
+        Returns
+        -------
+        found : Extrapolations
+            Prints as a table; ``sentences()`` says who would have the shortest code.
+
+        Raises
+        ------
+        ValueError
+            If a dataset has as many labels or fewer than 40.
+        FileNotFoundError
+            If traces of cells are gone.
+        """
+        level = 1 - self.alpha if level is None else level
+        curves = (
+            np.array([[cell.codelengths for cell in cells] for cells in groups])
+            for groups in self._groups()
+        )
+        best = self.codelengths_.argmin(1)
+        return self._named(extrapolations(curves, n, level, best))
+
+    @property
+    def samples_(self) -> Iterator[Sample]:
+        """Codelengths by dataset with what they vary by, of rows and shared orders."""
+        for nats, cells in zip(self.codelengths_, self._groups(), strict=True):
+            yield replace(sample_of(cells), codelengths=nats)
+
+    def _groups(self) -> Iterator[list[list[Cell]]]:
+        """Yield the cells of each dataset, by encoder and order that all share."""
+        groups = iter(self.groups_of_cells().values())
+        for counts in self.n_orders_:
+            yield [next(groups)[: counts.min()] for _ in counts]
+
     def friedman_test(self) -> ranking.FriedmanTest:
         """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""
         return ranking.friedman_test(self.codelengths_)
@@ -186,12 +267,13 @@ class RankStatistics:
         n_resamples : int, default=1000
         random_state : int, Generator or None, default=0
         """
-        return ranking.rank_intervals(
+        found = ranking.rank_intervals(
             self.codelengths_,
             level=1 - self.alpha if level is None else level,
             n_resamples=n_resamples,
             random_state=random_state,
         )
+        return self._named(found)
 
     def pairwise_wilcoxon(
         self, pairs: Names = None, *, top_k: int | None = None
@@ -205,9 +287,10 @@ class RankStatistics:
         top_k : int, default=None
             Compare only this many encoders, those of the best average ranks.
         """
-        return ranking.pairwise_wilcoxon(
+        found = ranking.pairwise_wilcoxon(
             self.codelengths_, pairs=self._columns(pairs), top_k=top_k
         )
+        return self._named(found)
 
     def bayesian_signed_rank(
         self,
@@ -231,7 +314,7 @@ class RankStatistics:
         n_draws : int, default=50000
         random_state : int, Generator or None, default=0
         """
-        return ranking.bayesian_signed_rank(
+        found = ranking.bayesian_signed_rank(
             self.codelengths_,
             rope=rope,
             pairs=self._columns(pairs),
@@ -239,14 +322,15 @@ class RankStatistics:
             n_draws=n_draws,
             random_state=random_state,
         )
+        return self._named(found)
 
     def win_table(self, *, rope: float = 0.0) -> ranking.WinTable:
         """Count datasets won and lost; see :func:`~sklearn_mdl.ranking.win_table`."""
-        return ranking.win_table(self.codelengths_, rope=rope)
+        return self._named(ranking.win_table(self.codelengths_, rope=rope))
 
     def order_spread(self) -> OrderSpread:
         """Means and standard deviations over orders, of which it takes two or more."""
-        return order_spread(self.order_codelengths_)
+        return self._named(order_spread(self.order_codelengths_))
 
     def paired_differences(
         self,
@@ -255,7 +339,10 @@ class RankStatistics:
         level: float | None = None,
         top_k: int | None = None,
     ) -> PairedDifferences:
-        """Differences of pairs over the orders that they share, dataset by dataset.
+        """Differences of the codelengths of pairs, dataset by dataset.
+
+        Intervals hold the mean difference over fresh draws of as many labels: rows are
+        a sample, in blocks of the stream, and so are orders, if there are several.
 
         Parameters
         ----------
@@ -269,28 +356,32 @@ class RankStatistics:
         Returns
         -------
         differences : PairedDifferences
-            With ``pairs``, and ``mean``, ``std``, ``lower`` and ``upper`` of shape
-            (n_pairs, n_datasets): first minus second encoder, in nats, so that below
-            zero the first has the shorter code.
+            With ``pairs``, and ``mean``, ``std``, ``error``, ``lower`` and ``upper`` of
+            shape (n_pairs, n_datasets): first minus second encoder, in nats, so that
+            below zero the first has the shorter code.
         """
-        return paired_differences(
-            self.order_codelengths_,
-            level=1 - self.alpha if level is None else level,
-            pairs=self._columns(pairs),
-            top_k=top_k,
-        )
+        table = self.codelengths_
+        chosen = ranking.checked_pairs(table, self._columns(pairs), top_k)
+        level = 1 - self.alpha if level is None else level
+        return self._named(paired_differences(list(self.samples_), chosen, level))
 
-    def preferred_readouts(self) -> list[list[str]]:
+    def preferred_readouts(self) -> PreferredReadouts:
         """Architecture of the largest mean posterior, by dataset and encoder.
 
         The mean is over examples and orders, ``argmax_k 1/T sum_t p(k at t | labels
         before t)``, as in the paper's table of readout models (Li, Bornschein and
         Hutter, 2023, Section 4).
+
+        Returns
+        -------
+        readouts : PreferredReadouts
+            A sequence: of each dataset a list of the names, by encoder.
         """
-        return [
+        names = [
             [max(shares, key=shares.__getitem__) for shares in row]
             for row in mean_posteriors(self)
         ]
+        return self._named(PreferredReadouts(names))
 
     def saved_per_example(self, reference: str = "uniform") -> np.ndarray:
         """Nats per example saved against a code without features.
@@ -318,7 +409,8 @@ class RankStatistics:
         frame : pandas.DataFrame
             Columns dataset, encoder, order, n_samples, n_features, n_classes,
             codelength, switching_codelength, per_example and saved_per_example (nats),
-            accuracy (of predictions made before their label), rank within the dataset,
+            accuracy (of predictions made before their label), p-value of permutations
+            (of the kernel readouts alone, if there are any), rank within the dataset,
             best readout, number of readouts, their replay streams and scalings, and
             seconds. Both codelengths are equal where nothing is pooled.
 
@@ -327,7 +419,7 @@ class RankStatistics:
         ImportError
             If pandas is not installed; it belongs to the extra ``plot``.
         """
-        return plot_extra("pandas").DataFrame(as_rows(self), columns=COLUMNS)
+        return plot_extra("pandas").DataFrame(as_rows(self), columns=columns_of(self))
 
     def to_latex(self, table: str = "ranking") -> str:
         r"""Return a table for LaTeX, with the rules of booktabs and names escaped.
@@ -349,6 +441,9 @@ class RankStatistics:
     def summary(self) -> str:
         """Return the ranking as text: the verdict, by dataset, then average ranks."""
         return as_text(self)
+
+    def _named(self, found: Result) -> Result:
+        return found.named(self.encoder_names_, self.dataset_names_)
 
     def _columns(self, pairs: Names) -> list[list[int]] | None:
         """Return pairs of names as pairs of columns."""
@@ -385,169 +480,3 @@ class Ranking(RankStatistics):
 
     cells_: list[Cell]
     alpha: float = 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class OrderSpread:
-    """Codelengths over orders.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n_datasets, n_encoders)
-        Mean codelength, in nats.
-    std : ndarray of shape (n_datasets, n_encoders)
-        Standard deviation over orders (of the orders, not of their mean), in nats; NaN
-        of one order.
-    n_orders : int
-        The most that any encoder has.
-    """
-
-    mean: ranking.Floats
-    std: ranking.Floats
-    n_orders: int
-
-    @property
-    def relative(self) -> ranking.Floats:
-        """Standard deviation as a share of the mean, (n_datasets, n_encoders)."""
-        share: ranking.Floats = self.std / self.mean
-        return share
-
-
-@dataclass(frozen=True, eq=False)
-class PairedDifferences:
-    """Differences of codelengths of pairs of encoders, order by order.
-
-    Attributes
-    ----------
-    pairs : ndarray of shape (n_pairs, 2)
-        First and second encoder of each pair, as columns of the table.
-    mean : ndarray of shape (n_pairs, n_datasets)
-        Mean over orders of first minus second, in nats: below zero the first encoder
-        has the shorter code.
-    std : ndarray of shape (n_pairs, n_datasets)
-        Standard deviation over orders.
-    lower, upper : ndarray of shape (n_pairs, n_datasets)
-        Bounds of the interval of the mean over all orders there could be.
-    level : float
-        Level of each interval by itself; bounds are NaN of one order.
-    n_orders : int
-        The most that any pair shares.
-    """
-
-    pairs: ranking.Pairs
-    mean: ranking.Floats
-    std: ranking.Floats
-    lower: ranking.Floats
-    upper: ranking.Floats
-    level: float
-    n_orders: int
-
-
-def order_spread(codelengths: ArrayLike) -> OrderSpread:
-    """Return means and standard deviations over orders.
-
-    Parameters
-    ----------
-    codelengths : array-like of shape (n_datasets, n_encoders, n_orders)
-        In nats, at least two orders.
-
-    Raises
-    ------
-    ValueError
-        If there is one order.
-    """
-    table = _checked(codelengths)
-    _, std = _moments(table)
-    return OrderSpread(paired_means(table), std, table.shape[-1])
-
-
-def paired_differences(
-    codelengths: ArrayLike,
-    *,
-    level: float = 0.9,
-    pairs: ArrayLike | None = None,
-    top_k: int | None = None,
-) -> PairedDifferences:
-    """Compare pairs of encoders on the orders that they share.
-
-    The effect of an order is often the same for both encoders and cancels in the
-    difference. The interval is Student's, ``mean -+ t sd / sqrt(n_orders)``, with
-    ``n_orders - 1`` degrees of freedom: it holds for other orders of the same examples,
-    not for other examples.
-
-    Parameters
-    ----------
-    codelengths : array-like of shape (n_datasets, n_encoders, n_orders)
-        In nats, at least two orders; NaN after the last one of an encoder.
-    level : float, default=0.9
-        Level of the intervals, between 0 and 1 exclusive.
-    pairs : array-like of int of shape (n_pairs, 2), optional
-        The pairs to compare, as columns; by default all, of at most 40 encoders.
-    top_k : int, optional
-        Compare only this many encoders, those of the best average ranks.
-
-    Raises
-    ------
-    ValueError
-        If there is one order, or an argument is out of range.
-    """
-    table = _checked(codelengths)
-    ranking.check_fraction(
-        "level", level, "give the level of the intervals, such as 0.9"
-    )
-    chosen = ranking.checked_pairs(paired_means(table), pairs, top_k)
-    by_encoder = np.moveaxis(table, 1, 0)
-    differences = by_encoder[chosen[:, 0]] - by_encoder[chosen[:, 1]]
-    counts = np.isfinite(differences).sum(-1)
-    mean, std = _moments(differences)
-    half = t.ppf((1 + level) / 2, counts - 1) * std / np.sqrt(counts)
-    return PairedDifferences(
-        chosen, mean, std, mean - half, mean + half, float(level), int(counts.max())
-    )
-
-
-def paired_means(table: ranking.Floats) -> ranking.Floats:
-    """Means over orders, of which some encoders have the first ones only.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_datasets, n_encoders, n_orders)
-        NaN where there is no order.
-
-    Returns
-    -------
-    means : ndarray of shape (n_datasets, n_encoders)
-        Of an encoder with fewer orders than others: the mean in all orders of those
-        that have all, and what it is above theirs in the orders that they share.
-    """
-    means: ranking.Floats = table.mean(-1)
-    for own, found in zip(table, means, strict=True):
-        lacks = np.isnan(own)
-        full = lacks.sum(-1) == lacks.sum(-1).min()
-        by_order = own[full].mean(0)
-        there = ~np.isnan(by_order)
-        for e in np.flatnonzero(np.isnan(found)):
-            above = (own[e] - by_order)[~lacks[e]].mean()
-            found[e] = by_order[there].mean() + above
-    return means
-
-
-def _moments(table: ranking.Floats) -> tuple[ranking.Floats, ranking.Floats]:
-    """Means and standard deviations over the orders that are there."""
-    counts = np.isfinite(table).sum(-1)
-    filled = np.where(np.isnan(table), 0.0, table)
-    mean = filled.sum(-1) / counts
-    gaps = np.where(np.isnan(table), 0.0, table - mean[..., None])
-    with np.errstate(invalid="ignore"):  # one order has none
-        std = np.sqrt((gaps**2).sum(-1) / (counts - 1))
-    return mean, std
-
-
-def _checked(codelengths: ArrayLike) -> ranking.Floats:
-    table = np.asarray(codelengths, dtype=np.float64)
-    if table.ndim != 3 or table.shape[-1] < 2:
-        raise ValueError(
-            "Codelengths must have shape (n_datasets, n_encoders, n_orders) with at "
-            f"least 2 orders, got {table.shape}; pass n_orders=3"
-        )
-    return table

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +20,7 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from sklearn_mdl._core.validation import as_labels, refuse_labelled
+from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._budget import run_until
 from sklearn_mdl.model_selection._cells import Cell, Task, fingerprints
@@ -32,15 +31,26 @@ from sklearn_mdl.model_selection._encoding import (
     check_labels,
     gather,
     listed,
+    opened,
 )
 from sklearn_mdl.model_selection._forecast import Forecast, forecast
 from sklearn_mdl.model_selection._ranking import Ranking, RankStatistics
 from sklearn_mdl.model_selection._running import run_tasks
 from sklearn_mdl.model_selection._store import CellStore
-from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
+from sklearn_mdl.readouts import named_readouts
+from sklearn_mdl.switcher import (
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    kernels_of,
+)
 
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
+
+# The default where labels are few, chosen by ``python -m benchmarks choice``: kernels
+# alone up to as many labels as they hold exactly, in several orders.
+FEW_LABELS = 2048
+ORDERS = ((500, 4), (FEW_LABELS, 2))  # up to so many labels, so many orders
 
 
 @dataclass(eq=False, repr=False)
@@ -53,13 +63,20 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     scorer for model selection: called with ``(transformer, X, y)`` it returns minus the
     codelength per example of the transformed X.
 
+    Its default is not that of :class:`~sklearn_mdl.MDLReadoutSwitcher`, since the
+    shortest code is not the best chooser: with few labels kernels alone, in several
+    orders, choose better than with networks beside them, and quicker.
+
     Parameters
     ----------
     switcher : MDLReadoutSwitcher, default=None
-        Copied for every cell; None takes the default one.
-    n_orders : int, default=1
+        Copied for every cell. None takes ``MDLReadoutSwitcher("closed-form")`` on
+        datasets of at most 2,048 labels, and ``MDLReadoutSwitcher()`` on larger ones.
+    n_orders : int or "auto", default="auto"
         Random orders of each dataset, the same for every encoder; codelengths are means
-        over them. With `time_budget` so many at most.
+        over them. "auto" is 1 with a switcher that is given; without one, 4 if no
+        dataset has more than 500 labels, else 2 if none has more than 2,048, else 1.
+        With `time_budget` so many at most.
     time_budget : float, default=None
         Seconds after which no cell is begun; None is no bound. Cells are scored in
         rounds, an order of every encoder on every dataset; but one whose mean
@@ -78,6 +95,10 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         A directory in which every cell is kept as soon as it is scored, and features of
         transformers too. A second ``fit`` runs only what is missing; cells of other
         settings, data or library versions are never taken for these.
+    n_permutations : int, default=None
+        Permutations of the labels for a p-value of every cell, as in
+        :meth:`MDLReadoutSwitcher.permutation_test`: of the code of the kernel readouts
+        alone, whatever else is in the list. Calls as a scorer make none.
     n_jobs : int, default=None
         Cells scored side by side, through joblib, whose backend may be that of Dask. On
         a machine with several GPUs each process takes one.
@@ -127,24 +148,29 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
 
     switcher: MDLReadoutSwitcher | None = None
     _: KW_ONLY
-    n_orders: int = 1
+    n_orders: int | Literal["auto"] = "auto"
     time_budget: float | None = None
     alpha: float = 0.1
     groups: Mapping[str, Collection[str]] | None = None
     missing: str = "raise"
     results: str | PathLike[str] | None = None
+    n_permutations: int | None = None
     n_jobs: int | None = None
     verbose: int = 0
     random_state: int = 0
 
     _parameter_constraints: ClassVar[Constraints] = {
         "switcher": [MDLReadoutSwitcher, None],
-        "n_orders": [Interval(Integral, 1, None, closed="left")],
+        "n_orders": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
         "groups": [Mapping, None],
         "missing": [StrOptions({"raise", "drop"})],
         "results": [str, PathLike, None],
+        "n_permutations": [Interval(Integral, 1, None, closed="left"), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": [Interval(Integral, 0, None, closed="left")],
@@ -159,7 +185,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         datasets : mapping
             ``{name: (X, y)}`` to be run through ``encoders``, or
             ``{name: ({encoder: features}, y)}`` with precomputed features of shape
-            (n_samples, width).
+            (n_samples, width). An AnnData, or ``{name: (adata, column)}``, stands for
+            the arrays in its ``obsm`` and the labels in a column of ``obs``.
         encoders : mapping of str to transformer, default=None
             Fitted here on each X without labels; ``FrozenEstimator(...)`` is used as it
             is; None or "passthrough" as a value keeps X.
@@ -172,10 +199,11 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         ------
         ValueError
             If an encoder requires labels, is missing for a dataset, if lengths differ,
-            if labels are no classes, or of one class only, or if a cell failed and
-            ``missing`` is "raise"; all others have then run, and are kept in
-            ``results``. Also if `time_budget` is shorter than one cell, or over before
-            any dataset has all encoders.
+            if labels are no classes, or of one class only, if permutations are asked of
+            a list without kernel readouts, or if a cell failed and ``missing`` is
+            "raise"; all others have then run, and are kept in ``results``. Also if
+            `time_budget` is shorter than one cell, or over before any dataset has all
+            encoders.
         TypeError
             If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form,
             or if ``switcher`` is a regressor.
@@ -247,7 +275,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         labels = np.asarray(as_labels(y))
         check_labels(labels, "y")
         check_features(features, labels, name)
-        outcomes = self._run(self._orders_of("", name, features, labels))
+        given = {"": Dataset({name: features}, labels)}
+        tasks = [task for task in self._cells_of(given) if isinstance(task, Task)]
+        outcomes = self._run(tasks)
         failed = [found for found in outcomes if isinstance(found, Failure)]
         if failed:
             raise ValueError(
@@ -268,7 +298,21 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
 
     @property
     def _switcher(self) -> MDLReadoutSwitcher:
+        """The switcher of datasets with many labels; a given one is that of all."""
         return MDLReadoutSwitcher() if self.switcher is None else self.switcher
+
+    def _switcher_for(self, n_labels: int) -> MDLReadoutSwitcher:
+        if self.switcher is None and n_labels <= FEW_LABELS:
+            return MDLReadoutSwitcher("closed-form")
+        return self._switcher
+
+    def _orders_for(self, n_labels: int) -> int:
+        """Return the number of orders, given the labels of the largest dataset."""
+        if self.n_orders != "auto":
+            return self.n_orders
+        if self.switcher is not None:
+            return 1
+        return next((orders for most, orders in ORDERS if n_labels <= most), 1)
 
     def _store(self) -> CellStore | None:
         if self.results is None:
@@ -280,24 +324,34 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     ) -> list[Task | Failure]:
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # refuses settings that it cannot write down
+        if self.n_permutations is not None:
+            _check_kernels(self._switcher.readouts)
+        datasets = cast(Datasets, opened(datasets))
         if isinstance(datasets, Mapping):  # or it is refused below
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
-        tasks: list[Task | Failure] = []
-        found = gather(datasets, encoders, self.missing, cache or None)
-        for name, dataset in found.items():
+        return [
+            *self._cells_of(gather(datasets, encoders, self.missing, cache or None))
+        ]
+
+    def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
+        """Yield the cells of checked datasets, with equal readouts in each of them."""
+        largest = max((len(one.labels) for one in datasets.values()), default=0)
+        n_orders = self._orders_for(largest)
+        for name, dataset in datasets.items():
             readouts = self._equal_readouts(dataset)
             for encoder, X in dataset.features.items():
                 if isinstance(X, Failure):  # stands for all orders
-                    tasks.append(X)
-                else:
-                    orders = self._orders_of(name, encoder, X, dataset.labels)
-                    tasks += [task._replace(readouts=readouts) for task in orders]
-        return tasks
+                    yield X
+                    continue
+                for task in self._orders_of(name, encoder, X, dataset.labels, n_orders):
+                    yield task._replace(
+                        readouts=readouts, n_permutations=self.n_permutations
+                    )
 
     def _equal_readouts(self, dataset: Dataset) -> tuple[str | None, int, int] | None:
         """Return the default list of all encoders: what the widest of them can bear."""
-        name = self._switcher.readouts
+        name = self._switcher_for(len(dataset.labels)).readouts
         usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
         if not usable or not isinstance(name, str | None):
             return None
@@ -305,13 +359,13 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         return name, width, len(np.unique(dataset.labels))
 
     def _orders_of(
-        self, dataset: str, encoder: str, X: np.ndarray, y: np.ndarray
+        self, dataset: str, encoder: str, X: np.ndarray, y: np.ndarray, n_orders: int
     ) -> list[Task]:
-        data, switcher = fingerprints(X, y), self._switcher
+        data, switcher = fingerprints(X, y), self._switcher_for(len(y))
         seed = int(self.random_state)
         return [
             Task(dataset, encoder, order, seed, switcher, X, y, data)
-            for order in range(self.n_orders)
+            for order in range(n_orders)
         ]
 
     def _run(self, tasks: Sequence[Task]) -> Sequence[Cell | Failure | None]:
@@ -340,11 +394,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
                 "failed and fit again, or pass missing='drop'"
             )
         lost = dict.fromkeys(failure.dataset for failure in failed)
-        warnings.warn(
+        warn_caller(
             f"Dropped datasets {list(lost)}, on which {len(failed)} failed: "
             f"{listed(failed)}",
-            UserWarning,
-            stacklevel=4,
         )
         kept = [name for name in names if name not in lost]
         if names and not kept:
@@ -353,6 +405,13 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
                 f"{listed(failed)} failed; mend what failed and fit again"
             )
         return kept
+
+
+def _check_kernels(readouts: object) -> None:
+    """Refuse a list without kernel readouts, of which permutations are coded."""
+    if isinstance(readouts, str | None):
+        readouts = named_readouts(readouts, 1, 2)
+    kernels_of(readouts if isinstance(readouts, list | tuple) else [readouts])
 
 
 def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
@@ -388,7 +447,7 @@ def _with_all_encoders(
             f"{text}, so that nothing can be ranked; raise it, and pass results=FOLDER "
             "to go on from the cells that are there"
         )
-    warnings.warn(f"{text}, which are left out", UserWarning, stacklevel=4)
+    warn_caller(f"{text}, which are left out")
     return [name for name in names if name not in lacking]
 
 
@@ -398,10 +457,8 @@ def _warn_of_environments(cells: Sequence[Cell]) -> None:
         found = first_difference(cells[0].environment, cell.environment)
         if found is not None:
             name, one, other = found
-            warnings.warn(
+            warn_caller(
                 f"cells were scored on unlike machines ({name} is {one!r} and "
                 f"{other!r}), so that their numbers may differ a little",
-                UserWarning,
-                stacklevel=4,
             )
             return

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
-from tqdm import tqdm
 
+from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.stream.storage import is_mapped
+from sklearn_mdl._core.validation import kept_warnings, warn_caller
 from sklearn_mdl.model_selection._cells import Cell, Task, score_cell
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._store import CellStore
@@ -207,12 +208,20 @@ def run_side_by_side(
             yield i, task
 
     n_all = n_done + len(missing)
-    with tqdm(total=n_all, initial=n_done, desc=desc, disable=not verbose) as bar:
+    causes: dict[str, list[tuple[str, T]]] = {}  # of warnings, in whichever process
+    shown = verbose > 0
+    with progress_bar(shown, total=n_all, initial=n_done, desc=desc) as bar:
         for _ in range(PASSES):
-            for i, outcome in _attempt_all(measure, queue(), n_jobs) if missing else ():
-                del missing[i]
+            for i, outcome, said in (
+                _attempt_all(measure, queue(), n_jobs) if missing else ()
+            ):
+                task = missing.pop(i)
+                for message in said:
+                    causes.setdefault(cause_of(message), []).append((message, task))
                 bar.update()
                 yield i, outcome
+    for found in causes.values():
+        _warn_once(found)
     for i, task in missing.items():
         if end is not None and i not in begun:
             continue
@@ -220,11 +229,27 @@ def run_side_by_side(
         yield i, Failure(task.dataset, task.encoder, task.order, reason, "")
 
 
+def cause_of(message: str) -> str:
+    """Return what a warning says was required, without what was found."""
+    return message.partition(", but ")[0]
+
+
+def _warn_once(found: Sequence[tuple[str, Measurable]]) -> None:
+    """Warn of one cause at the caller's line, and name the tasks that it is of."""
+    message, task = found[0]
+    where = f"dataset {task.dataset!r}, encoder {task.encoder!r}"
+    if task.order is not None:
+        where += f", order {task.order}"
+    others = len({(t.dataset, t.encoder, t.order) for _, t in found}) - 1
+    more = f" and {others} more" if others else ""
+    warn_caller(f"{message} ({where}{more})")
+
+
 def _attempt_all(
     measure: Callable[[T, str | None], R],
     tasks: Iterator[tuple[int, T]],
     n_jobs: int | None,
-) -> Iterator[tuple[int, R | Failure]]:
+) -> Iterator[tuple[int, R | Failure, list[str]]]:
     """Yield outcomes as soon as they are there; end early if a process dies."""
     with Devices() as devices:
         backend = type(get_active_backend()[0]).__name__
@@ -304,11 +329,19 @@ class RemoteMap(NamedTuple):
 
 def _attempt(
     measure: Callable[[T, str | None], R], i: int, task: T, devices: Devices
-) -> tuple[int, R | Failure]:
+) -> tuple[int, R | Failure, list[str]]:
+    """Return number and outcome of a task, and the warnings to be given once."""
+    with kept_warnings() as said:
+        return i, _outcome(measure, task, devices), said
+
+
+def _outcome(
+    measure: Callable[[T, str | None], R], task: T, devices: Devices
+) -> R | Failure:
     try:
         maps = {n: m for n, m in _fields(task).items() if isinstance(m, RemoteMap)}
         if maps:
             task = _with_fields(task, {name: m.open() for name, m in maps.items()})
-        return i, measure(task, devices.claim(task.device))
+        return measure(task, devices.claim(task.device))
     except Exception as error:
-        return i, Failure.of(error, task.dataset, task.encoder, task.order)
+        return Failure.of(error, task.dataset, task.encoder, task.order)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_origin, get_type_hints
 
 from sklearn_mdl._core.io.safetensors_io import write_archive
 from sklearn_mdl._core.io.whole_files import replaced
+from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.model_selection._cells import (
     Cell,
     Task,
@@ -27,7 +27,7 @@ from sklearn_mdl.model_selection._file_names import DIGITS, stem_of
 from sklearn_mdl.readouts import Terms
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
-FORMAT = 2  # with codelengths by switching alone, and accuracies
+FORMAT = 3  # with permutation tests
 MOST_BYTES = 2**26  # of the text of one cell
 
 _KINDS = {
@@ -181,10 +181,8 @@ class CellStore:
         except (ValueError, OSError) as error:
             if not os.path.lexists(path):
                 return None
-            warnings.warn(
+            warn_caller(
                 f"{path} must be a whole cell, but {error}; the cell is run again",
-                UserWarning,
-                stacklevel=2,
             )
             return None
         return cell
@@ -211,12 +209,10 @@ class CellStore:
                 now = default_terms(*task.readouts)[0]
                 found.setdefault((task.dataset, now), []).append(was[0])
         for (dataset, now), was in found.items():
-            warnings.warn(
+            warn_caller(
                 f"All encoders of {dataset!r} must have the same readouts, now {now}, "
                 f"but {len(was)} of its cells that are kept have others ({was[0]}); "
                 "they are run again",
-                UserWarning,
-                stacklevel=2,
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:

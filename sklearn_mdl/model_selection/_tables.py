@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
     *("codelength", "switching_codelength", "per_example", "saved_per_example"),
-    "accuracy",
+    *("accuracy", "permutation_p_value"),
     *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
 )
+P_VALUE = "p, kernels"  # of permutation tests
 # Names of the two codes where both are given, since some readouts are pooled.
 POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
@@ -56,13 +57,19 @@ def _mean(orders: list[dict[str, float]]) -> dict[str, float]:
     }
 
 
+def columns_of(ranking: RankStatistics) -> list[str]:
+    """Return ``COLUMNS``, without p-values where nothing was permuted."""
+    left_out = set() if permutation_text(ranking) else {"permutation_p_value"}
+    return [name for name in COLUMNS if name not in left_out]
+
+
 def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
-    """One dictionary per cell, with the keys of ``COLUMNS``."""
-    table = ranking.order_codelengths_
+    """One dictionary per cell, with the keys of :func:`columns_of`."""
+    table, columns = ranking.order_codelengths_, columns_of(ranking)
     ranks = rankdata(table, axis=1, nan_policy="omit")[np.isfinite(table)]
     return [
         {
-            **{name: getattr(cell, name) for name in COLUMNS if hasattr(cell, name)},
+            **{name: getattr(cell, name) for name in columns if hasattr(cell, name)},
             "rank": float(rank),
             "best_readout": min(cell.readouts, key=cell.readouts.__getitem__),
             "streams": " ".join(map(str, cell.streams)),
@@ -101,12 +108,15 @@ def cell_table(ranking: RankStatistics) -> Table:
         for d, dataset in enumerate(ranking.dataset_names_)
         for place, e in enumerate(np.argsort(ranking.codelengths_[d], kind="stable"))
     }
-    head = ["dataset", "encoder", "accuracy", "seconds", "features", "readouts"]
+    tested = [P_VALUE] if permutation_text(ranking) else []
+    head = ["dataset", "encoder", "accuracy", *tested]
+    head += ["seconds", "features", "readouts"]
     groups = ranking.groups_of_cells()
     rows = [
         [
             *names,
             f"{np.mean([cell.accuracy for cell in cells]):.1%}",
+            *[_p_value(cells) for _ in tested],
             f"{np.mean([cell.seconds for cell in cells]):.1f}",
             *(str(cells[0].n_features), str(cells[0].n_readouts)),
             *(" ".join(map(str, cells[0].streams)), " ".join(cells[0].scalings)),
@@ -114,6 +124,26 @@ def cell_table(ranking: RankStatistics) -> Table:
         for names, cells in sorted(groups.items(), key=lambda item: places[item[0]])
     ]
     return Table([*head, "streams", "scalings"], rows, n_left=2)
+
+
+def permutation_text(ranking: RankStatistics) -> str:
+    """Say what the p-values of permutations are of, if there are any."""
+    numbers = {int(c.permutations["n"]) for c in ranking.cells_ if c.permutations}
+    if not numbers:
+        return ""
+    orders = ranking.order_codelengths_.shape[-1]
+    most = f"; the largest of {orders} orders" if orders > 1 else ""
+    return (
+        f"{P_VALUE}: the probability that permuted labels have a code as short, by "
+        f"{max(numbers)} permutations; the codes of labels and of permuted labels are "
+        f"both of the kernel readouts alone{most}"
+    )
+
+
+def _p_value(cells: Sequence[Cell]) -> str:
+    """Return the largest p-value over orders, which is a p-value itself."""
+    found = [c.permutation_p_value for c in cells if c.permutation_p_value is not None]
+    return f"{max(found):.3g}" if found else ""
 
 
 def has_tests(ranking: RankStatistics) -> bool:
@@ -207,7 +237,8 @@ def as_text(ranking: RankStatistics) -> str:
     """Verdict, cells by dataset, then encoders by average rank, as aligned text."""
     n_datasets = len(ranking.dataset_names_)
     blocks = [_dataset_text(ranking, i) for i in range(n_datasets)]
-    return "\n\n".join([str(ranking.verdict()), *blocks, ranking_text(ranking)])
+    notes = [note] if (note := permutation_text(ranking)) else []
+    return "\n\n".join([str(ranking.verdict()), *blocks, *notes, ranking_text(ranking)])
 
 
 def _dataset_text(ranking: RankStatistics, index: int) -> str:
@@ -215,9 +246,11 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
     totals = ranking.codelengths_[index]
     by_switching = ranking.switching_codelengths_[index]
     ranks, accuracies = rankdata(totals), ranking.accuracies_[index]
-    widths = {
-        c.encoder: c.n_features for c in ranking.cells_ if c.dataset == cell.dataset
-    }
+    own: dict[str, list[Cell]] = {}
+    for one in ranking.cells_:
+        if one.dataset == cell.dataset:
+            own.setdefault(one.encoder, []).append(one)
+    tested = [P_VALUE] if permutation_text(ranking) else []
     nats = ["codelength (nats)"]
     if ranking.is_pooled_:
         nats = [f"{POOLED} (nats)", SWITCHING]
@@ -228,18 +261,18 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
             f"{totals[e] / cell.n_samples:.4f}",
             f"{(cell.uniform - totals[e]) / cell.n_samples:.4f}",
             f"{accuracies[e]:.1%}",
-            str(widths[ranking.encoder_names_[e]]),
+            *[_p_value(own[ranking.encoder_names_[e]]) for _ in tested],
+            str(own[ranking.encoder_names_[e]][-1].n_features),
             f"{ranks[e]:g}",
         ]
         for e in np.argsort(totals, kind="stable")
     ]
     head = ["encoder", *nats, "per example", "saved per example", "accuracy"]
-    head += ["features", "rank"]
-    orders = ranking.n_orders_[index]
+    head += [*tested, "features", "rank"]
     if len(set(ranking.n_orders_.flat)) > 1:
         head.append("orders")
         for row, e in zip(rows, np.argsort(totals, kind="stable"), strict=True):
-            row.append(str(orders[e]))
+            row.append(str(ranking.n_orders_[index, e]))
     note = ranking.terms_notes_.get(cell.dataset)
     return (
         f"{cell.dataset}: {cell.n_samples} examples, {cell.n_classes} classes, "

@@ -4,19 +4,90 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import rankdata
 
-from sklearn_mdl.model_selection._cells import Cell, draw_order
+from sklearn_mdl.model_selection._certainty import Floats, Sample, shares_best
 from sklearn_mdl.ranking import pairwise_wilcoxon
 
 if TYPE_CHECKING:
     from sklearn_mdl.model_selection._ranking import RankStatistics
 
 MOST_NAMES = 4  # in a sentence
+SURE = 0.95  # the probability at which a choice is settled
+
+
+@dataclass(frozen=True)
+class Best:
+    """Which encoder is the best of those given, and how sure that is.
+
+    The best on a dataset is that of the shortest code in the mean over fresh draws of
+    as many labels, from where these came. The best over datasets has the best average
+    rank of such means, on these datasets: what holds on others, tests over datasets
+    say.
+
+    Attributes
+    ----------
+    encoder : str
+        The choice: the shortest code, or the best average rank.
+    probability : float
+        That it is the best; NaN if traces of cells are gone.
+    probabilities : dict of str to float
+        Of every encoder; they add up to one.
+    ties : list of str
+        Encoders that are not told apart from it.
+    rival : str or None
+        The most probable of the others; None for a single encoder.
+    more_labels : float or None
+        Labels beyond those given that would settle it against the rival, so that a
+        probability of 0.95 is left if the others keep their shares, and if the
+        difference goes on growing as in the later half; 0 if it is settled, infinity
+        if a hundred times as many labels would not do. None over several datasets.
+    dataset : str or None
+        None over several datasets.
+    """
+
+    encoder: str
+    probability: float
+    probabilities: dict[str, float]
+    ties: list[str]
+    rival: str | None
+    more_labels: float | None
+    dataset: str | None
+
+    def certainty(self) -> list[str]:
+        """Return how sure it is and what would settle it, in words; maybe nothing."""
+        if self.rival is None or math.isnan(self.probability):
+            return []
+        n_encoders = len(self.probabilities)
+        words = [f"best of {n_encoders} with probability {_chance(self.probability)}"]
+        if self.dataset is not None and not self.probability >= SURE:
+            words.append(self._outlook())
+        return words
+
+    def _outlook(self) -> str:
+        if self.more_labels == math.inf:
+            return (
+                "a hundred times as many labels would not settle it against "
+                f"{self.rival}"
+            )
+        more = max(1.0, float(f"{self.more_labels:.1g}"))
+        return f"about {more:.0f} more labels would settle it"
+
+    def sentences(self) -> list[str]:
+        """Return the choice, its certainty and the ties, in words."""
+        start = f"best on {self.dataset}" if self.dataset else "best average rank"
+        lines = ["; ".join([f"{start}: {self.encoder}", *self.certainty()])]
+        if self.ties:
+            lines.append(f"not told apart from it: {names_of(self.ties)}")
+        return lines
+
+    def __str__(self) -> str:
+        """Return the sentences, one to a line."""
+        return "\n".join(self.sentences())
 
 
 @dataclass(frozen=True)
@@ -33,6 +104,8 @@ class DatasetVerdict:
         the width of the interval of that margin; NaN if traces are gone.
     not_told_apart, told_apart : list of str
         The other encoders, the shortest code first.
+    best : Best
+        How sure it is that the winner is best.
     """
 
     dataset: str
@@ -43,9 +116,13 @@ class DatasetVerdict:
     half_width: float
     not_told_apart: list[str]
     told_apart: list[str]
+    best: Best
 
     def __str__(self) -> str:
         """Return a sentence, with nats rounded to what is known."""
+        return "; ".join([self._margin(), *self.best.certainty()])
+
+    def _margin(self) -> str:
         start = f"{self.dataset}: {self.winner}"
         if self.runner_up is None:
             return f"{start} alone, {self.codelength:.0f} nats"
@@ -85,6 +162,8 @@ class Verdict:
     n_needed : int
         Datasets from which on Wilcoxon's test with Holm's correction can tell any
         encoder apart from the best one.
+    answer : Best
+        How sure it is that the best is best on these datasets.
     """
 
     best: str
@@ -93,6 +172,7 @@ class Verdict:
     datasets: list[DatasetVerdict]
     alpha: float
     n_needed: int
+    answer: Best
 
     @property
     def has_test(self) -> bool:
@@ -112,7 +192,9 @@ class Verdict:
             how = "by the rows of these datasets alone"
             level = "shortest, or not told apart from the winner, on some dataset"
             lines.append(self._too_few(n_datasets, len(others)))
-        words = [f"overall best by average rank: {self.best}"]
+        chance = f" ({', '.join(self.answer.certainty())} on these datasets)"
+        known = n_datasets > 1 and self.answer.certainty()
+        words = [f"overall best by average rank: {self.best}{chance if known else ''}"]
         if self.equivalent:
             words.append(f"{level}: {names_of(self.equivalent)}")
         words.append(f"clearly out: {names_of(self.out) if self.out else 'nobody'}")
@@ -138,8 +220,7 @@ class Verdict:
 
     def record(self) -> dict[str, object]:
         """Return everything as JSON holds it."""
-        datasets = [dict(vars(found)) for found in self.datasets]
-        return {**vars(self), "datasets": datasets, "sentences": self.sentences()}
+        return {**asdict(self), "sentences": self.sentences()}
 
 
 def names_of(names: Sequence[str]) -> str:
@@ -164,42 +245,76 @@ def rounded(value: float, error: float) -> str:
     return f"{round(value, places):.{shown}f} ± {round(error, places):.{shown}f}"
 
 
+def _chance(probability: float) -> str:
+    """Return a probability in two digits that never says that all is sure."""
+    return "over 0.99" if probability >= 0.995 else f"{probability:.2f}"
+
+
 def verdict_of(ranking: RankStatistics) -> Verdict:
     """Judge a ranking; see ``RankStatistics.verdict``."""
     n_datasets, n_encoders = ranking.codelengths_.shape
     order = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
-    datasets = [_on_dataset(ranking, d) for d in range(n_datasets)]
+    datasets, ranks = [], np.zeros(())
+    rng = np.random.default_rng(0)
+    for name, sample in zip(ranking.dataset_names_, ranking.samples_, strict=True):
+        draws = sample.draws(rng)
+        ranks = ranks + rankdata(draws, axis=1)
+        found = _on_dataset(ranking, name, sample, shares_best(draws))
+        datasets.append(found)
     n_others = n_encoders - 1
     needed = 1 + math.ceil(math.log2(n_others / ranking.alpha)) if n_others else 1
     if n_others and n_datasets >= needed:
         pairs = [(order[0], e) for e in order[1:]]
-        found = pairwise_wilcoxon(ranking.codelengths_, pairs=pairs)
-        is_out = (found.adjusted_p_values <= ranking.alpha).tolist()
+        tests = pairwise_wilcoxon(ranking.codelengths_, pairs=pairs)
+        is_out = (tests.adjusted_p_values <= ranking.alpha).tolist()
     else:
         is_out = [all(name in d.told_apart for d in datasets) for name in names[1:]]
+    equivalent = [n for n, o in zip(names[1:], is_out, strict=True) if not o]
+    overall = _best(names, shares_best(ranks)[order], equivalent)
     return Verdict(
         best=names[0],
-        equivalent=[n for n, o in zip(names[1:], is_out, strict=True) if not o],
+        equivalent=equivalent,
         out=[n for n, o in zip(names[1:], is_out, strict=True) if o],
         datasets=datasets,
         alpha=ranking.alpha,
         n_needed=needed,
+        answer=datasets[0].best if n_datasets == 1 else overall,
     )
 
 
-def _on_dataset(ranking: RankStatistics, d: int) -> DatasetVerdict:
-    totals, dataset = ranking.codelengths_[d], ranking.dataset_names_[d]
+def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
+    """Return the answer over datasets, of names of which the first is best."""
+    return Best(
+        encoder=names[0],
+        probability=float(shares[0]),
+        probabilities=dict(zip(names, shares.tolist(), strict=True)),
+        ties=ties,
+        rival=names[1 + int(np.argmax(shares[1:]))] if len(names) > 1 else None,
+        more_labels=None,
+        dataset=None,
+    )
+
+
+def _on_dataset(
+    ranking: RankStatistics, dataset: str, sample: Sample, shares: Floats
+) -> DatasetVerdict:
+    totals = sample.codelengths
     order = np.argsort(totals, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
     margins = (totals[order] - totals[order[0]]).tolist()
-    groups: dict[str, list[Cell]] = {name: [] for name in names}
-    for cell in ranking.cells_:
-        if cell.dataset == dataset:
-            groups[cell.encoder].append(cell)
-    halves = _half_widths([groups[name] for name in names], ranking.alpha)
+    # Bonferroni's correction is for the others: the winner is the best of all of them.
+    tail = ranking.alpha / (2 * max(1, len(order) - 1))
+    halves = [0.0, *(sample.half_width(order[0], e, tail) for e in order[1:])]
     apart = [margin > half for margin, half in zip(margins, halves, strict=True)]
     others = list(zip(names, apart, strict=True))[1:]
+    ties = [name for name, is_apart in others if not is_apart]
+    best = replace(_best(names, shares[order], ties), dataset=dataset)
+    if best.rival is not None:
+        share = best.probabilities[best.rival]
+        tail = (1 - SURE) * (share / (1 - best.probability) if share > 0 else 1.0)
+        places = order[0], order[names.index(best.rival)]
+        best = replace(best, more_labels=sample.more_labels(*places, tail))
     return DatasetVerdict(
         dataset=dataset,
         winner=names[0],
@@ -207,44 +322,7 @@ def _on_dataset(ranking: RankStatistics, d: int) -> DatasetVerdict:
         codelength=float(totals[order[0]]),
         margin=margins[1] if others else 0.0,
         half_width=halves[1] if others else 0.0,
-        not_told_apart=[name for name, is_apart in others if not is_apart],
+        not_told_apart=ties,
         told_apart=[name for name, is_apart in others if is_apart],
+        best=best,
     )
-
-
-def _half_widths(encoders: list[list[Cell]], alpha: float) -> list[float]:
-    """Return half widths of the intervals of all margins to the first, which is 0.
-
-    Rows count as a sample: the variance of a sum of paired differences, to which that
-    of the mean over orders is added. Bonferroni's correction is for the others, since
-    the winner is the best of all of them.
-    """
-    winner, n_others = encoders[0], len(encoders) - 1
-    found, known = [0.0], {}
-    for cells in encoders[1:]:
-        n_orders = min(len(winner), len(cells))  # that they share
-        one, other = winner[:n_orders], cells[:n_orders]
-        try:
-            if n_orders not in known:
-                known[n_orders] = _by_row(one)
-            gaps = _by_row(other) - known[n_orders]
-        except FileNotFoundError:  # their traces are gone
-            return [0.0, *[math.nan] * n_others]
-        variance = len(gaps) * float(np.var(gaps, ddof=1))
-        if n_orders > 1:
-            pairs = zip(other, one, strict=True)
-            by_order = [a.codelength - b.codelength for a, b in pairs]
-            variance += float(np.var(by_order, ddof=1)) / n_orders
-        quantile = float(norm.isf(alpha / (2 * n_others)))
-        found.append(quantile * math.sqrt(variance))
-    return found
-
-
-def _by_row(cells: list[Cell]) -> np.ndarray:
-    """Return mean codelengths over orders, row by row of the dataset."""
-    total = np.zeros(cells[0].n_samples)
-    for cell in cells:
-        rows = draw_order(cell.seed, cell.order, cell.n_samples)
-        total[rows] += cell.codelengths
-    mean: np.ndarray = total / len(cells)
-    return mean

@@ -13,6 +13,7 @@ from sklearn_mdl.pooling._densities import DensityPoolPass as DensityPoolPass
 from sklearn_mdl.pooling._groups import (
     GroupedShare as GroupedShare,
     GroupPass as GroupPass,
+    Members as Members,
     without as without,
 )
 from sklearn_mdl.pooling._log_linear import LogLinearPool, PoolPass, PoolTrace

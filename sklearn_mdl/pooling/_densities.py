@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_mdl.pooling._groups import GroupPass
+from sklearn_mdl.pooling._groups import GroupPass, Members, newton_step
 from sklearn_mdl.pooling._log_linear import LogLinearPool
 
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ class DensityPoolPass(GroupPass):
         pool.check_params()
         super().__init__(pool.prior_precision, n_groups)
 
-    def mix(self, values: Floats, weights: Floats, starts: NDArray[np.intp]) -> Floats:
+    def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
         """Moments of the groups' mixtures: mean, variance, degrees of freedom (G, 3).
 
         Densities (K, 3) are locations, logarithms of scales, degrees of freedom.
@@ -67,13 +67,10 @@ class DensityPoolPass(GroupPass):
         with np.errstate(all="ignore"):  # infinite moments mean that there is no pool
             spread = np.where(np.isinf(dof), 1.0, dof / (dof - 2.0))
             variance = np.where(dof > 2, np.exp(2 * log_scale) * spread, np.inf)
-            mean = np.add.reduceat(weights * location, starts)
-            members = np.repeat(
-                np.arange(len(starts)), np.diff([*starts, len(weights)])
-            )
-            gaps = location - mean[members]
-            total = np.add.reduceat(weights * (variance + gaps * gaps), starts)
-            inverse = np.add.reduceat(weights / dof, starts)
+            mean = members.sums(weights * location)
+            gaps = location - mean[members.groups]
+            total = members.sums(weights * (variance + gaps * gaps))
+            inverse = members.sums(weights / dof)
             return np.stack([mean, total, 1.0 / inverse], 1)
 
     def predict(self, mixed: Floats) -> Floats:
@@ -122,7 +119,7 @@ class DensityPoolPass(GroupPass):
             return
         self.hessian += fisher[0] * np.outer(by_mean, by_mean)
         self.hessian += fisher[1] * np.outer(by_variance, by_variance)
-        weights = self.weights + np.linalg.solve(self.hessian, gradient)
+        weights = self.weights + newton_step(self.hessian, gradient)
         if np.maximum(weights, 0.0).sum() == 0:
             return
         self.weights = self._allowed(weights)

@@ -7,8 +7,50 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dposv
 
 Floats = NDArray[np.float64]
+
+
+class Members:
+    """Members of groups, and sums over them in an order that depends on them alone.
+
+    Members are taken rank by rank: the first ones of all groups, then the second ones
+    of those groups that have two, and so on. So a sum over a rank is one addition.
+
+    Parameters
+    ----------
+    starts : ndarray of shape (G,)
+        First member of every group, if those of a group are side by side.
+    size : int
+        Number of members.
+
+    Attributes
+    ----------
+    order : ndarray of shape (size,)
+        Members rank by rank.
+    groups : ndarray of shape (size,)
+        Their groups.
+    """
+
+    def __init__(self, starts: NDArray[np.intp], size: int) -> None:
+        sizes = np.diff([*starts, size])
+        by_size = np.argsort(-sizes, kind="stable")
+        self._counts = [int((sizes > rank).sum()) for rank in range(sizes.max())]
+        ranked = [by_size[:count] for count in self._counts]
+        self.groups = np.concatenate(ranked)
+        ranks = np.repeat(np.arange(len(ranked)), self._counts)
+        self.order = starts[self.groups] + ranks
+        self._places = np.argsort(by_size)
+
+    def sums(self, values: Floats) -> Floats:
+        """Sum values (size, ...), which are in order and used up, to (G, ...)."""
+        end = self._counts[0]
+        total = values[:end]
+        for count in self._counts[1:]:
+            total[:count] += values[end : end + count]
+            end += count
+        return total[self._places]
 
 
 class GroupedShare:
@@ -53,28 +95,41 @@ class GroupedShare:
             it is for every expert awake, and such a step moves no weight.
         """
         asleep = np.isnan(losses)
-        losses = losses.copy()
-        losses[asleep] = np.inf
-        least = np.minimum.reduceat(losses, self._starts)
-        finite = np.isfinite(least)
-        shifts = np.where(finite, least, 0.0)
-        joint = self.weights * np.exp(shifts[self._members] - losses)
+        some_sleep = np.count_nonzero(asleep) > 0  # much faster than any
+        if some_sleep:
+            losses = np.where(asleep, np.inf, losses)
+        shifts = np.minimum.reduceat(losses, self._starts)
+        finite = np.isfinite(shifts)
+        some_infinite = np.count_nonzero(finite) < len(finite)
+        if some_infinite:
+            shifts = np.where(finite, shifts, 0.0)
+        joint = np.exp(shifts[self._members] - losses)
+        joint *= self.weights
         totals = np.add.reduceat(joint, self._starts)
-        if asleep.any():
+        if some_sleep:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            awake[~finite] = 1.0
-            totals /= awake
-            totals[~finite] = 1.0
-            joint = np.where(asleep, self.weights * totals[self._members], joint)
-        if not finite.all():
-            joint = np.where(finite[self._members], joint, self.weights)
+            totals = np.divide(totals, awake, out=np.ones_like(totals), where=finite)
+            np.copyto(joint, self.weights * totals[self._members], where=asleep)
+        if some_infinite:
+            np.copyto(joint, self.weights, where=~finite[self._members])
             totals = np.where(finite, totals, 1.0)
         joint /= totals[self._members]
         self._t += 1
         # The next step redraws the expert with probability 1 / t.
         self.weights = joint + (self._prior - joint) / self._t
-        codelengths: Floats = np.where(finite, shifts - np.log(totals), np.inf)
+        codelengths: Floats = shifts - np.log(totals)
+        if some_infinite:
+            codelengths[~finite] = np.inf
         return codelengths
+
+
+def newton_step(hessian: Floats, gradient: Floats) -> Floats:
+    """Solve for a step (G,), given a positive definite Hessian (G, G)."""
+    step: Floats
+    _, step, failed = dposv(hessian, gradient)
+    if failed:  # by rounding it may not be definite
+        step = np.linalg.solve(hessian, gradient).astype(np.float64)
+    return step
 
 
 def without(
@@ -114,17 +169,16 @@ class GroupPass(ABC):
         self.hessian = float(prior_precision) * np.eye(n_groups)
 
     @abstractmethod
-    def mix(self, values: Floats, weights: Floats, starts: NDArray[np.intp]) -> Floats:
+    def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
         """Mix the experts of each group for one row.
 
         Parameters
         ----------
         values : ndarray of shape (K, P)
-            Predictions of the experts, those of a group side by side.
+            Predictions of the experts, in the order of members; used up.
         weights : ndarray of shape (K,)
-            Of the experts in their group.
-        starts : ndarray of shape (G,)
-            First expert of every group.
+            Of the experts in their group, in that order.
+        members : Members
 
         Returns
         -------

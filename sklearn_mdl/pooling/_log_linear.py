@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from sklearn_mdl.pooling._groups import GroupPass
+from sklearn_mdl.pooling._groups import GroupPass, Members, newton_step
 
 Floats = NDArray[np.float64]
 
@@ -174,11 +174,11 @@ class PoolPass(GroupPass):
         self._shape = int(n_groups), int(n_classes)
         super().__init__(pool.prior_precision, n_groups)
 
-    def mix(self, values: Floats, weights: Floats, starts: NDArray[np.intp]) -> Floats:
+    def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
         """Mix log-probabilities (K, C) into probabilities (G, C) of the groups."""
-        mixed: Floats = np.exp(values)
-        mixed *= weights[:, np.newaxis]
-        return np.add.reduceat(mixed, starts, axis=0)
+        np.exp(values, out=values)
+        values *= weights[:, np.newaxis]
+        return members.sums(values)
 
     def predict(self, proba: Floats) -> Floats:
         """Probabilities (C,) of the pool for one row.
@@ -212,7 +212,7 @@ class PoolPass(GroupPass):
         gaps = scores - (scores @ pooled)[:, np.newaxis]
         self.hessian += (gaps * pooled) @ gaps.T
         # A new array: the one before stays what a trace has kept.
-        self.weights = self.weights + np.linalg.solve(self.hessian, gaps[:, right])
+        self.weights = self.weights + newton_step(self.hessian, gaps[:, right])
         coded = self._coded(pooled)
         return coded, -math.log(coded[right])
 

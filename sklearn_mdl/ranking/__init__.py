@@ -36,6 +36,7 @@ from sklearn_mdl.ranking._ranks import (
     rank_groups,
     rank_intervals,
 )
+from sklearn_mdl.ranking._results import NamedResult as NamedResult
 from sklearn_mdl.ranking._wilcoxon import (
     PairwiseWilcoxon,
     holm_adjusted,

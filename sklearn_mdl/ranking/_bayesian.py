@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_mdl.ranking import _pairs
+from sklearn_mdl.ranking._results import NamedResult
 
 # Numbers in a block: enough for matrix products, few compared with memory.
 _BLOCK = 2**21
@@ -18,8 +19,8 @@ _BLOCK = 2**21
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class BayesianSignedRank:
+@dataclass(frozen=True, eq=False, repr=False)
+class BayesianSignedRank(NamedResult):
     """Pairs of encoders under the Bayesian signed-rank test.
 
     Attributes
@@ -45,6 +46,14 @@ class BayesianSignedRank:
     p_second: _pairs.Floats
     rope: float
     n_draws: int
+
+    def _columns(self) -> Mapping[str, Sequence[object]]:
+        names = ("p_first", "p_equivalent", "p_second")
+        return {
+            "first": self._encoders(self.pairs[:, 0]),
+            "second": self._encoders(self.pairs[:, 1]),
+            **{name: getattr(self, name).tolist() for name in names},
+        }
 
 
 def bayesian_signed_rank(

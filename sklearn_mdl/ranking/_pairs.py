@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -9,14 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
+from sklearn_mdl.ranking._results import NamedResult
+
 Pairs = NDArray[np.intp]
 
 # With more encoders pairs must be chosen: 40 already make 780 tests.
 MOST_ENCODERS = 40
 
 
-@dataclass(frozen=True, eq=False)
-class WinTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class WinTable(NamedResult):
     """Wins, ties and losses of every encoder against every other.
 
     Attributes
@@ -35,6 +38,15 @@ class WinTable:
     def losses(self) -> NDArray[np.intp]:
         """Number of datasets on which the encoder of the column wins."""
         return self.wins.T
+
+    def _columns(self) -> Mapping[str, Sequence[object]]:
+        first, second = np.triu_indices(len(self.wins), k=1)
+        counts = {"wins": self.wins, "ties": self.ties, "losses": self.losses}
+        return {
+            "first": self._encoders(first),
+            "second": self._encoders(second),
+            **{name: table[first, second].tolist() for name, table in counts.items()},
+        }
 
 
 def win_table(codelengths: ArrayLike, *, rope: float = 0.0) -> WinTable:

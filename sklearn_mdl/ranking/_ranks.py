@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.special import gammaln
 from scipy.stats import chi2, f, rankdata, studentized_range
 
 from sklearn_mdl.ranking import _pairs
+from sklearn_mdl.ranking._results import NamedResult
 
 _COUNT = "count the columns or rows of the table of scores"
 
@@ -290,8 +292,8 @@ def _chance_of_agreement(ranks: _pairs.Floats, n_datasets: int) -> float:
     return math.exp(-(n_datasets - 1) * log_orders)
 
 
-@dataclass(frozen=True, eq=False)
-class RankIntervals:
+@dataclass(frozen=True, eq=False, repr=False)
+class RankIntervals(NamedResult):
     """Average ranks with intervals from resampled datasets.
 
     Attributes
@@ -314,6 +316,14 @@ class RankIntervals:
     p_best: _pairs.Floats
     level: float
     n_resamples: int
+
+    def _columns(self) -> Mapping[str, Sequence[object]]:
+        names = ("lower", "upper", "p_best")
+        return {
+            "encoder": self._encoders(range(len(self.average_ranks))),
+            "average_rank": self.average_ranks.tolist(),
+            **{name: getattr(self, name).tolist() for name in names},
+        }
 
 
 def rank_intervals(

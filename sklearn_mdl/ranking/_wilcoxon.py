@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm, rankdata
 
 from sklearn_mdl.ranking import _pairs
+from sklearn_mdl.ranking._results import NamedResult
 
 # Up to this number of datasets p-values are exact.
 EXACT_DATASETS = 100
@@ -18,8 +20,8 @@ EXACT_DATASETS = 100
 _ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class PairwiseWilcoxon:
+@dataclass(frozen=True, eq=False, repr=False)
+class PairwiseWilcoxon(NamedResult):
     """Pairs of encoders under Wilcoxon's signed-rank test.
 
     Attributes
@@ -43,6 +45,14 @@ class PairwiseWilcoxon:
     rank_sums: _pairs.Floats
     p_values: _pairs.Floats
     adjusted_p_values: _pairs.Floats
+
+    def _columns(self) -> Mapping[str, Sequence[object]]:
+        names = ("median_log_ratios", "p_values", "adjusted_p_values")
+        return {
+            "first": self._encoders(self.pairs[:, 0]),
+            "second": self._encoders(self.pairs[:, 1]),
+            **{name[:-1]: getattr(self, name).tolist() for name in names},
+        }
 
 
 def pairwise_wilcoxon(

@@ -8,6 +8,7 @@ from sklearn_mdl.readouts._build import (
     build_learners as build_learners,
     hidden_widths as hidden_widths,
 )
+from sklearn_mdl.readouts._dummy import DummyReadout
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
 from sklearn_mdl.readouts._finetune.pairs import (
     FrozenReadout,
@@ -37,6 +38,7 @@ from sklearn_mdl.readouts._isolation import (
     net_draws as net_draws,
     seeded as seeded,
 )
+from sklearn_mdl.readouts._kernel_outcomes import Labellings as Labellings
 from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor
 from sklearn_mdl.readouts._neighbors import KNeighborsReadout
 from sklearn_mdl.readouts._net_regressors import (
@@ -54,6 +56,7 @@ from sklearn_mdl.readouts._wrappers import (
 )
 
 __all__ = [
+    "DummyReadout",
     "FineTunedReadout",
     "FrozenReadout",
     "IncrementalReadout",

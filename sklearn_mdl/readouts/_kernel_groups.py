@@ -78,6 +78,37 @@ class View:
         return other
 
 
+class Stretch(NamedTuple):
+    """Predictions of some rows, each from the rows before it alone.
+
+    Attributes
+    ----------
+    start : int
+        Number of the first.
+    means : Tensor of shape (K, n, P)
+    variances : Tensor of shape (K, n)
+    squares : Tensor of shape (K, P) or None
+        Sums of squared errors, in units of their deviations, of the rows before
+        ``start`` with the kernel as it is now; None if the kernel has not changed.
+    """
+
+    start: int
+    means: Tensor
+    variances: Tensor
+    squares: Tensor | None
+
+    @classmethod
+    def joined(cls, parts: Sequence[Stretch]) -> Stretch:
+        """Join those of several readouts."""
+        squares = [part.squares for part in parts if part.squares is not None]
+        return cls(
+            parts[0].start,
+            torch.cat([part.means for part in parts]),
+            torch.cat([part.variances for part in parts]),
+            torch.cat(squares) if squares else None,
+        )
+
+
 class KernelGroup:
     """One kernel in one scaling: the factors of all its readouts.
 
@@ -129,17 +160,19 @@ class KernelGroup:
         assert isinstance(self.ridge, ForwardRidge)
         self.ridge.refactor(self.view.n_rows, self._gram, targets)
 
-    def means(self, start: int, targets: Tensor) -> Tensor:
-        """Predictions (A, n, P) of the rows of the view from ``start`` on.
-
-        Each is made from the rows before it alone, with the kernel as it is now and
-        other targets (N, P), of which there may be many.
-        """
-        n_rows = self.view.n_rows
+    def refitted(self, targets: Tensor) -> ForwardRidge:
+        """Factor the rows of the view again, for other targets (N, P), maybe many."""
         alphas, device = self.ridge.alphas.tolist(), self.ridge.alphas.device
         ridge = ForwardRidge(alphas, targets.shape[1], device)
-        ridge.refactor(n_rows, self._gram, targets)
-        return ridge.means(targets[:n_rows])[:, start:]
+        ridge.refactor(self.view.n_rows, self._gram, targets)
+        return ridge
+
+    def stretch(self, start: int, targets: Tensor) -> Stretch:
+        """Predict the rows of the view from ``start`` on, with the kernel as it is."""
+        ridge = self.refitted(targets)
+        means = ridge.means(targets[: ridge.n_rows])[:, start:]
+        variances = ridge.diagonal()[:, start:].square()
+        return Stretch(start, means, variances, ridge.squares(start))
 
     def reduce(
         self,

@@ -9,7 +9,7 @@ enter row by row.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -19,12 +19,19 @@ from sklearn_mdl._core.kernels.functions import (
     Pairs,
     median_distance,
 )
+from sklearn_mdl._core.kernels.reduced import ReducedRidge
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
 from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.readouts._build import Context
-from sklearn_mdl.readouts._kernel_groups import KernelGroup, Member, OpenBlock, View
+from sklearn_mdl.readouts._kernel_groups import (
+    KernelGroup,
+    Member,
+    OpenBlock,
+    Stretch,
+    View,
+)
 from sklearn_mdl.readouts._kernel_rows import (
     BLOCK,
     FIRST,
@@ -52,6 +59,7 @@ class KernelLearner(Learner):
     """
 
     rows_ahead = 1
+    is_numbers = True
 
     def __init__(
         self,
@@ -386,47 +394,82 @@ class KernelLearner(Learner):
             else:
                 self._fill(view, n_rows)
 
-    def scores_of(self, targets: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Predict the stream for other targets (N, P), many labellings at once.
+    def evaluated(
+        self, targets: Callable[[int], Tensor], n_rows: int, *, squares: bool = False
+    ) -> Iterator[Stretch]:
+        """Predict the first rows of the stream for many columns of other targets.
 
-        For a learner that has observed nothing, which then is of no other use.
+        For a learner that has observed nothing, which then serves
+        :meth:`means_of_others` alone.
 
-        Yields
-        ------
-        start : int
-            Number of a row.
-        means : Tensor of shape (K, n, P)
-            Predictions of some rows from there on, each from the rows before it alone.
+        Parameters
+        ----------
+        targets : callable
+            From the number of rows at the last refresh to targets (N, P).
+        n_rows : int
+        squares : bool
+            Yield squares of errors at the last refresh, too, where the stream is
+            longer: another factor.
         """
-        n_rows, start = len(targets), 0
+        start = 0
         exact = min(n_rows, self.n_landmarks or n_rows)
         while start < exact:
             if start:
                 self._scaler.refresh(self._new_rows(start))
             end = min(exact, 2 * start if start else FIRST)
             self._fill_views(start, end)
-            yield (
-                start,
-                torch.cat([group.means(start, targets) for group in self.groups]),
-            )
+            known = targets(start)
+            yield Stretch.joined([group.stretch(start, known) for group in self.groups])
             start = end
         if exact == n_rows:
             return
         if is_refresh(exact):
             self._scaler.refresh(self._new_rows(exact))
-        self._fill_views(last_refresh(exact), exact)
+        refreshed = last_refresh(exact)
+        self._fill_views(refreshed, exact)
+        known = targets(refreshed)
+        if squares and refreshed == exact:
+            yield Stretch.joined([group.stretch(exact, known) for group in self.groups])
         for group in self.groups:
-            group.reduce(exact, targets[:exact])
+            group.reduce(exact, known[:exact])
         for start in range(exact, n_rows, BLOCK):
-            block = self._opened(start, self.groups)
-            some = targets[start : start + BLOCK]
-            learned = [part.learned(some) for part in block.parts]
-            yield start, torch.cat([means for means, _ in learned])
-            if len(some) == BLOCK:
-                for group, part, (_, errors) in zip(
-                    self.groups, block.parts, learned, strict=True
-                ):
-                    group.ridge.close(part, errors)
+            yield self._reduced_stretch(start, known[start : start + BLOCK])
+
+    def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
+        """Predict the rows of a block beyond the landmarks, and learn them."""
+        stretches, n_own = [], len(targets)
+        block = self._opened(start, self.groups)
+        for group, part in zip(self.groups, block.parts, strict=True):
+            own = part.first(n_own)
+            means, errors = own.learned(targets)
+            deviations = own.factor.diagonal(dim1=1, dim2=2)
+            variances = deviations.square() + own.beyond
+            stretches.append(Stretch(start, means, variances, None))
+            group.ridge.close(own, errors)
+        return Stretch.joined(stretches)
+
+    def means_of_others(self, targets: Tensor, raw: np.ndarray) -> Tensor:
+        """Predict other rows (m, d) from all ``N`` that were evaluated, (K, m, P).
+
+        Parameters
+        ----------
+        targets : Tensor of shape (N, P)
+            The same as before.
+        raw : ndarray of shape (m, d)
+        """
+        n_rows, found = len(targets), []
+        if self.n_landmarks is None or n_rows <= self.n_landmarks:
+            if is_refresh(n_rows):
+                self._scaler.refresh(self._new_rows(n_rows))
+            self._fill_views(last_refresh(n_rows), n_rows)
+        for group in self.groups:
+            view, ridge = group.view, group.ridge
+            if not isinstance(ridge, ReducedRidge):
+                ridge = group.refitted(targets)
+            x = self._scaler.scaled(raw, view.scaling, self.device)
+            cross = group.values(Pairs(x, view.rows, view.distance))
+            found.append(ridge.predict(cross, group.diagonal(x))[0])
+        return torch.cat(found)
 
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
         while start < stop and groups:

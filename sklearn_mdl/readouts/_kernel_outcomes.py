@@ -12,10 +12,37 @@ from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.ridge import ForwardRidge
-from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM, TargetScaling
+from sklearn_mdl._core.stream.outcomes import (
+    FIRST_DEGREES_OF_FREEDOM,
+    DensityPrediction,
+    TargetScaling,
+)
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_learners import KernelLearner
+
+
+class Labellings(NamedTuple):
+    """Several labellings of the rows of a stream.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (S, N)
+    n_numbers : int
+        Of a prediction: the classes, if labels are classes.
+    """
+
+    labels: np.ndarray
+    n_numbers: int
+
+    def targets(self) -> Tensor:
+        """One-hot classes less their mean, (N, S, C)."""
+        return _centred(torch.from_numpy(self.labels.T), self.n_numbers)
+
+    def scores(self, means: Tensor) -> np.ndarray:
+        """Predicted targets (K, n, S C) as (K, n, S, C)."""
+        shape = *means.shape[:2], len(self.labels), self.n_numbers
+        return means.numpy().reshape(shape)
 
 
 class KernelClassifierLearner(KernelLearner):
@@ -29,9 +56,7 @@ class KernelClassifierLearner(KernelLearner):
 
     def targets(self, labels: Tensor) -> Tensor:
         """One-hot labels less their mean, (n, C)."""
-        n_classes = len(self.calibration.counts)
-        onehot = torch.nn.functional.one_hot(labels, n_classes)
-        return onehot.double() - 1 / n_classes
+        return _centred(labels, len(self.calibration.counts))
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Log-probabilities (K, n, C) of scores."""
@@ -42,23 +67,49 @@ class KernelClassifierLearner(KernelLearner):
         """Calibrate."""
         self.calibration.observe(means.numpy(), int(label))
 
-    def null_losses(self, labels: np.ndarray) -> np.ndarray:
-        """Losses (N, S, K) of the stream's rows under ``S`` labellings (S, N), in nats.
+    def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
+        """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
+
+        For a learner that has observed nothing, which then is of no other use. One
+        factor serves all outputs and labellings.
+        """
+        return self._coded(outputs)[0]
+
+    def predict_sets(
+        self, outputs: Sequence[Labellings], rows: np.ndarray
+    ) -> list[np.ndarray]:
+        """Log-probabilities (S, K, m, C) of other rows (m, d) after every labelling.
 
         For a learner that has observed nothing, which then is of no other use.
         """
-        n_sets, n_classes = len(labels), len(self.calibration.counts)
-        calibration = ForwardSoftmax(len(self.columns), n_classes, n_sets=n_sets)
-        targets = self.targets(torch.from_numpy(labels.T).to(self.device))
-        losses = np.empty((labels.shape[1], n_sets, len(self.columns)))
-        for start, means in self.scores_of(targets.flatten(1)):
-            scores = means.cpu().numpy().reshape(*means.shape[:2], n_sets, n_classes)
-            for row, given in enumerate(scores.transpose(1, 2, 0, 3), start):
-                own = labels[:, row]
-                found = calibration.log_proba(given[:, :, np.newaxis])[:, :, 0]
-                losses[row] = -np.take_along_axis(found, own[:, None, None], -1)[..., 0]
-                calibration.observe(given, own)
-        return losses
+        _, calibrations, targets = self._coded(outputs)
+        widths = [one.labels.shape[0] * one.n_numbers for one in outputs]
+        means = torch.split(self.means_of_others(targets, rows).cpu(), widths, 2)
+        return [
+            calibration.log_proba(given.scores(own).transpose(2, 0, 1, 3))
+            for own, given, calibration in zip(
+                means, outputs, calibrations, strict=True
+            )
+        ]
+
+    def _coded(
+        self, outputs: Sequence[Labellings]
+    ) -> tuple[list[np.ndarray], list[ForwardSoftmax], Tensor]:
+        """Return losses, final calibrations and targets of labellings, by output."""
+        n_readouts, n_rows = len(self.columns), outputs[0].labels.shape[1]
+        losses = [np.empty((n_rows, len(one.labels), n_readouts)) for one in outputs]
+        calibrations = [
+            ForwardSoftmax(n_readouts, one.n_numbers, n_sets=len(one.labels))
+            for one in outputs
+        ]
+        columns = [one.targets().flatten(1) for one in outputs]
+        targets = torch.cat(columns, 1).to(self.device)
+        widths = [one.shape[1] for one in columns]
+        for stretch in self.evaluated(lambda _: targets, n_rows):
+            own = torch.split(stretch.means.cpu(), widths, 2)
+            for parts in zip(own, outputs, calibrations, losses, strict=True):
+                _calibrate(stretch.start, *parts)
+        return losses, calibrations, targets
 
     def _keep(self, kept: list[int]) -> None:
         self.calibration.retire(kept)
@@ -76,6 +127,28 @@ class KernelClassifierLearner(KernelLearner):
         own.curvature = np.stack([one["curvature"].numpy() for one in learned])
         counts = np.bincount(labels.cpu().numpy(), minlength=len(own.counts))
         own.counts = counts.astype(np.float64)
+
+
+def _centred(labels: Tensor, n_classes: int) -> Tensor:
+    """One-hot labels less their mean, (..., C)."""
+    onehot = torch.nn.functional.one_hot(labels, n_classes)
+    return onehot.double() - 1 / n_classes
+
+
+def _calibrate(
+    start: int,
+    means: Tensor,
+    given: Labellings,
+    calibration: ForwardSoftmax,
+    losses: np.ndarray,
+) -> None:
+    """Code rows from ``start`` on, with scores (K, n, S C), into losses (N, S, K)."""
+    scores = given.scores(means).transpose(1, 2, 0, 3)  # (n, S, K, C)
+    for row, own in enumerate(scores, start):
+        labels = given.labels[:, row]
+        found = calibration.log_proba(own[:, :, np.newaxis])[:, :, 0]
+        losses[row] = -np.take_along_axis(found, labels[:, None, None], -1)[..., 0]
+        calibration.observe(own, labels)
 
 
 class Units(NamedTuple):
@@ -145,6 +218,76 @@ class KernelRegressorLearner(KernelLearner):
         """Add to the squares by which the scale is known."""
         errors = self.targets(label).cpu()[0] - means[:, 0]
         self.squares = self.squares + (errors.square() / variances).numpy()
+
+    def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
+        """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
+
+        For a learner that has observed nothing, which then is of no other use.
+        """
+        return [self._null_losses(one.labels) for one in outputs]
+
+    def _null_losses(self, labels: np.ndarray) -> np.ndarray:
+        n_sets, n_rows = labels.shape
+        squares = torch.zeros(len(self.columns), n_sets, dtype=torch.float64)
+        losses = np.empty((n_rows, n_sets, len(self.columns)))
+        numbers = torch.from_numpy(labels.T)
+
+        def targets(refreshed: int) -> Tensor:
+            location, scale = self._units_of(labels, refreshed)
+            found: Tensor = (numbers - location) / scale
+            return found.to(self.device)
+
+        standardize, refreshed = self.units.standardize, 0
+        for stretch in self.evaluated(targets, n_rows, squares=standardize):
+            start, n_own = stretch.start, stretch.means.shape[1]
+            means, variances = stretch.means.cpu(), stretch.variances.cpu()
+            if standardize and stretch.squares is not None:
+                squares, refreshed = stretch.squares.cpu(), start
+            location, scale = self._units_of(labels, refreshed)
+            places = slice(start, start + n_own)
+            own = numbers[places]
+            errors = (own - location) / scale - means
+            added = errors.square() / variances[..., None]
+            before = squares[:, None] + added.cumsum(1) - added
+            found = self._densities(start, means, variances, before)
+            found[..., 0] = found[..., 0] * scale + location
+            found[..., 1] += scale.log()
+            nats = DensityPrediction(found.flatten(1, 2)).losses(own.flatten())
+            nats = nats.reshape(len(nats), n_own, n_sets).permute(1, 2, 0)
+            losses[places] = nats.numpy()
+            squares = squares + added.sum(1)
+        return losses
+
+    def _densities(
+        self, start: int, means: Tensor, variances: Tensor, squares: Tensor
+    ) -> Tensor:
+        """Densities (K, n, S, 3) of rows from ``start`` on, in units of the targets.
+
+        Parameters
+        ----------
+        start : int
+        means : Tensor of shape (K, n, S)
+        variances : Tensor of shape (K, n)
+        squares : Tensor of shape (K, n, S)
+            Sums of squared errors before each row.
+        """
+        has_tails = torch.from_numpy(self.has_tails)[:, None, None]
+        n_before = torch.arange(start, start + means.shape[1])[None, :, None]
+        dof = FIRST_DEGREES_OF_FREEDOM + n_before
+        mean_square = (FIRST_DEGREES_OF_FREEDOM + squares) / dof
+        mean_square = torch.where(has_tails, mean_square, 1.0)
+        variances = variances.clamp_min(torch.finfo(variances.dtype).tiny)
+        log_scale = 0.5 * (variances[..., None] * mean_square).log()
+        tails = torch.where(has_tails, dof, math.inf).expand_as(means)
+        return torch.stack([means, log_scale, tails], -1)
+
+    def _units_of(self, labels: np.ndarray, n_rows: int) -> Tensor:
+        """Locations and scales (2, S) of labellings, after ``n_rows`` of them."""
+        units = [(self.units.location, self.units.scale)] * len(labels)
+        if self.units.standardize and n_rows:
+            known = [TargetScaling.of(torch.from_numpy(own[:n_rows])) for own in labels]
+            units = [(one.mean, one.scale or self.units.scale) for one in known]
+        return torch.tensor(units, dtype=torch.float64).T
 
     def _rescale_targets(self, n_rows: int) -> bool:
         if not self.units.standardize:

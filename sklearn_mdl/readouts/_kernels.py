@@ -7,6 +7,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.kernels.functions import Kernel
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
@@ -16,6 +20,7 @@ from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_outcomes import (
     KernelClassifierLearner,
     KernelRegressorLearner,
+    Labellings,
     Units,
 )
 from sklearn_mdl.readouts._kernel_rows import SCALINGS
@@ -186,6 +191,56 @@ class KernelReadout(KernelSettings, BaseReadout):
     >>> readout.score(X[128:], y[128:]) > 0.9
     True
     """
+
+    def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
+        """Predict rows as after a fit on the same rows with other labels.
+
+        One factor serves all labellings.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_labellings, n_samples_seen_)
+            Classes of the rows that were fitted, in their order.
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predicted : ndarray of shape (n_labellings, n_samples)
+            Most probable classes, each among those that occur in its labelling.
+
+        Raises
+        ------
+        ValueError
+            If labels have another shape.
+        """
+        check_is_fitted(self)
+        rows, labels = self._validated(X, reset=False), np.asarray(labels)
+        if labels.ndim != 2 or labels.shape[1] != self.n_samples_seen_:
+            raise ValueError(
+                f"labels must have shape (n_labellings, {self.n_samples_seen_}), one "
+                f"for each row that was fitted, got {labels.shape}; stack them"
+            )
+        alike: dict[int, list[int]] = {}  # labellings by their number of classes
+        coded = [np.unique(own, return_inverse=True) for own in labels]
+        for i, (classes, _) in enumerate(coded):
+            alike.setdefault(len(classes), []).append(i)
+        outputs = [
+            Labellings(np.stack([coded[i][1] for i in some]), n_classes)
+            for n_classes, some in alike.items()
+        ]
+        run, shape = self._run, (len(labels), len(rows))
+        predicted = np.empty(shape, labels.dtype)
+        with run.arithmetic():
+            (learner,) = self.learners_of(
+                [(0, self)],
+                Context([None], self.n_features_in_, 1, 0, run.device, 1),
+            )
+            learner.attach(run.rows)
+            found = learner.predict_sets(outputs, rows)
+        for some, log_proba in zip(alike.values(), found, strict=True):
+            for i, places in zip(some, log_proba[:, 0].argmax(-1), strict=True):
+                predicted[i] = coded[i][0][places]
+        return predicted
 
     @classmethod
     def learners_of(

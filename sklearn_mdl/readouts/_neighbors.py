@@ -157,6 +157,8 @@ class NeighborsLearner(Learner):
     context : Context
     """
 
+    is_numbers = True
+
     def __init__(
         self,
         members: Sequence[Voters],

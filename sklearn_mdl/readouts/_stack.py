@@ -146,6 +146,8 @@ class NetStack(Learner):
     net_kind: ClassVar[type[StackNet]] = StackNet
     n_outputs: ClassVar[int | None] = None  # as many as there are classes
 
+    is_numbers = True
+
     def __init__(
         self,
         shape: Shape,

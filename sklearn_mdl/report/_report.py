@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.io.environment import version_of
 from sklearn_mdl._core.tables import Table
+from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.baselines import ProtocolComparison, number, value_text
 from sklearn_mdl.model_selection import (
     POOLED,
@@ -24,6 +24,7 @@ from sklearn_mdl.model_selection import (
     codelength_table,
     friedman_text,
     has_tests,
+    permutation_text,
     rank_table,
     readout_table,
     rounded,
@@ -66,7 +67,7 @@ def _template() -> Template:
     )
     functions: list[Callable[..., object]] = [
         *(friedman_text, has_tests, rank_table, readout_table, spread_text),
-        cell_table,
+        *(cell_table, permutation_text),
         *(_averages, _codelengths, _head, _differences, _pairs, _spread, _values),
         *(settings_as_text, version_of),
     ]
@@ -199,7 +200,8 @@ def write_results(
     -------
     paths : list of Path
         Tables: ``cells.csv`` (one row per cell), ``ranking.csv``, ``readouts.csv``
-        (preferred readouts), and ``ranking.tex``, ``codelengths.tex``,
+        (preferred readouts), ``scores.csv`` (rows of model, dataset, metric and score,
+        for ranking tools of others), and ``ranking.tex``, ``codelengths.tex``,
         ``readouts.tex`` for LaTeX. Numbers: ``cells.json`` (everything but the arrays,
         with settings and versions) and ``statistics.json`` (ranks, tests, intervals,
         orders, groups). Where Jinja2 is installed, ``report.html``, a page that holds
@@ -233,10 +235,9 @@ def write_results(
         )
         paths[-1].write_text(page, encoding="utf-8")
     else:
-        warnings.warn(
+        warn_caller(
             "Jinja2 is required for report.html, but it is not installed: run pip "
             'install "sklearn_mdl[report]".',
-            stacklevel=2,
         )
     return paths + [figure.path for figure in figures]
 

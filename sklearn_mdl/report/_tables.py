@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from sklearn_mdl.model_selection import (
-    COLUMNS,
     SWITCHING,
     RankStatistics,
     RepresentationScorer,
     as_rows,
+    columns_of,
     has_tests,
     mean_posteriors,
     readout_table,
@@ -111,13 +111,15 @@ def write_tables(
     scorer: RepresentationScorer, folder: Path, statistics: Statistics
 ) -> list[Path]:
     """Write everything but figures and the report, and return the paths."""
+    columns = columns_of(scorer)
     return [
         write_rows(
             folder / "cells.csv",
-            COLUMNS,
-            [[row[name] for name in COLUMNS] for row in as_rows(scorer)],
+            columns,
+            [[row[name] for name in columns] for row in as_rows(scorer)],
         ),
         _write_ranking(folder / "ranking.csv", scorer),
+        _write_scores(folder / "scores.csv", scorer),
         write_rows(
             folder / "readouts.csv",
             ["encoder", *scorer.dataset_names_, "most_often"],
@@ -156,6 +158,22 @@ def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
         for e in np.argsort(scorer.average_ranks_, kind="stable")
     ]
     return write_rows(path, [*columns, *datasets], rows)
+
+
+def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
+    """Write means over orders in long form, as ranking tools of others read them.
+
+    These tools take more for better, and one metric for a dataset.
+    """
+    sizes = np.array([cell.n_samples for cell in scorer.first_cells_])[:, None]
+    uniform = np.array([cell.uniform for cell in scorer.first_cells_])[:, None]
+    saved = (uniform - scorer.codelengths_) / sizes
+    rows = [
+        [encoder, dataset, "saved_nats_per_label", float(saved[d, e])]
+        for d, dataset in enumerate(scorer.dataset_names_)
+        for e, encoder in enumerate(scorer.encoder_names_)
+    ]
+    return write_rows(path, ["model", "dataset", "metric", "score"], rows)
 
 
 def _beside(scorer: RepresentationScorer, e: int) -> list[float | str]:
@@ -213,7 +231,7 @@ def statistics_of(scorer: RepresentationScorer) -> Statistics:
     """Return statistics of all datasets together, and of every group by itself."""
     return {
         **_statistics(scorer),
-        "n_orders": scorer.n_orders,
+        "n_orders": scorer.order_codelengths_.shape[-1],
         "mean_posteriors": _by_name(scorer, mean_posteriors(scorer)),
         "groups": {name: _statistics(r) for name, r in scorer.groups_.items()},
         "failures": [failure._asdict() for failure in scorer.failures_],
@@ -238,29 +256,28 @@ def _statistics(ranking: RankStatistics) -> Statistics:
             reference: _by_name(ranking, ranking.saved_per_example(reference).tolist())
             for reference in ("uniform", "frequency")
         },
-        "preferred_readouts": _by_name(ranking, ranking.preferred_readouts()),
+        "preferred_readouts": _by_name(ranking, list(ranking.preferred_readouts())),
         "average_ranks": dict(zip(names, ranking.average_ranks_.tolist(), strict=True)),
         "critical_difference": ranking.critical_difference_,
     }
     if ranking.order_codelengths_.shape[-1] > 1:
         found["orders"] = _orders(ranking)
+    if len(ranking.encoder_names_) > 1:
+        paired = ranking.paired_differences(top_k=_n_compared(ranking))
+        found["paired_differences"] = {
+            "pairs": _names(ranking, paired.pairs),
+            **_listed(paired, "mean", "std", "error", "lower", "upper", "level"),
+        }
     return {**found, **_tests(ranking)} if has_tests(ranking) else found
 
 
 def _orders(ranking: RankStatistics) -> Statistics:
     spread = ranking.order_spread()
-    found: Statistics = {
+    return {
         "scored": _by_name(ranking, ranking.n_orders_.tolist()),
         "standard_deviations": _by_name(ranking, spread.std.tolist()),
         "relative": _by_name(ranking, spread.relative.tolist()),
     }
-    if len(ranking.encoder_names_) > 1:
-        paired = ranking.paired_differences(top_k=_n_compared(ranking))
-        found["paired_differences"] = {
-            "pairs": _names(ranking, paired.pairs),
-            **_listed(paired, "mean", "std", "lower", "upper", "level"),
-        }
-    return found
 
 
 def _tests(ranking: RankStatistics) -> Statistics:

@@ -10,16 +10,25 @@ from sklearn_mdl.switcher._loss_files import (
 )
 from sklearn_mdl.switcher._message import LabelMessage
 from sklearn_mdl.switcher._multioutput import MultiOutputSwitcher
-from sklearn_mdl.switcher._permutation import PermutationTest
+from sklearn_mdl.switcher._permutation import (
+    PermutationTest,
+    check_permutations as check_permutations,
+    kernels_of as kernels_of,
+)
 from sklearn_mdl.switcher._regressor import MDLReadoutSwitcherRegressor
+from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
+from sklearn_mdl.switcher._segments import StreamSegments
 
 __all__ = [
+    "GroupMixtures",
     "LabelMessage",
     "MDLReadoutSwitcher",
     "MDLReadoutSwitcherRegressor",
     "MultiOutputSwitcher",
     "PermutationTest",
+    "PooledTrace",
     "StoredLosses",
+    "StreamSegments",
     "decode_labels",
     "encode_labels",
     "load_losses",

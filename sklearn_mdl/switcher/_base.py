@@ -23,6 +23,7 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
 from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.storage import StoredMixtures
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
@@ -33,12 +34,27 @@ from sklearn_mdl.readouts import (
     readout_names,
 )
 from sklearn_mdl.switcher._loss_files import StoredLosses, description, save_losses
+from sklearn_mdl.switcher._permutation import (
+    PermutationTest,
+    check_permutations,
+    kernels_of,
+    permutation_tests,
+)
+from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
+from sklearn_mdl.switcher._segments import (
+    Ends,
+    StreamSegments,
+    block_bootstrap,
+    by_segment,
+    segment_ends,
+)
 from sklearn_mdl.switching import (
     ForwardTrace,
     PriorLike,
     Race,
     SwitchingPrior,
     as_prior,
+    best_sequence,
     forward,
     group_weights,
 )
@@ -63,7 +79,7 @@ class BaseSwitcher(OnlineEstimator):
     """Base of estimators that mix many readouts under a switching prior."""
 
     readouts: Sequence[object] | BaseEstimator | str | None = None
-    switching: Switching = None
+    switching: Switching = "learned-share"
     expert_weights: ExpertWeights = None
     pooling: Pooling = "auto"
     race: Racing = "auto"
@@ -72,6 +88,7 @@ class BaseSwitcher(OnlineEstimator):
     shuffle: bool = False
     device: str = "auto"
     store: StorePath = "memory"
+    store_mixtures: bool = False
     checkpoint: StorePath | None = None
     n_jobs: int | None = None
     verbose: int = 0
@@ -91,6 +108,7 @@ class BaseSwitcher(OnlineEstimator):
         "shuffle": ["boolean"],
         "device": [str],
         "store": [str, PathLike],
+        "store_mixtures": ["boolean"],
         "checkpoint": [str, PathLike, None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -121,12 +139,15 @@ class BaseSwitcher(OnlineEstimator):
             )
         self.readouts_ = self._pool(n_features, outcome)
         self.expert_weights_ = self._weights(self.readouts_)
+        pooled = self._pooled(outcome)
         prior = clone(as_prior(self.switching))
         self._prior_text = repr(prior)
         folder = None
         if self._folder != "memory":
             stored = self._stored(np.empty((0, len(self.readouts_))))
             about = description(stored, "float64", growing=True)
+            if pooled is not None and self.store_mixtures:
+                about["pool_groups"] = [str(name) for name in pooled.groups.names]
             folder = StreamFolder(Path(self._folder), about)
         device = resolve_device(self.device)
         learners = build_learners(
@@ -141,7 +162,7 @@ class BaseSwitcher(OnlineEstimator):
             learners,
             prior,
             self.expert_weights_,
-            pooled=self._pooled(outcome),
+            pooled=pooled,
             race=self._racing(),
             outcome=outcome,
             n_features=n_features,
@@ -189,7 +210,11 @@ class BaseSwitcher(OnlineEstimator):
         group_pass = outcome.group_pass(pool, len(groups.names))
         if len(groups.names) < 2:
             return None
-        return PooledMixture(groups, self.expert_weights_, group_pass)
+        kept = None
+        if self.store_mixtures:
+            sizes = len(groups.names), outcome.n_numbers
+            kept = StoredMixtures.none(*sizes, outcome.dtype)
+        return PooledMixture(groups, self.expert_weights_, group_pass, kept)
 
     @property
     def _first_batch_size(self) -> int | None:
@@ -198,7 +223,9 @@ class BaseSwitcher(OnlineEstimator):
             return FIRST_BATCH_SIZE if self._is_by_name else None
         return self.first_batch_size
 
-    def _stored(self, losses: np.ndarray) -> StoredLosses:
+    def _stored(
+        self, losses: np.ndarray, mixtures: GroupMixtures | None = None
+    ) -> StoredLosses:
         """Return losses as files hold them, with the names of the readouts."""
         return StoredLosses(
             losses,
@@ -207,6 +234,7 @@ class BaseSwitcher(OnlineEstimator):
             self.expert_weights_,
             self._prior_text,
             len(self.classes_) if hasattr(self, "classes_") else None,
+            mixtures,
         )
 
     def _warn_of_edges(self) -> None:
@@ -241,16 +269,200 @@ class BaseSwitcher(OnlineEstimator):
 
         Parameters
         ----------
-        switching : str, SwitchingPrior or None
+        switching : str or SwitchingPrior
             As the parameter of that name.
 
         Returns
         -------
         trace : ForwardTrace
-            ``codelength``, ``codelengths`` and ``posterior``, in nats.
+            ``codelength``, ``codelengths`` and ``posterior``, in nats, of the switching
+            mixture alone; :meth:`repool` has pooled codelengths.
         """
         check_is_fitted(self)
         return forward(as_prior(switching), self.readout_losses_, self.expert_weights_)
+
+    @property
+    @abstractmethod
+    def reference_codelengths_(self) -> np.ndarray:
+        """Cost of every label given the labels before it alone, in nats."""
+
+    @abstractmethod
+    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
+        """Return the same switcher after rows and encoded labels alone."""
+
+    def segments(
+        self,
+        ends: Ends = 8,
+        *,
+        times: ArrayLike | None = None,
+        fresh: bool = True,
+        level: float = 0.9,
+        n_resamples: int = 1000,
+    ) -> StreamSegments:
+        """Cut the stream into segments, and compare what each cost with other codes.
+
+        Parameters
+        ----------
+        ends : int, array-like or "posterior", default=8
+            A number of equal segments; the rows behind their last ones, or, with
+            `times`, the last timestamps; or "posterior": segments end where the most
+            probable readout, given all labels, changes.
+        times : array-like of shape (n_samples_seen_,), optional
+            Timestamps of the rows, sorted.
+        fresh : bool, default=True
+            Whether to begin the readouts anew at the start of each segment, for which
+            they learn all rows a second time.
+        level : float, default=0.9
+            Coverage of the intervals.
+        n_resamples : int, default=1000
+            Of the bootstrap, seeded by the seed of the run.
+
+        Returns
+        -------
+        segments : StreamSegments
+            In nats.
+
+        Raises
+        ------
+        ValueError
+            If segments do not lie within the stream, or times are not sorted.
+        """
+        check_is_fitted(self)
+        losses, weights = self.readout_losses_, self.expert_weights_
+        changes = np.empty(0, np.intp)
+        if isinstance(ends, str):
+            changes = best_sequence(as_prior(self.switching), losses, weights).starts
+        found = segment_ends(ends, len(losses), changes, times)
+        starts = np.concatenate([[0], found[:-1]])
+        total = by_segment(self.codelengths_, found)
+        intervals = [
+            block_bootstrap(self.codelengths_[a:b], level, n_resamples, self._seed)
+            for a, b in zip(starts, found, strict=True)
+        ]
+        anew = np.full(len(found), np.nan)
+        if fresh:
+            rows, labels = self._run.samples.rows, self._run.labels.cpu().numpy()
+            anew[:] = [
+                self._fresh(rows(a, b), labels[a:b]).codelength_
+                for a, b in zip(starts.tolist(), found.tolist(), strict=True)
+            ]
+        return StreamSegments(
+            starts,
+            found,
+            total,
+            total / (found - starts),
+            np.array(intervals),
+            by_segment(self.reference_codelengths_, found),
+            anew,
+        )
+
+    def _begun_anew(self) -> Self:
+        """Return an unfitted copy that leaves no file and draws the same numbers."""
+        return clone(self).set_params(
+            store="memory", checkpoint=None, verbose=0, random_state=self._seed
+        )
+
+    def permutation_test(
+        self, n_permutations: int = 100, *, shuffled: bool = False
+    ) -> PermutationTest:
+        """Test if features say anything of the labels, by permutations of them.
+
+        Both codes are those of the kernel readouts in the list alone, whose one factor
+        serves all permutations, mixed by a fixed share of rate ``1 / t``.
+
+        Parameters
+        ----------
+        n_permutations : int, default=100
+            Seeded by ``random_state``.
+        shuffled : bool, default=False
+            True states that rows were given in random order; with ``shuffle=True``,
+            ``fit`` has drawn one itself.
+
+        Returns
+        -------
+        test : PermutationTest
+            ``codelength`` and ``null_codelengths`` in nats, and ``p_value``,
+            ``(1 + nulls not longer) / (1 + n_permutations)``.
+
+        Raises
+        ------
+        ValueError
+            If rows were taken in the order given, which may mean something, or if the
+            list holds no kernel readout.
+        """
+        check_is_fitted(self)
+        check_permutations(n_permutations)
+        run, kernels, seed = self._permutable(shuffled)
+        return permutation_tests([run], kernels, int(n_permutations), seed)[0]
+
+    def null_codelengths(
+        self, n_permutations: int = 100, *, shuffled: bool = False
+    ) -> np.ndarray:
+        """Codelengths of permuted labels under the kernel readouts in the list.
+
+        Parameters
+        ----------
+        n_permutations, shuffled : int and bool
+            As of :meth:`permutation_test`.
+
+        Returns
+        -------
+        codelengths : ndarray of shape (n_permutations,)
+            In nats, as in :meth:`permutation_test`.
+        """
+        test = self.permutation_test(n_permutations, shuffled=shuffled)
+        return test.null_codelengths
+
+    def _permutable(self, shuffled: bool) -> tuple[PrequentialRun, list[Readout], int]:
+        """Return run, kernel readouts and seed, for rows in random order alone."""
+        if not shuffled and not (self.shuffle and hasattr(self, "order_")):
+            raise ValueError(
+                "A permutation test needs rows in random order, but they were taken in "
+                "the order given, which may mean something; fit with shuffle=True, or "
+                "pass shuffled=True if you have shuffled them"
+            )
+        return self._run, kernels_of(self.readouts_), self._seed
+
+    def repool(
+        self,
+        switching: Switching,
+        pooling: LogLinearPool,
+        *,
+        groups: Sequence[Hashable] | None = None,
+    ) -> PooledTrace:
+        """Pool the same groups by another pool, without training again.
+
+        Needs ``store_mixtures=True`` when the rows were evaluated. Who retired in a
+        race stays retired: that was settled by the pool of the run.
+
+        Parameters
+        ----------
+        switching : str, SwitchingPrior or None
+            As the parameter of that name.
+        pooling : LogLinearPool
+            Its ``groups`` are not used: groups are those of the run.
+        groups : sequence of names, default=None
+            Those of ``pool_groups_`` that are pooled; None pools all.
+
+        Returns
+        -------
+        trace : PooledTrace
+            In nats. Of prior and pool of the run it has the bits of the run.
+
+        Raises
+        ------
+        ValueError
+            If mixtures were not kept, or `groups` names fewer than two, or others.
+        TypeError
+            If `pooling` is no LogLinearPool.
+        """
+        check_is_fitted(self)
+        stored = self._run.trace.stored
+        kept = None
+        if stored is not None:
+            kept = GroupMixtures(self.pool_groups_, stored.mixtures, stored.labels)
+        found = self._stored(self.readout_losses_, kept)
+        return found.repool(switching, pooling, groups=groups)
 
     def save_losses(
         self, path: StorePath, *, dtype: Literal["float64", "float32"] = "float64"

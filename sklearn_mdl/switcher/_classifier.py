@@ -25,11 +25,7 @@ from sklearn_mdl.readouts import (
     warn_of_failures,
 )
 from sklearn_mdl.switcher._base import BaseSwitcher
-from sklearn_mdl.switcher._permutation import (
-    PermutationTest,
-    check_permutations,
-    permutation_test,
-)
+from sklearn_mdl.switcher._segments import codelengths_of_labels
 from sklearn_mdl.switching import FixedShare
 
 
@@ -56,11 +52,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         which depend on the number of features and classes; "closed-form" the kernels
         alone, which need no seed; "mixed" adds nearest neighbours, a shrunk linear
         discriminant analysis (up to 1,024 features) and a logistic regression to both.
-    switching : str or SwitchingPrior, default=None
-        Prior over sequences of readouts: "learned-share" (the default), "fixed-share"
-        (with rate ``1 / t``), "switch-distribution", "run-length", "universal-share",
-        "bayes", "elementwise", or an object such as ``FixedShare(m=11)``, whose
-        parameters can then be searched as ``switching__m``.
+    switching : str or SwitchingPrior, default="learned-share"
+        Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
+        ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
+        "elementwise", or an object such as ``FixedShare(m=11)``, whose parameters can
+        then be searched as ``switching__m``.
     expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform. "architecture" is uniform over
         architectures and then over the readouts of each, so that an architecture with
@@ -97,6 +93,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``N x K`` numbers do not fit. Each stream has a folder of its own in it,
         ``store_``. Its ``losses.npy`` can be opened with
         :func:`~sklearn_mdl.switcher.load_losses`, also while the run goes on.
+    store_mixtures : bool, default=False
+        Keep in the store, too, what each group of readouts has predicted, N x G x C
+        numbers, and the labels, for :meth:`repool`.
     checkpoint : path-like, default=None
         A directory in which ``fit`` saves its progress from time to time. Called again
         with the same settings and data, in another process too, it goes on from there,
@@ -134,6 +133,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Probability of the switching mixture, and of the pool, before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
         Log-loss of every readout at every example, in nats; NaN once it has retired.
+    reference_codelengths_ : ndarray of shape (n_samples_seen_,)
+        Cost of every label given the labels before it alone, in nats: frequencies,
+        recent frequencies and transitions, switched between.
     store_ : Path or None
         Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
@@ -239,53 +241,22 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
             check_readout(readout)
         return [clone(readout) for readout in readouts]
 
-    def permutation_test(self, n_permutations: int = 100) -> PermutationTest:
-        """Test if features say anything of the labels, by permutations of them.
+    @property
+    def reference_codelengths_(self) -> np.ndarray:
+        """Cost of every label given the labels before it alone, (n_samples_seen_,).
 
-        Both codes are those of the kernel readouts in the list alone, whose one factor
-        serves all permutations, mixed by a fixed share of rate ``1 / t``.
-
-        Parameters
-        ----------
-        n_permutations : int, default=100
-            Seeded by ``random_state``.
-
-        Returns
-        -------
-        test : PermutationTest
-            ``codelength`` and ``null_codelengths`` in nats, and ``p_value``,
-            ``(1 + nulls not longer) / (1 + n_permutations)``.
-
-        Raises
-        ------
-        ValueError
-            If rows were taken in the order given, which may mean something, or if the
-            list holds no kernel readout.
+        In nats: frequencies, recent frequencies and transitions, mixed by a fixed share
+        of rate ``1 / t``. What features save is measured against it, since labels that
+        follow one another are cheap for whoever sees no feature at all.
         """
         check_is_fitted(self)
-        check_permutations(n_permutations)
-        if not (self.shuffle and hasattr(self, "order_")):
-            raise ValueError(
-                "A permutation test needs rows in random order, but they were taken in "
-                "the order given, which may mean something; fit with shuffle=True"
-            )
-        return permutation_test(
-            self._run, self.readouts_, int(n_permutations), self._seed
+        labels = self._run.labels.cpu().numpy()
+        return codelengths_of_labels(labels, len(self.classes_))
+
+    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
+        return self._begun_anew().partial_fit(
+            X, self.classes_[labels], classes=self.classes_
         )
-
-    def null_codelengths(self, n_permutations: int = 100) -> np.ndarray:
-        """Codelengths of permuted labels under the kernel readouts in the list.
-
-        Parameters
-        ----------
-        n_permutations : int, default=100
-
-        Returns
-        -------
-        codelengths : ndarray of shape (n_permutations,)
-            In nats, as in :meth:`permutation_test`.
-        """
-        return self.permutation_test(n_permutations).null_codelengths
 
     @property
     def readout_notes_(self) -> dict[str, list[str]]:

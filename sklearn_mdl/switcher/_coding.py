@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from tqdm import tqdm
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.regressor import OnlineRegressor
@@ -29,8 +27,9 @@ from sklearn_mdl._core.numerics import (
     one_blas_thread,
     resolve_device,
 )
+from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.stream.stepwise import stepwise
-from sklearn_mdl._core.validation import GROUPED, is_grouped
+from sklearn_mdl._core.validation import GROUPED, is_grouped, warn_caller
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
 from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderStream
 
@@ -113,7 +112,9 @@ def encode(
     with fixed_arithmetic(), one_blas_thread():
         estimator._begin(X.shape[1], classes, n_rows=len(X))
         if not estimator.shuffle and is_grouped(labels):
-            warnings.warn(GROUPED, UserWarning, stacklevel=3)
+            warn_caller(
+                GROUPED,
+            )
         header = _requirements(estimator, X)
         header["labels"] = about | {"sha256": _checksum(about, labels)}
         remaining = iter(labels[estimator.order_].tolist())
@@ -212,7 +213,8 @@ def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
         )
     estimator: OnlineClassifier = clone(switcher)
     # Files would be written twice, and stacks must not depend on the number of jobs.
-    aside = {"store": "memory", "checkpoint": None, "n_jobs": None}
+    aside = {"store": "memory", "store_mixtures": False}
+    aside |= {"checkpoint": None, "n_jobs": None}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{name: v for name, v in aside.items() if name in names})
     estimator._validate_params()
@@ -223,8 +225,8 @@ def _run(
     estimator: OnlineClassifier, X: np.ndarray, reveal: Callable[[np.ndarray], int]
 ) -> None:
     """Evaluate an estimator online; `reveal` gives each label for its probabilities."""
-    name, silent = type(estimator).__name__, not estimator.verbose
-    with tqdm(total=len(X), desc=name, unit="row", disable=silent) as bar:
+    name, shown = type(estimator).__name__, bool(estimator.verbose)
+    with progress_bar(shown, total=len(X), desc=name, unit="row") as bar:
         order = estimator.order_ if estimator.shuffle else None
         steps = stepwise(estimator._run, X, order)
         probabilities = next(steps)

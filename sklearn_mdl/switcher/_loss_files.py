@@ -7,8 +7,8 @@ it into memory.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from tokenize import TokenError
@@ -18,7 +18,9 @@ from numpy.typing import ArrayLike
 
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.whole_files import replaced
-from sklearn_mdl.switching import forward, normalised_weights
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace, mixtures_beside
+from sklearn_mdl.switching import PriorLike, as_prior, forward, normalised_weights
 
 FORMAT = "sklearn_mdl losses"
 VERSION = 1
@@ -46,6 +48,8 @@ class StoredLosses:
         The prior under which the run mixed; for information.
     n_classes : int, optional
         Number of classes of the labels.
+    mixtures : GroupMixtures, optional
+        Predictions of groups; a store has them with ``store_mixtures=True``.
 
     Raises
     ------
@@ -83,6 +87,7 @@ class StoredLosses:
     weights: np.ndarray | None = None
     switching: str | None = None
     n_classes: int | None = None
+    mixtures: GroupMixtures | None = None
 
     def __post_init__(self) -> None:
         """Check the fields, and give them the types they are documented to have."""
@@ -197,6 +202,36 @@ class StoredLosses:
         step = _positive("n_rows", n_rows)
         starts = range(0, self.n_samples, step)
         return (np.asarray(self.losses[i : i + step]) for i in starts)
+
+    def repool(
+        self,
+        switching: PriorLike,
+        pooling: LogLinearPool,
+        *,
+        groups: Sequence[Hashable] | None = None,
+    ) -> PooledTrace:
+        """Pool groups of readouts, without training again.
+
+        Parameters
+        ----------
+        switching : str, SwitchingPrior or None
+            Prior of the mixture of all readouts beside the pool.
+        pooling : LogLinearPool
+        groups : sequence of names, default=None
+            Those of ``mixtures.names`` that are pooled; None pools all.
+
+        Raises
+        ------
+        ValueError
+            If there are no mixtures, and as in :meth:`GroupMixtures.pooled`.
+        """
+        if self.mixtures is None:
+            raise ValueError(
+                "Another pool needs the predictions of groups of readouts, but they "
+                "were not kept; evaluate the rows with store_mixtures=True and pooling"
+            )
+        trace = forward(as_prior(switching), self.blocks(), self.weights, max_rows=0)
+        return self.mixtures.pooled(pooling, trace.codelengths, groups)
 
 
 def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> Json:
@@ -406,9 +441,10 @@ def load_losses(path: str | Path) -> StoredLosses:
     try:
         text = _text(sidecar)
         losses = np.lib.format.open_memmap(path, mode="r")
+        mixtures = mixtures_beside(path, text, len(losses))
         if _text(sidecar) != text:
             raise ValueError("losses that were being replaced by others")
-        return described(losses, text)
+        return replace(described(losses, text), mixtures=mixtures)
     # Of damaged headers numpy lets the last one through.
     except (ValueError, TypeError, EOFError, TokenError, RecursionError) as error:
         raise ValueError(

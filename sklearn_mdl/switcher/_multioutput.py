@@ -25,6 +25,11 @@ from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import as_labels, check_class_labels
 from sklearn_mdl.metrics import PrequentialMeasures
 from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
+from sklearn_mdl.switcher._permutation import (
+    PermutationTest,
+    check_permutations,
+    permutation_tests,
+)
 
 Labels: TypeAlias = ArrayLike | spmatrix
 
@@ -299,6 +304,68 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         each = zip(self.estimators_, self._columns(y), strict=True)
         return np.sum([s.heldout_codelengths(X, column) for s, column in each], axis=0)
+
+    def permutation_test(
+        self, n_permutations: int = 100, *, shuffled: bool = False
+    ) -> list[PermutationTest]:
+        """Test if features say anything of every column, by permutations of the rows.
+
+        Columns whose switchers have the same kernels share one factor. All columns are
+        permuted alike, so that sums of codelengths over columns are those of the whole
+        of y and of its permutations.
+
+        Parameters
+        ----------
+        n_permutations, shuffled : int and bool
+            As of :meth:`MDLReadoutSwitcher.permutation_test`.
+
+        Returns
+        -------
+        tests : list of n_outputs PermutationTest
+
+        Raises
+        ------
+        ValueError
+            If the copies are no switchers, and as in
+            :meth:`MDLReadoutSwitcher.permutation_test`.
+        """
+        check_is_fitted(self)
+        check_permutations(n_permutations)
+        switchers = [s for s in self.estimators_ if isinstance(s, MDLReadoutSwitcher)]
+        if len(switchers) < self.n_outputs_:
+            raise ValueError(
+                "A permutation test needs an MDLReadoutSwitcher for every column, got "
+                f"{self.estimators_[0]!r}; pass MDLReadoutSwitcher([...])"
+            )
+        found = [switcher._permutable(shuffled) for switcher in switchers]
+        alike: dict[str, list[int]] = {}
+        for j, (_, kernels, _) in enumerate(found):
+            alike.setdefault(repr(kernels), []).append(j)
+        tests: dict[int, PermutationTest] = {}
+        for columns in alike.values():
+            runs = [found[j][0] for j in columns]
+            _, kernels, seed = found[columns[0]]
+            some = permutation_tests(runs, kernels, int(n_permutations), seed)
+            tests |= zip(columns, some, strict=True)
+        return [tests[j] for j in range(self.n_outputs_)]
+
+    def null_codelengths(
+        self, n_permutations: int = 100, *, shuffled: bool = False
+    ) -> np.ndarray:
+        """Codelengths of permuted rows of y under the kernel readouts in the list.
+
+        Parameters
+        ----------
+        n_permutations, shuffled : int and bool
+            As of :meth:`permutation_test`.
+
+        Returns
+        -------
+        codelengths : ndarray of shape (n_permutations, n_outputs)
+            In nats; sums over the columns are those of permutations of the whole of y.
+        """
+        tests = self.permutation_test(n_permutations, shuffled=shuffled)
+        return np.stack([test.null_codelengths for test in tests], 1)
 
     def measures(self, *, n_bins: int = 15) -> list[PrequentialMeasures]:
         """Accuracy, Brier score and calibration of the predictions of every column.

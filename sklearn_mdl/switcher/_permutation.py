@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import NamedTuple
 
@@ -9,7 +10,13 @@ import numpy as np
 
 from sklearn_mdl._core.numerics import flushed_denormals, one_thread
 from sklearn_mdl._core.stream.run import PrequentialRun
-from sklearn_mdl.readouts import KernelReadout, Readout, build_learners
+from sklearn_mdl.readouts import (
+    KernelReadout,
+    KernelReadoutRegressor,
+    Labellings,
+    Readout,
+    build_learners,
+)
 
 AT_ONCE = 2**26  # scores that are held together
 
@@ -42,53 +49,80 @@ def check_permutations(n_permutations: object) -> None:
         )
 
 
-def permutation_test(
-    run: PrequentialRun, readouts: list[Readout], n_permutations: int, seed: int
-) -> PermutationTest:
-    """Code the labels of a run and permutations of them by its kernel readouts.
-
-    One factor serves all labellings. Readouts are mixed by a fixed share of rate
-    ``1 / t``, whatever the prior of the run.
+def kernels_of(readouts: Sequence[object]) -> list[Readout]:
+    """Return the kernel readouts of a list.
 
     Raises
     ------
     ValueError
-        If there is no kernel readout.
+        If there is none.
     """
-    kernels = [readout for readout in readouts if isinstance(readout, KernelReadout)]
+    kinds = KernelReadout, KernelReadoutRegressor
+    kernels = [readout for readout in readouts if isinstance(readout, kinds)]
     if not kernels:
         raise ValueError(
             "A permutation test needs kernel readouts, whose one factor serves all "
-            'labellings, got none; pass readouts="closed-form" or add KernelReadout()'
+            'labellings, got none; pass readouts="closed-form" or add a KernelReadout'
         )
-    labels = run.labels.cpu().numpy()
+    return kernels
+
+
+def permutation_tests(
+    runs: Sequence[PrequentialRun],
+    kernels: list[Readout],
+    n_permutations: int,
+    seed: int,
+) -> list[PermutationTest]:
+    """Code the labels of runs and permutations of them.
+
+    One factor serves all runs and labellings. Readouts are mixed by a fixed share of
+    rate ``1 / t``, whatever the prior of the runs.
+
+    Parameters
+    ----------
+    runs : sequence of PrequentialRun
+        Over the same rows with the same kernels; their labels are permuted alike.
+    kernels : list of KernelReadout, or of KernelReadoutRegressor
+    n_permutations : int
+    seed : int
+    """
     rng = np.random.default_rng([seed, 1])  # not the draws of the order
-    sets = np.stack([labels, *(rng.permutation(labels) for _ in range(n_permutations))])
-    n_numbers = len(kernels) * max(len(labels) // 2, 1) * run.outcome.n_numbers
-    step = max(1, AT_ONCE // n_numbers)
+    n_rows = len(runs[0].labels)
+    places = [np.arange(n_rows)]
+    places += [rng.permutation(n_rows) for _ in range(n_permutations)]
+    n_numbers = sum(run.outcome.n_numbers for run in runs)
+    step = max(1, AT_ONCE // (len(kernels) * max(n_rows // 2, 1) * n_numbers))
     with one_thread(), flushed_denormals():
         parts = [
-            _codelengths(run, kernels, sets[start : start + step])
-            for start in range(0, len(sets), step)
+            _codelengths(runs, kernels, np.stack(places[start : start + step]))
+            for start in range(0, len(places), step)
         ]
-    own, *nulls = np.concatenate(parts).tolist()
+    return [_test(*codelengths) for codelengths in np.concatenate(parts, 1).tolist()]
+
+
+def _test(own: float, *nulls: float) -> PermutationTest:
     count = sum(null <= own for null in nulls)
     return PermutationTest(own, np.array(nulls), (1 + count) / (1 + len(nulls)))
 
 
 def _codelengths(
-    run: PrequentialRun, kernels: list[KernelReadout], labels: np.ndarray
+    runs: Sequence[PrequentialRun], kernels: list[Readout], places: np.ndarray
 ) -> np.ndarray:
-    """Codelengths (S,) of labellings (S, N)."""
-    n_numbers = run.outcome.n_numbers
-    learners = build_learners(
-        kernels, run.samples.n_features, n_numbers, seed=0, device=run.device
-    )
+    """Codelengths (n_runs, S) of labels in the order of places (S, N)."""
+    outputs = [
+        Labellings(run.labels.cpu().numpy()[places], run.outcome.n_numbers)
+        for run in runs
+    ]
+    first = runs[0]
+    n_features, n_numbers = first.samples.n_features, first.outcome.n_numbers
     losses = []
-    for learner in learners:
-        learner.attach(run.rows)
-        losses.append(learner.null_losses(labels))  # type: ignore[attr-defined]
-    return shared(np.concatenate(losses, 2))
+    for learner in build_learners(
+        kernels, n_features, n_numbers, seed=0, device=first.device
+    ):
+        learner.attach(first.rows)
+        losses.append(learner.null_losses(outputs))  # type: ignore[attr-defined]
+    each = zip(*losses, strict=True)
+    return np.stack([shared(np.concatenate(parts, 2)) for parts in each])
 
 
 def shared(losses: np.ndarray) -> np.ndarray:

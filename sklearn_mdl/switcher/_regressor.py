@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
@@ -52,7 +53,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ones. None takes networks and Gaussian processes, "nets" networks alone, which
         depend on the number of features, "closed-form" Gaussian processes alone, which
         need no seed.
-    switching : str or SwitchingPrior, default=None
+    switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.
@@ -77,6 +78,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         own.
     store : "memory" or path-like, default="memory"
         A directory for the trace, as in ``MDLReadoutSwitcher``.
+    store_mixtures : bool, default=False
+        Keep what each group has predicted there, too, likewise.
     checkpoint : path-like, default=None
         A directory from which an interrupted ``fit`` goes on, likewise.
     n_jobs : int, default=None
@@ -154,6 +157,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         "prior_scale": [Interval(Real, 0, None, closed="neither")],
         **BaseSwitcher._parameter_constraints,
     }
+
+    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
+        return self._begun_anew().partial_fit(X, labels)
 
     def _after_fit(self) -> None:
         if self.readouts is not None and not isinstance(self.readouts, str):

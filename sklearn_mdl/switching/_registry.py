@@ -79,12 +79,8 @@ def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
         A prior is returned unchanged. ``"bayes"``, ``"elementwise"``,
         ``"fixed-share"``, ``"learned-share"``, ``"run-length"``,
         ``"switch-distribution"`` and ``"universal-share"`` name a prior with its
-    <<<<<<< HEAD:sklearn_mdl/switching/_named.py
         default parameters. None is ``LearnedShare()``, the default by measurement
         (``python -m benchmarks switching``).
-    =======
-        default parameters. None is ``LearnedShare()``.
-    >>>>>>> numpy:sklearn_mdl/switching/_registry.py
 
     Returns
     -------

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -133,6 +133,11 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         ValueError
             If X (or real labels) hold NaN or infinity, if lengths differ, or if a
             classifier is given labels of one class only.
+
+        Warns
+        -----
+        UserWarning
+            If nothing was learned before the last label, among others.
         """
         if unknown:
             refuse_options(unknown)
@@ -145,6 +150,14 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             order = self.order_ if self.shuffle else None
             checkpoint = self._checkpoint_of(rows, labels)
             self._drive(rows, labels, order, checkpoint, given)
+        if self._run.has_learned_nothing:
+            warn_caller(
+                f"{type(self).__name__} should learn before its last label, but all "
+                f"{self.n_samples_seen_} rows were predicted before the first "
+                f"{self._run.rows.first} are learned, so that the code says nothing of "
+                "the features; fit more rows, or set a smaller first_batch_size or "
+                "batch_size"
+            )
         self._after_fit()
         return self
 
@@ -191,6 +204,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._run = self._make_run(n_features, outcome, seed)
         self._seed = seed
+        # A pickle makes the run again from what it began with, whatever is set later.
+        self._settings = clone(self) if self._run.is_numbers else None
         if n_rows is not None:
             self._run.check_length(n_rows)  # before anything is written
             self.order_ = np.arange(n_rows)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping
+from copy import deepcopy
 from os import PathLike, fspath
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from skorch import NeuralNet
 
@@ -52,8 +53,45 @@ SPARE_BYTES = 2**26
 STREAM_BYTES = 64  # of a replay stream: its position, and what moves it
 
 
+NUMBERS = "_numbers"  # in a pickled state: the arrays that stand for the run
+
+
 class FileMixin:
-    """Mixin of estimators that can be saved to one file."""
+    """Mixin of estimators that can be saved to one file, or pickled as plain arrays."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return settings and numpy arrays, where a run can be made again from them.
+
+        So what pickles an estimator without running its code, as skops does, needs to
+        trust our classes alone. Where it cannot (a trace on disk, classifiers and
+        encoders of others, an interrupted segment), the run itself is part of it.
+        """
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        run = state.get("_run")
+        if run is not None and run.is_numbers:
+            del state["_run"]
+            rows = run.samples.rows(0, len(run.samples))
+            state[NUMBERS] = {**_numbers_of(run), "rows": rows}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the run again, on a device of this machine."""
+        state = dict(state)
+        arrays = state.pop(NUMBERS, None)
+        if arrays is not None:
+            blank = clone(state["_settings"])
+            width, classes = state["n_features_in_"], state.get("classes_")
+            with fixed_arithmetic():
+                _go_to(arrays, blank, width, classes, state["_seed"])
+            state["_run"] = blank._run
+        super().__setstate__(state)  # type: ignore[misc]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Copy the run itself, which is faster than to make it again."""
+        other = type(self).__new__(type(self))
+        memo[id(self)] = other
+        other.__dict__.update(deepcopy(self.__dict__, memo))
+        return other
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, from which :meth:`load` makes it again.
@@ -169,14 +207,35 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
         "seed": estimator._seed,
         "versions": {name: version_of(name) for name in LIBRARIES},
     }
-    arrays = {
-        **progress_of(run),
-        "losses": run.trace.losses,
-        "rows": _Rows(run.samples),
-    }
+    arrays: dict[str, Any] = {**_numbers_of(run), "rows": _Rows(run.samples)}
     if hasattr(estimator, "order_"):
         arrays["order"] = np.asarray(estimator.order_, dtype=np.int64)
     write_archive(path, arrays, about)
+
+
+def _numbers_of(run: PrequentialRun) -> dict[str, np.ndarray]:
+    """Return the arrays from which a run can be made again, but for its rows."""
+    arrays = {**progress_of(run), "losses": run.trace.losses}
+    if run.trace.stored is not None:
+        arrays["mixtures"] = run.trace.stored.mixtures
+    return arrays
+
+
+def _go_to(
+    arrays: Mapping[str, np.ndarray],
+    estimator: BaseEstimator,
+    n_features: int,
+    classes: np.ndarray | None,
+    seed: int,
+) -> None:
+    """Bring an estimator that has only parameters to where the arrays were taken."""
+    estimator._begin(n_features, classes, seed=seed)
+    run: PrequentialRun = estimator._run
+    if classes is not None:
+        _check_labels(arrays["labels"], run, len(classes))
+    run.begin(arrays["rows"])
+    resume(run, arrays, arrays["losses"])
+    run.end()
 
 
 def _check_classes(settings: object, known: Container[str]) -> None:
@@ -290,14 +349,9 @@ def _restore(
         if np.shape(names) != (n_features,):
             raise ValueError(f"it names {np.shape(names)} features of {n_features}")
         estimator.feature_names_in_ = names
-    estimator._begin(n_features, classes, seed=about["seed"])
+    _go_to(arrays, estimator, n_features, classes, about["seed"])
     if "order" in arrays:
         estimator.order_ = np.array(arrays["order"])
-    run: PrequentialRun = estimator._run
-    _check_labels(arrays["labels"], run, len(classes))
-    run.begin(arrays["rows"])
-    resume(run, arrays, arrays["losses"])
-    run.end()
 
 
 def _check_params(estimator: BaseEstimator, granted: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -27,8 +28,8 @@ class GrowingArray:
 
     Parameters
     ----------
-    width : int or None
-        Numbers in a row; None for a plain vector.
+    width : int, tuple of int or None
+        Numbers in a row, or its shape; None for a plain vector.
     path : Path or None
         A ``.npy`` file to keep them in; None keeps them in memory.
     dtype : str, default="<f8"
@@ -39,18 +40,18 @@ class GrowingArray:
 
     def __init__(
         self,
-        width: int | None,
+        width: int | tuple[int, ...] | None,
         path: Path | None = None,
         *,
         dtype: str = "<f8",
         folder: StreamFolder | None = None,
     ) -> None:
-        self.width = width
         self.folder = folder
         self.dtype = np.dtype(dtype)
         self.n_rows = 0
         self._path = path
-        self._tail = () if width is None else (width,)
+        self._tail = (width,) if isinstance(width, int) else width or ()
+        self.row_bytes = self.dtype.itemsize * math.prod(self._tail)
         self._buffer = np.empty((0, *self._tail), self.dtype)
         self._map: np.ndarray | None = None
         self._grows_in_place = False  # the file is ours and ends with our last row
@@ -78,7 +79,7 @@ class GrowingArray:
             self._buffer = room
 
     def append(self, rows: np.ndarray) -> None:
-        """Add rows, shape (n,) or (n, width)."""
+        """Add rows, shape (n,), (n, width) or (n, *width)."""
         self.extend([rows])
 
     def extend(self, blocks: Iterable[np.ndarray]) -> None:
@@ -121,7 +122,7 @@ class GrowingArray:
 
     def _extend_in_place(self, path: Path, blocks: Iterable[np.ndarray]) -> None:
         # numpy pads the header of a .npy file so that the first axis may grow in place.
-        end = len(self._header(0)) + self.n_rows * self._row_bytes
+        end = len(self._header(0)) + self.n_rows * self.row_bytes
         if path.stat().st_size != end:
             raise ValueError(
                 f"{path} must hold the {self.n_rows} rows of this stream alone, "
@@ -155,7 +156,7 @@ class GrowingArray:
         header = self._header(n_rows)
         with path.open("r+b") as file:
             file.write(header)
-            file.truncate(len(header) + n_rows * self._row_bytes)
+            file.truncate(len(header) + n_rows * self.row_bytes)
 
     def adopt(self, n_rows: int, digest: str | None = None) -> None:
         """Take the first rows that its file holds for its own, and forget the others.
@@ -214,7 +215,7 @@ class GrowingArray:
         return self._hash.hexdigest()
 
     def _blocks(self, start: int = 0) -> Iterator[np.ndarray]:
-        rows, step = self.rows, max(1, READ_AT_ONCE // max(1, self._row_bytes))
+        rows, step = self.rows, max(1, READ_AT_ONCE // max(1, self.row_bytes))
         return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
@@ -226,7 +227,7 @@ class GrowingArray:
         with path.open("rb") as file, suppress(ValueError, TokenError):
             np.lib.format.read_magic(file)
             shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-            n_whole = (path.stat().st_size - file.tell()) // self._row_bytes
+            n_whole = (path.stat().st_size - file.tell()) // self.row_bytes
             if (shape[1:], dtype) == (self._tail, self.dtype):
                 return min(int(shape[0]), n_whole)
         return None
@@ -242,10 +243,6 @@ class GrowingArray:
         header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(text, header)
         return text.getvalue()
-
-    @property
-    def _row_bytes(self) -> int:
-        return self.dtype.itemsize * (1 if self.width is None else self.width)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out the map, which would be copied, and room that holds no rows."""

@@ -48,16 +48,22 @@ class Block(NamedTuple):
     cross: Tensor
     beyond: Tensor
 
+    def first(self, n_rows: int) -> Block:
+        """Return what is known of the first rows alone."""
+        rows = slice(n_rows)
+        factor = self.factor[:, rows, rows]
+        base, cross = self.base[:, rows], self.cross[:, rows]
+        return Block(factor, base, cross, self.beyond[rows])
+
     def learned(self, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Return predictions and errors (A, n, P) of the first rows, given all targets.
+        """Return predictions and errors (A, B, P), given all targets (B, P).
 
         Each prediction is made from the rows before it alone.
         """
-        n_own = len(targets)
-        factor = self.factor[:, :n_own, :n_own]
-        known = targets - self.base[:, :n_own]
-        errors = torch.linalg.solve_triangular(factor, known, upper=False)
-        return targets - factor.diagonal(dim1=1, dim2=2)[..., None] * errors, errors
+        known = targets - self.base
+        errors = torch.linalg.solve_triangular(self.factor, known, upper=False)
+        deviations = self.factor.diagonal(dim1=1, dim2=2)
+        return targets - deviations[..., None] * errors, errors
 
 
 class Pending(NamedTuple):
@@ -200,11 +206,13 @@ class ForwardRidge:
         errors = [panel.errors[:, :rows] for _, rows, panel in self._filled()]
         return targets - self.diagonal()[..., None] * torch.cat(errors, 1)
 
-    def squares(self) -> Tensor:
-        """Return sums of squared errors over all rows, (A, P)."""
+    def squares(self, n_rows: int | None = None) -> Tensor:
+        """Return sums of squared errors over all or the first rows, (A, P)."""
         found = self.alphas.new_zeros(len(self.alphas), self.n_outputs)
-        for _, rows, panel in self._filled():
-            found += panel.errors[:, :rows].square().sum(1)
+        last = self.n_rows if n_rows is None else n_rows
+        for start, rows, panel in self._filled():
+            some = max(min(rows, last - start), 0)
+            found += panel.errors[:, :some].square().sum(1)
         return found
 
     def predict(

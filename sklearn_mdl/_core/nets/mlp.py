@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Self, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -117,6 +118,25 @@ class StackedMLP(nn.Module):
             if i:
                 grad = torch.bmm(grad, weight)
                 grad = torch.ops.aten.threshold_backward(grad, h, 0.0)
+
+    def arrays(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return weights and biases, layer by layer."""
+        return [
+            (weight.detach().cpu().numpy(), bias.detach().cpu().numpy())
+            for weight, bias in self.pairs
+        ]
+
+    @classmethod
+    def of_arrays(cls, arrays: Sequence[tuple[np.ndarray, np.ndarray]]) -> Self:
+        """Make perceptrons of what :meth:`arrays` returned, not to be trained."""
+        weights = [weight for weight, _ in arrays]
+        sizes = [weights[0].shape[2], *(weight.shape[1] for weight in weights)]
+        made = cls(sizes, [0] * len(weights[0]))
+        for pair, given in zip(made.pairs, arrays, strict=True):
+            for parameter, array in zip(pair, given, strict=True):
+                parameter.data = torch.tensor(array)
+                parameter.requires_grad_(False)
+        return made
 
     def pick(self, members: Sequence[int]) -> StackedMLP:
         """Return a copy of some members, not to be trained."""

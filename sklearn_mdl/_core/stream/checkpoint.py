@@ -20,7 +20,7 @@ from torch import Tensor
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.stream.run import PrequentialRun
-from sklearn_mdl._core.stream.storage import PrequentialTrace
+from sklearn_mdl._core.stream.storage import PrequentialTrace, StoredMixtures
 from sklearn_mdl._core.validation import warn_caller
 
 BLOCK = 4096  # rows of losses that are mixed at once
@@ -165,7 +165,22 @@ def _mix_again(
         if adopted:
             trace.account(codelengths, summaries[part])
         else:
-            trace.append(block, codelengths, reading.posterior, summaries[part])
+            kept = _mixtures(run, arrays, part)
+            posterior = reading.posterior
+            trace.append(block, codelengths, posterior, summaries[part], kept)
+
+
+def _mixtures(
+    run: PrequentialRun, arrays: Mapping[str, np.ndarray], part: slice
+) -> StoredMixtures | None:
+    """Return some rows of what groups had predicted, if that is kept."""
+    empty = None if run.pooled is None else run.pooled.stored
+    if empty is None:
+        return None
+    found = StoredMixtures(arrays["labels"][part], arrays["mixtures"][part])
+    if found.mixtures.shape != (len(found.labels), *empty.mixtures.shape[1:]):
+        raise ValueError(f"its mixtures are of shape {arrays['mixtures'].shape}")
+    return found
 
 
 NAME = "progress.safetensors"

@@ -43,6 +43,9 @@ class Learner(ABC):
         Runs code of others. It is never shown rows that are not known, so that its
         blocks may be shorter, and takes turns with others of its kind after every
         block, as in decoding, since they may share state.
+    is_numbers : bool
+        Is its settings and :meth:`state_dict`, and can be made again from them at once:
+        it reads nothing else, and fits nothing again.
     target : TargetScaling or None
         The units in which it works where labels are real numbers; None before it has
         learned anything.
@@ -59,6 +62,7 @@ class Learner(ABC):
     recency: float = 1.0
     rows_ahead: int | None = None
     foreign: bool = False
+    is_numbers: bool = False
     target: TargetScaling | None = None
     notes: Mapping[int, list[str]] = MappingProxyType({})
     failures: Mapping[int, str] = MappingProxyType({})

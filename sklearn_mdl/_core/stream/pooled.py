@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.io.append_array import GrowingArray
-from sklearn_mdl.pooling import GroupedShare, GroupPass, without
+from sklearn_mdl._core.stream.storage import StoredMixtures
+from sklearn_mdl.pooling import GroupedShare, GroupPass, Members, without
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +32,7 @@ class PooledRow(NamedTuple):
     shares: Floats
     weights: Floats
     predicted: Floats
+    kept: tuple[float, Floats] | None
 
 
 class PooledRows(NamedTuple):
@@ -48,6 +50,8 @@ class PooledRows(NamedTuple):
         Weights of the groups in the pool, before each label.
     predicted : ndarray of shape (n, P)
         What the pool predicts.
+    stored : StoredMixtures or None
+        Labels and what the groups predict, if that is to be kept.
     """
 
     codelengths: Floats
@@ -56,11 +60,16 @@ class PooledRows(NamedTuple):
     shares: Floats
     weights: Floats
     predicted: Floats
+    stored: StoredMixtures | None
 
     @classmethod
     def of(cls, rows: Sequence[PooledRow]) -> Self:
         """Stack single rows."""
-        return cls(*(np.array(column) for column in zip(*rows, strict=True)))
+        *columns, kept = zip(*rows, strict=True)
+        stored = None
+        if kept[0] is not None:
+            stored = StoredMixtures(*map(np.array, zip(*kept, strict=True)))
+        return cls._make([*map(np.array, columns), stored])
 
 
 @dataclass
@@ -94,20 +103,25 @@ class Groups:
 
 
 class _Awake(NamedTuple):
-    """Groups with a readout awake; those readouts among all awake, and all grouped."""
+    """Groups with a readout awake, and their members in the order of these.
+
+    Places of the members are those among all readouts awake, and among all grouped.
+    """
 
     groups: NDArray[np.intp]
     places: NDArray[np.intp]
-    members: NDArray[np.intp]
-    starts: NDArray[np.intp]
+    grouped: NDArray[np.intp]
+    members: Members
 
     @classmethod
     def of(cls, groups: Groups, awake: NDArray[np.bool_]) -> Self:
-        members = np.flatnonzero(awake[groups.columns])
-        places = (np.cumsum(awake) - 1)[groups.columns[members]]
-        of_group = np.searchsorted(groups.starts, members, side="right") - 1
+        grouped = np.flatnonzero(awake[groups.columns])
+        of_group = np.searchsorted(groups.starts, grouped, side="right") - 1
         found, starts = np.unique(of_group, return_index=True)
-        return cls(found, places, members, starts)
+        members = Members(starts, len(grouped))
+        grouped = grouped[members.order]
+        places = (np.cumsum(awake) - 1)[groups.columns[grouped]]
+        return cls(found, places, grouped, members)
 
 
 class PooledMixture:
@@ -120,30 +134,37 @@ class PooledMixture:
         Prior weights of all readouts; None is uniform.
     group_pass : GroupPass
         Of the pool, for labels of this kind.
+    stored : StoredMixtures or None
+        An empty one, if what the groups predict is kept.
 
     Attributes
     ----------
     groups : Groups
+    stored : StoredMixtures or None
     history : PoolHistory
     """
 
     def __init__(
-        self, groups: Groups, weights: Floats | None, group_pass: GroupPass
+        self,
+        groups: Groups,
+        weights: Floats | None,
+        group_pass: GroupPass,
+        stored: StoredMixtures | None = None,
     ) -> None:
         self.groups = groups
+        self.stored = stored
         size = len(groups.columns)
         prior = np.ones(size) if weights is None else weights[groups.columns]
         self._within = GroupedShare(prior, groups.starts)
         self._pass = group_pass
         self._choice = GroupedShare(np.ones(2), np.array([0]))
         self.history = PoolHistory(len(groups.names))
-        self._awake: _Awake | None = None  # all of them
+        n_readouts = size if weights is None else len(weights)
+        self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
 
     @property
     def weights(self) -> Floats:
         """Weights of the groups for the incoming row, (G,); of those asleep none."""
-        if self._awake is None:
-            return self._pass.weights
         weights = np.zeros(len(self.groups.names))
         weights[self._awake.groups] = self._pass.weights
         return weights
@@ -165,17 +186,13 @@ class PooledMixture:
                 break
             weights, hessian = without(weights, hessian, [least])
             del left[least]
-        columns, starts = self.groups.columns, self.groups.starts
-        if self._awake is not None:
-            columns, starts = columns[self._awake.members], self._awake.starts
-        grouped = np.split(columns, starts[1:])
-        return [grouped[group] for group in left]
+        columns = self.groups.columns[self._awake.grouped]
+        of_member = self._awake.members.groups
+        return [np.sort(columns[of_member == group]) for group in left]
 
     def retire(self, awake: NDArray[np.bool_]) -> None:
         """Go on with some readouts, by a mask (K,); a group without any is dropped."""
-        before = range(len(self.groups.names))
-        if self._awake is not None:
-            before = self._awake.groups.tolist()
+        before = self._awake.groups.tolist()
         self._awake = now = _Awake.of(self.groups, awake)
         left = set(now.groups.tolist())
         self._pass.retire([i for i, group in enumerate(before) if group not in left])
@@ -212,10 +229,12 @@ class PooledMixture:
             What it cost the switching mixture, in nats.
         """
         weights, shares = self.weights, self.shares
-        predicted, cost = self._pass.observe(self._mixed(values), label)
+        mixed = self._mixed(values)
+        kept = None if self.stored is None else (label, self._of_all(mixed))
+        predicted, cost = self._pass.observe(mixed, label)
         cost = switching if math.isnan(cost) else cost
         codelength = self._close(losses, switching, cost)
-        return PooledRow(codelength, switching, cost, shares, weights, predicted)
+        return PooledRow(codelength, switching, cost, shares, weights, predicted, kept)
 
     def extend(
         self,
@@ -251,15 +270,17 @@ class PooledMixture:
 
     def _mixed(self, values: Floats) -> Floats:
         """Predictions of the groups' mixtures, of one row."""
-        weights = self._within.weights
-        if self._awake is None:
-            chosen = values[self.groups.columns]
-            return self._pass.mix(chosen, weights, self.groups.starts)
-        _, places, members, starts = self._awake
-        weights = weights[members]
-        sizes = np.diff([*starts, len(weights)])
-        weights = weights / np.repeat(np.add.reduceat(weights, starts), sizes)
-        return self._pass.mix(values[places], weights, starts)
+        _, places, grouped, members = self._awake
+        weights = self._within.weights[grouped]
+        if len(grouped) < len(self.groups.columns):  # the others sleep
+            weights /= members.sums(weights.copy())[members.groups]
+        return self._pass.mix(values[places], weights, members)
+
+    def _of_all(self, mixed: Floats) -> Floats:
+        """Predictions of all groups, (G, Q); NaN asleep."""
+        whole = np.full((len(self.groups.names), *mixed.shape[1:]), np.nan)
+        whole[self._awake.groups] = mixed
+        return whole
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return what cannot be computed again from the readouts' losses."""
@@ -271,6 +292,46 @@ class PooledMixture:
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Set the state of the pool; the rows must follow by :meth:`retrace`."""
         self._pass.load_state_dict(state)
+
+
+def pool_again(
+    group_pass: GroupPass,
+    mixtures: Iterable[Floats],
+    labels: np.ndarray,
+    switching: Floats,
+) -> PooledRows:
+    """Pool what groups had predicted for n rows, as if it were for the first time.
+
+    Parameters
+    ----------
+    group_pass : GroupPass
+        A new one.
+    mixtures : iterable of n ndarrays of shape (G, Q)
+        NaN from where a group has been asleep.
+    labels : ndarray of shape (n,)
+    switching : ndarray of shape (n,)
+        What the labels cost the switching mixture, in nats.
+    """
+    choice = GroupedShare(np.ones(2), np.array([0]))
+    awake = np.ones(len(group_pass.weights), dtype=bool)
+    found = []
+    for mixed, label, other in zip(
+        mixtures, labels.tolist(), switching.tolist(), strict=True
+    ):
+        asleep = np.logical_and.reduce(np.isnan(mixed), axis=1)
+        if asleep[awake].any():
+            group_pass.retire(np.flatnonzero(asleep[awake]).tolist())
+            awake &= ~asleep
+        weights, shares = np.zeros(len(awake)), choice.weights
+        weights[awake] = group_pass.weights
+        predicted, cost = np.empty(0), math.nan
+        if awake.any():
+            predicted, cost = group_pass.observe(np.asarray(mixed[awake]), label)
+        cost = other if math.isnan(cost) else cost
+        (codelength,) = choice.observe(np.array([other, cost]))
+        row = float(codelength), other, cost, shares, weights, predicted, None
+        found.append(PooledRow(*row))
+    return PooledRows.of(found)
 
 
 class PoolHistory:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import copy
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from joblib import Parallel, delayed
 from torch import Tensor
-from tqdm import tqdm
 
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, one_blas_thread
+from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.sklearn_compat import FitTasks
+from sklearn_mdl._core.stream.interruption import deferred_interrupt
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
@@ -54,8 +52,7 @@ class PrequentialRun:
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts.
     pooled : PooledMixture or None
-        Groups of the readouts that are pooled beside the mixture of all; None codes by
-        that mixture alone.
+        Groups beside the mixture of all; None codes by that mixture alone.
     race : Race or None
         By which readouts retire; None keeps all of them.
     outcome : Outcome
@@ -116,7 +113,8 @@ class PrequentialRun:
         self.samples = SampleStore(n_features, path, folder)
         self.forward = ForwardPass(prior, self.n_readouts, weights)
         self.pooled = pooled
-        self.trace = PrequentialTrace(self.n_readouts, folder, outcome.n_kept)
+        stored = None if pooled is None else pooled.stored
+        self.trace = PrequentialTrace(self.n_readouts, folder, outcome.n_kept, stored)
         n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
         self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
         self._flushed: PrequentialRun | None = None
@@ -135,6 +133,18 @@ class PrequentialRun:
     def __getstate__(self) -> dict[str, object]:
         """Leave out the copy that serves predictions; it is made again."""
         return {**self.__dict__, "_flushed": None}
+
+    @property
+    def is_numbers(self) -> bool:
+        """Return True if settings and arrays in memory are enough to make it again."""
+        is_whole = self.can_go_on and self.trace.folder is None
+        return is_whole and all(learner.is_numbers for learner in self.learners)
+
+    @property
+    def has_learned_nothing(self) -> bool:
+        """Return True if all rows were predicted before any of them was learned."""
+        by_minibatch = all(learner.rows_ahead is None for learner in self.learners)
+        return by_minibatch and self.n_scored <= self.rows.first
 
     @property
     def n_scored(self) -> int:
@@ -223,9 +233,8 @@ class PrequentialRun:
         Raises
         ------
         KeyboardInterrupt
-            After the segment in which Ctrl-C was pressed. The run then ends there, and
-            can go on over other rows. A second Ctrl-C does not wait, and leaves a run
-            that cannot.
+            After the segment in which Ctrl-C was pressed; it can go on over other rows.
+            A second Ctrl-C does not wait, and leaves a run that cannot.
         RuntimeError
             If an earlier call was interrupted in this way.
         OSError
@@ -242,12 +251,12 @@ class PrequentialRun:
         if tasks is not None:
             tasks.begin(self.count_segments())
         with (
-            tqdm(
+            progress_bar(
+                title is not None,
                 total=len(X),
                 initial=self.n_scored - begin,
                 unit="row",
                 desc=title,
-                disable=title is None,
             ) as bar,
             self.arithmetic(),
             deferred_interrupt() as interrupted,
@@ -297,11 +306,21 @@ class PrequentialRun:
         reading = self.forward.extend(losses)
         pooled = None
         if self.pooled is not None:
-            rows = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
-            pooled = self.pooled.extend(
-                losses, rows.cpu().numpy(), labels.cpu().numpy(), reading.codelengths
-            )
+            pooled = self._pool(self.pooled, losses, values, labels, reading)
         self.close_segment(losses, reading, values, pooled)
+
+    def _pool(
+        self,
+        pooled: PooledMixture,
+        losses: np.ndarray,
+        values: Sequence[Tensor],
+        labels: Tensor,
+        reading: ForwardTrace,
+    ) -> PooledRows:
+        """Pool the rows of a segment."""
+        rows = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
+        known = labels.cpu().numpy()
+        return pooled.extend(losses, rows.cpu().numpy(), known, reading.codelengths)
 
     def begin(
         self,
@@ -377,17 +396,18 @@ class PrequentialRun:
 
         Predictions (n, P) are given one for each readout, learner after learner.
         """
-        # Summed column by column, so in an order that does not depend on the stacks.
+        # Summed column by column, in an order that does not depend on the stacks.
         in_order = (values[i] for i in np.argsort(self.columns))
         awake = reading.posterior.T[self.retirement.awake]
         weights = torch.as_tensor(awake).to(self.device)
-        codelengths, kept = reading.codelengths, self.outcome.mix(in_order, weights)
+        codelengths, stored = reading.codelengths, None
+        kept = self.outcome.mix(in_order, weights)
         if self.pooled is not None and pooled is not None:
-            codelengths = pooled.codelengths
+            codelengths, stored = pooled.codelengths, pooled.stored
             kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
             self.pooled.history.keep(pooled)
         summaries = self.outcome.summarise(kept)
-        self.trace.append(losses, codelengths, reading.posterior, summaries)
+        self.trace.append(losses, codelengths, reading.posterior, summaries, stored)
         self.retirement.observe(losses)
         self._retire(self.retirement.losers(self.outcome, self.pooled))
         if self.n_scored < self.rows.next_refresh(self.n_scored - 1):
@@ -469,32 +489,3 @@ class PrequentialRun:
         values = torch.cat([each.values[:, :n] for each in found])[order]
         failed = values[..., 0].isnan() | diverged
         return usable(found[0].with_values(values), failed, self.outcome)
-
-
-@contextmanager
-def deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """Defer a first Ctrl-C; a second one acts at once.
-
-    Yields
-    ------
-    asked : callable
-        Returns True after a Ctrl-C, so that the computation can stop at the next good
-        place. Always False outside the main thread and where a program handles Ctrl-C
-        itself: nothing is deferred there.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or before is not signal.default_int_handler:
-        yield lambda: False
-        return
-    asked = threading.Event()
-
-    def remember(signum: int, frame: FrameType | None) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, remember)
-    try:
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)

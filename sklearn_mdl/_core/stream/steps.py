@@ -187,7 +187,7 @@ def prequential_steps(
         state.failed = failed[:, chosen.stop - 1]
         rows.reveal(state.n_scored, labels)
         state.n_scored += len(labels)
-        if until == end and observes and ahead < last - first:
+        if until == end and observes:
             block = batch * size + start
             learner.observe(rows.labels[block : state.n_scored])
         if until == last:

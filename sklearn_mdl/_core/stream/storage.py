@@ -8,15 +8,15 @@ from __future__ import annotations
 import mmap
 from bisect import bisect_right
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import torch
 
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 
-FILES = ("losses.npy", "posterior.npy")
 COPIED_AT_ONCE = 64 * 2**20  # bytes of rows that are gathered in one go
 
 
@@ -193,6 +193,26 @@ class _Mapped:
         return np.asarray(found, dtype=np.float32)
 
 
+class StoredMixtures(NamedTuple):
+    """What groups of readouts have predicted for ``n`` rows, and their labels.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+    mixtures : ndarray of shape (n, G, P)
+        NaN where a group was asleep.
+    """
+
+    labels: np.ndarray
+    mixtures: np.ndarray
+
+    @classmethod
+    def none(cls, n_groups: int, n_numbers: int, dtype: torch.dtype) -> Self:
+        """Return those of no rows, for labels of a type."""
+        labels = torch.empty(0, dtype=dtype).numpy()
+        return cls(labels, np.empty((0, n_groups, n_numbers)))
+
+
 class PrequentialTrace:
     """Losses, codelengths and posterior of a run, all in nats and by example.
 
@@ -201,9 +221,11 @@ class PrequentialTrace:
     n_readouts : int
         Number ``K`` of readouts.
     folder : StreamFolder or None
-        Of ``losses.npy`` and ``posterior.npy``; None keeps them in memory.
+        Of the files, ``losses.npy`` and so on; None keeps them in memory.
     n_kept : int, default=3
         Numbers that are kept of every prediction of the mixture.
+    stored : StoredMixtures or None
+        An empty one, if predictions of groups are kept, too.
 
     Attributes
     ----------
@@ -213,6 +235,8 @@ class PrequentialTrace:
         ``-log p(y_t | past)`` of the mixture.
     posterior : ndarray of shape (N, K)
         ``p(readout at t | labels before t)``.
+    stored : StoredMixtures or None
+        Of all rows.
     summaries : ndarray of shape (N, n_kept)
         Summaries of the mixture's predictions for the measures; always in memory.
     refusal : OSError or None
@@ -220,15 +244,27 @@ class PrequentialTrace:
     """
 
     def __init__(
-        self, n_readouts: int, folder: StreamFolder | None = None, n_kept: int = 3
+        self,
+        n_readouts: int,
+        folder: StreamFolder | None = None,
+        n_kept: int = 3,
+        stored: StoredMixtures | None = None,
     ) -> None:
         self.folder = folder
         self.refusal: OSError | None = None
-        names = [None if folder is None else Path(name) for name in FILES]
-        self._losses, self._posterior = (
-            GrowingArray(n_readouts, name, folder=folder) for name in names
-        )
-        self._waiting: list[tuple[np.ndarray, np.ndarray]] = []
+        empty = np.empty((0, n_readouts))
+        # In the order of writing: who reads losses finds their mixtures.
+        files = {} if stored is None else stored._asdict()
+        self._files = {
+            name: GrowingArray(
+                rows.shape[1:] or None,
+                None if folder is None else Path(f"{name}.npy"),
+                dtype=rows.dtype.newbyteorder("<").str,
+                folder=folder,
+            )
+            for name, rows in (files | {"losses": empty, "posterior": empty}).items()
+        }
+        self._waiting: list[dict[str, np.ndarray]] = []
         self._codelengths = GrowingArray(None)
         self._summaries = GrowingArray(n_kept)
         self._n_readouts = n_readouts
@@ -251,6 +287,7 @@ class PrequentialTrace:
         codelengths: np.ndarray,
         posterior: np.ndarray,
         summaries: np.ndarray,
+        stored: StoredMixtures | None = None,
     ) -> None:
         """Add a segment of n rows, in the shapes of the attributes.
 
@@ -261,7 +298,9 @@ class PrequentialTrace:
         ValueError
             If another stream has written to the files.
         """
-        self._waiting.append((losses, posterior))
+        given = {"losses": losses, "posterior": posterior}
+        given |= {} if stored is None else stored._asdict()
+        self._waiting.append({name: given[name] for name in self._files})
         self._summaries.append(summaries)
         self._codelengths.append(codelengths)
         try:
@@ -278,13 +317,13 @@ class PrequentialTrace:
             If it still does not take them.
         """
         while self._waiting:
-            losses, posterior = self._waiting[0]
-            n_rows = self._losses.n_rows
-            self._losses.append(losses)
+            n_rows = self._files["losses"].n_rows
             try:
-                self._posterior.append(posterior)
+                for name, rows in self._waiting[0].items():
+                    self._files[name].append(rows)
             except BaseException:
-                self._losses.cut(n_rows)
+                for file in self._files.values():
+                    file.cut(min(n_rows, file.n_rows))
                 raise
             self._waiting.pop(0)
         self.refusal = None
@@ -295,14 +334,13 @@ class PrequentialTrace:
         Raises
         ------
         MemoryError
-            If losses and posterior would need more bytes than are ``available``; None
-            is unknown.
+            If they would need more bytes than are ``available``; None is unknown.
         """
-        n_own = self._losses.n_rows + n_rows
-        needed = 2 * 8 * n_own * self._n_readouts
+        n_own = self._files["losses"].n_rows + n_rows
+        needed = n_own * sum(file.row_bytes for file in self._files.values())
         if self.folder is None and available is not None and needed > available:
             raise MemoryError(
-                f"Losses and posterior of {n_own} examples and "
+                f"{' and '.join(self._files).capitalize()} of {n_own} examples and "
                 f"{self._n_readouts} readouts need {needed / 1e9:.3g} GB, but there "
                 f"are {available / 1e9:.3g} GB of memory; pass store=path to keep them "
                 "on disk"
@@ -311,16 +349,13 @@ class PrequentialTrace:
     def record(self) -> Json:
         """Say what :meth:`adopt` must find in the files; they are on the disk then."""
         self.write_waiting()
-        self._losses.secure()
-        self._posterior.secure()
-        return {
-            "stream": None if self.folder is None else self.folder.stream,
-            "losses": self._losses.digest(),
-            "posterior": self._posterior.digest(),
-        }
+        for file in self._files.values():
+            file.secure()
+        digests = {name: file.digest() for name, file in self._files.items()}
+        return {"stream": None if self.folder is None else self.folder.stream} | digests
 
     def adopt(self, n_rows: int, record: Json) -> None:
-        """Take the first losses and posteriors in the files for those of this trace.
+        """Take the first rows in the files for those of this trace.
 
         Codelengths and summaries must follow (:meth:`account`). Nothing is written.
 
@@ -330,10 +365,16 @@ class PrequentialTrace:
             If the folder is that of another stream, or a file does not hold so many
             rows of so many readouts, or is damaged.
         """
+        if missing := sorted(self._files.keys() - record.keys()):
+            raise ValueError(
+                f"A checkpoint must hold the {missing[0]} that the trace goes on from, "
+                "but was written without; pass store_mixtures=False or name another "
+                "folder"
+            )
         if self.folder is not None:
             self.folder.adopt(record["stream"])
-        self._losses.adopt(n_rows, record["losses"])
-        self._posterior.adopt(n_rows, record["posterior"])
+        for name, file in self._files.items():
+            file.adopt(n_rows, record[name])
 
     def account(self, codelengths: np.ndarray, summaries: np.ndarray) -> None:
         """Add codelengths and summaries of rows whose losses were adopted."""
@@ -344,7 +385,7 @@ class PrequentialTrace:
     def losses(self) -> np.ndarray:
         """Loss of every readout at every example, (N, K), in nats."""
         self.write_waiting()
-        return self._losses.rows
+        return self._files["losses"].rows
 
     @property
     def codelengths(self) -> np.ndarray:
@@ -355,7 +396,16 @@ class PrequentialTrace:
     def posterior(self) -> np.ndarray:
         """Posterior over readouts before each label, (N, K)."""
         self.write_waiting()
-        return self._posterior.rows
+        return self._files["posterior"].rows
+
+    @property
+    def stored(self) -> StoredMixtures | None:
+        """What groups have predicted, and labels; None if that is not kept."""
+        if "mixtures" not in self._files:
+            return None
+        self.write_waiting()
+        names = StoredMixtures._fields
+        return StoredMixtures(*(self._files[name].rows for name in names))
 
     @property
     def summaries(self) -> np.ndarray:

@@ -1,0 +1,65 @@
+"""How well scores of encoders agree with the truth on a task.
+
+Scores and truths are arrays (n_encoders,), greater is better. Truth of an encoder is
+what the best of several classifiers reaches on rows kept for it.
+"""
+
+import numpy as np
+from scipy.stats import kendalltau, t
+
+
+def tau(scores, truth):
+    """Kendall's tau-b; 0 if all scores are equal."""
+    found = kendalltau(scores, truth).statistic
+    return 0.0 if np.isnan(found) else float(found)
+
+
+def better_named(scores, truth):
+    """Probability that the better of two is named; a draw between scores is a half."""
+    i, j = np.triu_indices(len(truth), 1)
+    differs = truth[i] != truth[j]
+    agree = np.sign(scores[i] - scores[j]) * np.sign(truth[i] - truth[j])
+    return float((0.5 + 0.5 * agree[differs]).mean())
+
+
+def regret(scores, truth):
+    """What is lost by the encoder of the best score; of equals the mean."""
+    return float(truth.max() - truth[scores == scores.max()].mean())
+
+
+def best_of(table):
+    """Truth of every encoder: the best classifier's mean over rows.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_encoders, n_classifiers, n_test)
+
+    Returns
+    -------
+    truth : ndarray of shape (n_encoders,)
+    """
+    return table.mean(-1).max(-1)
+
+
+def ceiling(table, n_splits=50):
+    """Tau of the truths from two halves of the rows, mean over random halves.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_encoders, n_classifiers, n_test)
+    """
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(n_splits):
+        rows = rng.permutation(table.shape[-1])
+        halves = np.array_split(rows, 2)
+        found.append(tau(*(best_of(table[..., half]) for half in halves)))
+    return float(np.mean(found))
+
+
+def interval(values, level=0.9):
+    """Half of the width of Student's interval of a mean; NaN for a single value."""
+    n = len(values)
+    if n < 2:
+        return float("nan")
+    return float(t.ppf(0.5 + level / 2, n - 1) * np.std(values, ddof=1) / np.sqrt(n))

@@ -1,0 +1,190 @@
+"""Tables of the benchmark ``choice``: what is kept, and what is printed of it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks import _agreement as agreement
+
+# Settings of ours were chosen on these; the others are reported apart.
+CHOSEN_ON = ("caltech101", "gtsrb", "pneumonia")
+
+
+class Kept(NamedTuple):
+    """Everything that the tables need.
+
+    Attributes
+    ----------
+    encoders : list of str
+    accuracy, log_loss : dict of (str, int) to ndarray of shape (n_encoders,)
+        Truth by dataset and labels, greater is better.
+    ceiling : dict of (str, int) to float
+        Tau of the accuracies on two halves of the rows for the truth.
+    scores : dict of str to dict of (str, int, int) to ndarray of shape (n_encoders,)
+        By criterion; by dataset, labels and draw.
+    seconds : dict of str to dict of int to float
+        CPU seconds for an encoder in the mean, by criterion and labels.
+    """
+
+    encoders: list
+    accuracy: dict
+    log_loss: dict
+    ceiling: dict
+    scores: dict
+    seconds: dict
+
+    def to_json(self):
+        """Return what ``json`` can write, rounded to five digits."""
+        return {
+            "encoders": self.encoders,
+            **{name: _written(getattr(self, name)) for name in self._fields[1:4]},
+            "scores": {name: _written(table) for name, table in self.scores.items()},
+            "seconds": {name: _written(table) for name, table in self.seconds.items()},
+        }
+
+    @classmethod
+    def from_json(cls, found):
+        """Read what :meth:`to_json` has returned."""
+        return cls(
+            found["encoders"],
+            *(_read(found[name]) for name in cls._fields[1:4]),
+            {name: _read(table) for name, table in found["scores"].items()},
+            {name: _read(table) for name, table in found["seconds"].items()},
+        )
+
+
+def _written(table):
+    return {
+        " ".join(map(str, key if isinstance(key, tuple) else (key,))): _rounded(value)
+        for key, value in table.items()
+    }
+
+
+def _rounded(value):
+    if isinstance(value, np.ndarray):
+        return [_rounded(float(one)) for one in value]
+    return float(f"{value:.5g}")
+
+
+def _read(table):
+    found = {}
+    for text, value in table.items():
+        key = tuple(int(part) if part.isdigit() else part for part in text.split())
+        found[key if len(key) > 1 else key[0]] = (
+            np.array(value) if isinstance(value, list) else value
+        )
+    return found
+
+
+class Summary(NamedTuple):
+    """A criterion at some numbers of labels: means over datasets, by draw.
+
+    Attributes
+    ----------
+    tau, regret, better : ndarray of shape (n_draws, n_labels)
+    """
+
+    tau: np.ndarray
+    regret: np.ndarray
+    better: np.ndarray
+
+
+def summarise(table, truth, datasets, labels):
+    """Summarise the draws that all datasets and numbers of labels have."""
+    draws = sorted({draw for _, _, draw in table})
+    whole = [
+        draw
+        for draw in draws
+        if all((name, n, draw) in table for name in datasets for n in labels)
+    ]
+    measures = (agreement.tau, agreement.regret, agreement.better_named)
+    return Summary(
+        *(
+            np.array(
+                [
+                    [
+                        np.mean(
+                            [
+                                measure(table[name, n, draw], truth[name, n])
+                                for name in datasets
+                            ]
+                        )
+                        for n in labels
+                    ]
+                    for draw in whole
+                ]
+            ).reshape(len(whole), len(labels))
+            for measure in measures
+        )
+    )
+
+
+def print_agreement(kept, title, datasets, labels, truth):
+    """One line a criterion: tau at each number of labels, and means."""
+    print(f"\n{title}: {', '.join(datasets)}")
+    heads = "".join(f"{n:>14}" for n in labels)
+    print(f"{'tau at labels':31}{heads}{'mean':>14}{'regret':>15}  better  draws")
+    if truth is kept.accuracy:
+        tops = [np.mean([kept.ceiling[name, n] for name in datasets]) for n in labels]
+        cells = [f"{top:.3f}" for top in [*tops, np.mean(tops)]]
+        print(f"{'ceiling':31}" + "".join(f"{cell:>14}" for cell in cells))
+    found = {
+        name: summarise(table, truth, datasets, labels)
+        for name, table in kept.scores.items()
+    }
+    for name, one in found.items():
+        if len(one.tau):
+            cells = [_with_interval(column) for column in one.tau.T]
+            cells.append(_with_interval(one.tau.mean(1)))
+            lost = _with_interval(one.regret.mean(1), 4)
+            print(
+                f"{name:31}{''.join(f'{cell:>14}' for cell in cells)}{lost:>15}"
+                f"{one.better.mean():8.3f}{len(one.tau):7d}"
+            )
+    return found
+
+
+def _with_interval(values, digits=3):
+    half = agreement.interval(values)
+    text = f"{np.mean(values):.{digits}f}"
+    return text if np.isnan(half) else f"{text} ±{half:.{digits}f}"
+
+
+def print_regret(found, title, labels):
+    """Regret at each number of labels."""
+    print(f"\nregret in {title} at labels")
+    print(" " * 31 + "".join(f"{n:>9}" for n in labels))
+    for name, one in found.items():
+        if len(one.regret):
+            print(f"{name:31}" + "".join(f"{v:9.4f}" for v in one.regret.mean(0)))
+
+
+def print_seconds(kept, labels):
+    """CPU seconds for an encoder, and their ratio to the tuned linear probe's."""
+    print("\nCPU seconds an encoder, and of the linear probe's")
+    print(" " * 31 + "".join(f"{n:>15}" for n in labels))
+    base = kept.seconds["logistic accuracy"]
+    for name, table in kept.seconds.items():
+        cells = [
+            f"{table[n]:7.2f} ({table[n] / base[n]:5.2f})" if n in table else ""
+            for n in labels
+        ]
+        print(f"{name:31}" + "".join(f"{cell:>15}" for cell in cells).rstrip())
+
+
+def print_tables(kept):
+    """Print everything."""
+    labels = sorted({n for _, n in kept.accuracy})
+    datasets = sorted({name for name, _ in kept.accuracy})
+    others = [name for name in datasets if name not in CHOSEN_ON]
+    chosen = [name for name in datasets if name in CHOSEN_ON]
+    parts = {"all": datasets}
+    if chosen and others:
+        parts |= {"settings chosen on": chosen, "apart from these": others}
+    for title, names in parts.items():
+        found = print_agreement(kept, title, names, labels, kept.accuracy)
+        if names is datasets:
+            print_regret(found, "accuracy", labels)
+    title = "all, truth by log-loss"
+    print_agreement(kept, title, datasets, labels, kept.log_loss)
+    print_seconds(kept, labels)

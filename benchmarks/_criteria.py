@@ -1,0 +1,285 @@
+"""What a criterion says of an encoder from a few labels, and the truth beside it.
+
+Everything here takes features and labels of one encoder on one task, and returns
+numbers: greater is better, for codelengths too, which are given as minus nats.
+"""
+
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler, normalize
+
+from benchmarks.logistic import STRENGTHS as BLOCKWISE_STRENGTHS, blockwise_codelength
+from sklearn_mdl import MDLReadoutSwitcher
+from sklearn_mdl.baselines import log_evidence
+
+STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)
+NEIGHBORS = (1, 3, 5, 10, 20)
+FLOOR = 1e-4  # of probabilities that are scored
+TEST_SHARE = 0.3
+
+# Parameters, without the last layer: counted in the weights, or of the published
+# architecture where only features are at hand.
+PARAMETERS = {
+    "conv-burgess_betavae-celeba": 247_938,
+    "conv-burgess_btcvae-celeba": 247_938,
+    "conv-burgess_vae-celeba": 247_938,
+    "conv-burgess_vae-dsprites": 246_914,
+    "conv4_relation-miniimagenet": 112_578,
+    "conv_cpc-mnist": 295_232,
+    "mobilenetv1-025_sup-imagenet": 210_338,
+    "mobilenetv1-050_sup-imagenet": 813_176,
+    "mobilenetv1-075_sup-imagenet": 1_806_000,
+    "resnet20_sup-cifar10": 268_386,
+    "resnet56_sup-cifar10": 851_000,
+}
+
+
+# The task
+
+
+def frequent_rows(y, n_classes):
+    """Rows whose class is one of the most frequent ones; of equals the first."""
+    classes, counts = np.unique(y, return_counts=True)
+    kept = classes[np.argsort(-counts, kind="stable")[:n_classes]]
+    return np.flatnonzero(np.isin(y, kept))
+
+
+def class_count(y, n_labels):
+    """At most a fifth of the labels, so that a class has five in the mean."""
+    return min(len(np.unique(y)), max(2, n_labels // 5))
+
+
+def split(y, n_classes):
+    """Rows to choose with, and rows for the truth, which are never chosen with."""
+    rows = np.random.default_rng(0).permutation(frequent_rows(y, n_classes))
+    n_test = round(TEST_SHARE * len(rows))
+    return rows[n_test:], rows[:n_test]
+
+
+def drawn(y, n_labels, draw):
+    """Rows of one draw of labels, the same for all encoders and criteria."""
+    rows, _ = split(y, class_count(y, n_labels))
+    if n_labels > len(rows):
+        raise ValueError(
+            f"Choosing needs at most the {len(rows)} labels that are kept for it, got "
+            f"{n_labels}; ask for fewer"
+        )
+    return np.random.default_rng([n_labels, draw]).choice(rows, n_labels, False)
+
+
+# Codelengths
+
+
+def codes(X, y, order, **settings):
+    """Codes of every row in one order, and what is wrong among the predictions.
+
+    Returns
+    -------
+    found : dict of str to ndarray of shape (n,)
+        By the rows as given: "pooled" and "switching" nats, "readouts" (n, K), NaN
+        where they retired, and "place", the place in the order.
+    values : dict of str to float
+        Accuracies of the predictions, of all rows and of the last half, and seconds.
+    """
+    rows = np.random.default_rng([len(y), order]).permutation(len(y))
+    half = len(rows) // 2
+    start = time.process_time()
+    switcher = MDLReadoutSwitcher(random_state=order, **settings)
+    switcher.partial_fit(X[rows[:half]], y[rows[:half]], classes=np.unique(y))
+    first = switcher.measures().accuracy * half
+    switcher.partial_fit(X[rows[half:]], y[rows[half:]])
+    seconds = time.process_time() - start
+    right = switcher.measures().accuracy * len(rows)
+    place = np.argsort(rows)
+    found = {
+        "pooled": switcher.codelengths_[place],
+        "switching": switcher.switching_codelengths_[place],
+        "readouts": switcher.readout_losses_[place],
+        "place": place,
+    }
+    values = {
+        "accuracy": right / len(rows),
+        "last accuracy": (right - first) / (len(rows) - half),
+        "seconds": seconds,
+    }
+    return found, values
+
+
+# Rivals
+
+
+def scored(proba, classes, y):
+    """Accuracy and mean log-probability of labels, of which some may be unseen."""
+    full = np.full((len(y), max(int(max(y)), int(max(classes))) + 1), FLOOR)
+    full[:, classes] = np.maximum(proba, FLOOR)
+    full /= full.sum(1, keepdims=True)
+    at = np.arange(len(y))
+    return np.array([full.argmax(1) == y, np.log(full[at, y])], dtype=float)
+
+
+def _ignore():
+    """Ignore what few labels and short optimisations make libraries warn of."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    warnings.filterwarnings("ignore", "The least populated class")
+    warnings.filterwarnings("ignore", "The number of unique classes")
+
+
+def folds(X, y):
+    """Standardised train and test rows of five folds."""
+    with warnings.catch_warnings():
+        _ignore()
+        for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
+            scaler = StandardScaler().fit(X[train])
+            yield scaler.transform(X[train]), y[train], scaler.transform(X[test]), test
+
+
+def cross_validated(X, y, fits):
+    """Best accuracy and best log-loss of several settings over five folds.
+
+    Parameters
+    ----------
+    fits : callable
+        Of train rows and labels, test rows: pairs of probabilities and classes.
+    """
+    found = [
+        [scored(proba, classes, y[test]) for proba, classes in fits(*train, rows)]
+        for *train, rows, test in folds(X, y)
+    ]
+    table = np.concatenate([np.array(fold) for fold in found], axis=-1)
+    accuracy, log_proba = table.mean(-1).max(0)
+    return {"accuracy": accuracy, "log-loss": log_proba}
+
+
+def logistic_fits(X, y, others):
+    """A logistic regression at every strength, each begun where the last ended."""
+    model = LogisticRegression(warm_start=True, max_iter=300)
+    for C in STRENGTHS:
+        model.set_params(C=C).fit(X, y)
+        yield model.predict_proba(others), model.classes_
+
+
+def neighbor_fits(X, y, others):
+    """Votes of the nearest rows by cosine."""
+    X, others = normalize(X), normalize(others)
+    for k in NEIGHBORS:
+        if k <= len(y):
+            model = KNeighborsClassifier(k, weights="distance").fit(X, y)
+            yield model.predict_proba(others), model.classes_
+
+
+def mlp_fits(X, y, others):
+    """An MLP of one hidden layer at two strengths."""
+    for alpha in (0.01, 1.0):
+        model = MLPClassifier((256,), alpha=alpha, max_iter=60, random_state=0)
+        model.fit(X, y)
+        yield model.predict_proba(others), model.classes_
+
+
+def rank_me(X):
+    """Effective rank of features (Garrido et al., 2023): labels are not used."""
+    values = np.linalg.svd(X, compute_uv=False)
+    shares = values / values.sum() + 1e-7
+    return float(np.exp(-np.sum(shares * np.log(shares))))
+
+
+def blockwise(X, y):
+    """Block-wise code of the best of four logistic regressions."""
+    return -min(blockwise_codelength(X, y, C) for C in BLOCKWISE_STRENGTHS)
+
+
+def log_me(X, y):
+    """LogME; where features reproduce a class without error, with a little noise.
+
+    It has no bound there, since some features are zero but for the rows of that class.
+    """
+    try:
+        return log_evidence(X, y).value
+    except ValueError:
+        noise = np.random.default_rng(0).normal(size=X.shape)
+        return log_evidence(X + 1e-3 * X.std() * noise, y).value
+
+
+RIVALS: dict[str, Callable] = {
+    "logistic": lambda X, y: cross_validated(X, y, logistic_fits),
+    "neighbors": lambda X, y: cross_validated(X, y, neighbor_fits),
+    "LogME": lambda X, y: {"": log_me(X, y)},
+    "RankMe": lambda X, y: {"": rank_me(X)},
+    "block-wise": lambda X, y: {"": blockwise(X, y)},
+    "mlp": lambda X, y: cross_validated(X, y, mlp_fits),
+}
+
+
+def rival(name, X, y):
+    """Values of one rival by criterion, and CPU seconds."""
+    y = np.unique(y, return_inverse=True)[1]
+    start = time.process_time()
+    with warnings.catch_warnings():
+        _ignore()
+        values = RIVALS[name](X, y)
+    seconds = time.process_time() - start
+    return {" ".join([name, key]).strip(): v for key, v in values.items()}, seconds
+
+
+# Truth
+
+
+def truth(X, y, n_classes):
+    """Rights and log-probabilities on the rows for the truth of three classifiers.
+
+    Settings are chosen on a fifth of all other rows, or on the tenth at which the MLP
+    stops; logistic regression and neighbours are then fitted on all of them.
+
+    Returns
+    -------
+    table : ndarray of shape (3, 2, n_test)
+    """
+    rows, test = split(y, n_classes)
+    names = np.unique(y[rows])
+    at, truth = np.searchsorted(names, y[rows]), np.searchsorted(names, y[test])
+    scaler = StandardScaler().fit(X[rows])
+    X, others = scaler.transform(X[rows]), scaler.transform(X[test])
+    with warnings.catch_warnings():
+        _ignore()
+        fitted = [
+            _best_logistic(X, at, others),
+            _best_mlp(X, at, others),
+            _best_neighbors(X, at, others),
+        ]
+    return np.array([scored(proba, classes, truth) for proba, classes in fitted])
+
+
+def _best_logistic(X, y, others):
+    train, valid = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
+    fits = logistic_fits(X[train], y[train], X[valid])
+    rights = [scored(*found, y[valid])[0].mean() for found in fits]
+    model = LogisticRegression(C=STRENGTHS[int(np.argmax(rights))], max_iter=300)
+    model.fit(X, y)
+    return model.predict_proba(others), model.classes_
+
+
+def _best_neighbors(X, y, others):
+    train, valid = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
+    fits = neighbor_fits(X[train], y[train], X[valid])
+    rights = [scored(*found, y[valid])[0].mean() for found in fits]
+    model = KNeighborsClassifier(NEIGHBORS[int(np.argmax(rights))], weights="distance")
+    model.fit(normalize(X), y)
+    return model.predict_proba(normalize(others)), model.classes_
+
+
+def _best_mlp(X, y, others):
+    models = [
+        MLPClassifier(
+            (256,), alpha=alpha, max_iter=60, early_stopping=True, random_state=0
+        ).fit(X, y)
+        for alpha in (0.01, 1.0)
+    ]
+    best = max(models, key=lambda model: model.best_validation_score_)
+    return best.predict_proba(others), best.classes_

@@ -1,0 +1,34 @@
+"""Peak memory of a call, in a process of its own.
+
+Apart from the command line, whose functions no other process can import.
+"""
+
+import multiprocessing
+import re
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+
+def apart(function, *arguments):
+    """Call a function in a process of its own: CPU seconds, peak memory in bytes."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context) as pool:
+        return pool.submit(_costs, function, arguments).result()
+
+
+def _costs(function, arguments):
+    start = time.process_time()
+    function(*arguments)
+    return time.process_time() - start, _peak()
+
+
+def peak_memory(benchmark, name, row):
+    """Return the largest resident memory of this process after a call, in bytes."""
+    getattr(benchmark, name)(*row)
+    return _peak()
+
+
+def _peak():
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+)", status)[1])

@@ -1,0 +1,299 @@
+"""Does a number choose the encoder that will serve best, from few labels?
+
+``FEATURES`` holds ``DATASET/ENCODER.npy`` and ``DATASET/labels.npy``. With ``n`` labels
+a task has the ``n / 5`` most frequent classes at most. Three tenths of its rows are
+kept for the truth: the accuracy there of the best of a tuned logistic regression, an
+MLP and tuned neighbours, fitted on all other rows. Criteria see ``n`` of those, drawn
+at random, the same for all criteria; ours in random orders.
+
+All values are kept in the folder of results, so that a run that was ended goes on, and
+a longer one adds to it; the report is of what is there. Without ``FEATURES`` the report
+is of ``choice.json``, which ``--keep`` writes beside this file.
+"""
+
+import csv
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import _agreement as agreement, _criteria as criteria
+from benchmarks._choice_tables import Kept, print_tables
+from sklearn_mdl.datasets import load_feature_directory
+
+KEPT = Path(__file__).with_suffix(".json")
+CHEAP = ["closed-form", "logistic", "neighbors", "LogME", "RankMe"]
+LISTS = {
+    "closed-form": {"readouts": "closed-form"},
+    "default": {},
+    "default, no race": {"race": None},
+}
+# What is run, in this order: methods and draws. Costly methods have fewer draws.
+STAGES = [
+    (CHEAP, [0]),
+    (CHEAP, [1]),
+    (["block-wise"], [0]),
+    (CHEAP, [2]),
+    (["default", "mlp"], [0]),
+    (CHEAP, [3, 4]),
+    (["block-wise"], [1, 2, 3, 4]),
+    (["default", "mlp"], [1]),
+    (["default, no race"], [0, 1]),
+]
+
+
+def n_orders(method, n_labels):
+    """Orders that are run: where there are more labels, fewer."""
+    if method != "closed-form":
+        return 1
+    return {1000: 2}.get(n_labels, 4)
+
+
+class _Store:
+    """Values by method, dataset, labels, draw, encoder and criterion, in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        ``values.csv`` grows by whole lines; ``codes`` has codes of rows, ``truth`` the
+        answers on the rows for the truth.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("codes", "truth"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        self.path = folder / "values.csv"
+        self.path.touch()
+        lines = self.path.read_text().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith("\n")]
+        if len(whole) < len(lines):
+            self.path.write_text("".join(whole))
+        self.values = {tuple(row[:-1]): float(row[-1]) for row in csv.reader(whole)}
+        # Seconds are the last value of a method.
+        self.done = {key[:-1] for key in self.values if key[-1] == "seconds"}
+
+    def add(self, key, values):
+        """Append the values of one method on one task."""
+        key = tuple(map(str, key))
+        with self.path.open("a", newline="") as file:
+            for name, value in values.items():
+                csv.writer(file, lineterminator="\n").writerow([*key, name, value])
+                self.values[*key, name] = float(value)
+        self.done.add(key)
+
+    def value(self, method, name, *task):
+        """A value, or KeyError if it is not there yet."""
+        return self.values[method, *map(str, task), name]
+
+    def codes_path(self, key):
+        """File of the codes of one order."""
+        name = "-".join(map(str, key)).replace("/", "-")
+        return self.folder / "codes" / f"{name}.npz"
+
+    def truth_path(self, dataset, n_classes, encoder):
+        """File of the answers on the rows for the truth."""
+        return self.folder / "truth" / f"{dataset}-{n_classes}-{encoder}.npy"
+
+
+# Criteria: functions of a store and dataset, labels, draw, encoder
+
+
+def code(store, *task, method, orders=1, kind="pooled", part=1.0):
+    """Minus nats per row in the last part of some orders; and seconds."""
+    nats, seconds = [], 0.0
+    for order in range(min(orders, n_orders(method, task[1]))):
+        name = f"{method}/{order}"
+        seconds += store.value(name, "seconds", *task)
+        with np.load(store.codes_path((name, *task))) as found:
+            late = found["place"] >= (1 - part) * task[1]
+            nats.append(found[kind][late].mean(dtype=float))
+    return -np.mean(nats), seconds
+
+
+def foreseen(store, *task, method, orders=1, name="accuracy"):
+    """Share of labels that were predicted rightly; and seconds."""
+    names = [f"{method}/{k}" for k in range(min(orders, n_orders(method, task[1])))]
+    found = [store.value(one, name, *task) for one in names]
+    return np.mean(found), sum(store.value(one, "seconds", *task) for one in names)
+
+
+def valued(store, *task, method, name=None):
+    """A value of a rival; and seconds."""
+    value = store.value(method, name or method, *task)
+    return value, store.value(method, "seconds", *task)
+
+
+def size(store, *task):
+    """Number of parameters."""
+    return float(criteria.PARAMETERS[task[-1]]), 0.0
+
+
+def _ours():
+    lists = {
+        "closed-form": {"method": "closed-form"},
+        "default": {"method": "default"},
+        "default, no race": {"method": "default, no race"},
+    }
+    for title, own in lists.items():
+        counts = (1, 4) if title == "closed-form" else (1,)
+        for orders in counts:
+            many = ", 4 orders" if orders > 1 else ""
+            for kind in ("pooled", "switching"):
+                unpooled = "" if kind == "pooled" else ", not pooled"
+                for part in (1.0, 0.5):
+                    late = "" if part == 1 else ", last half"
+                    name = f"{title}{unpooled}{late}{many}"
+                    yield (
+                        name,
+                        partial(code, **own, orders=orders, kind=kind, part=part),
+                    )
+            yield (
+                f"{title}, its accuracy{many}",
+                partial(foreseen, **own, orders=orders),
+            )
+
+
+CRITERIA = {
+    **dict(_ours()),
+    "logistic accuracy": partial(valued, method="logistic", name="logistic accuracy"),
+    "logistic log-loss": partial(valued, method="logistic", name="logistic log-loss"),
+    "MLP accuracy": partial(valued, method="mlp", name="mlp accuracy"),
+    "MLP log-loss": partial(valued, method="mlp", name="mlp log-loss"),
+    "neighbours accuracy": partial(
+        valued, method="neighbors", name="neighbors accuracy"
+    ),
+    "neighbours log-loss": partial(
+        valued, method="neighbors", name="neighbors log-loss"
+    ),
+    "block-wise code": partial(valued, method="block-wise"),
+    "LogME": partial(valued, method="LogME"),
+    "RankMe": partial(valued, method="RankMe"),
+    "size": size,
+}
+
+
+class Choice:
+    """All criteria on every dataset of a directory."""
+
+    options = {
+        "features": {"type": Path, "nargs": "?", "help": "of DATASET/ENCODER.npy"},
+        "--results": {"type": Path, "default": Path("choice"), "help": "folder"},
+        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
+        "--draws": {"type": int, "default": 5, "help": "of labels (default: 5)"},
+        "--no-run": {"action": "store_true", "help": "report what is there"},
+        "--keep": {"action": "store_true", "help": "write choice.json"},
+    }
+
+    def prepare(self):
+        if self.features is None:
+            return
+        self.store = _Store(self.results)
+        found = load_feature_directory(self.features)
+        self.data = {
+            name: ({k: np.asarray(X, np.float32) for k, X in features.items()}, y)
+            for name, (features, y) in found.items()
+            if not self.datasets or name in self.datasets
+        }
+        self.run_truths()
+        for methods, draws in [] if self.no_run else STAGES:
+            for draw in draws:
+                if draw < self.draws:
+                    self.run_stage(methods, draw)
+
+    def run_truths(self):
+        for name, (features, y) in self.data.items():
+            for count in sorted({criteria.class_count(y, n) for n in self.labels}):
+                for encoder, X in features.items():
+                    path = self.store.truth_path(name, count, encoder)
+                    if not path.exists():
+                        np.save(path, criteria.truth(X, y, count))
+
+    def run_stage(self, methods, draw):
+        for n in self.labels:
+            for name, (features, y) in self.data.items():
+                rows = criteria.drawn(y, n, draw)
+                for encoder, X in features.items():
+                    for method in methods:
+                        key = name, n, draw, encoder
+                        self.run_method(method, key, X[rows], y[rows])
+
+    def run_method(self, method, key, X, y):
+        if method in LISTS:
+            for order in range(n_orders(method, len(y))):
+                name = f"{method}/{order}"
+                if (name, *map(str, key)) not in self.store.done:
+                    self.run_list(method, order, (name, *key), X, y)
+        elif (method, *map(str, key)) not in self.store.done:
+            values, seconds = criteria.rival(method, X, y)
+            self.store.add((method, *key), {**values, "seconds": seconds})
+
+    def run_list(self, method, order, key, X, y):
+        found, values = criteria.codes(X, y, order, **LISTS[method])
+        if method != "closed-form":
+            del found["readouts"]
+        place = found.pop("place").astype(np.int16)
+        small = {name: nats.astype(np.float32) for name, nats in found.items()}
+        np.savez_compressed(self.store.codes_path(key), place=place, **small)
+        self.store.add(key, values)
+
+    def report(self, table):
+        if self.features is None:
+            text = KEPT.read_text()
+        else:
+            text = as_text(self.collect().to_json())
+        if self.keep:
+            KEPT.write_text(text)
+        print_tables(Kept.from_json(json.loads(text)))
+
+    def collect(self):
+        """Gather what the report needs from the results that are there."""
+        accuracy, log_loss, ceiling = {}, {}, {}
+        encoders = list(next(iter(self.data.values()))[0])
+        for name, (_, y) in self.data.items():
+            for n in self.labels:
+                count = criteria.class_count(y, n)
+                paths = [self.store.truth_path(name, count, key) for key in encoders]
+                answers = np.stack([np.load(path) for path in paths])
+                accuracy[name, n] = agreement.best_of(answers[:, :, 0])
+                log_loss[name, n] = agreement.best_of(answers[:, :, 1])
+                ceiling[name, n] = agreement.ceiling(answers[:, :, 0])
+        scores, seconds = {}, {}
+        for title, criterion in CRITERIA.items():
+            found = self.scored(criterion, encoders)
+            if found:
+                scores[title] = {key: table[0] for key, table in found.items()}
+                seconds[title] = {
+                    n: np.mean([t[1].mean() for key, t in found.items() if key[1] == n])
+                    for n in sorted({key[1] for key in found})
+                }
+        return Kept(encoders, accuracy, log_loss, ceiling, scores, seconds)
+
+    def scored(self, criterion, encoders):
+        """Scores and seconds, (2, n_encoders), of every draw that is complete."""
+        found = {}
+        for name in self.data:
+            for n in self.labels:
+                for draw in range(self.draws):
+                    tasks = [(name, n, draw, encoder) for encoder in encoders]
+                    try:
+                        rows = [criterion(self.store, *task) for task in tasks]
+                    except KeyError:  # not run yet
+                        continue
+                    found[name, n, draw] = np.array(rows).T
+        return found
+
+
+def as_text(found):
+    """One line a list: few lines, and few of them change."""
+    text = json.dumps(found, indent=0)
+    lines = text.replace("[\n", "[").replace("\n]", "]")
+    parts, depth = [], 0
+    for line in lines.splitlines():
+        parts.append(line if depth == 0 else " " + line)
+        depth += line.count("[") - line.count("]")
+        if depth == 0:
+            parts.append("\n")
+    return "".join(parts)

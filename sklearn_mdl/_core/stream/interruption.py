@@ -1,0 +1,38 @@
+"""Ctrl-C, deferred to the next place where a computation can stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """Defer a first Ctrl-C; a second one acts at once.
+
+    Yields
+    ------
+    asked : callable
+        Returns True after a Ctrl-C, so that the computation can stop at the next good
+        place. Always False outside the main thread and where a program handles Ctrl-C
+        itself: nothing is deferred there.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or before is not signal.default_int_handler:
+        yield lambda: False
+        return
+    asked = threading.Event()
+
+    def remember(signum: int, frame: FrameType | None) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

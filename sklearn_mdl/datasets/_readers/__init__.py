@@ -1,0 +1,1 @@
+"""Embeddings in the files of other programs."""

@@ -1,0 +1,171 @@
+"""Parquet files and folders of Hugging Face datasets.
+
+A column of lists is an encoder; one of scalars holds labels. A folder that
+``datasets`` saved is read by pyarrow alone: its Arrow files are mapped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl.datasets._readers.parts import (
+    ID_NAMES,
+    Part,
+    Wanted,
+    check_vector,
+    chosen_splits,
+    label_column,
+    labels_of,
+)
+
+STATE, SPLITS = "state.json", "dataset_dict.json"
+_NEEDS = "pyarrow", "load_representations", "readers"
+# Names of splits, and of the shards of one.
+_SPLIT = re.compile(
+    r"(train|validation|valid|val|dev|test)(-\d+-of-\d+)?|.*-\d+-of-\d+"
+)
+
+
+# Where the tables are
+
+
+def read_saved(folder: Path, wanted: Wanted) -> list[Part]:
+    """Read what ``save_to_disk`` of ``datasets`` wrote."""
+    pa = needed(*_NEEDS)
+    folders = {"": folder}
+    if (folder / SPLITS).is_file():
+        there = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
+        folders = {s: folder / s for s in chosen_splits(there, wanted, folder)}
+    tables = {split: _read_arrow(pa, own) for split, own in folders.items()}
+    return _parts(pa, folder.name, tables, wanted, folder)
+
+
+def _read_arrow(pa: Any, folder: Path) -> Any:
+    """Map the Arrow files of one split."""
+    state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+    if state.get("_indices_data_files"):
+        raise ValueError(
+            f"{folder} must hold its rows in order, but holds indices into them; save "
+            "dataset.flatten_indices()"
+        )
+    names = [folder / entry["filename"] for entry in state["_data_files"]]
+    return pa.concat_tables(
+        [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
+    )
+
+
+def read_parquet(path: Path, wanted: Wanted) -> list[Part]:
+    """Read a parquet file: a dataset."""
+    pa = needed(*_NEEDS)
+    return _parts(pa, path.stem, {"": _read_table(path)}, wanted, path)
+
+
+def read_parquet_folder(folder: Path, wanted: Wanted) -> list[Part]:
+    """Read parquet files: splits and shards of one dataset, or a dataset each."""
+    pa = needed(*_NEEDS)
+    files = sorted(folder.glob("*.parquet"))
+    if not all(_SPLIT.fullmatch(file.stem) for file in files):
+        return [part for file in files for part in read_parquet(file, wanted)]
+    shards: dict[str, list[Path]] = {}
+    for file in files:
+        shards.setdefault(re.sub(r"-\d+-of-\d+$", "", file.stem), []).append(file)
+    tables = {
+        split: pa.concat_tables([_read_table(file) for file in shards[split]])
+        for split in chosen_splits(list(shards), wanted, folder)
+    }
+    return _parts(pa, folder.name, tables, wanted, folder)
+
+
+def _read_table(path: Path) -> Any:
+    pa = needed(*_NEEDS)
+    parquet = needed("pyarrow.parquet", *_NEEDS[1:])
+    try:
+        return parquet.read_table(path, memory_map=True)
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(
+            f"{path} must be a parquet file, got: {str(error).splitlines()[0]}; write "
+            "it again"
+        ) from error
+
+
+# What they hold
+
+
+def _parts(
+    pa: Any, dataset: str, tables: dict[str, Any], wanted: Wanted, place: Path
+) -> list[Part]:
+    """Turn the tables of all splits into a part for each column of lists."""
+    schema = next(iter(tables.values())).schema
+    encoders = [field.name for field in schema if _is_vector(pa, field.type)]
+    if not encoders:
+        raise ValueError(
+            "Embeddings must be a column of lists of numbers, but the columns of "
+            f"{place} are {schema.names} of types {list(map(str, schema.types))}; "
+            "store one list a row"
+        )
+    scalars = [
+        field.name
+        for field in schema
+        if field.name not in encoders and not pa.types.is_nested(field.type)
+    ]
+    key = next((name for name in ID_NAMES if name in scalars), None)
+    column = label_column([name for name in scalars if name != key], wanted, place)
+    chunks = [table[column].to_pylist() for table in tables.values()]
+    labels, known = labels_of(_named(schema, column, list(chain(*chunks))))
+    ids = None
+    if key is not None:
+        ids = np.array(
+            [str(v) for table in tables.values() for v in table[key].to_pylist()]
+        )
+    counts = ", ".join(f"{name} {len(own)}" for name, own in tables.items() if name)
+    note = f"labels are column {column!r}" + (f"; splits: {counts}" if counts else "")
+    return [
+        Part(dataset, name, _vectors(tables, name, place), labels, known, ids, note)
+        for name in encoders
+    ]
+
+
+def _is_vector(pa: Any, kind: Any) -> bool:
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if not (is_list or pa.types.is_fixed_size_list(kind)):
+        return False
+    inner = kind.value_type
+    return bool(pa.types.is_floating(inner) or pa.types.is_integer(inner))
+
+
+def _named(schema: Any, column: str, labels: list[Any]) -> Sequence[object]:
+    """Replace the numbers of a ``ClassLabel`` by names; -1 is no label."""
+    about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    feature = about.get("info", {}).get("features", {}).get(column, {})
+    if feature.get("_type") != "ClassLabel":
+        return labels
+    names = feature.get("names") or []
+    return [None if v is None or v == -1 else names[v] if names else v for v in labels]
+
+
+def _vectors(tables: dict[str, Any], column: str, place: Path) -> np.ndarray:
+    """Return a column of lists as an array, in place if it lies in one piece."""
+    chunks = [c for table in tables.values() for c in table[column].chunks if len(c)]
+    if not chunks:
+        raise ValueError(f"{place} must hold rows, got none; write it again")
+    width = len(chunks[0][0]) if chunks[0][0].is_valid else 0
+    blocks = [_block(chunk, width, column, place) for chunk in chunks]
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+def _block(chunk: Any, width: int, column: str, place: Path) -> np.ndarray:
+    lengths = np.asarray(chunk.value_lengths().fill_null(0))
+    if np.any(lengths != width):
+        row = int(np.argmax(lengths != width))
+        found = np.empty(lengths[row])
+        check_vector(found, width, f"a row of column {column!r}", place)
+    numbers: np.ndarray = chunk.flatten().to_numpy(zero_copy_only=False)
+    return numbers.reshape(len(chunk), width)

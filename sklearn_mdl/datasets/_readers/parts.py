@@ -1,0 +1,305 @@
+"""Parts of a study, one encoder on one dataset each, and how they are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
+ID_NAMES = ("id", "ids")
+
+
+class Wanted(NamedTuple):
+    """The label column and the splits that a caller asks for; None leaves it open."""
+
+    label: str | None = None
+    splits: Sequence[str] | None = None
+
+
+class Part(NamedTuple):
+    """Features of one encoder on one dataset, with labels.
+
+    Attributes
+    ----------
+    dataset, encoder : str
+    features : ndarray of shape (n_samples, n_features)
+    labels : ndarray of shape (n_samples,)
+    known : ndarray of bool, shape (n_samples,), or None
+        Rows that have a label; None is all. What stands in ``labels`` elsewhere means
+        nothing.
+    ids : ndarray of shape (n_samples,) or None
+        Names of rows, by which encoders are aligned.
+    note : str
+        Remark for the user.
+    """
+
+    dataset: str
+    encoder: str
+    features: np.ndarray
+    labels: np.ndarray
+    known: np.ndarray | None = None
+    ids: np.ndarray | None = None
+    note: str = ""
+
+
+class Representations(NamedTuple):
+    """Embeddings found at a path, as ``RepresentationScorer.fit`` takes them.
+
+    Attributes
+    ----------
+    kind : str
+        Format of the files.
+    datasets : dict
+        From the name of a dataset to a pair: a dict from the name of an encoder to its
+        features, of shape (n_samples, n_features), and labels of shape (n_samples,).
+    ids : dict of str to ndarray of shape (n_samples,)
+        Names of the rows, of datasets that have some.
+    notes : list of str
+        Remarks: rows that were dropped, entries that were not read.
+    """
+
+    kind: str
+    datasets: dict[str, tuple[dict[str, np.ndarray], np.ndarray]]
+    ids: dict[str, np.ndarray]
+    notes: list[str]
+
+    def __str__(self) -> str:
+        """Describe datasets, encoders and remarks, in a line each."""
+        lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
+        for name, (features, labels) in self.datasets.items():
+            widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
+            classes = (
+                f", {len(np.unique(labels))} classes" if _may_be_classes(labels) else ""
+            )
+            lines.append(f"  {name}: {len(labels)} rows{classes}; {widths}")
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+
+def _may_be_classes(labels: np.ndarray) -> bool:
+    return labels.dtype.kind != "f" or bool(np.array_equal(labels, np.rint(labels)))
+
+
+def _counted(things: Collection[object], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
+def label_column(columns: Iterable[str], wanted: Wanted, place: object) -> str:
+    """Return the name of the label column: as asked, as usual, or the only one.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column, or if several could be meant; it lists them.
+    """
+    there = list(columns)
+    if wanted.label in there:
+        return str(wanted.label)
+    found = there
+    if wanted.label is None:
+        found = [name for name in LABEL_NAMES if name in there] or there
+        if len(found) == 1:
+            return found[0]
+    asked = "none was named" if wanted.label is None else f"got {wanted.label!r}"
+    raise ValueError(
+        f"The column of labels must be one of {there} in {place}, {asked}; name one of "
+        "these as label (--label)"
+    )
+
+
+def chosen_splits(there: Sequence[str], wanted: Wanted, place: object) -> list[str]:
+    """Return the splits that are asked for, all by default."""
+    if wanted.splits is None:
+        return list(there)
+    unknown = [name for name in wanted.splits if name not in there]
+    if unknown:
+        raise ValueError(
+            f"Splits must be among {list(there)} in {place}, got {unknown[0]!r}; "
+            "choose of these"
+        )
+    return [name for name in there if name in wanted.splits]
+
+
+def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels as a plain array, and which of them are known.
+
+    None, NaN and empty text are unknown.
+
+    Raises
+    ------
+    ValueError
+        If numbers and text are mixed, or if a label is of another kind.
+    """
+    known = np.array([v is not None and v == v and v != "" for v in values], dtype=bool)
+    present = [value for value, is_known in zip(values, known, strict=True) if is_known]
+    is_text = {isinstance(value, str) for value in present}
+    kinds = {type(value).__name__ for value in present}
+    if len(is_text) > 1 or not all(isinstance(v, str | int | float) for v in present):
+        raise ValueError(
+            f"Labels must be numbers alone or text alone, got {sorted(kinds)}; store "
+            "one label a row"
+        )
+    if not present:
+        return np.zeros(len(values), dtype=np.int64), known
+    own = iter(present)
+    return np.asarray([next(own) if k else present[0] for k in known]), known
+
+
+def parsed(texts: Sequence[str]) -> list[object]:
+    """Return cells of a text table as integers, else as numbers, else as they are."""
+    for kind in (int, float):
+        try:
+            return [kind(text) if text else None for text in texts]
+        except ValueError:
+            continue
+    return list(texts)
+
+
+def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
+    """Put encoders together by dataset, with the same rows for each.
+
+    Parameters
+    ----------
+    kind : str
+        Format of the files.
+    parts : sequence of Part
+    missing : {"raise", "drop"}
+        Refuse rows without a label or without one of the encoders, or leave them out.
+
+    Raises
+    ------
+    ValueError
+        If rows do not match, labels differ by encoder, or labels are missing.
+    """
+    found = Representations(kind, {}, {}, [])
+    by_dataset: dict[str, list[Part]] = {}
+    for part in parts:
+        _check_part(part)
+        by_dataset.setdefault(part.dataset, []).append(part)
+    for name, own in by_dataset.items():
+        notes = [part.note for part in own if part.note]
+        found.notes.extend(f"{name}: {note}" for note in dict.fromkeys(notes))
+        aligned = _aligned(own, missing, found.notes)
+        first = aligned[0]
+        for part in aligned[1:]:
+            _check_same_labels(first, part)
+        aligned = _with_labels(aligned, missing, found.notes)
+        features = {part.encoder: part.features for part in aligned}
+        if len(features) < len(aligned):
+            names = [part.encoder for part in aligned]
+            raise ValueError(
+                f"Encoders must have different names on dataset {name!r}, got {names}; "
+                "rename their files or folders"
+            )
+        found.datasets[name] = features, aligned[0].labels
+        if aligned[0].ids is not None:
+            found.ids[name] = aligned[0].ids
+    return found
+
+
+def _check_part(part: Part) -> None:
+    lengths = {len(part.features), len(part.labels)}
+    if part.ids is not None:
+        lengths.add(len(part.ids))
+    if len(lengths) > 1:
+        raise ValueError(
+            "Embeddings and labels must have one row each for the same samples, got "
+            f"{len(part.features)} embeddings and {len(part.labels)} labels from "
+            f"{part.encoder!r} on {part.dataset!r}; write both again"
+        )
+
+
+def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
+    """Bring all encoders of a dataset to the rows of the first, by their ids."""
+    first = parts[0]
+    unlike = [part for part in parts if not _same_rows(first, part)]
+    if not unlike:
+        return parts
+    if any(
+        part.ids is None or len(np.unique(part.ids)) < len(part.ids) for part in parts
+    ):
+        raise ValueError(
+            "Encoders whose rows have no unique ids must have the same rows in one "
+            f"order, but {unlike[0].encoder!r} has others than {first.encoder!r} on "
+            f"dataset {first.dataset!r}; extract both from the same samples"
+        )
+    places = [
+        {name: row for row, name in enumerate(_ids(part).tolist())} for part in parts
+    ]
+    common = [name for name in places[0] if all(name in own for own in places)]
+    n_all = len(set().union(*places))
+    n_lost = n_all - len(common)
+    if n_lost and (missing == "raise" or not common):
+        raise ValueError(
+            f"Every row must have an embedding by every encoder, but {n_lost} of "
+            f"{n_all} ids on dataset {first.dataset!r} lack one; complete them or pass "
+            "missing='drop'"
+        )
+    if n_lost:
+        notes.append(f"{first.dataset}: dropped {n_lost} rows that lack an encoder")
+    return [
+        _taken(part, np.array([own[name] for name in common], dtype=np.intp))
+        for part, own in zip(parts, places, strict=True)
+    ]
+
+
+def _ids(part: Part) -> np.ndarray:
+    return np.asarray(part.ids)
+
+
+def _same_rows(one: Part, other: Part) -> bool:
+    if one.ids is None or other.ids is None:
+        return len(one.features) == len(other.features)
+    return one.ids is other.ids or np.array_equal(one.ids, other.ids)
+
+
+def _taken(part: Part, rows: np.ndarray) -> Part:
+    """Return some rows of a part, itself if they are all."""
+    if np.array_equal(rows, np.arange(len(part.features))):
+        return part
+    return part._replace(
+        features=part.features[rows],
+        labels=part.labels[rows],
+        known=None if part.known is None else part.known[rows],
+        ids=None if part.ids is None else part.ids[rows],
+    )
+
+
+def _check_same_labels(one: Part, other: Part) -> None:
+    for name in ("labels", "known"):
+        mine, its = getattr(one, name), getattr(other, name)
+        if mine is not its and not np.array_equal(mine, its):
+            raise ValueError(
+                f"Labels must be the same for all encoders of a dataset, but those of "
+                f"{one.encoder!r} and {other.encoder!r} differ on {one.dataset!r}; "
+                "extract both from the same samples in one order"
+            )
+
+
+def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
+    """Leave out rows without a label, or refuse them."""
+    known, name = parts[0].known, parts[0].dataset
+    if known is None or known.all():
+        return parts
+    n_lost = int(np.sum(~known))
+    if missing == "raise" or not known.any():
+        ids = parts[0].ids
+        example = "" if ids is None else f" (one is {ids[~known][0]!s})"
+        raise ValueError(
+            f"Every row must have a label, but {n_lost} of {len(known)} on dataset "
+            f"{name!r} have none{example}; complete them or pass missing='drop'"
+        )
+    notes.append(f"{name}: dropped {n_lost} rows without a label")
+    return [_taken(part, np.flatnonzero(known)) for part in parts]
+
+
+def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None:
+    """Refuse an embedding that is no vector of the length of the first one."""
+    if vector.shape != (width,):
+        raise ValueError(
+            f"Embeddings must all be vectors of one length, but {what} has shape "
+            f"{vector.shape} where the first is of length {width}, in {place}; average "
+            "over residues, patches or frames first"
+        )

@@ -1,0 +1,121 @@
+"""Nats by segment of a stream, beside other codes of the same labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_mdl.display import _base as base
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+LABELS = {
+    "codelengths": "as it came",
+    "fresh_codelengths": "begun anew in the segment",
+    "reference_codelengths": "labels alone, no features",
+}
+
+
+class Segments(Protocol):
+    """Codelengths of segments."""
+
+    starts: NDArray[np.intp]
+    ends: NDArray[np.intp]
+    intervals: base.Floats
+
+    def to_frame(self) -> DataFrame: ...
+
+
+class SegmentsDisplay(base.Display):
+    """Nats per example in each segment of a stream.
+
+    Where the line lies above that of readouts begun anew, what was learned before
+    stands in the way; where both are high, the segment is hard; where both lie on the
+    line of the labels alone, features say nothing.
+
+    Parameters
+    ----------
+    segments : StreamSegments
+        Of ``switcher.segments()``.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn last.
+    lines_ : dict of str to matplotlib artist
+        By the name of the code.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn_mdl import MDLReadoutSwitcher
+    >>> from sklearn_mdl.display import SegmentsDisplay
+    >>> switcher = MDLReadoutSwitcher("closed-form", shuffle=True, random_state=0)
+    >>> segments = switcher.fit(*load_wine(return_X_y=True)).segments(3)
+    >>> len(SegmentsDisplay(segments).frame())
+    3
+    """
+
+    def __init__(self, segments: Segments) -> None:
+        self.segments = segments
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, ends: Any = 8, **plot_options: Any
+    ) -> Self:
+        """Compute the segments of a switcher, and draw them.
+
+        Parameters
+        ----------
+        estimator : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
+            A fitted one.
+        ends : int, array-like or "posterior", default=8
+            As for its ``segments``.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        base.check_fitted(estimator, "codelengths_")
+        return cls(estimator.segments(ends)).plot(**plot_options)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw a step for each segment and code, with intervals of what came.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        display : SegmentsDisplay
+            The display itself.
+        """
+        edges = np.append(self.segments.starts, self.segments.ends[-1])
+        table = self.frame()
+        drawn = [name for name in LABELS if table[name].notna().all()]
+        ax = self._use_axes_beside_legend(ax, [LABELS[name] for name in drawn])
+        self.lines_: dict[str, Artist] = {}
+        for i, name in enumerate(drawn):
+            heights = table[name].to_numpy() / np.diff(edges)
+            style = base.line_style(i)
+            self.lines_[name] = ax.stairs(
+                heights, edges, baseline=None, linewidth=1.6, **style
+            )
+        low, high = self.segments.intervals.T
+        ax.stairs(high, edges, baseline=low, fill=True, color="0.85", zorder=0.5)
+        ax.margins(x=0.0)
+        ax.set(xlabel="examples seen", ylabel="nats per example")
+        ax.spines[["top", "right"]].set_visible(False)
+        base.put_legend(
+            ax, list(self.lines_.values()), [LABELS[name] for name in drawn]
+        )
+        return self
+
+    def frame(self) -> DataFrame:
+        """Return the numbers as a DataFrame: one row per segment."""
+        return self.segments.to_frame()

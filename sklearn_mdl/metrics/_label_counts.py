@@ -1,0 +1,154 @@
+"""Codes that see labels alone: counts of all, of recent ones, of pairs in a row.
+
+A stream whose labels follow one another is cheap for whoever looks at the last labels,
+whatever the features. These codes say how cheap; what a readout saves against them is
+due to the representation (Zhang et al., 2023, Rapid adaptation in online continual
+learning: are we evaluating it right?, ICCV).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_mdl.metrics._references import Floats, encoded
+
+
+class LabelCounts:
+    """Counts of labels, of which each halves every ``half_life`` labels.
+
+    Parameters
+    ----------
+    n_classes : int
+    half_life : float, default=inf
+    """
+
+    def __init__(self, n_classes: int, half_life: float = np.inf) -> None:
+        self.decay = 2.0 ** (-1.0 / half_life)
+        self.counts = np.full(n_classes, 0.5)  # beside the last of them
+
+    def log_proba(self) -> Floats:
+        """Log-probabilities (C,) of the next label."""
+        found: Floats = np.log(self.counts / self.counts.sum())
+        return found
+
+    def observe(self, label: int) -> None:
+        """Count a label."""
+        if self.decay < 1:
+            self.counts = 0.5 + self.decay * (self.counts - 0.5)
+        self.counts[label] += 1
+
+
+class LabelTransitions:
+    """Counts of labels by the label before them.
+
+    Parameters
+    ----------
+    n_classes : int
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_classes = n_classes
+        self.after: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        self.last = -1  # before the first label
+
+    def log_proba(self) -> Floats:
+        """Log-probabilities (C,) of the next label."""
+        counts = np.full(self.n_classes, 0.5)
+        if seen := self.after.get(self.last):
+            counts[list(seen)] += list(seen.values())
+        found: Floats = np.log(counts / counts.sum())
+        return found
+
+    def observe(self, label: int) -> None:
+        """Count a label behind the one before it."""
+        if self.last >= 0:
+            self.after[self.last][label] += 1
+        self.last = label
+
+
+def decayed_frequency_codelengths(
+    y: ArrayLike, n_classes: int | None = None, *, half_life: float = 100.0
+) -> Floats:
+    """Cost of each label under counts of labels that fade, in nats.
+
+    Label ``t`` is predicted from counts in which each label before it halves every
+    ``half_life`` labels::
+
+        p(y_t = c | y_{<t}) ~ 1/2 + sum_{i < t, y_i = c} 2^{-(t - 1 - i) / half_life} .
+
+    Parameters
+    ----------
+    y : array-like of shape (N,)
+        Labels of any sortable type, in the order in which they are coded.
+    n_classes : int, optional
+        As for :func:`frequency_codelength`.
+    half_life : float, default=100
+        In labels; infinity is the code of Krichevsky and Trofimov.
+
+    Returns
+    -------
+    codelengths : ndarray of shape (N,)
+        ``-log p(y_t | y_{<t})`` of each label, in nats.
+
+    Raises
+    ------
+    ValueError
+        If `half_life` is not positive, or as :func:`frequency_codelength`.
+
+    Examples
+    --------
+    >>> decayed_frequency_codelengths(["dog", "dog", "cat"], half_life=1)
+    array([0.693..., 0.287..., 1.609...])
+    """
+    if not isinstance(half_life, Real) or not half_life > 0:
+        raise ValueError(
+            f"`half_life` must be a positive number of labels, got {half_life!r}; give "
+            "for example 100"
+        )
+    labels, n_classes = encoded(y, n_classes)
+    return _costs(labels, LabelCounts(n_classes, float(half_life)))
+
+
+def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
+    """Cost of each label given the label before it, in nats.
+
+    A Markov chain of first order: the label ``t`` is predicted by the code of
+    Krichevsky and Trofimov from the labels that stood behind labels ``y_{t-1}``; the
+    first one uniformly. Of sticky streams it is far shorter than that of frequencies.
+
+    Parameters
+    ----------
+    y : array-like of shape (N,)
+        Labels of any sortable type, in the order in which they are coded.
+    n_classes : int, optional
+        As for :func:`frequency_codelength`.
+
+    Returns
+    -------
+    codelengths : ndarray of shape (N,)
+        ``-log p(y_t | y_{<t})`` of each label, in nats.
+
+    Raises
+    ------
+    ValueError
+        As :func:`frequency_codelength`.
+
+    Examples
+    --------
+    >>> transition_codelengths(["dog", "dog", "cat", "dog", "dog"])
+    array([0.693..., 0.693..., 1.386..., 0.693..., 0.693...])
+    """
+    labels, n_classes = encoded(y, n_classes)
+    return _costs(labels, LabelTransitions(n_classes))
+
+
+def _costs(labels: list[int], code: LabelCounts | LabelTransitions) -> Floats:
+    costs = np.empty(len(labels))
+    for t, label in enumerate(labels):
+        costs[t] = -code.log_proba()[label]
+        code.observe(label)
+    return costs

@@ -1,0 +1,169 @@
+"""How far codelengths of one dataset would move in fresh draws of as many labels.
+
+Rows are a sample, and so are orders. The losses of two encoders on a row are paired,
+and so are sums of them. Prequential losses depend on each other in two ways:
+
+* Neighbours in the stream share their training rows, and lie on one learning curve. So
+  rows are resampled in blocks of the stream, and the variance is that of differences
+  between neighbouring blocks, which no slow trend enters (von Neumann, 1941).
+* All losses of a draw depend on which rows could be learned. No resampling of losses
+  shows that; other draws do: standard deviations over disjoint draws are ``TRAINING``
+  times as large (``python -m benchmarks certainty spread``).
+
+With several orders an example has a loss at each of its places. Their mean is the loss
+of the example, and the orders add the variance of their mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t
+
+from sklearn_mdl.metrics import TRAINING
+from sklearn_mdl.model_selection._cells import Cell, draw_order
+
+Floats = NDArray[np.float64]
+
+N_BLOCKS = 50  # of a stream, or up to twice as many
+N_DRAWS = 1000
+MOST_TIMES = 100  # as many labels, beyond which nothing is said
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Codelengths of encoders on a dataset, and what they vary by.
+
+    Attributes
+    ----------
+    codelengths : ndarray of shape (n_encoders,)
+        Means over orders, in nats.
+    contrasts : ndarray of shape (n_pairs, n_encoders)
+        Differences between neighbouring blocks of rows, scaled so that the sum of their
+        squares is the variance of a codelength over draws of rows; NaN without traces.
+    by_order : ndarray of shape (n_orders, n_encoders)
+        Codelengths less their means, in nats.
+    rates : ndarray of shape (n_encoders,)
+        Nats a label in the later half of the stream.
+    n_samples : int
+    """
+
+    codelengths: Floats
+    contrasts: Floats
+    by_order: Floats
+    rates: Floats
+    n_samples: int
+
+    def variance(self, i: int, j: int) -> tuple[float, float]:
+        """Return the variance of a difference and its degrees of freedom.
+
+        The variances of rows and of orders add up; their degrees of freedom are those
+        of Welch and Satterthwaite.
+        """
+        rows = float(((self.contrasts[:, i] - self.contrasts[:, j]) ** 2).sum())
+        n_orders = len(self.by_order)
+        if n_orders == 1:
+            return rows, float(len(self.contrasts))
+        by_order = self.by_order[:, i] - self.by_order[:, j]
+        orders = float((by_order**2).sum()) / (n_orders * (n_orders - 1))
+        parts = rows**2 / len(self.contrasts) + orders**2 / (n_orders - 1)
+        return rows + orders, (rows + orders) ** 2 / parts if parts else 1.0
+
+    def half_width(self, i: int, j: int, tail: float) -> float:
+        """Return Student's half width of an interval that leaves out both tails."""
+        variance, freedom = self.variance(i, j)
+        return float(t.isf(tail, freedom)) * math.sqrt(variance)
+
+    def draws(self, rng: np.random.Generator) -> Floats:
+        """Draw codelengths as the next labels might give them, (n_draws, n_encoders).
+
+        Student's distributions, joint over encoders: what is common to two encoders
+        cancels in their difference.
+        """
+        n_pairs, n_orders = len(self.contrasts), len(self.by_order)
+        scale = np.sqrt(rng.chisquare(n_pairs, (N_DRAWS, 1)) / n_pairs)
+        rows = rng.standard_normal((N_DRAWS, n_pairs)) / scale @ self.contrasts
+        found: Floats = self.codelengths + rows
+        if n_orders > 1:
+            by_order = self.by_order / math.sqrt(n_orders * (n_orders - 1))
+            found += rng.standard_normal((N_DRAWS, n_orders)) @ by_order
+        return found
+
+    def more_labels(self, winner: int, rival: int, tail: float) -> float:
+        """Count the labels after which a rival is best with a probability of `tail`.
+
+        The margin ``D`` grows by the rate ``r`` of the later half, its standard
+        deviation ``s`` as the square root of the number of labels: with ``x`` times as
+        many, ``D + r n (x - 1) >= z s sqrt(x)``.
+
+        Returns
+        -------
+        more : float
+            0 if it is so already, infinity if `MOST_TIMES` as many would not do.
+        """
+        n = self.n_samples
+        variance, freedom = self.variance(winner, rival)
+        doubt = float(t.isf(tail, freedom)) * math.sqrt(variance)
+        margin = float(self.codelengths[rival] - self.codelengths[winner])
+        gain = n * float(self.rates[rival] - self.rates[winner])
+        if not margin < doubt:
+            return 0.0 if margin >= doubt else math.nan
+        if gain <= 0:
+            return math.inf
+        # The margin is below the line at x = 1, so that both roots are real.
+        root = doubt + math.sqrt(doubt**2 - 4 * gain * (margin - gain))
+        times = (root / (2 * gain)) ** 2
+        return math.inf if times > MOST_TIMES else math.ceil(n * (times - 1))
+
+
+def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
+    """Read the losses of all cells of a dataset, by encoder and order."""
+    first = encoders[0][0]
+    totals = np.array([[cell.codelength for cell in cells] for cells in encoders]).T
+    mean = totals.mean(0)
+    n = first.n_samples
+    length = max(1, n // N_BLOCKS)
+    n_pairs = n // (2 * length)
+    n_used = 2 * length * n_pairs
+    scale = TRAINING * math.sqrt(n / n_used)
+    contrasts, rates = np.full((n_pairs, len(encoders)), np.nan), np.full_like(mean, 0)
+    try:
+        for e, cells in enumerate(encoders):
+            rows, late = _losses(cells)
+            blocks = rows[:n_used].reshape(n_pairs, 2, length).sum(-1)
+            contrasts[:, e] = scale * (blocks[:, 0] - blocks[:, 1])
+            rates[e] = late
+    except FileNotFoundError:  # traces are gone: nothing is known of rows
+        contrasts[:], rates[:] = np.nan, np.nan
+    return Sample(mean, contrasts, totals - mean, rates, n)
+
+
+def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
+    """Return mean losses of rows over orders, as the first order has them, and a rate.
+
+    The rate is the mean loss in the later half of the streams.
+    """
+    n = cells[0].n_samples
+    total, late = np.zeros(n), 0.0
+    for cell in cells:
+        losses = cell.codelengths
+        total[draw_order(cell.seed, cell.order, n)] += losses
+        late += float(losses[n // 2 :].mean())
+    rows = total[draw_order(cells[0].seed, cells[0].order, n)]
+    return rows / len(cells), late / len(cells)
+
+
+def shares_best(scores: Floats) -> Floats:
+    """Return how often each encoder has the least score, of draws (n_draws, n_enc.).
+
+    NaN where a score is, since traces are gone.
+    """
+    if np.isnan(scores).any():
+        return np.full(scores.shape[1], np.nan)
+    best = scores == scores.min(axis=1, keepdims=True)
+    shares: Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
+    return shares

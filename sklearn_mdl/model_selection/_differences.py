@@ -1,0 +1,313 @@
+"""Results of rankings with several orders: spread, paired differences, readouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.metrics import TELLING, extrapolate
+from sklearn_mdl.model_selection._certainty import Sample
+from sklearn_mdl.model_selection._verdict import names_of
+from sklearn_mdl.ranking import Floats, NamedResult, Pairs, check_fraction
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OrderSpread(NamedResult):
+    """Codelengths over orders.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_datasets, n_encoders)
+        Mean codelength, in nats.
+    std : ndarray of shape (n_datasets, n_encoders)
+        Standard deviation over orders (of the orders, not of their mean), in nats; NaN
+        of one order.
+    n_orders : int
+        The most that any encoder has.
+    """
+
+    mean: Floats
+    std: Floats
+    n_orders: int
+
+    @property
+    def relative(self) -> Floats:
+        """Standard deviation as a share of the mean, (n_datasets, n_encoders)."""
+        share: Floats = self.std / self.mean
+        return share
+
+    def _columns(self) -> Mapping[str, Sequence[object]]:
+        datasets, encoders = np.indices(self.mean.shape).reshape(2, -1)
+        names = ("mean", "std", "relative")
+        return {
+            "dataset": self._datasets(datasets),
+            "encoder": self._encoders(encoders),
+            **{name: getattr(self, name).ravel().tolist() for name in names},
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairedDifferences(NamedResult):
+    """Differences of codelengths of pairs of encoders.
+
+    Attributes
+    ----------
+    pairs : ndarray of shape (n_pairs, 2)
+        First and second encoder of each pair, as columns of the table.
+    mean : ndarray of shape (n_pairs, n_datasets)
+        Mean over orders of first minus second, in nats: below zero the first encoder
+        has the shorter code.
+    std : ndarray of shape (n_pairs, n_datasets)
+        Standard deviation over the orders that all encoders share; NaN for a single
+        one.
+    error : ndarray of shape (n_pairs, n_datasets)
+        Standard error of the mean, with rows and orders as samples; NaN if traces of
+        cells are gone.
+    lower, upper : ndarray of shape (n_pairs, n_datasets)
+        Bounds of the interval of the mean difference over fresh draws of as many
+        labels.
+    level : float
+        Level of each interval by itself.
+    n_orders : int
+    """
+
+    pairs: Pairs
+    mean: Floats
+    std: Floats
+    error: Floats
+    lower: Floats
+    upper: Floats
+    level: float
+    n_orders: int
+
+    def _columns(self) -> Mapping[str, Sequence[object]]:
+        datasets, pairs = np.indices(self.mean.T.shape).reshape(2, -1)
+        names = ("mean", "std", "error", "lower", "upper")
+        return {
+            "dataset": self._datasets(datasets),
+            "first": self._encoders(self.pairs[pairs, 0]),
+            "second": self._encoders(self.pairs[pairs, 1]),
+            **{name: getattr(self, name).T.ravel().tolist() for name in names},
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class PreferredReadouts(NamedResult, Sequence[list[str]]):
+    """Architectures of the largest mean posterior: a list for each dataset.
+
+    Attributes
+    ----------
+    readouts : list of list of str
+        By dataset and encoder.
+    """
+
+    readouts: list[list[str]]
+
+    @overload
+    def __getitem__(self, place: int) -> list[str]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[list[str]]: ...
+    def __getitem__(self, place: int | slice) -> list[str] | list[list[str]]:
+        """Return the architectures on a dataset, by encoder."""
+        return self.readouts[place]
+
+    def __len__(self) -> int:
+        """Return the number of datasets."""
+        return len(self.readouts)
+
+    def _columns(self) -> Mapping[str, Sequence[object]]:
+        places = [(d, e) for d, row in enumerate(self) for e in range(len(row))]
+        return {
+            "dataset": self._datasets([d for d, _ in places]),
+            "encoder": self._encoders([e for _, e in places]),
+            "readout": [self.readouts[d][e] for d, e in places],
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Extrapolations(NamedResult):
+    """Codelengths of more labels than there are, by dataset and encoder.
+
+    Attributes
+    ----------
+    n : int
+        Labels of each dataset, those given included.
+    values, lower, upper : ndarray of shape (n_datasets, n_encoders)
+        Codelengths of that many labels, in nats, and their intervals.
+    margins, margins_lower, margins_upper : ndarray of shape (n_datasets, n_encoders)
+        The same less that of the encoder whose code is the shortest of the labels
+        given: below zero an encoder would overtake it.
+    best : ndarray of int of shape (n_datasets,)
+        That encoder, as a column.
+    level : float
+        Level of each interval by itself.
+    """
+
+    n: int
+    values: Floats
+    lower: Floats
+    upper: Floats
+    margins: Floats
+    margins_lower: Floats
+    margins_upper: Floats
+    best: NDArray[np.intp]
+    level: float
+
+    @property
+    def can_tell(self) -> NDArray[np.bool_]:
+        """Whether an interval is at most 10 % of its codelength to either side."""
+        told: NDArray[np.bool_]
+        told = (self.upper - self.lower) / 2 <= TELLING * self.values
+        return told
+
+    def sentences(self) -> list[str]:
+        """Say on each dataset who would have the shortest code, in words."""
+        return [self._sentence(d) for d in range(len(self.values))]
+
+    def _sentence(self, d: int) -> str:
+        (dataset,), (first,) = self._datasets([d]), self._encoders([self.best[d]])
+        start = f"{dataset}: with {self.n:,} labels"
+        lower, upper = self.margins_lower[d], self.margins_upper[d]
+        overtaking = np.flatnonzero(upper < 0)
+        unclear = np.flatnonzero((lower < 0) & (upper >= 0))
+        if len(overtaking):
+            e = overtaking[np.argmin(self.margins[d, overtaking])]
+            return (
+                f"{start} {self._encoders([e])[0]} would overtake {first}, by "
+                f"{-upper[e]:.3g} to {-lower[e]:.3g} nats"
+            )
+        if len(unclear):
+            names = names_of([str(name) for name in self._encoders(unclear)])
+            return f"{start} it cannot be told whether {names} would overtake {first}"
+        return f"{start} {first} would still have the shortest code"
+
+    def _columns(self) -> Mapping[str, Sequence[object]]:
+        datasets, encoders = np.indices(self.values.shape).reshape(2, -1)
+        names = ("values", "lower", "upper", "margins", "margins_lower")
+        return {
+            "dataset": self._datasets(datasets),
+            "encoder": self._encoders(encoders),
+            **{
+                name: getattr(self, name).ravel().tolist()
+                for name in (*names, "margins_upper", "can_tell")
+            },
+        }
+
+
+def extrapolations(
+    curves: Iterable[Floats], n: int, level: float, best: NDArray[np.intp]
+) -> Extrapolations:
+    """Predict codelengths of ``n`` labels from losses (n_encoders, n_orders, N)."""
+    found = [extrapolate(losses, n, level=level) for losses in curves]
+    margins = [
+        [one.difference(e, int(first)) for e in range(len(one.values))]
+        for one, first in zip(found, best, strict=True)
+    ]
+    table = np.array(margins).reshape(len(found), -1, 3)
+    return Extrapolations(
+        n=n,
+        values=np.array([one.values for one in found]),
+        lower=np.array([one.lower for one in found]),
+        upper=np.array([one.upper for one in found]),
+        margins=table[:, :, 0],
+        margins_lower=table[:, :, 1],
+        margins_upper=table[:, :, 2],
+        best=best,
+        level=level,
+    )
+
+
+def order_spread(codelengths: ArrayLike) -> OrderSpread:
+    """Return means and standard deviations over orders.
+
+    Parameters
+    ----------
+    codelengths : array-like of shape (n_datasets, n_encoders, n_orders)
+        In nats, at least two orders; NaN after the last one of an encoder.
+
+    Raises
+    ------
+    ValueError
+        If there is one order.
+    """
+    table = np.asarray(codelengths, dtype=np.float64)
+    if table.ndim != 3 or table.shape[-1] < 2:
+        raise ValueError(
+            "Codelengths must have shape (n_datasets, n_encoders, n_orders) with at "
+            f"least 2 orders, got {table.shape}; pass n_orders=3"
+        )
+    return OrderSpread(paired_means(table), _deviations(table), table.shape[-1])
+
+
+def paired_means(table: Floats) -> Floats:
+    """Means over orders, of which some encoders have the first ones only.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_datasets, n_encoders, n_orders)
+        NaN where there is no order.
+
+    Returns
+    -------
+    means : ndarray of shape (n_datasets, n_encoders)
+        Of an encoder with fewer orders than others: the mean in all orders of those
+        that have all, and what it is above theirs in the orders that they share.
+    """
+    means: Floats = table.mean(-1)
+    for own, found in zip(table, means, strict=True):
+        lacks = np.isnan(own)
+        full = lacks.sum(-1) == lacks.sum(-1).min()
+        by_order = own[full].mean(0)
+        there = ~np.isnan(by_order)
+        for e in np.flatnonzero(np.isnan(found)):
+            above = (own[e] - by_order)[~lacks[e]].mean()
+            found[e] = by_order[there].mean() + above
+    return means
+
+
+def _deviations(table: Floats) -> Floats:
+    """Standard deviations over the orders that are there; NaN of one."""
+    found: Floats = table.std(-1, ddof=1)
+    for place in zip(*np.nonzero(np.isnan(found)), strict=True):
+        own = table[place][~np.isnan(table[place])]
+        found[place] = own.std(ddof=1) if len(own) > 1 else np.nan
+    return found
+
+
+def paired_differences(
+    samples: Sequence[Sample], pairs: Pairs, level: float
+) -> PairedDifferences:
+    """Compare pairs of encoders on the rows and orders that they share.
+
+    What a row or an order does to both encoders cancels in their difference. The
+    interval is Student's, with the degrees of freedom of Welch and Satterthwaite.
+
+    Parameters
+    ----------
+    samples : sequence of Sample
+        One of each dataset.
+    pairs : ndarray of int of shape (n_pairs, 2)
+    level : float
+        Of the intervals, between 0 and 1 exclusive.
+    """
+    check_fraction("level", level, "give the level of the intervals, such as 0.9")
+    first, second = pairs.T
+    mean = np.stack([s.codelengths[first] - s.codelengths[second] for s in samples], 1)
+    by_order = [s.by_order[:, first] - s.by_order[:, second] for s in samples]
+    n_orders = max(map(len, by_order))
+    std = np.full(mean.shape, np.nan)
+    for d, table in enumerate(by_order):
+        if len(table) > 1:
+            std[:, d] = table.std(0, ddof=1)
+    error, half = np.empty(mean.shape), np.empty(mean.shape)
+    for (k, d), _ in np.ndenumerate(mean):
+        i, j = pairs[k]
+        error[k, d] = np.sqrt(samples[d].variance(i, j)[0])
+        half[k, d] = samples[d].half_width(i, j, (1 - level) / 2)
+    return PairedDifferences(
+        pairs, mean, std, error, mean - half, mean + half, float(level), n_orders
+    )

@@ -1,0 +1,113 @@
+"""Nats beside accuracy in the results of mteb.
+
+mteb fits a classifier on a few rows of the train split and scores it on the evaluation
+split, several times. A codelength needs no such split: the labels of the evaluation
+split are coded once, given its embeddings, and the numbers stand in the scores of every
+experiment.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+from sklearn.base import clone, is_regressor
+
+from sklearn_mdl._core.base.estimator import OnlineEstimator
+from sklearn_mdl._core.validation import as_labels
+from sklearn_mdl.metrics import frequency_codelength
+from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
+
+TaskT = TypeVar("TaskT")
+
+
+def with_codelength(
+    task: TaskT,
+    switcher: MDLReadoutSwitcher | MDLReadoutSwitcherRegressor | None = None,
+) -> TaskT:
+    """Return a copy of a task of mteb whose scores hold nats beside accuracy.
+
+    ``mteb.evaluate(model, with_codelength(task))`` writes the result file as ever, with
+    the same main score, and in it ``codelength`` (nats for all labels of the evaluation
+    split), ``nats_per_label`` and, for classes, ``frequency_nats_per_label``: under a
+    code of label frequencies, which sees no embeddings. Predictions stay those of the
+    task's ``evaluator_model``.
+
+    Parameters
+    ----------
+    task : mteb.AbsTaskClassification or AbsTaskRegression
+        Not changed.
+    switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
+        Copied. By default one with ``"closed-form"`` readouts and ``shuffle=True``.
+
+    Returns
+    -------
+    task : object
+        Of the same class and name, so that mteb would read its cache of results instead
+        of running: give ``mteb.evaluate`` another ``cache``, or
+        ``overwrite_strategy="always"``.
+
+    Raises
+    ------
+    TypeError
+        If the task is of another kind, or has several labels a row.
+    """
+    names = [cls.__name__ for cls in type(task).__mro__]
+    is_known = "AbsTaskClassification" in names
+    if not is_known or "AbsTaskMultilabelClassification" in names:
+        raise TypeError(
+            "Nats need a task of mteb with one label a row, an AbsTaskClassification "
+            f"or AbsTaskRegression, got {type(task).__name__}; code several labels a "
+            "row by a MultiOutputSwitcher"
+        )
+    changed: Any = copy.copy(task)
+    if switcher is None:
+        options: dict[str, Any] = {"shuffle": True, "random_state": 0}
+        if is_regressor(changed.evaluator_model):
+            switcher = MDLReadoutSwitcherRegressor("closed-form", **options)
+        else:
+            switcher = MDLReadoutSwitcher("closed-form", **options)
+    changed._run_experiment = _Experiment(changed, clone(switcher))
+    return cast(TaskT, changed)
+
+
+class _Experiment:
+    """The method ``_run_experiment`` of a task, and the nats of what it evaluates."""
+
+    def __init__(self, task: Any, switcher: OnlineEstimator) -> None:
+        self.task, self.switcher = task, switcher
+        self.coded: tuple[object, dict[str, float]] | None = None
+
+    def __call__(
+        self,
+        train_split: Any,
+        eval_split: Any,
+        train_embeddings: Any,
+        test_embeddings: Any,
+        **options: Any,
+    ) -> tuple[dict[str, Any], list[float]]:
+        """Run the experiment, and add nats to its scores."""
+        rows = train_split, eval_split, train_embeddings, test_embeddings
+        run = type(self.task)._run_experiment
+        scores, predictions = run(self.task, *rows, **options)
+        if self.coded is None or self.coded[0] is not test_embeddings:
+            labels = eval_split[self.task.label_column_name]
+            nats = nats_of(self.switcher, test_embeddings, labels)
+            self.coded = test_embeddings, nats
+        return {**scores, **self.coded[1]}, predictions
+
+
+def nats_of(switcher: OnlineEstimator, X: Any, y: Any) -> dict[str, float]:
+    """Code labels given embeddings by a copy of a switcher."""
+    labels = np.asarray(as_labels(list(y)))
+    if isinstance(X, torch.Tensor):
+        X = X.detach().float().cpu()
+    fitted: Any = clone(switcher).fit(np.asarray(X), labels)
+    nats = float(fitted.codelength_)
+    found = {"codelength": nats, "nats_per_label": nats / len(labels)}
+    if hasattr(fitted, "classes_"):
+        reference = frequency_codelength(labels, len(fitted.classes_))
+        found["frequency_nats_per_label"] = reference / len(labels)
+    return found

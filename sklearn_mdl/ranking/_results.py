@@ -1,0 +1,90 @@
+"""Results that print as tables, with the names of encoders and datasets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Self
+
+from numpy import intp
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Pairs = NDArray[intp]
+
+MOST_ROWS = 20  # of a printed table
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NamedResult(ABC):
+    """A result about encoders; printed it is a table.
+
+    Attributes
+    ----------
+    encoder_names, dataset_names : sequence of str
+        Names of the columns and rows of the table of scores; where there are none,
+        numbers stand for them.
+    """
+
+    encoder_names: Sequence[str] = ()
+    dataset_names: Sequence[str] = ()
+
+    @abstractmethod
+    def _columns(self) -> Mapping[str, Sequence[object]]:
+        """Return the columns of the table, each of as many values."""
+
+    def named(self, encoders: Sequence[str], datasets: Sequence[str]) -> Self:
+        """Return a copy with names."""
+        return replace(self, encoder_names=list(encoders), dataset_names=list(datasets))
+
+    def to_frame(self) -> DataFrame:
+        """Return the table as a pandas DataFrame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed; it belongs to the extra ``plot``.
+        """
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            raise ImportError(
+                "pandas is required for frames, but it is not installed: run pip "
+                'install "sklearn_mdl[plot]".'
+            ) from error
+        return DataFrame(dict(self._columns()))
+
+    def __repr__(self) -> str:
+        """Return the settings and the first rows of the table."""
+        columns = self._columns()
+        rows = list(zip(*columns.values(), strict=True))
+        texts = [list(columns), *([_text(x) for x in row] for row in rows[:MOST_ROWS])]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        settings = [f"{n}={x:g}" for n, x in values.items() if isinstance(x, Real)]
+        lines = [f"{type(self).__name__}({', '.join(settings)})"]
+        for row in texts:
+            padded = [_pad(x, width) for x, width in zip(row, widths, strict=True)]
+            lines.append("  ".join(["", *padded]).rstrip())
+        if len(rows) > MOST_ROWS:
+            lines.append(f"  and {len(rows) - MOST_ROWS} more rows: to_frame()")
+        return "\n".join(lines)
+
+    def _encoders(self, places: Sequence[int] | Pairs) -> list[object]:
+        return [self.encoder_names[i] if self.encoder_names else int(i) for i in places]
+
+    def _datasets(self, places: Sequence[int] | Pairs) -> list[object]:
+        return [self.dataset_names[i] if self.dataset_names else int(i) for i in places]
+
+
+def _text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _pad(text: str, width: int) -> str:
+    is_number = text.lstrip("-")[:1].isdigit() or text in ("nan", "inf")
+    return text.rjust(width) if is_number else text.ljust(width)

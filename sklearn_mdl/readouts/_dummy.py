@@ -1,0 +1,180 @@
+"""Readouts that ignore the features: labels predicted from labels alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.scaling import ScaledRows
+from sklearn_mdl.metrics import LabelCounts, LabelTransitions
+from sklearn_mdl.readouts._base import BaseReadout
+from sklearn_mdl.readouts._build import Context
+
+Code = LabelCounts | LabelTransitions
+
+
+class DummyLearner(Learner):
+    """Codes of labels that see no features.
+
+    Parameters
+    ----------
+    codes : dict of int to LabelCounts or LabelTransitions
+        By column.
+    context : Context
+    """
+
+    rows_ahead = 1
+    is_numbers = True
+
+    def __init__(self, codes: dict[int, Code], context: Context) -> None:
+        self.codes = codes
+        self.columns = list(codes)
+        self.scalings = context.scalings
+        self.view = context.scalings.index(None)
+        self.device = context.device
+        self.n_observed = 0
+
+    def attach(self, rows: ScaledRows) -> None:
+        """Remember the rows of the run."""
+        self.stream = rows
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Predict the next label of the stream, whatever the rows are."""
+        found = np.stack([code.log_proba() for code in self.codes.values()])
+        return torch.from_numpy(found)[:, None].repeat(1, x.shape[1], 1).to(self.device)
+
+    def observe(self, labels: Tensor) -> None:
+        """Count labels."""
+        for label in labels.tolist():
+            for code in self.codes.values():
+                code.observe(label)
+        self.n_observed += len(labels)
+
+    def update(
+        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
+    ) -> None:
+        """Do nothing: every label was counted when it was observed."""
+
+    def retire(self, columns: Collection[int]) -> None:
+        """Drop some readouts."""
+        self.columns = [column for column in self.columns if column not in columns]
+        self.codes = {column: self.codes[column] for column in self.columns}
+
+    def state_dict(self) -> dict[int, dict[str, Tensor]]:
+        """Return the number of labels counted: they are kept by the run."""
+        return {
+            column: {"n_observed": torch.tensor(self.n_observed)}
+            for column in self.columns
+        }
+
+    def load_state_dict(self, learned: Learned) -> None:
+        """Count the labels of the run."""
+        n_observed = int(learned[self.columns[0]]["n_observed"])
+        self.observe(self.stream.labels[:n_observed])
+
+
+@dataclass(eq=False, repr=False)
+class DummyReadout(BaseReadout):
+    """Labels predicted from the labels before them; features are ignored.
+
+    On a list beside others it answers whether features earn anything: labels that
+    follow one another in a stream make readouts look good that know nothing of the
+    features. It learns label by label.
+
+    Parameters
+    ----------
+    strategy : {"frequency", "decayed", "transition"}, default="frequency"
+        "frequency": the code of Krichevsky and Trofimov, as
+        :func:`~sklearn_mdl.metrics.frequency_codelengths`. "decayed": counts that fade,
+        as :func:`~sklearn_mdl.metrics.decayed_frequency_codelengths`. "transition":
+        counts behind the last label, a Markov chain of first order, as
+        :func:`~sklearn_mdl.metrics.transition_codelengths`.
+    half_life : float, default=100
+        Labels after which a count has halved, of "decayed".
+    batch_size : int, default=32
+        A switcher's own value wins over its readouts'; no number depends on it.
+    device : str, default="auto"
+        Torch device; a switcher's own wins.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+
+    See Also
+    --------
+    sklearn.dummy.DummyClassifier : The same idea for a training and a test set.
+
+    References
+    ----------
+    Krichevsky and Trofimov, 1981, The performance of universal encoding, IEEE
+    Transactions on Information Theory 27.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.readouts import DummyReadout
+    >>> y = np.tile(np.repeat([0, 1], 10), 10)  # labels that stay for a while
+    >>> X = np.zeros((200, 1))
+    >>> round(DummyReadout().partial_fit(X, y, classes=[0, 1]).codelength_)
+    142
+    >>> readout = DummyReadout("transition")
+    >>> round(readout.partial_fit(X, y, classes=[0, 1]).codelength_)
+    68
+    """
+
+    strategy: str = "frequency"
+    _: KW_ONLY
+    half_life: float = 100.0
+    batch_size: int = 32
+    device: str = "auto"
+
+    scaling = None
+    random_state = 0  # nothing is drawn
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "strategy": [StrOptions({"frequency", "decayed", "transition"})],
+        "half_life": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+    }
+
+    @property
+    def architecture(self) -> str:
+        """Short name, such as "label frequency"."""
+        return f"label {self.strategy}"
+
+    @property
+    def pool_group(self) -> str:
+        """One kind, since all of them see labels alone."""
+        return "labels alone"
+
+    @classmethod
+    def learners_of(
+        cls, members: Sequence[tuple[int, Self]], context: Context
+    ) -> list[DummyLearner]:
+        """One learner for all."""
+        codes = {column: one.code(context.n_classes) for column, one in members}
+        return [DummyLearner(codes, context)]
+
+    def code(self, n_classes: int) -> Code:
+        """Return a new code of labels."""
+        if self.strategy == "transition":
+            return LabelTransitions(n_classes)
+        half_life = self.half_life if self.strategy == "decayed" else np.inf
+        return LabelCounts(n_classes, half_life)

@@ -1,0 +1,161 @@
+"""Codelength by segments of a stream: what was hard, and what was adapted to late."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl.display import data_frame
+from sklearn_mdl.metrics import (
+    decayed_frequency_codelengths,
+    frequency_codelengths,
+    transition_codelengths,
+)
+from sklearn_mdl.switching import FixedShare, forward
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Floats = NDArray[np.float64]
+Ends = ArrayLike | int | Literal["posterior"]
+
+
+@dataclass(frozen=True, eq=False)
+class StreamSegments:
+    """Codelength of a stream by segment, in nats, beside that of other codes.
+
+    Attributes
+    ----------
+    starts, ends : ndarray of shape (n_segments,)
+        First row of each segment, and the row behind its last one.
+    codelengths : ndarray of shape (n_segments,)
+        What the segment cost when it came.
+    per_example : ndarray of shape (n_segments,)
+        The same over its rows.
+    intervals : ndarray of shape (n_segments, 2)
+        Of ``per_example``: bootstrap over blocks of rows, since costs depend on those
+        before. A segment of one row has none (NaN).
+    reference_codelengths : ndarray of shape (n_segments,)
+        Cost under the best that labels alone predict (``reference_codelengths_`` of the
+        switcher), which has seen the segments before, too.
+    fresh_codelengths : ndarray of shape (n_segments,)
+        Cost under the same readouts begun anew at the start of the segment; NaN if that
+        was not asked for.
+    """
+
+    starts: NDArray[np.intp]
+    ends: NDArray[np.intp]
+    codelengths: Floats
+    per_example: Floats
+    intervals: Floats
+    reference_codelengths: Floats
+    fresh_codelengths: Floats
+
+    @property
+    def adaptation(self) -> Floats:
+        """Nats that what was learned before has cost; negative where it has helped.
+
+        The cost of the segment less that of readouts begun anew there: a segment that
+        is dear for both is hard, and one that is dear for the first alone was adapted
+        to late.
+        """
+        return self.codelengths - self.fresh_codelengths
+
+    def to_frame(self) -> DataFrame:
+        """Return a row per segment."""
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        low, high = columns.pop("intervals").T
+        columns |= {"low": low, "high": high, "adaptation": self.adaptation}
+        return data_frame({"segment": range(len(self.starts)), **columns}, "segment")
+
+
+def codelengths_of_labels(labels: NDArray[np.intp], n_classes: int) -> Floats:
+    """Cost of every label given those before it alone, in nats."""
+    codes = [frequency_codelengths, decayed_frequency_codelengths]
+    losses = [code(labels, n_classes) for code in [*codes, transition_codelengths]]
+    return forward(FixedShare(), np.stack(losses, 1)).codelengths
+
+
+def segment_ends(
+    ends: Ends, n_rows: int, changes: NDArray[np.intp], times: ArrayLike | None
+) -> NDArray[np.intp]:
+    """Return the row behind the last one of each segment.
+
+    Parameters
+    ----------
+    ends : array-like, int or "posterior"
+    n_rows : int
+        Rows of the stream.
+    changes : ndarray
+        Rows at which another readout is the most probable one.
+    times : array-like of shape (n_rows,) or None
+        In which `ends` are given, if they are an array.
+
+    Raises
+    ------
+    ValueError
+        If they are none.
+    """
+    if isinstance(ends, str) and ends == "posterior":
+        return np.append(changes[changes > 0], n_rows)
+    if isinstance(ends, Integral) and not isinstance(ends, bool):
+        if not 1 <= ends <= n_rows:
+            raise ValueError(
+                f"ends must be at most the {n_rows} examples seen and at least 1 as a "
+                f"number of segments, got {ends}; ask for fewer"
+            )
+        return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
+    given = np.atleast_1d(np.asarray(ends))
+    if times is not None:
+        given = np.searchsorted(_checked_times(times, n_rows), given, side="right")
+    is_rows = given.ndim == 1 and given.dtype.kind in "iu"
+    if not is_rows or ((given < 0) | (given > n_rows)).any():
+        raise ValueError(
+            'ends must be a number of segments, "posterior", or a list of row numbers '
+            f"up to {n_rows}, got {ends!r}; give timestamps together with times"
+        )
+    return np.unique(np.append(given[given > 0], n_rows)).astype(np.intp)
+
+
+def _checked_times(times: ArrayLike, n_rows: int) -> NDArray[Any]:
+    found = np.asarray(times)
+    if found.shape != (n_rows,) or (found[1:] < found[:-1]).any():
+        raise ValueError(
+            f"times must hold a sorted number for each of the {n_rows} examples seen, "
+            f"got shape {found.shape}{' unsorted' * (found.shape == (n_rows,))}; give "
+            "them in the order of the stream"
+        )
+    return found
+
+
+def block_bootstrap(
+    values: Floats, level: float, n_resamples: int, random_state: RandomState
+) -> tuple[float, float]:
+    """Return an interval of a mean of dependent values, by a circular block bootstrap.
+
+    Blocks have ``n^(1/3)`` values, rounded up (Hall, Horowitz and Jing, 1995).
+    """
+    n = len(values)
+    if n < 2:
+        return math.nan, math.nan
+    size = math.ceil(n ** (1 / 3))
+    n_blocks = -(-n // size)
+    cumulated = np.concatenate([[0.0], np.cumsum(np.resize(values, n + size))])
+    sums = cumulated[size : size + n] - cumulated[:n]
+    draws = check_random_state(random_state).randint(n, size=(n_resamples, n_blocks))
+    means = sums[draws].sum(1) / (n_blocks * size)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def by_segment(codelengths: Floats, ends: NDArray[np.intp]) -> Floats:
+    """Sum codelengths (n,) by segment."""
+    found: Floats = np.add.reduceat(codelengths, [0, *ends[:-1]])
+    return found

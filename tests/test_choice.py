@@ -1,0 +1,140 @@
+"""The benchmark of choosing encoders: its tasks, its measures and its store."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from benchmarks import _agreement as agreement, _criteria as criteria, choice
+from benchmarks._choice_tables import Kept, print_tables, summarise
+
+LABELS = np.repeat([3, 1, 7, 5], [10, 40, 30, 30])
+
+
+def test_a_task_has_as_many_classes_as_a_fifth_of_its_labels():
+    assert [criteria.class_count(LABELS, n) for n in (5, 10, 15, 100)] == [2, 2, 3, 4]
+    kept = [
+        np.unique(LABELS[criteria.frequent_rows(LABELS, k)]).tolist() for k in (2, 3)
+    ]
+    assert kept == [[1, 5], [1, 5, 7]]  # of 5 and 7, equally frequent, the first
+
+
+@pytest.mark.parametrize("n_labels", [10, 15])
+def test_labels_are_drawn_of_those_that_are_not_kept_for_the_truth(n_labels):
+    count = criteria.class_count(LABELS, n_labels)
+    rows, test = criteria.split(LABELS, count)
+    assert_array_equal(
+        np.sort(np.r_[rows, test]), criteria.frequent_rows(LABELS, count)
+    )
+    assert len(test) == round(0.3 * (len(rows) + len(test)))
+    draws = [criteria.drawn(LABELS, n_labels, draw) for draw in (0, 0, 1)]
+    assert_array_equal(draws[0], draws[1])
+    assert set(draws[0]) != set(draws[2])
+    assert all(set(draw) <= set(rows) and len(set(draw)) == n_labels for draw in draws)
+    with pytest.raises(ValueError, match="at most the 77 labels"):
+        criteria.drawn(LABELS, 78, 0)
+
+
+def test_measures_of_agreement_by_hand():
+    truth = np.array([0.9, 0.8, 0.8, 0.5])
+    scores = np.array([2.0, 2.0, 1.0, 3.0])
+    # Pairs of unequal truth: 01 a draw, 02 right, 03 wrong, 13 wrong, 23 wrong.
+    assert_allclose(agreement.better_named(scores, truth), 1.5 / 5)
+    # Kendall's tau-b: 1 right, 3 wrong, 6 pairs, one tied in each.
+    assert_allclose(agreement.tau(scores, truth), -2 / 5)
+    assert_allclose(agreement.regret(scores, truth), 0.4)
+    assert_allclose(agreement.regret(scores[:3], truth[:3]), 0.05)  # mean of two
+    assert agreement.tau(np.zeros(4), truth) == 0
+    assert agreement.better_named(truth, truth) == 1
+
+
+def test_the_ceiling_is_the_agreement_of_halves():
+    sure = np.zeros((3, 2, 40))
+    sure[1, 0], sure[2, 1] = 0.5, 1  # whatever the half
+    assert agreement.ceiling(sure, n_splits=3) == 1
+    assert_allclose(agreement.best_of(sure), [0, 0.5, 1])
+    rng = np.random.default_rng(0)
+    chance = rng.integers(0, 2, (30, 1, 200)).astype(float)
+    assert abs(agreement.ceiling(chance)) < 0.2
+
+
+def test_intervals_are_students():
+    assert np.isnan(agreement.interval([1.0]))
+    # t of 0.95 with 2 degrees of freedom is 2.91999; sd 1, three values.
+    assert_allclose(agreement.interval([1.0, 2.0, 3.0]), 2.91999 / 3**0.5, rtol=1e-5)
+
+
+def test_scores_of_unseen_labels_are_floored():
+    right, log_proba = criteria.scored(
+        np.array([[0.2, 0.8], [1.0, 0.0]]), np.array([0, 2]), np.array([2, 1])
+    )
+    assert_array_equal(right, [1, 0])
+    assert_allclose(log_proba, np.log([0.8 / 1.0001, 1e-4 / 1.0002]))
+
+
+def test_the_effective_rank_of_equal_axes_is_their_number():
+    assert_allclose(criteria.rank_me(3 * np.eye(7, 5)), 5, rtol=1e-5)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("one", "two"):
+        place = tmp_path / "features" / name
+        place.mkdir(parents=True)
+        y = np.arange(60) % 3
+        np.save(place / "labels.npy", y)
+        for i, encoder in enumerate(list(criteria.PARAMETERS)[:2]):
+            X = rng.normal(size=(60, 6)) + i * np.eye(3, 6)[y]
+            np.save(place / f"{encoder}.npy", X.astype(np.float32))
+    return tmp_path / "features"
+
+
+def run(folder, results, **changed):
+    benchmark = choice.Choice()
+    settings = {"datasets": [], "labels": [20], "draws": 1, "no_run": False}
+    given = {"features": folder, "results": results, "keep": False}
+    for name, value in {**settings, **given, **changed}.items():
+        setattr(benchmark, name, value)
+    benchmark.prepare()
+    return benchmark
+
+
+def test_a_run_that_was_ended_goes_on(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(choice, "STAGES", [(["closed-form", "logistic"], [0, 1])])
+    monkeypatch.setattr(choice, "n_orders", lambda method, n_labels: 1)
+    results = tmp_path / "results"
+    whole = run(folder, results).collect()
+    assert set(whole.scores) >= {"closed-form", "logistic accuracy", "size"}
+    path = results / "values.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-2]) + lines[-2][:-2])  # torn in a method's values
+    part = run(folder, results, no_run=True).collect()
+    keys = [set(found.scores["logistic accuracy"]) for found in (whole, part)]
+    assert keys[0] - keys[1] == {("two", 20, 0)}
+    again = run(folder, results)
+    monkeypatch.setattr(criteria, "rival", None)  # nothing is left to be run
+    monkeypatch.setattr(criteria, "codes", None)
+    assert_array_equal(
+        run(folder, results).collect().scores["logistic accuracy"]["one", 20, 0],
+        whole.scores["logistic accuracy"]["one", 20, 0],
+    )
+    text = choice.as_text(again.collect().to_json())
+    kept = Kept.from_json(json.loads(text))
+    print_tables(kept)
+    printed = capsys.readouterr().out
+    again.report({})
+    assert capsys.readouterr().out == printed
+    assert "all: one, two" in printed
+
+
+def test_summaries_are_of_draws_that_all_tasks_have():
+    truth = {("a", 5): np.array([1, 2, 3]), ("b", 5): np.array([3, 2, 1])}
+    up = np.array([1.0, 2.0, 3.0])
+    table = {("a", 5, 0): up, ("b", 5, 0): up, ("a", 5, 1): up}
+    found = summarise(table, truth, ["a", "b"], [5])
+    assert_allclose(found.tau, [[0]])
+    assert_allclose(found.regret, [[1]])
+    assert_allclose(found.better, [[0.5]])
+    assert_allclose(summarise(table, truth, ["a"], [5]).tau, [[1], [1]])

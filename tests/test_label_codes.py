@@ -1,0 +1,89 @@
+"""Codes that see labels alone: functions, readouts, and hand-worked tables."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from sklearn_mdl import (
+    KernelReadout,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    frequency_codelength,
+)
+from sklearn_mdl.metrics import (
+    decayed_frequency_codelengths,
+    frequency_codelengths,
+    transition_codelengths,
+)
+from sklearn_mdl.readouts import DummyReadout
+
+
+def sticky(n, seed=0, stay=0.9, n_classes=4):
+    """Labels that stay what they are with a probability, else are drawn anew."""
+    rng = np.random.default_rng(seed)
+    draws, moves = rng.integers(n_classes, size=n), rng.random(n) > stay
+    moves[0] = True
+    return draws[np.maximum.accumulate(np.where(moves, np.arange(n), 0))]
+
+
+CODES = {
+    "frequency": frequency_codelengths,
+    "decayed": lambda y: decayed_frequency_codelengths(y, half_life=30),
+    "transition": transition_codelengths,
+}
+
+
+@pytest.mark.parametrize("strategy", CODES)
+def test_a_readout_costs_what_its_function_says(strategy):
+    y = sticky(150)
+    X = np.random.default_rng(1).normal(size=(150, 3))
+    readout = DummyReadout(strategy, half_life=30)
+    readout.partial_fit(X, y, classes=range(4))
+    assert_allclose(readout.codelengths_, CODES[strategy](y), rtol=1e-12)
+    following = [CODES[strategy](np.append(y, label))[-1] for label in range(4)]
+    found = readout.predict_log_proba(X[:2])
+    assert_allclose(found, np.tile(np.negative(following), (2, 1)), rtol=1e-12)
+
+
+def test_an_endless_half_life_counts_all_alike():
+    y = sticky(100)
+    found = decayed_frequency_codelengths(y, half_life=np.inf)
+    assert_allclose(found, frequency_codelengths(y), rtol=1e-12)
+
+
+def test_counts_fade_by_the_definition():
+    y, half_life = sticky(60), 7
+    ages = np.arange(60)
+    expected = []
+    for t in range(60):
+        weights = 2.0 ** (-(t - 1 - ages[:t]) / half_life)
+        counts = 0.5 + np.bincount(y[:t], weights, minlength=4)
+        expected.append(-np.log(counts[y[t]] / counts.sum()))
+    found = decayed_frequency_codelengths(y, half_life=half_life)
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_transitions_cost_what_frequencies_do_after_each_label():
+    y = sticky(300)
+    after = [y[1:][y[:-1] == label] for label in range(4)]
+    expected = np.log(4) + sum(frequency_codelength(part, 4) for part in after)
+    assert_allclose(transition_codelengths(y).sum(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("half_life", [0, -1, np.nan, "7"])
+def test_half_lives_that_are_none_are_refused(half_life):
+    with pytest.raises(ValueError, match="`half_life` must be a positive number"):
+        decayed_frequency_codelengths([0, 1], half_life=half_life)
+
+
+def test_features_that_say_nothing_earn_nothing_over_sticky_labels():
+    """Accuracy shines on such a stream; the posterior is on labels alone."""
+    y = sticky(400)
+    X = np.random.default_rng(1).normal(size=(400, 5))
+    readouts = [KernelReadout(), LinearReadout()]
+    alone, beside = (
+        MDLReadoutSwitcher(some).partial_fit(X, y, classes=range(4))
+        for some in (readouts, [*readouts, DummyReadout("transition")])
+    )
+    assert beside.posterior_[-1, -1] > 0.99
+    assert beside.codelength_ < transition_codelengths(y).sum() + 6 < alone.codelength_

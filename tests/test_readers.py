@@ -1,0 +1,355 @@
+"""Embeddings in the files of other programs: all say the same, faults in a sentence.
+
+Files are written in the layout that the program documents; those that the program
+itself writes are read in ``tests/clients``.
+"""
+
+import csv
+import json
+import pickle
+from types import SimpleNamespace
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+
+from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer
+from sklearn_mdl.cli._main import main
+from sklearn_mdl.datasets import load_representations
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+N, WIDTHS = 40, {"deep": 3, "flat": 2}
+RNG = np.random.default_rng(0)
+FEATURES = {
+    name: RNG.normal(size=(N, width)).astype("f4") for name, width in WIDTHS.items()
+}
+LABELS = np.where(FEATURES["deep"][:, 0] > 0, "up", "down")
+IDS = np.array([f"row{i}" for i in range(N)])
+
+
+def write_table(path, columns):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def with_gaps(labels, gaps):
+    return [None if i in gaps else str(label) for i, label in enumerate(labels)]
+
+
+# One writer for each format: it stores FEATURES, LABELS and IDS, where there is a place
+# for them, leaves out the labels of some rows, and returns the path to be read.
+
+
+def h5ad(root, gaps=(), labels=LABELS, **layout):
+    path = root / "study.h5ad"
+    names, codes = np.unique(labels, return_inverse=True)
+    codes = np.where(np.isin(np.arange(N), list(gaps)), -1, codes)
+    with h5py.File(path, "w") as file:
+        obs, obsm = file.create_group("obs"), file.create_group("obsm")
+        obs.attrs["_index"] = "cell"
+        obs["cell"] = IDS.astype(object)
+        column = obs.create_group("cell_type")
+        column["codes"], column["categories"] = codes.astype("i1"), names.astype(object)
+        obs["n_genes"] = np.arange(N)
+        for name, X in FEATURES.items():
+            obsm.create_dataset(name, data=X, **layout)
+        obsm.create_group("sparse")["data"] = np.ones(3)
+    return path
+
+
+def compressed_h5ad(root, gaps=()):
+    return h5ad(root, gaps, compression="gzip")
+
+
+def npz(root, gaps=()):
+    names, codes = np.unique(LABELS, return_inverse=True)
+    labels = np.where(np.isin(np.arange(N), list(gaps)), np.nan, codes)
+    labels = labels if gaps else names[codes]
+    np.savez(root / "study.npz", ids=IDS, label=labels, **FEATURES)
+    return root / "study.npz"
+
+
+def arrow_table(gaps=()):
+    lists = {name: X.tolist() for name, X in FEATURES.items()}
+    labels = with_gaps(LABELS, gaps)
+    table = pa.table({"id": IDS.tolist(), "label": labels, **lists})
+    kinds = {"deep": pa.list_(pa.float32(), 3), "flat": pa.list_(pa.float64())}
+    for name, kind in kinds.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, table[name].cast(kind))
+    return table
+
+
+def parquet_file(root, gaps=()):
+    parquet.write_table(arrow_table(gaps), root / "study.parquet")
+    return root / "study.parquet"
+
+
+def parquet_shards(root, gaps=()):
+    folder, table = root / "study", arrow_table(gaps)
+    folder.mkdir()
+    parquet.write_table(table[:15], folder / "train-00000-of-00002.parquet")
+    parquet.write_table(table[15:30], folder / "train-00001-of-00002.parquet")
+    parquet.write_table(table[30:], folder / "val.parquet")
+    return folder
+
+
+def saved(root, gaps=()):
+    """As ``DatasetDict.save_to_disk`` writes it."""
+    table = arrow_table(gaps)
+    (root / "study").mkdir()
+    splits = {"train": table[:25], "test": table[25:]}
+    (root / "study" / "dataset_dict.json").write_text(json.dumps({"splits": [*splits]}))
+    for name, part in splits.items():
+        folder = root / "study" / name
+        folder.mkdir()
+        with (
+            pa.OSFile(str(folder / "data-0.arrow"), "wb") as sink,
+            pa.ipc.new_stream(sink, part.schema) as writer,
+        ):
+            writer.write_table(part)
+        files = {"_data_files": [{"filename": "data-0.arrow"}]}
+        (folder / "state.json").write_text(json.dumps(files))
+    return root / "study"
+
+
+def hdf5(root, gaps=(), order=range(N)):
+    (root / "study").mkdir()
+    for name, X in FEATURES.items():
+        with h5py.File(root / "study" / f"{name}.h5", "w", track_order=True) as file:
+            for row in order:
+                item = file.create_dataset(f"{row}", data=X[row])
+                item.attrs["original_id"] = str(IDS[row])
+    rows = [row for row in range(N) if row not in gaps]
+    columns = {"id": IDS[rows], "location": LABELS[rows]}
+    write_table(root / "study" / "labels.csv", columns)
+    return root / "study"
+
+
+def eva(root, gaps=(), wrap=lambda X: [torch.from_numpy(X)]):
+    for name, X in FEATURES.items():
+        folder = root / "embeddings" / name / "study"
+        folder.mkdir(parents=True)
+        for row in range(N):
+            torch.save(wrap(X[row]), folder / f"{row}.pt")
+        table = {
+            "origin": IDS,
+            "embeddings": [f"{row}.pt" for row in range(N)],
+            "target": [label or "" for label in with_gaps(LABELS, gaps)],
+            "split": ["train"] * 30 + ["val"] * (N - 30),
+        }
+        write_table(folder / "manifest.csv", table)
+    return root / "embeddings"
+
+
+def hear(root, gaps=()):
+    for name, X in FEATURES.items():
+        folder = root / "embeddings" / name / "study"
+        folder.mkdir(parents=True)
+        about = {"embedding_type": "scene", "splits": ["train", "test"]}
+        (folder / "task_metadata.json").write_text(json.dumps(about))
+        labels = [[label] for label in with_gaps(LABELS, gaps)]
+        for split, rows in (("train", slice(0, 30)), ("test", slice(30, N))):
+            X[rows].tofile(folder / f"{split}.embeddings.npy")
+            shape = json.dumps(X[rows].shape)
+            (folder / f"{split}.embedding-dimensions.json").write_text(shape)
+            content = pickle.dumps(labels[rows])
+            (folder / f"{split}.target-labels.pkl").write_bytes(content)
+    return root / "embeddings"
+
+
+WRITERS = (
+    *(h5ad, compressed_h5ad, npz, parquet_file, parquet_shards),
+    *(saved, hdf5, eva, hear),
+)
+WITH_SPLITS = (parquet_shards, saved, eva, hear)
+
+
+def message(path, **options):
+    with pytest.raises((ValueError, FileNotFoundError)) as caught:
+        load_representations(path, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_every_format_gives_back_what_was_stored(tmp_path, write):
+    found = load_representations(write(tmp_path))
+    assert list(found.datasets) == ["study"]
+    features, labels = found.datasets["study"]
+    assert {name: X.shape[1] for name, X in features.items()} == WIDTHS
+    for name, X in features.items():
+        assert_array_equal(X, FEATURES[name])
+    assert_array_equal(labels, LABELS)
+    if found.ids:
+        assert_array_equal(found.ids["study"], IDS)
+    assert "study: 40 rows, 2 classes" in str(found)
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_rows_without_a_label_are_counted_and_dropped_on_request(tmp_path, write):
+    path, gaps = write(tmp_path, {3, 31}), [3, 31]
+    assert "2 of 40 on dataset 'study' have none" in message(path)
+    found = load_representations(path, missing="drop")
+    features, labels = found.datasets["study"]
+    expected = np.delete(LABELS, gaps)
+    assert_array_equal(np.unique(labels, return_inverse=True)[1], expected == "up")
+    assert_array_equal(features["deep"], np.delete(FEATURES["deep"], gaps, axis=0))
+    assert "dropped 2 rows without a label" in str(found)
+
+
+@pytest.mark.parametrize("write", WITH_SPLITS)
+def test_splits_may_be_chosen(tmp_path, write):
+    path = write(tmp_path)
+    found = load_representations(path, splits=["train"])
+    n_train = {saved: 25}.get(write, 30)
+    assert_array_equal(found.datasets["study"][1], LABELS[:n_train])
+    assert f"splits: train {n_train}" in str(found)
+    assert "got 'dev'" in message(path, splits=["dev"])
+
+
+@pytest.mark.parametrize("write", [h5ad, npz, parquet_file, hdf5, eva])
+def test_a_label_column_that_is_not_there_lists_those_that_are(tmp_path, write):
+    text = message(write(tmp_path), label="age")
+    there = {h5ad: "cell_type", hdf5: "location", eva: "target"}.get(write, "label")
+    assert f"'{there}'" in text
+    assert "got 'age'" in text
+    assert "--label" in text
+
+
+def test_what_lies_in_one_piece_is_mapped(tmp_path):
+    for write in (h5ad, hear):
+        found = load_representations(write(tmp_path), splits=None)
+        if write is hear:
+            found = load_representations(tmp_path / "embeddings", splits=["train"])
+        assert isinstance(found.datasets["study"][0]["deep"], np.memmap)
+
+
+def test_encoders_are_aligned_by_their_ids(tmp_path):
+    path = hdf5(tmp_path, order=np.arange(N)[::-1])
+    with h5py.File(path / "deep.h5", "r+") as file:
+        del file["7"]
+    assert "1 of 40 ids on dataset 'study' lack one" in message(path)
+    found = load_representations(path, missing="drop")
+    features, labels = found.datasets["study"]
+    rows = np.delete(np.arange(N), 7)[::-1]
+    for name, X in features.items():
+        assert_array_equal(X, FEATURES[name][rows])
+    assert_array_equal(labels, LABELS[rows])
+    assert "1 ids of labels.csv have no embedding in deep.h5" in str(found)
+
+
+def test_encoders_with_other_labels_are_refused(tmp_path):
+    path = hear(tmp_path)
+    labels = [[label] for label in LABELS[:30][::-1].tolist()]
+    file = path / "flat" / "study" / "train.target-labels.pkl"
+    file.write_bytes(pickle.dumps(labels))
+    assert "those of 'deep' and 'flat' differ" in message(path)
+
+
+class Harmful:
+    def __reduce__(self):
+        return print, ("this was run",)
+
+
+def test_pickles_that_could_run_code_are_refused(tmp_path, capsys):
+    path = hear(tmp_path)
+    file = path / "deep" / "study" / "train.target-labels.pkl"
+    for content in (Harmful(), [[np.float64(1)]] * 30):
+        file.write_bytes(pickle.dumps(content))
+        assert "lists, text and numbers alone" in message(path)
+    other = eva(tmp_path / "other", wrap=lambda _: Harmful())
+    assert "tensors alone" in message(other)
+    np.savez(tmp_path / "a.npz", X=np.ones((2, 2)), y=np.array([None, 1], dtype=object))
+    assert "could run code" in message(tmp_path / "a.npz")
+    assert "this was run" not in capsys.readouterr().out
+
+
+def ragged(root, write):
+    """Store one embedding of another length than the others."""
+    if write is parquet_file:
+        X = [row.tolist() for row in FEATURES["deep"]]
+        X[5] = X[5][:2]
+        table = pa.table({"label": LABELS.tolist(), "deep": X})
+        parquet.write_table(table, root / "a.parquet")
+        return root / "a.parquet"
+    path = write(root)
+    if write is hdf5:
+        with h5py.File(path / "deep.h5", "r+") as file:
+            del file["5"]
+            file["5"] = np.ones((7, 3))
+    else:
+        torch.save(torch.ones(7, 3), path / "deep" / "study" / "5.pt")
+    return path
+
+
+@pytest.mark.parametrize("write", [parquet_file, hdf5, eva])
+def test_embeddings_of_unequal_length_are_refused(tmp_path, write):
+    text = message(ragged(tmp_path, write))
+    assert "average over" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.h5ad", b"no HDF5"),
+        ("a.parquet", b"no table"),
+        ("a.npz", b"no archive"),
+        ("a.txt", b"text"),
+        ("manifest.csv", b"origin,embeddings\n1\n"),
+        ("manifest.csv", b"origin,file\n1,2\n"),
+        ("task_metadata.json", b"{"),
+        ("task_metadata.json", b'{"embedding_type": "event"}'),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    is_folder = name in ("manifest.csv", "task_metadata.json")
+    text = message(tmp_path if is_folder else tmp_path / name)
+    assert str(tmp_path) in text
+    assert " must " in text
+
+
+def test_names_of_class_labels_are_read_and_minus_one_is_none(tmp_path):
+    feature = {"_type": "ClassLabel", "names": ["no", "yes"]}
+    about = json.dumps({"info": {"features": {"label": feature}}})
+    table = pa.table({"label": [1, 0, -1], "X": [[1.0], [2.0], [3.0]]})
+    table = table.replace_schema_metadata({"huggingface": about})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    found = load_representations(tmp_path / "a.parquet", missing="drop")
+    assert found.datasets["a"][1].tolist() == ["yes", "no"]
+
+
+# Where they are used
+
+
+def anndata_like():
+    pd = pytest.importorskip("pandas")
+    obs = pd.DataFrame({"cell_type": LABELS, "batch": np.arange(N) % 2}, index=IDS)
+    obs["cell_type"] = obs["cell_type"].astype("category")
+    return SimpleNamespace(obs=obs, obsm=dict(FEATURES), obs_names=obs.index)
+
+
+def test_the_scorer_takes_an_anndata():
+    scorer = RepresentationScorer(MDLReadoutSwitcher("closed-form"))
+    direct = scorer.fit({"AnnData": (FEATURES, LABELS)}).codelengths_
+    assert_array_equal(scorer.fit(anndata_like()).codelengths_, direct)
+    named = scorer.fit({"AnnData": (anndata_like(), "cell_type")}).codelengths_
+    assert_array_equal(named, direct)
+    with pytest.raises(ValueError, match=r"one of \['cell_type', 'batch'\]"):
+        scorer.fit({"cells": (anndata_like(), "donor")})
+
+
+@pytest.mark.parametrize("write", [h5ad, hear])
+def test_rank_says_what_it_found(tmp_path, capsys, write):
+    arguments = ["rank", str(write(tmp_path)), "--readouts", "closed-form"]
+    status = main([*arguments, "--dry-run", "--out", str(tmp_path / "out")])
+    printed = capsys.readouterr().out
+    assert status == 0, printed
+    assert "study: 40 rows, 2 classes; deep (3), flat (2)" in printed
+    assert "2 cells" in printed

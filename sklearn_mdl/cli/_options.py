@@ -152,7 +152,7 @@ def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
     parser.add_argument(
         "--n-orders",
         type=int,
-        default=default or "auto",
+        default=default,
         metavar="N",
         help=f"random orders of each dataset (default: {said})",
     )

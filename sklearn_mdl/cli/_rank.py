@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
     _check_apart(options.features, options.out)
     scorer = sklearn_mdl.RepresentationScorer(
         _switcher(options),
-        n_orders=options.n_orders,
+        n_orders=options.n_orders or "auto",
         time_budget=options.time_budget,
         alpha=options.alpha,
         groups=_groups(options.group),

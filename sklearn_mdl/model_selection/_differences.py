@@ -270,7 +270,7 @@ def paired_means(table: Floats) -> Floats:
 
 
 def _deviations(table: Floats) -> Floats:
-    """Standard deviations over the orders that are there; NaN of one."""
+    """Return standard deviations over the orders that are there; NaN of one."""
     found: Floats = table.std(-1, ddof=1)
     for place in zip(*np.nonzero(np.isnan(found)), strict=True):
         own = table[place][~np.isnan(table[place])]

@@ -289,7 +289,7 @@ def _encode_all(
     if encoders is None:
         return {
             name: (None, labels, {e: _encoded(X) for e, X in features.items()})
-            for name, (features, labels) in gather(datasets, None, "raise").items()
+            for name, (features, labels, *_) in gather(datasets, None, "raise").items()
         }
     if not isinstance(encoders, Mapping) or not encoders:
         raise TypeError(

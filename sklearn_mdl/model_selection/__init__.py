@@ -11,6 +11,7 @@ from sklearn_mdl.model_selection._encoding import (
     check_features as check_features,
     check_labels as check_labels,
     checked_datasets as checked_datasets,
+    checked_targets as checked_targets,
     gather as gather,
 )
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems

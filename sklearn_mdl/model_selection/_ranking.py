@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn_mdl.model_selection._differences import (
     extrapolations,
     order_spread,
     paired_differences,
+    paired_means,
 )
 from sklearn_mdl.model_selection._tables import (
     as_latex,
@@ -69,29 +69,67 @@ class RankStatistics:
 
     @property
     def order_codelengths_(self) -> np.ndarray:
-        """Codelengths in nats, (n_datasets, n_encoders, n_orders)."""
-        shape = (len(self.dataset_names_), len(self.encoder_names_), -1)
-        return np.array([cell.codelength for cell in self._ranked]).reshape(shape)
+        """Codelengths in nats, (n_datasets, n_encoders, n_orders).
+
+        NaN where an encoder has fewer orders than another.
+        """
+        return self._by_order("codelength")
+
+    @property
+    def n_orders_(self) -> np.ndarray:
+        """Number of orders scored, (n_datasets, n_encoders)."""
+        counts: np.ndarray = np.isfinite(self.order_codelengths_).sum(-1)
+        return counts
 
     @property
     def codelengths_(self) -> np.ndarray:
-        """Mean codelength over orders, (n_datasets, n_encoders), in nats."""
-        mean: np.ndarray = self.order_codelengths_.mean(-1)
-        return mean
+        """Mean codelength over orders, (n_datasets, n_encoders), in nats.
+
+        Where orders are unequal, encoders are compared on those that they share: see
+        the class.
+        """
+        return paired_means(self.order_codelengths_)
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
         """The same by switching alone, the paper's code, (n_datasets, n_encoders)."""
-        nats = np.array([cell.switching_codelength for cell in self._ranked])
-        mean: np.ndarray = nats.reshape(self.order_codelengths_.shape).mean(-1)
-        return mean
+        return paired_means(self._by_order("switching_codelength"))
+
+    @property
+    def _compared(self) -> np.ndarray:
+        """Codelengths of which ratios are compared, (n_datasets, n_encoders).
+
+        Nats of real labels may be negative, and depend on the units of the labels. What
+        does not is a ratio of densities: that of geometric means over examples.
+        """
+        found = self.codelengths_.copy()
+        for row, cell in zip(found, self.first_cells_, strict=True):
+            if cell.is_real:
+                row[:] = np.exp((row - row.min()) / cell.n_samples)
+        return found
 
     @property
     def accuracies_(self) -> np.ndarray:
         """Share of labels predicted rightly beforehand, (n_datasets, n_encoders)."""
-        shares = np.array([cell.accuracy for cell in self._ranked])
-        mean: np.ndarray = shares.reshape(self.order_codelengths_.shape).mean(-1)
-        return mean
+        return paired_means(self._by_order("accuracy"))
+
+    def groups_of_cells(self) -> dict[tuple[str, str], list[Cell]]:
+        """Cells by dataset and encoder, order by order."""
+        groups: dict[tuple[str, str], list[Cell]] = {
+            (dataset, encoder): []
+            for dataset in self.dataset_names_
+            for encoder in self.encoder_names_
+        }
+        for cell in self._ranked:
+            groups[cell.dataset, cell.encoder].append(cell)
+        return groups
+
+    def _by_order(self, name: str) -> np.ndarray:
+        groups = list(self.groups_of_cells().values())
+        table = np.full((len(groups), max(map(len, groups))), np.nan)
+        for row, cells in zip(table, groups, strict=True):
+            row[: len(cells)] = [getattr(cell, name) for cell in cells]
+        return table.reshape(len(self.dataset_names_), len(self.encoder_names_), -1)
 
     @property
     def is_pooled_(self) -> bool:
@@ -203,15 +241,15 @@ class RankStatistics:
 
     @property
     def samples_(self) -> Iterator[Sample]:
-        """Codelengths by dataset with what they vary by, of rows and orders."""
-        return map(sample_of, self._groups())
+        """Codelengths by dataset with what they vary by, of rows and shared orders."""
+        for nats, cells in zip(self.codelengths_, self._groups(), strict=True):
+            yield replace(sample_of(cells), codelengths=nats)
 
     def _groups(self) -> Iterator[list[list[Cell]]]:
-        """Yield the cells of each dataset, by encoder and order."""
-        shape = self.order_codelengths_.shape
-        n_orders, cells = shape[2], iter(self._ranked)
-        for _ in range(shape[0]):
-            yield [list(islice(cells, n_orders)) for _ in range(shape[1])]
+        """Yield the cells of each dataset, by encoder and order that all share."""
+        groups = iter(self.groups_of_cells().values())
+        for counts in self.n_orders_:
+            yield [next(groups)[: counts.min()] for _ in counts]
 
     def friedman_test(self) -> ranking.FriedmanTest:
         """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""
@@ -263,7 +301,7 @@ class RankStatistics:
             Compare only this many encoders, those of the best average ranks.
         """
         found = ranking.pairwise_wilcoxon(
-            self.codelengths_, pairs=self._columns(pairs), top_k=top_k
+            self._compared, pairs=self._columns(pairs), top_k=top_k
         )
         return self._named(found)
 
@@ -290,7 +328,7 @@ class RankStatistics:
         random_state : int, Generator or None, default=0
         """
         found = ranking.bayesian_signed_rank(
-            self.codelengths_,
+            self._compared,
             rope=rope,
             pairs=self._columns(pairs),
             top_k=top_k,
@@ -301,7 +339,7 @@ class RankStatistics:
 
     def win_table(self, *, rope: float = 0.0) -> ranking.WinTable:
         """Count datasets won and lost; see :func:`~sklearn_mdl.ranking.win_table`."""
-        return self._named(ranking.win_table(self.codelengths_, rope=rope))
+        return self._named(ranking.win_table(self._compared, rope=rope))
 
     def order_spread(self) -> OrderSpread:
         """Means and standard deviations over orders, of which it takes two or more."""
@@ -364,17 +402,26 @@ class RankStatistics:
         Parameters
         ----------
         reference : {"uniform", "frequency"}, default="uniform"
-            All classes alike, or as often as observed so far.
+            All classes alike, or as often as observed so far; for real labels both are
+            a Gaussian that learns online, in the same orders.
 
         Returns
         -------
         saved : ndarray of shape (n_datasets, n_encoders)
         """
         check_choice(reference, "reference", ("uniform", "frequency"))
-        nats = [[getattr(cell, reference)] for cell in self.first_cells_]
+        nats = [[self._reference(cell, reference)] for cell in self.first_cells_]
         sizes = [[cell.n_samples] for cell in self.first_cells_]
         saved: np.ndarray = (np.array(nats) - self.codelengths_) / np.array(sizes)
         return saved
+
+    def _reference(self, first: Cell, reference: str) -> float:
+        """Nats of a code without features: of real labels they depend on the order."""
+        if not first.is_real:
+            return float(getattr(first, reference))
+        names = first.dataset, first.encoder
+        own = [c for c in self._ranked if (c.dataset, c.encoder) == names]
+        return float(np.mean([cell.frequency for cell in own]))
 
     def to_frame(self) -> DataFrame:
         """Return one row per cell as a pandas DataFrame.

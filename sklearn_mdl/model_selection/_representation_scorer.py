@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -22,12 +22,13 @@ from sklearn_mdl._core.sklearn_compat import (
 )
 from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
 from sklearn_mdl.encoders import FeatureCache
-from sklearn_mdl.model_selection._cells import Cell, Task, fingerprints
+from sklearn_mdl.model_selection._budget import run_until
+from sklearn_mdl.model_selection._cells import Cell, Switcher, Task, fingerprints
 from sklearn_mdl.model_selection._encoding import (
     Dataset,
     Failure,
     check_features,
-    check_labels,
+    checked_targets,
     gather,
     listed,
     opened,
@@ -69,13 +70,24 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
 
     Parameters
     ----------
-    switcher : MDLReadoutSwitcher, default=None
-        Copied for every cell. None takes ``MDLReadoutSwitcher("closed-form")`` on
-        datasets of at most 2,048 labels, and ``MDLReadoutSwitcher()`` on larger ones.
+    switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
+        Copied for every cell. A regressor takes all labels for real numbers. None takes
+        the first for classes and the second for real numbers, as `targets` says, with
+        ``"closed-form"`` on datasets of at most 2,048 labels and with its own default
+        on larger ones.
+    targets : {"auto", "classes", "real"}, default="auto"
+        What labels are where no switcher says it; "auto" takes floats for real numbers
+        that are not all whole.
     n_orders : int or "auto", default="auto"
         Random orders of each dataset, the same for every encoder; codelengths are means
         over them. "auto" is 4 if no switcher is given and no dataset has more than 500
-        labels, and 1 otherwise.
+        labels, and 1 otherwise. With `time_budget` so many at most.
+    time_budget : float, default=None
+        Seconds after which no cell is begun; None is no bound. Cells are scored in
+        rounds, an order of every encoder on every dataset; but one whose mean
+        codelength is more than 1.1 times the shortest on a dataset has a turn there in
+        rounds 1, 2, 4, 8, ... alone. So cells follow from those before, and the clock
+        only ends them. A dataset that lacks an encoder then is left out.
     alpha : float, default=0.1
         Level of the critical difference; intervals have level ``1 - alpha``.
     groups : mapping of str to list of str, default=None
@@ -104,8 +116,12 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     Attributes
     ----------
     codelengths_ : ndarray of shape (n_datasets, n_encoders)
-        Mean codelength over orders, in nats.
+        Mean codelength over orders, in nats; of fewer orders than others have, what it
+        is above those in the orders that they share, added to their mean.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
+        NaN where the time did not suffice.
+    n_orders_ : ndarray of shape (n_datasets, n_encoders), int
+        Orders that were scored.
     average_ranks_ : ndarray of shape (n_encoders,)
         Mean over datasets of the rank by codelength, 1 is best.
     critical_difference_ : float
@@ -135,9 +151,11 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     array([1., 2.])
     """
 
-    switcher: MDLReadoutSwitcher | None = None
+    switcher: Switcher | None = None
     _: KW_ONLY
+    targets: str = "auto"
     n_orders: int | Literal["auto"] = "auto"
+    time_budget: float | None = None
     alpha: float = 0.1
     groups: Mapping[str, Collection[str]] | None = None
     missing: str = "raise"
@@ -148,11 +166,13 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     random_state: int = 0
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "switcher": [MDLReadoutSwitcher, None],
+        "switcher": [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, None],
+        "targets": [StrOptions({"auto", "classes", "real"})],
         "n_orders": [
             Interval(Integral, 1, None, closed="left"),
             StrOptions({"auto"}),
         ],
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
         "groups": [Mapping, None],
         "missing": [StrOptions({"raise", "drop"})],
@@ -172,8 +192,10 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         datasets : mapping
             ``{name: (X, y)}`` to be run through ``encoders``, or
             ``{name: ({encoder: features}, y)}`` with precomputed features of shape
-            (n_samples, width). An AnnData, or ``{name: (adata, column)}``, stands for
-            the arrays in its ``obsm`` and the labels in a column of ``obs``.
+            (n_samples, width). A third part, ``groups`` of shape (n_samples,), names
+            the group of each row, such as its patient: no label of a group is learned
+            before all its rows are coded. An AnnData, or ``{name: (adata, column)}``,
+            stands for the arrays in its ``obsm`` and the labels in a column of ``obs``.
         encoders : mapping of str to transformer, default=None
             Fitted here on each X without labels; ``FrozenEstimator(...)`` is used as it
             is; None or "passthrough" as a value keeps X.
@@ -186,21 +208,25 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         ------
         ValueError
             If an encoder requires labels, is missing for a dataset, if lengths differ,
-            if labels are no classes, or of one class only, if permutations are asked of
-            a list without kernel readouts, or if a cell failed and ``missing`` is
-            "raise"; all others have then run, and are kept in ``results``.
+            if labels are no classes where they should be, or of one class only, if
+            permutations are asked of a list without kernel readouts, or if a cell
+            failed and ``missing`` is "raise"; all others have then run, and are kept in
+            ``results``. Also if `time_budget` is shorter than one cell, or over before
+            any dataset has all encoders.
         TypeError
-            If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form,
-            or if ``switcher`` is a regressor.
+            If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form.
         """
         found = self._tasks(datasets, encoders)
         tasks = [task for task in found if isinstance(task, Task)]
         outcomes = self._run(tasks)
         failed = [one for one in [*found, *outcomes] if isinstance(one, Failure)]
         kept = self._without_failures([task.dataset for task in found], failed)
+        kept = _with_all_encoders(kept, tasks, outcomes)
         self.failures_ = failed
         self.cells_ = [
-            cell for cell in outcomes if isinstance(cell, Cell) and cell.dataset in kept
+            replace(cell, groups=task.groups)
+            for task, cell in zip(tasks, outcomes, strict=True)
+            if isinstance(cell, Cell) and cell.dataset in kept
         ]
         self.groups_ = {
             name: Ranking([c for c in self.cells_ if c.dataset in members], self.alpha)
@@ -257,9 +283,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         refuse_labelled(transformer, name)
         features = np.asarray(transformer.transform(X))
         labels = np.asarray(as_labels(y))
-        check_labels(labels, "y")
+        is_real = checked_targets(labels, "y", self._targets)
         check_features(features, labels, name)
-        given = {"": Dataset({name: features}, labels)}
+        given = {"": Dataset({name: features}, labels, is_real=is_real)}
         tasks = [task for task in self._cells_of(given) if isinstance(task, Task)]
         outcomes = self._run(tasks)
         failed = [found for found in outcomes if isinstance(found, Failure)]
@@ -271,24 +297,19 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         cells = [cell for cell in outcomes if isinstance(cell, Cell)]
         return -float(np.mean([cell.per_example for cell in cells]))
 
-    def _validate_params(self) -> None:
-        if isinstance(self.switcher, MDLReadoutSwitcherRegressor):
-            raise TypeError(
-                "switcher must be an MDLReadoutSwitcher, since labels must be classes "
-                "here, got MDLReadoutSwitcherRegressor; fit that on the features of "
-                "each encoder and compare codelength_"
-            )
-        super()._validate_params()
-
     @property
-    def _switcher(self) -> MDLReadoutSwitcher:
-        """The switcher of datasets with many labels; a given one is that of all."""
-        return MDLReadoutSwitcher() if self.switcher is None else self.switcher
+    def _targets(self) -> str:
+        """What labels are: the kind of a switcher says it."""
+        if self.switcher is None:
+            return self.targets
+        is_real = isinstance(self.switcher, MDLReadoutSwitcherRegressor)
+        return "real" if is_real else "classes"
 
-    def _switcher_for(self, n_labels: int) -> MDLReadoutSwitcher:
-        if self.switcher is None and n_labels <= FEW_LABELS:
-            return MDLReadoutSwitcher("closed-form")
-        return self._switcher
+    def _switcher_for(self, dataset: Dataset) -> Switcher:
+        if self.switcher is not None:
+            return self.switcher
+        kind = MDLReadoutSwitcherRegressor if dataset.is_real else MDLReadoutSwitcher
+        return kind("closed-form" if len(dataset.labels) <= FEW_LABELS else None)
 
     def _orders_for(self, n_labels: int) -> int:
         """Return the number of orders, given the labels of the largest dataset."""
@@ -300,7 +321,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     def _store(self) -> CellStore | None:
         if self.results is None:
             return None
-        return CellStore(Path(self.results) / "cells", self._switcher)
+        kinds: list[Switcher] = [MDLReadoutSwitcher(), MDLReadoutSwitcherRegressor()]
+        given = kinds if self.switcher is None else [self.switcher]
+        return CellStore(Path(self.results) / "cells", *given)
 
     def _tasks(
         self, datasets: Datasets, encoders: Encoders | None
@@ -308,14 +331,20 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # refuses settings that it cannot write down
         if self.n_permutations is not None:
-            _check_kernels(self._switcher.readouts)
+            _check_kernels(None if self.switcher is None else self.switcher.readouts)
         datasets = cast(Datasets, opened(datasets))
         if isinstance(datasets, Mapping):  # or it is refused below
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
-        return [
-            *self._cells_of(gather(datasets, encoders, self.missing, cache or None))
-        ]
+        found = gather(
+            datasets,
+            encoders,
+            self.missing,
+            cache or None,
+            grouped=True,
+            targets=self._targets,
+        )
+        return [*self._cells_of(found)]
 
     def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
         """Yield the cells of checked datasets, with equal readouts in each of them."""
@@ -327,33 +356,42 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
                 if isinstance(X, Failure):  # stands for all orders
                     yield X
                     continue
-                for task in self._orders_of(name, encoder, X, dataset.labels, n_orders):
+                for task in self._orders_of(name, encoder, X, dataset, n_orders):
                     yield task._replace(
                         readouts=readouts, n_permutations=self.n_permutations
                     )
 
     def _equal_readouts(self, dataset: Dataset) -> tuple[str | None, int, int] | None:
         """Return the default list of all encoders: what the widest of them can bear."""
-        name = self._switcher_for(len(dataset.labels)).readouts
+        name = self._switcher_for(dataset).readouts
         usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
         if not usable or not isinstance(name, str | None):
             return None
         width = max(X.shape[1] for X in usable)
-        return name, width, len(np.unique(dataset.labels))
+        n_classes = 0 if dataset.is_real else len(np.unique(dataset.labels))
+        return name, width, n_classes
 
     def _orders_of(
-        self, dataset: str, encoder: str, X: np.ndarray, y: np.ndarray, n_orders: int
+        self, name: str, encoder: str, X: np.ndarray, dataset: Dataset, n_orders: int
     ) -> list[Task]:
-        data, switcher = fingerprints(X, y), self._switcher_for(len(y))
-        seed = int(self.random_state)
+        _, y, groups, is_real = dataset
+        data = fingerprints(X, y, groups, is_real=is_real)
+        seed, switcher = int(self.random_state), self._switcher_for(dataset)
         return [
-            Task(dataset, encoder, order, seed, switcher, X, y, data)
+            Task(name, encoder, order, seed, switcher, X, y, data, groups=groups)
             for order in range(n_orders)
         ]
 
-    def _run(self, tasks: Sequence[Task]) -> list[Cell | Failure]:
-        return run_tasks(
-            tasks, n_jobs=self.n_jobs, store=self._store(), verbose=self.verbose
+    def _run(self, tasks: Sequence[Task]) -> Sequence[Cell | Failure | None]:
+        store, verbose = self._store(), self.verbose
+        if self.time_budget is None:
+            return run_tasks(tasks, n_jobs=self.n_jobs, store=store, verbose=verbose)
+        return run_until(
+            tasks,
+            budget=self.time_budget,
+            n_jobs=self.n_jobs,
+            store=store,
+            verbose=verbose,
         )
 
     def _without_failures(
@@ -403,6 +441,28 @@ def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
                 f"groups must name datasets among {list(datasets)}, but {name!r} holds "
                 f"{unknown[0]!r}; leave it out"
             )
+
+
+def _with_all_encoders(
+    names: Sequence[str],
+    tasks: Sequence[Task],
+    outcomes: Sequence[Cell | Failure | None],
+) -> list[str]:
+    """Return the datasets on which every encoder has a cell; warn of the others."""
+    due = {(t.dataset, t.encoder) for t in tasks}
+    scored = {(c.dataset, c.encoder) for c in outcomes if isinstance(c, Cell)}
+    lacking = {dataset for dataset, _ in due - scored}
+    left = [name for name in names if name in lacking]
+    if not left:
+        return list(names)
+    text = f"time_budget was over before every encoder had a cell on {left}"
+    if len(left) == len(names):
+        raise ValueError(
+            f"{text}, so that nothing can be ranked; raise it, and pass results=FOLDER "
+            "to go on from the cells that are there"
+        )
+    warn_caller(f"{text}, which are left out")
+    return [name for name in names if name not in lacking]
 
 
 def _warn_of_environments(cells: Sequence[Cell]) -> None:

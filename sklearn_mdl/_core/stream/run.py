@@ -306,21 +306,10 @@ class PrequentialRun:
         reading = self.forward.extend(losses)
         pooled = None
         if self.pooled is not None:
-            pooled = self._pool(self.pooled, losses, values, labels, reading)
+            rows = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
+            known = rows.cpu().numpy(), labels.cpu().numpy()
+            pooled = self.pooled.extend(losses, *known, reading.codelengths)
         self.close_segment(losses, reading, values, pooled)
-
-    def _pool(
-        self,
-        pooled: PooledMixture,
-        losses: np.ndarray,
-        values: Sequence[Tensor],
-        labels: Tensor,
-        reading: ForwardTrace,
-    ) -> PooledRows:
-        """Pool the rows of a segment."""
-        rows = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
-        known = labels.cpu().numpy()
-        return pooled.extend(losses, rows.cpu().numpy(), known, reading.codelengths)
 
     def begin(
         self,

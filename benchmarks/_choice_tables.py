@@ -131,10 +131,9 @@ def print_agreement(kept, title, datasets, labels, truth):
         By criterion, one for each number of labels.
     """
     print(f"\n{title}: {', '.join(datasets)}")
-    heads = "".join(f"{n:>16}" for n in labels)
-    print(
-        f"{'tau at labels':{WIDTH}}{heads}{'mean':>16}{'regret':>16}{'better':>16}  draws"
-    )
+    heads = [*map(str, labels), "mean", "regret", "better"]
+    titles = "".join(f"{head:>16}" for head in heads)
+    print(f"{'tau at labels':{WIDTH}}{titles}  draws")
     if truth is kept.accuracy:
         tops = [np.mean([kept.ceiling[name, n] for name in datasets]) for n in labels]
         cells = [f"{top:.3f}" for top in [*tops, np.mean(tops)]]

@@ -8,6 +8,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
@@ -15,8 +16,8 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
+from tqdm import tqdm
 
-from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.stream.storage import is_mapped
 from sklearn_mdl._core.validation import kept_warnings, warn_caller
 from sklearn_mdl.model_selection._cells import Cell, Task, score_cell
@@ -169,8 +170,10 @@ def run_side_by_side(
     missing = dict(tasks)
     n_all = n_done + len(missing)
     causes: dict[str, list[tuple[str, T]]] = {}  # of warnings, in whichever process
-    shown = verbose > 0
-    with progress_bar(shown, total=n_all, initial=n_done, desc=desc) as bar:
+    shown = nullcontext()  # no hidden bar: it would take tqdm's lock, too
+    if verbose > 0:
+        shown = tqdm(total=n_all, initial=n_done, desc=desc)
+    with shown as bar:
         for _ in range(PASSES):
             for i, outcome, said in (
                 _attempt_all(measure, missing, n_jobs) if missing else ()
@@ -178,7 +181,8 @@ def run_side_by_side(
                 task = missing.pop(i)
                 for message in said:
                     causes.setdefault(cause_of(message), []).append((message, task))
-                bar.update()
+                if bar is not None:
+                    bar.update()
                 yield i, outcome
     for found in causes.values():
         _warn_once(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar, NamedTuple, Self
@@ -16,11 +17,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from sklearn_mdl._core.images.lazy import LazyImages, minibatches
 from sklearn_mdl._core.images.reading import Images, as_images, image_at, located
 from sklearn_mdl._core.numerics import default_torch, resolve_device
-from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl.encoders._layers import (
     LAST,
@@ -195,11 +196,14 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         images = as_images(X)
         rows, name = range(start, len(images)), type(self).__name__
         place = {"total": len(images), "initial": start}
-        shown = bool(self.verbose)
-        with progress_bar(shown, desc=name, unit="image", **place) as bar:
+        shown = nullcontext()  # no hidden bar: it would take tqdm's lock, too
+        if self.verbose:
+            shown = tqdm(desc=name, unit="image", **place)
+        with shown as bar:
             for batch in self._encoded(frozen, self._blocks, images, rows):
                 features = np.concatenate(list(batch.values()), axis=1)
-                bar.update(len(features))
+                if bar is not None:
+                    bar.update(len(features))
                 yield features
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:

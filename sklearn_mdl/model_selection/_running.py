@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
@@ -16,8 +17,8 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
+from tqdm import tqdm
 
-from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.stream.storage import is_mapped
 from sklearn_mdl._core.validation import kept_warnings, warn_caller
 from sklearn_mdl.model_selection._cells import Cell, Task, score_cell
@@ -209,8 +210,9 @@ def run_side_by_side(
 
     n_all = n_done + len(missing)
     causes: dict[str, list[tuple[str, T]]] = {}  # of warnings, in whichever process
-    shown = verbose > 0
-    with progress_bar(shown, total=n_all, initial=n_done, desc=desc) as bar:
+    # No hidden bar: it would take tqdm's lock, too.
+    bar = tqdm(total=n_all, initial=n_done, desc=desc) if verbose > 0 else None
+    with nullcontext() if bar is None else bar:
         for _ in range(PASSES):
             for i, outcome, said in (
                 _attempt_all(measure, queue(), n_jobs) if missing else ()
@@ -218,13 +220,13 @@ def run_side_by_side(
                 task = missing.pop(i)
                 for message in said:
                     causes.setdefault(cause_of(message), []).append((message, task))
-                bar.update()
+                if bar is not None:
+                    bar.update()
                 yield i, outcome
     for found in causes.values():
         _warn_once(found)
-    for i, task in missing.items():
-        if end is not None and i not in begun:
-            continue
+    died = missing if end is None else {i: missing[i] for i in missing if i in begun}
+    for i, task in died.items():
         reason = "its process died; check the memory it needs"
         yield i, Failure(task.dataset, task.encoder, task.order, reason, "")
 

@@ -6,10 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from tqdm import tqdm
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.regressor import OnlineRegressor
@@ -27,7 +29,6 @@ from sklearn_mdl._core.numerics import (
     one_blas_thread,
     resolve_device,
 )
-from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.stream.row_groups import keys_of
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.validation import GROUPED, is_grouped, warn_caller
@@ -246,17 +247,21 @@ def _run(
     reveal: Callable[[np.ndarray], int],
 ) -> None:
     """Evaluate an estimator online; `reveal` gives each label for its probabilities."""
-    name, shown = type(estimator).__name__, bool(estimator.verbose)
-    with progress_bar(shown, total=len(X), desc=name, unit="row") as bar:
+    bar = nullcontext()  # none that is hidden: it would take tqdm's lock, too
+    if estimator.verbose:
+        bar = tqdm(total=len(X), desc=type(estimator).__name__, unit="row")
+    with bar as shown:
         order = estimator.order_ if estimator.shuffle else None
         steps = stepwise(estimator._run, X, order, keys)
         probabilities = next(steps)
         try:
             while True:
                 probabilities = steps.send(reveal(probabilities))
-                bar.update()
+                if shown is not None:
+                    shown.update()
         except StopIteration:
-            bar.update()
+            if shown is not None:
+                shown.update()
 
 
 def _requirements(

@@ -165,11 +165,13 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             order = self.order_ if self.shuffle else None
             checkpoint = self._checkpoint_of(rows, labels, keys)
             self._drive(rows, labels, order, keys, checkpoint, given)
-        if self._run.has_learned_nothing:
+        run = self._run
+        by_minibatch = all(learner.rows_ahead is None for learner in run.learners)
+        if by_minibatch and run.n_scored <= run.rows.first:
             warn_caller(
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
-                f"{self._run.rows.first} are learned, so that the code says nothing of "
+                f"{run.rows.first} are learned, so that the code says nothing of "
                 "the features; fit more rows, or set a smaller first_batch_size or "
                 "batch_size"
             )
@@ -228,7 +230,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         self._run = self._make_run(n_features, outcome, seed)
         self._seed = seed
         # A pickle makes the run again from what it began with, whatever is set later.
-        self._settings = clone(self) if self._run.is_numbers else None
+        is_numbers = all(learner.is_numbers for learner in self._run.learners)
+        self._settings = clone(self) if is_numbers else None
         if n_rows is not None:
             self._run.check_length(n_rows)  # before anything is written
             self.order_ = np.arange(n_rows)

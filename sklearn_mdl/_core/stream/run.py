@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed
 from torch import Tensor
+from tqdm import tqdm
 
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, one_blas_thread
-from sklearn_mdl._core.progress import progress_bar
 from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.interruption import deferred_interrupt
 from sklearn_mdl._core.stream.learner import Learner
@@ -144,12 +144,6 @@ class PrequentialRun:
         return is_whole and all(learner.is_numbers for learner in self.learners)
 
     @property
-    def has_learned_nothing(self) -> bool:
-        """Return True if all rows were predicted before any of them was learned."""
-        by_minibatch = all(learner.rows_ahead is None for learner in self.learners)
-        return by_minibatch and self.n_scored <= self.rows.first
-
-    @property
     def n_scored(self) -> int:
         """Number of rows evaluated so far."""
         return len(self.trace)
@@ -259,12 +253,12 @@ class PrequentialRun:
         if tasks is not None:
             tasks.begin(self.count_segments())
         with (
-            progress_bar(
-                title is not None,
-                total=len(X),
-                initial=self.n_scored - begin,
-                unit="row",
-                desc=title,
+            # A hidden bar would take tqdm's lock, too, which the child of a fork
+            # may hold for good after a Ctrl-C.
+            nullcontext()
+            if title is None
+            else tqdm(
+                total=len(X), initial=self.n_scored - begin, unit="row", desc=title
             ) as bar,
             self.arithmetic(),
             deferred_interrupt() as interrupted,
@@ -278,7 +272,8 @@ class PrequentialRun:
                     self._jobs(revealed)
                 )
                 self._mix(list(chain(*found)), revealed)
-                bar.update(stop - start)
+                if bar is not None:
+                    bar.update(stop - start)
                 wish = tasks is not None and tasks.end_part()
                 stopped = wish or interrupted() or self.trace.refusal is not None
                 if checkpoint is not None and not stopped:

@@ -209,13 +209,10 @@ def test_rank_without_labels_is_refused(study, capsys):
     assert "'two' must have its labels" in complaint(capsys, "rank")
 
 
-def test_rank_of_real_labels_names_the_dataset_and_what_serves_instead(study, capsys):
+def test_rank_refuses_real_labels_beside_classes(study, capsys):
     np.save(study / "two" / "labels.npy", np.linspace(0, 1, N_SAMPLES))
     assert rank(study)[0] == 2
-    line = complaint(capsys, "rank")
-    assert "dataset 'two' holds continuous ones" in line
-    assert "MDLReadoutSwitcherRegressor" in line
-    assert "compare codelength_" in line
+    assert "dataset 'two' alone or with others has real" in complaint(capsys, "rank")
 
 
 def test_rank_names_the_dataset_whose_labels_are_missing(study, capsys):
@@ -479,11 +476,10 @@ def test_score_of_no_file_is_refused(files, capsys, which):
     [
         (np.zeros(N_SAMPLES, int), "at least two classes"),
         (np.arange(N_SAMPLES - 1) % 2, "shape (60, 4) for 59 labels"),
-        (np.linspace(0, 1, N_SAMPLES), "labels.npy holds continuous ones"),
         (np.r_[np.nan, np.ones(N_SAMPLES - 1)], "labels.npy holds nan in row 0"),
         (np.zeros((N_SAMPLES, 2), int), "shape"),
     ],
-    ids=["one class", "too few", "continuous", "NaN", "table"],
+    ids=["one class", "too few", "NaN", "table"],
 )
 def test_score_refuses_labels_that_cannot_be_coded(files, capsys, labels, message):
     np.save(files[1], labels)
@@ -1162,3 +1158,28 @@ def test_the_package_runs_as_a_module():
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: sklearn-mdl")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((), None),
+        (("--readouts", "default"), MDLReadoutSwitcher()),
+        (("--readouts", "nets"), MDLReadoutSwitcher("nets")),
+        (("--device", "cpu"), MDLReadoutSwitcher(device="cpu")),
+    ],
+)
+@pytest.mark.usefixtures("no_figures")
+def test_rank_leaves_lists_to_the_scorer_unless_one_or_a_device_is_named(
+    study, monkeypatch, given, expected
+):
+    made = []
+
+    class Noted(RepresentationScorer):
+        def __init__(self, switcher, **settings):
+            made.append((switcher, settings["n_orders"]))
+            raise ValueError("A scorer is made, and no more")
+
+    monkeypatch.setattr(sklearn_mdl, "RepresentationScorer", Noted)
+    assert rank(study, *given)[0] != 0
+    assert repr(made) == repr([(expected, "auto")])

@@ -102,7 +102,8 @@ def names_of(switcher):
     return {"classes": switcher.classes_} if hasattr(switcher, "classes_") else {}
 
 
-FOUND = ("codelengths_", "posterior_", "pool_weights_", "retired_at_")
+FOUND = ("codelengths_", "posterior_", "retired_at_")
+FOUND += ("pool_weights_", "pool_posterior_")
 
 
 def assert_same(one, other):

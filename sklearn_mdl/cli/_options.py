@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 import sklearn_mdl
 
 T = TypeVar("T")
-Features = dict[str, tuple[dict[str, np.ndarray], np.ndarray]]
+Features = dict[str, tuple[Any, ...]]  # features by encoder, labels, perhaps groups
 Commands = argparse._SubParsersAction
 FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
 LABELS_HELP = "the same kinds of files: a class for each row"
@@ -107,8 +107,8 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
     found = _named(features, options.datasets, "--datasets")
     if options.encoders is not None:
         found = {
-            name: (_named(arrays, options.encoders, f"--encoders on {name}"), y)
-            for name, (arrays, y) in found.items()
+            name: (_named(arrays, options.encoders, f"--encoders on {name}"), *rest)
+            for name, (arrays, *rest) in found.items()
         }
     if options.max_rows is None:
         return found
@@ -117,10 +117,11 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
             f"--max-rows must leave a row, got {options.max_rows}; raise it"
         )
     drawn = {}
-    for name, (arrays, y) in found.items():
-        order = np.random.default_rng(options.seed).permutation(len(y))
+    for name, (arrays, *rest) in found.items():  # labels, and groups if there are any
+        order = np.random.default_rng(options.seed).permutation(len(rest[0]))
         rows = np.sort(order[: options.max_rows])
-        drawn[name] = {encoder: X[rows] for encoder, X in arrays.items()}, y[rows]
+        features = {encoder: X[rows] for encoder, X in arrays.items()}
+        drawn[name] = features, *(column[rows] for column in rest)
     return drawn
 
 
@@ -148,7 +149,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
     """Add the number of orders, and of cells that are scored in parallel."""
-    said = default or "by the number of labels, of a list that is named 1"
+    said = default or "4 for at most 500 labels if no list is named, else 1"
     parser.add_argument(
         "--n-orders",
         type=int,
@@ -208,11 +209,39 @@ def add_switcher(parser: argparse.ArgumentParser) -> None:
     add_device(parser)
 
 
+def add_targets(parser: argparse.ArgumentParser) -> None:
+    """Add what labels are, which :func:`kind_of` reads."""
+    parser.add_argument(
+        "--targets",
+        choices=("auto", "classes", "real"),
+        default="auto",
+        help="what labels are: auto takes floats for real numbers that are not all "
+        "whole (default: auto)",
+    )
+
+
+def kind_of(options: argparse.Namespace, labels: Mapping[str, np.ndarray]) -> type[Any]:
+    """Return the kind of switcher that codes labels, by dataset, of one kind."""
+    check = sklearn_mdl.model_selection.checked_targets
+    real = [name for name, y in labels.items() if check(y, name, options.targets)]
+    if 0 < len(real) < len(labels):
+        raise ValueError(
+            "Labels must be classes on all datasets, or real numbers on all, but "
+            f"{real[0]} alone or with others has real ones; choose by --datasets, or "
+            "say by --targets what all are"
+        )
+    if real:
+        return sklearn_mdl.MDLReadoutSwitcherRegressor
+    return sklearn_mdl.MDLReadoutSwitcher
+
+
 def switcher_of(
-    options: argparse.Namespace, n_jobs: int | None = None
-) -> sklearn_mdl.MDLReadoutSwitcher:
+    options: argparse.Namespace,
+    n_jobs: int | None = None,
+    kind: type[Any] | None = None,
+) -> Any:
     """Return the switcher that the options describe."""
-    return sklearn_mdl.MDLReadoutSwitcher(
+    return (kind or sklearn_mdl.MDLReadoutSwitcher)(
         readouts_of(options),
         switching=parse_prior(options.switching),
         device=options.device,
@@ -252,11 +281,13 @@ def _literal(text: str) -> object:
         return text
 
 
-def load_rows(features: Path, labels: Path) -> tuple[np.ndarray, np.ndarray]:
+def load_rows(
+    features: Path, labels: Path, targets: str = "classes"
+) -> tuple[np.ndarray, np.ndarray]:
     """Load features and their labels; errors name the file that is at fault."""
     X = sklearn_mdl.datasets.load_features(features)
     y = np.asarray(sklearn_mdl.datasets.load_labels(labels))
-    sklearn_mdl.model_selection.check_labels(y, str(labels))
+    sklearn_mdl.model_selection.checked_targets(y, str(labels), targets)
     sklearn_mdl.model_selection.check_features(X, y, str(features))
     return X, y
 

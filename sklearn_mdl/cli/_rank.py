@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sklearn_mdl
 from sklearn_mdl.cli import _options
@@ -26,9 +26,10 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         "features",
         type=Path,
         metavar="FEATURES",
-        help="directory of DATASET/ENCODER.npy with DATASET/labels.npy; an .h5ad, "
-        ".parquet, .npz or .h5 file or a folder of them; a folder of eva, of HEAR or "
-        "of Hugging Face datasets",
+        help="directory of DATASET/ENCODER.npy with DATASET/labels.npy and, if rows "
+        "come in groups, such as patients, DATASET/groups.npy; an .h5ad, .parquet, "
+        ".npz or .h5 file or a folder of them; a folder of eva, of HEAR or of Hugging "
+        "Face datasets",
     )
     parser.add_argument(
         "--label",
@@ -75,6 +76,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
     )
     few = "closed-form on datasets of at most 2,048 labels, else default"
     _options.add_readouts(parser, f"{few}; with --device always default")
+    _options.add_targets(parser)
     _options.add_permutations(parser)
     _options.add_device(parser)
     alpha = "level of tests; intervals have 1 - alpha"
@@ -86,8 +88,16 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Rank the encoders found at a path and write the results."""
     _check_apart(options.features, options.out)
+    found = sklearn_mdl.datasets.load_representations(
+        options.features,
+        label=options.label,
+        splits=options.splits,
+        missing=options.missing,
+    )
+    datasets = _options.selected(found.datasets, options)
     scorer = sklearn_mdl.RepresentationScorer(
-        _switcher(options),
+        _switcher(options, datasets),
+        targets=options.targets,
         n_orders=options.n_orders or "auto",
         time_budget=options.time_budget,
         alpha=options.alpha,
@@ -99,13 +109,6 @@ def run(options: argparse.Namespace) -> None:
         random_state=options.seed,
         verbose=1,
     )
-    found = sklearn_mdl.datasets.load_representations(
-        options.features,
-        label=options.label,
-        splits=options.splits,
-        missing=options.missing,
-    )
-    datasets = _options.selected(found.datasets, options)
     if options.dry_run:
         cells = scorer.dry_run(datasets)  # what is refused leaves nothing printed
         print(found, cells, sep="\n\n")
@@ -118,12 +121,13 @@ def run(options: argparse.Namespace) -> None:
     print(f"kept in {options.out / 'cells'}; run it again to score missing cells alone")
 
 
-def _switcher(options: argparse.Namespace) -> sklearn_mdl.MDLReadoutSwitcher | None:
+def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:
     """Return the switcher of the list or device that was named; None if none was."""
     if options.readouts is None and options.device == "auto":
         return None
     readouts = options.readouts and _options.readouts_of(options)
-    return sklearn_mdl.MDLReadoutSwitcher(readouts, device=options.device)
+    labels = {f"dataset {name!r}": parts[1] for name, parts in datasets.items()}
+    return _options.kind_of(options, labels)(readouts, device=options.device)
 
 
 def _accuracies(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,15 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
     )
     _options.add_features(parser)
     _options.add_labels(parser)
+    parser.add_argument(
+        "--groups",
+        type=Path,
+        metavar="PATH",
+        help="a group for each row, such as its patient, in a file as for labels: no "
+        "label of a group is learned before all its rows are coded",
+    )
     _options.add_switcher(parser)
+    _options.add_targets(parser)
     parser.add_argument(
         "--losses",
         type=Path,
@@ -39,9 +48,13 @@ def run(options: argparse.Namespace) -> None:
         _options.check_apart(written, (options.features, options.labels))
         sklearn_mdl.switcher.check_losses_path(options.losses)
     _check_permutations(options)
-    switcher = _options.switcher_of(options, options.n_jobs)
-    X, y = _options.load_rows(options.features, options.labels)
-    print(*_lines(switcher.fit(X, y), y), sep="\n")
+    X, y = _options.load_rows(options.features, options.labels, options.targets)
+    kind = _options.kind_of(options, {str(options.labels): y})
+    switcher = _options.switcher_of(options, options.n_jobs, kind)
+    groups = options.groups
+    if groups is not None:
+        groups = sklearn_mdl.datasets.load_groups(groups)
+    print(*_lines(switcher.fit(X, y, groups=groups), y), sep="\n")
     if options.permutations is not None:
         print(_permuted(switcher.permutation_test(options.permutations)))
     if options.losses is not None:
@@ -74,30 +87,37 @@ def _permuted(test: sklearn_mdl.switcher.PermutationTest) -> str:
     )
 
 
-def _lines(switcher: sklearn_mdl.MDLReadoutSwitcher, y: np.ndarray) -> list[str]:
-    n, n_classes = len(y), len(switcher.classes_)
-    nats = switcher.codelength_
-    uniform = sklearn_mdl.uniform_codelength(n, n_classes)
-    labels = np.searchsorted(switcher.classes_, y[switcher.order_])
-    frequencies = sklearn_mdl.frequency_codelength(labels, n_classes)
+def _lines(switcher: Any, y: np.ndarray) -> list[str]:
+    n, nats = len(y), switcher.codelength_
+    if isinstance(switcher, sklearn_mdl.MDLReadoutSwitcherRegressor):
+        uniform, blind = float(switcher.reference_codelengths_.sum()), "Gaussian code"
+        head, others = "real labels", {}
+    else:
+        n_classes, blind = len(switcher.classes_), "uniform code"
+        uniform = sklearn_mdl.uniform_codelength(n, n_classes)
+        labels = np.searchsorted(switcher.classes_, y[switcher.order_])
+        own = sklearn_mdl.frequency_codelength(labels, n_classes)
+        others = {"label frequencies": own}
+        accuracy = switcher.measures().accuracy
+        head = f"{n_classes} classes, {accuracy:.1%} of labels predicted rightly"
+    ratio = f", compression {uniform / nats:.2f}" if others else ""
     best = int(np.argmin(switcher.readout_codelengths_))
     names = sklearn_mdl.model_selection
     codes = {"codelength": nats}
     if switcher.pool_groups_:
         codes = {names.POOLED: nats, names.SWITCHING: switcher.switching_codelength_}
-    codes["uniform code"] = uniform
+    codes[blind] = uniform
     width = max(map(len, ["label frequencies", *codes]))
     lines = [
         f"{name:<{width}} {code:12.1f} nats  {code / n:8.4f} per example"
         for name, code in codes.items()
     ]
     return [
-        f"{n} examples, {switcher.n_features_in_} features, {n_classes} classes, "
-        f"{switcher.measures().accuracy:.1%} of labels predicted rightly",
+        f"{n} examples, {switcher.n_features_in_} features, {head}",
         *lines,
-        f"{'label frequencies':<{width}} {frequencies:12.1f} nats",
+        *(f"{name:<{width}} {code:12.1f} nats" for name, code in others.items()),
         f"{'saved':<{width}} {uniform - nats:12.1f} nats  {(uniform - nats) / n:8.4f} "
-        f"per example, compression {uniform / nats:.2f}",
+        f"per example{ratio}",
         f"{'best readout':<{width}} {switcher.readout_codelengths_[best]:12.1f} nats  "
         f"{switcher.readout_names_[best]}",
     ]

@@ -3,6 +3,7 @@
 from sklearn_mdl.datasets._files import (
     load_feature_directory,
     load_features,
+    load_groups,
     load_labels,
 )
 from sklearn_mdl.datasets._readers.loading import load_representations
@@ -20,6 +21,7 @@ __all__ = [
     "VtabTask",
     "load_feature_directory",
     "load_features",
+    "load_groups",
     "load_labels",
     "load_representations",
     "load_vtab",

@@ -22,13 +22,14 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
 _FEATURE_NAMES = ("features", "X")
 _LABEL_NAMES = ("labels", "y")
-_LABELS_STEM = "labels"
+_LABELS_STEM, _GROUPS_STEM = "labels", "groups"
 MOST_TO_ONE = 1100  # bytes out of one: more than deflate can make
 
 
@@ -97,7 +98,7 @@ def load_labels(path: str | Path) -> np.ndarray:
 
 def load_feature_directory(
     directory: str | Path,
-) -> dict[str, tuple[dict[str, np.ndarray], np.ndarray]]:
+) -> dict[str, tuple[Any, ...]]:
     """Load the features of several encoders on several datasets.
 
     Hidden entries, empty folders, ``__pycache__`` and files of other kinds are ignored.
@@ -108,14 +109,16 @@ def load_feature_directory(
     directory : str or Path
         Holds one folder per dataset; that holds one ``.npy``, ``.npz`` or
         ``.safetensors`` file per encoder, named after it, and the labels in a file
-        called "labels" with one of these suffixes.
+        called "labels" with one of these suffixes; a file called "groups", if there is
+        one, names the group of each row, such as its patient.
 
     Returns
     -------
     datasets : dict
         From the name of a dataset to a pair: a dict from the name of an encoder to its
         features, of shape (n_samples, n_features), and the labels, of shape
-        (n_samples,). Names are sorted.
+        (n_samples,); where there are groups, a third part, (n_samples,). Names are
+        sorted.
 
     Raises
     ------
@@ -140,9 +143,10 @@ def load_feature_directory(
     return {folder.name: _load_dataset(folder) for folder in folders}
 
 
-def _load_dataset(folder: Path) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def _load_dataset(folder: Path) -> tuple[Any, ...]:
     files = _files_by_stem(folder)
     labels_file = files.pop(_LABELS_STEM, None)
+    groups_file = files.pop(_GROUPS_STEM, None)
     if labels_file is None:
         raise FileNotFoundError(
             f"Dataset {folder.name!r} must have its labels in "
@@ -165,7 +169,35 @@ def _load_dataset(folder: Path) -> tuple[dict[str, np.ndarray], np.ndarray]:
                 f"on dataset {folder.name!r}; extract both from the same samples in "
                 "one order"
             )
-    return features, labels
+    if groups_file is None:
+        return features, labels
+    return features, labels, load_groups(groups_file)
+
+
+def load_groups(path: str | Path) -> np.ndarray:
+    """Load the groups of the rows of one dataset.
+
+    Parameters
+    ----------
+    path : str or Path
+        As for :func:`load_labels`; an array among several is called "groups".
+
+    Returns
+    -------
+    groups : ndarray of shape (n_samples,)
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As :func:`load_labels`.
+    """
+    groups = _load_array(Path(path), (_GROUPS_STEM,))
+    if groups.ndim != 1:
+        raise ValueError(
+            f"Groups must be an array of shape (n_samples,), got shape={groups.shape} "
+            f"in {path}; store the name of one group per sample"
+        )
+    return groups
 
 
 def _files_by_stem(folder: Path) -> dict[str, Path]:

@@ -188,7 +188,7 @@ class CodelengthDisplay(base.Display):
             Its name; not needed if there is only one.
         reference : str, array-like of shape (n_samples,), mapping or None
             The name of an encoder, ``"uniform"``, the code given, that under its name,
-            or none.
+            or none; of real labels "uniform" is none.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -196,8 +196,10 @@ class CodelengthDisplay(base.Display):
         curves = dict(base.codelengths_of(scorer, dataset))
         n_classes = next(c.n_classes for c in scorer.cells_ if c.dataset == dataset)
         plot_options = {"styles": base.encoder_styles(scorer)} | plot_options
+        if not n_classes and reference == "uniform":  # real labels
+            reference = None
         return cls.from_codelengths(
-            curves, reference=reference, n_classes=n_classes, **plot_options
+            curves, reference=reference, n_classes=n_classes or None, **plot_options
         )
 
     @classmethod

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,12 +27,20 @@ from sklearn_mdl._core.io.environment import (
 from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json, settings_of
 from sklearn_mdl._core.io.safetensors_io import read_archive
 from sklearn_mdl._core.numerics import fixed_arithmetic, resolve_device
+from sklearn_mdl._core.stream.row_groups import grouped_order, keys_of
 from sklearn_mdl.metrics import frequency_codelength, uniform_codelength
 from sklearn_mdl.model_selection._file_names import stem_of
-from sklearn_mdl.readouts import Terms, named_readouts, terms_of
-from sklearn_mdl.switcher import MDLReadoutSwitcher
+from sklearn_mdl.readouts import (
+    Terms,
+    named_readouts,
+    named_regressors,
+    terms_of,
+)
+from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
+Switcher = MDLReadoutSwitcher | MDLReadoutSwitcherRegressor
 KEPT_ROWS = 2000  # of a posterior
+ASIDE = ("source", "groups")  # what is no part of a cell's text
 
 
 class Trace(NamedTuple):
@@ -93,6 +101,7 @@ class Cell:
     seed : int
         Of orders, initial weights and replay.
     n_samples, n_features, n_classes : int
+        No classes where labels are real numbers.
     codelength : float
         Nats for all labels: of the code that pools kinds of readouts, if any are.
     switching_codelength : float
@@ -100,9 +109,11 @@ class Cell:
     pool_groups : list of str
         Kinds of readouts that are pooled; none if nothing is.
     accuracy : float
-        Share of labels that were predicted rightly before they were observed.
+        Share of labels that were predicted rightly before they were observed; NaN of
+        real labels.
     frequency : float
-        Nats under the code of label frequencies, which sees no features.
+        Nats under the code of label frequencies, which sees no features; of real labels
+        under a Gaussian that learns online.
     readouts : dict of str to float
         Codelength of every readout alone, in nats.
     streams : list of int
@@ -132,6 +143,8 @@ class Cell:
         The trace: nats by example (n_samples,) in the order of the run, and the
         posterior over architectures (n_rows, n_architectures) before some of the
         labels, with the number of examples seen before each row (n_rows,).
+    groups : ndarray of shape (n_samples,) or None
+        Of the dataset's rows, as they were given; no part of files.
     """
 
     dataset: str
@@ -158,11 +171,19 @@ class Cell:
     environment: dict[str, object]
     seconds: float
     source: Trace | TraceFile = field(repr=False)
+    groups: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def uniform(self) -> float:
-        """Codelength of the uniform code, in nats."""
+        """Codelength of the uniform code, in nats; of real labels `frequency`."""
+        if self.is_real:
+            return self.frequency
         return uniform_codelength(self.n_samples, self.n_classes)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether labels are real numbers, and codelengths those of densities."""
+        return not self.n_classes
 
     @property
     def n_readouts(self) -> int:
@@ -211,7 +232,7 @@ class Cell:
 
     def kept(self) -> dict[str, object]:
         """Return all results but the trace, by name."""
-        names = [f.name for f in fields(self) if f.name != "source"]
+        names = [f.name for f in fields(self) if f.name not in ASIDE]
         return {name: getattr(self, name) for name in names}
 
     def record(self) -> dict[str, object]:
@@ -220,9 +241,13 @@ class Cell:
         return {**self.kept(), **{name: getattr(self, name) for name in derived}}
 
 
-def draw_order(seed: int, order: int, n_samples: int) -> np.ndarray:
+def draw_order(
+    seed: int, order: int, n_samples: int, groups: np.ndarray | None = None
+) -> np.ndarray:
     """Return permutation number ``order``, the same for all encoders: cells pair."""
-    return np.random.default_rng([seed, order]).permutation(n_samples)
+    rows = np.random.default_rng([seed, order]).permutation(n_samples)
+    keys = keys_of(groups, n_samples)
+    return rows if keys is None else grouped_order(rows, keys)
 
 
 def score_cell(task: Task, device: str | None = None) -> Cell:
@@ -242,10 +267,11 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)
-    rows = draw_order(task.seed, task.order, len(task.y))
+    rows = draw_order(task.seed, task.order, len(task.y), task.groups)
     X, y = task.X[rows], task.y[rows]  # copies, which nobody else can change
+    options = {} if task.groups is None else {"groups": task.groups[rows]}
     _check_content(task)
-    switcher.fit(X, y)
+    switcher.fit(X, y, **options)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
         raise ValueError(
@@ -256,7 +282,13 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     totals = switcher.readout_codelengths_.tolist()
     terms = terms_of(switcher.readouts_)
     n_samples, n_features = task.X.shape
-    n_classes = len(switcher.classes_)
+    n_classes, accuracy, notes = 0, np.nan, dict[str, list[str]]()
+    if isinstance(switcher, MDLReadoutSwitcherRegressor):
+        reference = float(switcher.reference_codelengths_.sum())
+    else:
+        n_classes, notes = len(switcher.classes_), switcher.readout_notes_
+        accuracy = float(switcher.measures().accuracy)
+        reference = frequency_codelength(task.y, n_classes)
     return Cell(
         dataset=task.dataset,
         encoder=task.encoder,
@@ -268,14 +300,14 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
         codelength=float(switcher.codelength_),
         switching_codelength=float(switcher.switching_codelength_),
         pool_groups=[str(name) for name in switcher.pool_groups_],
-        accuracy=float(switcher.measures().accuracy),
-        frequency=frequency_codelength(task.y, n_classes),
+        accuracy=accuracy,
+        frequency=reference,
         readouts=dict(zip(switcher.readout_names_, totals, strict=True)),
         streams=list(terms.streams),
         scalings=list(terms.scalings),
         alone=_alone(task, terms),
         diverged=switcher.diverged_readouts_,
-        notes=switcher.readout_notes_,
+        notes=notes,
         permutations=_permuted(switcher, task.n_permutations),
         mean_posterior=mean_posterior,
         data=dict(task.data),
@@ -309,7 +341,7 @@ def environment(device: torch.device) -> dict[str, object]:
 
 def _check_content(task: Task) -> None:
     """Raise ValueError if features or labels were changed since they were digested."""
-    found = fingerprints(task.X, task.y)
+    found = fingerprints(task.X, task.y, task.groups, is_real=task.is_real)
     changed = [name for name in found if found[name] != task.data[name]]
     if changed:
         raise ValueError(
@@ -323,8 +355,8 @@ def _alone(task: Task, terms: Terms) -> dict[str, object]:
     """Return the terms that the encoder would have alone, if they are others."""
     if task.readouts is None:
         return {}
-    n_classes = len(np.unique(task.y))
-    own = default_terms(task.switcher.readouts, task.X.shape[1], n_classes)[0]
+    name, _, n_classes = task.readouts
+    own = default_terms(name, task.X.shape[1], n_classes)[0]
     return {} if own == terms else own.as_json()
 
 
@@ -333,31 +365,36 @@ def default_terms(
     name: str | None, n_features: int, n_classes: int
 ) -> tuple[Terms, str]:
     """Return the terms of a default list of readouts, and a digest of the list."""
-    readouts = named_readouts(name, n_features, n_classes)
+    readouts = _named(name, n_features, n_classes)
     return terms_of(readouts), digest_of(as_json(readouts, "readouts"))
 
 
-def switcher_of(task: Task) -> MDLReadoutSwitcher:
+def switcher_of(task: Task) -> Switcher:
     """Return a copy of the switcher with the readouts that all encoders have."""
-    switcher: MDLReadoutSwitcher = clone(task.switcher)
+    switcher: Switcher = clone(task.switcher)
     if task.readouts is not None:
         switcher = on_equal_terms(switcher, *task.readouts[1:])
     return switcher.set_params(random_state=task.seed, shuffle=False)
 
 
-def on_equal_terms(
-    switcher: MDLReadoutSwitcher, n_features: int, n_classes: int
-) -> MDLReadoutSwitcher:
+def on_equal_terms(switcher: Switcher, n_features: int, n_classes: int) -> Switcher:
     """Return a switcher whose default list is that for a width; a user's list stays."""
     name = switcher.readouts
     if not isinstance(name, str | None):
         return switcher
-    readouts = named_readouts(name, n_features, n_classes)
-    changed: MDLReadoutSwitcher = clone(switcher).set_params(readouts=readouts)
+    readouts = _named(name, n_features, n_classes)
+    changed: Switcher = clone(switcher).set_params(readouts=readouts)
     return changed
 
 
-def _switcher_of(task: Task, device: str | None) -> MDLReadoutSwitcher:
+def _named(name: str | None, n_features: int, n_classes: int) -> list[Any]:
+    """Return a default list; without classes that of real labels."""
+    if not n_classes:
+        return named_regressors(name, n_features)
+    return named_readouts(name, n_features, n_classes)
+
+
+def _switcher_of(task: Task, device: str | None) -> Switcher:
     switcher = switcher_of(task)
     if device is not None:
         switcher.set_params(device=device)
@@ -369,7 +406,7 @@ def _switcher_of(task: Task, device: str | None) -> MDLReadoutSwitcher:
     return switcher
 
 
-def _by_architecture(switcher: MDLReadoutSwitcher) -> tuple[Trace, dict[str, float]]:
+def _by_architecture(switcher: Switcher) -> tuple[Trace, dict[str, float]]:
     """Add up the settings of each architecture; of long posteriors keep some rows."""
     kinds = [readout.architecture for readout in switcher.readouts_]
     names = list(dict.fromkeys(kinds))
@@ -412,6 +449,8 @@ class Task(NamedTuple):
     readouts : (name, n_features, n_classes) or None
         Where the switcher has a default list, the one that all encoders have on this
         dataset: that for the widest of them.
+    groups : ndarray of shape (n_samples,) or None
+        Of the rows: no label of one is learned before all its rows are coded.
     n_permutations : int or None
         Labellings of a permutation test of the kernel readouts.
     """
@@ -420,12 +459,18 @@ class Task(NamedTuple):
     encoder: str
     order: int
     seed: int
-    switcher: MDLReadoutSwitcher
+    switcher: Switcher
     X: np.ndarray
     y: np.ndarray
     data: Mapping[str, str]
     readouts: tuple[str | None, int, int] | None = None
+    groups: np.ndarray | None = None
     n_permutations: int | None = None
+
+    @property
+    def is_real(self) -> bool:
+        """Whether labels are real numbers."""
+        return isinstance(self.switcher, MDLReadoutSwitcherRegressor)
 
     @property
     def device(self) -> str:
@@ -458,17 +503,29 @@ class Task(NamedTuple):
         return {**terms.as_json(), "sha256": digest}
 
 
-def fingerprints(X: np.ndarray, y: np.ndarray) -> dict[str, str]:
-    """SHA-256 of features and labels, as the run reads them.
+def fingerprints(
+    X: np.ndarray,
+    y: np.ndarray,
+    groups: np.ndarray | None = None,
+    *,
+    is_real: bool = False,
+) -> dict[str, str]:
+    """SHA-256 of features, labels and groups, as the run reads them.
 
     Features count as float32, labels by their places among the sorted classes: names of
-    classes are no part of a code.
+    classes are no part of a code. Real labels count as float64.
     """
-    labels = np.unique(y, return_inverse=True)[1].reshape(-1, 1)
-    return {"features": fingerprint(X, "<f4"), "labels": fingerprint(labels, "<i8")}
+    kind = "<f8" if is_real else "<i8"
+    labels = y if is_real else np.unique(y, return_inverse=True)[1]
+    labels = labels.reshape(-1, 1)
+    found = {"features": fingerprint(X, "<f4"), "labels": fingerprint(labels, kind)}
+    keys = keys_of(groups, len(y))
+    if keys is not None:
+        found["groups"] = fingerprint(keys[:, np.newaxis], "<i8")
+    return found
 
 
-def settings_of_cells(switcher: MDLReadoutSwitcher) -> dict[str, object]:
+def settings_of_cells(switcher: Switcher) -> dict[str, object]:
     """Write down the parameters of a switcher on which the numbers of cells depend.
 
     Raises

@@ -79,14 +79,22 @@ def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
 
 
 class Dataset(NamedTuple):
-    """Labels of a dataset, and its features by encoder."""
+    """Labels and groups of a dataset, and its features by encoder."""
 
     features: dict[str, np.ndarray | Failure]  # encoder: (n_samples, width)
     labels: np.ndarray
+    groups: np.ndarray | None = None
+    is_real: bool = False  # or labels are classes
 
 
 def gather(
-    datasets: object, encoders: object, missing: str, cache: FeatureCache | None = None
+    datasets: object,
+    encoders: object,
+    missing: str,
+    cache: FeatureCache | None = None,
+    *,
+    grouped: bool = False,
+    targets: str = "classes",
 ) -> dict[str, Dataset]:
     """Features of all encoders on all datasets, every dataset with the same encoders.
 
@@ -100,6 +108,10 @@ def gather(
         Refuse a dataset that lacks an encoder, or leave it out.
     cache : FeatureCache or None
         Keeps the features of transformers.
+    grouped : bool
+        Datasets may have a third part, the groups of their rows.
+    targets : {"classes", "real", "auto"}
+        What labels are; "auto" takes floats for real numbers that are not all whole.
 
     Returns
     -------
@@ -115,8 +127,8 @@ def gather(
     """
     transformers = None if encoders is None else _checked_encoders(encoders)
     found = {
-        name: _gather_one(name, pair, transformers, cache)
-        for name, pair in checked_datasets(datasets).items()
+        name: _gather_one(name, parts, transformers, cache, targets)
+        for name, parts in checked_datasets(datasets, grouped=grouped).items()
     }
     names = list(dict.fromkeys(chain(*(own.features for own in found.values()))))
     gaps = {
@@ -133,7 +145,7 @@ def gather(
             "complete the features"
         )
     return {
-        name: Dataset({e: dataset.features[e] for e in names}, dataset.labels)
+        name: dataset._replace(features={e: dataset.features[e] for e in names})
         for name, dataset in found.items()
     }
 
@@ -159,8 +171,13 @@ def _opened_pair(pair: Sequence[object]) -> Sequence[object]:
     return found
 
 
-def checked_datasets(datasets: object) -> Mapping[str, tuple[object, ArrayLike]]:
-    """Return datasets that are pairs by name, or raise TypeError."""
+def checked_datasets(
+    datasets: object, *, grouped: bool = False
+) -> Mapping[str, tuple[object, ArrayLike]]:
+    """Return datasets that are pairs by name, or raise TypeError.
+
+    With ``grouped`` they may have a third part, the groups of their rows.
+    """
     datasets = opened(datasets)
     if not isinstance(datasets, Mapping) or not datasets:
         raise TypeError(
@@ -168,11 +185,18 @@ def checked_datasets(datasets: object) -> Mapping[str, tuple[object, ArrayLike]]
             f"features}}, y)}}, got {type(datasets).__name__}; give each dataset a name"
         )
     _check_names(datasets)
-    for name, pair in datasets.items():
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+    for name, parts in datasets.items():
+        n_parts = len(parts) if isinstance(parts, (tuple, list)) else 0
+        if n_parts == 3 and not grouped:
+            raise TypeError(
+                "A dataset must be a pair (X, y) here, where rows are held out one by "
+                f"one, but {name!r} has groups, too; leave them out, knowing that they "
+                "leak, or rank by a RepresentationScorer alone"
+            )
+        if n_parts not in (2, 3):
             raise TypeError(
                 "A dataset must be a pair (X, y) or ({encoder: features}, y), but "
-                f"{name!r} is {type(pair).__name__}; pass features and labels together"
+                f"{name!r} is {type(parts).__name__}; pass features and labels together"
             )
     return datasets
 
@@ -212,11 +236,12 @@ def _check_names(names: Iterable[object]) -> None:
 
 def _gather_one(
     name: str,
-    pair: tuple[object, ArrayLike],
+    parts: tuple[object, ArrayLike] | tuple[object, ArrayLike, ArrayLike],
     encoders: Mapping[str, BaseEstimator] | None,
     cache: FeatureCache | None,
+    targets: str,
 ) -> Dataset:
-    data, labels = pair[0], np.asarray(as_labels(pair[1]))
+    data, labels = parts[0], np.asarray(as_labels(parts[1]))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
         kind = "precomputed features" if given else "data"
@@ -225,17 +250,24 @@ def _gather_one(
             "Precomputed features need encoders=None and data need encoders, but "
             f"dataset {name!r} holds {kind}; pass {wanted}"
         )
-    check_labels(labels, f"dataset {name!r}")
-    distinct_classes(labels, f"Dataset {name!r}")
+    is_real = checked_targets(labels, f"dataset {name!r}", targets)
+    if not is_real:
+        distinct_classes(labels, f"Dataset {name!r}")
+    groups = None if len(parts) == 2 else np.asarray(parts[2])
+    if groups is not None and groups.shape != labels.shape:
+        raise ValueError(
+            f"groups must name the group of each of the {len(labels)} rows, but "
+            f"dataset {name!r} has them in shape {groups.shape}; give one name a row"
+        )
     if isinstance(data, Mapping):
         _check_names(data)
         found = {e: np.asarray(X) for e, X in data.items()}
         for encoder, X in found.items():
             check_features(X, labels, _title(name, encoder))
-        return Dataset({**found}, labels)
+        return Dataset({**found}, labels, groups, is_real)
     transformers = (encoders or {}).items()
     encoded = {e: _encoded((name, e), t, data, labels, cache) for e, t in transformers}
-    return Dataset(encoded, labels)
+    return Dataset(encoded, labels, groups, is_real)
 
 
 def _encoded(
@@ -295,6 +327,41 @@ def _title(dataset: str, encoder: str) -> str:
     return f"encoder {encoder!r} on dataset {dataset!r}"
 
 
+def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
+    """Return True for real numbers, False for classes.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,)
+    name : str
+    targets : {"classes", "real", "auto"}
+
+    Raises
+    ------
+    ValueError
+        If they are no classes, or no finite real numbers.
+    """
+    continuous = False
+    if labels.dtype.kind == "f":
+        finite = labels[np.isfinite(labels)]
+        continuous = bool((finite != np.rint(finite)).any())
+    if targets == "classes" or (targets == "auto" and not continuous):
+        check_labels(labels, name)
+        return False
+    if labels.ndim != 1 or labels.dtype.kind not in "fiu":
+        raise ValueError(
+            f"Labels must be real numbers of shape (n_samples,), but {name} holds "
+            f"{labels.dtype} in shape {labels.shape}; pass a switcher of classes"
+        )
+    if not np.isfinite(labels).all():
+        row = int(np.argmin(np.isfinite(labels)))
+        raise ValueError(
+            f"Labels must be finite, but {name} holds {labels[row]} in row {row}; "
+            "leave out such rows"
+        )
+    return True
+
+
 def check_labels(labels: np.ndarray, name: str) -> None:
     """Raise ValueError unless labels are classes, one for each row."""
     if labels.ndim != 1:
@@ -314,9 +381,9 @@ def check_labels(labels: np.ndarray, name: str) -> None:
     except (TypeError, ValueError) as error:  # some cannot even be compared
         if is_real:
             raise ValueError(
-                f"Labels must be classes here, but {name} holds continuous ones; fit "
-                "an MDLReadoutSwitcherRegressor on the features of each encoder and "
-                "compare codelength_, or cut the labels into classes"
+                f"Labels must be classes here, but {name} holds continuous ones; take "
+                "an MDLReadoutSwitcherRegressor, also as the switcher of a "
+                "RepresentationScorer, or cut the labels into classes"
             ) from error
         reason = " ".join(str(error).split())
         raise ValueError(

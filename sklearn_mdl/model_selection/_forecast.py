@@ -111,7 +111,8 @@ def forecast(
     rows = []
     for names, orders in groups.items():
         (n, d), y = orders[0].X.shape, orders[0].y
-        kind = d, len(np.unique(y)), orders[0].readouts
+        n_classes = 0 if orders[0].is_real else len(np.unique(y))
+        kind = d, n_classes, orders[0].readouts
         n_done = sum(_is_kept(store, task) for task in orders)
         if kind not in tried and n_done < len(orders):
             tried[kind] = _trial(orders[0])
@@ -140,15 +141,17 @@ def _trial(task: Task) -> tuple[float, int, int]:
     in_memory = {"store": "memory", "store_mixtures": False, "checkpoint": None}
     switcher = switcher_of(task).set_params(**in_memory, verbose=0)
     classes, batch = np.unique(task.y), switcher.batch_size
+    named = {} if task.is_real else {"classes": classes}
     rows = draw_order(task.seed, task.order, len(task.y))
     n_warm = min(WARM * batch, len(rows) // 2)
     warm, timed = rows[:n_warm], rows[n_warm : (WARM + TIMED) * batch]
-    switcher.partial_fit(task.X[warm], task.y[warm], classes=classes)
+    switcher.partial_fit(task.X[warm], task.y[warm], **named)
     start = time.perf_counter()
     switcher.partial_fit(task.X[timed], task.y[timed])
     seconds = (time.perf_counter() - start) / len(timed)
     _, d = task.X.shape
-    state = sum(_state_of(r, d, len(classes)) for r in switcher.readouts_)
+    n_outputs = 2 if task.is_real else len(classes)  # location and scale
+    state = sum(_state_of(r, d, n_outputs) for r in switcher.readouts_)
     # Features as float32, a loss and a probability for every readout.
     return seconds, 4 * d + 2 * 8 * len(switcher.readouts_), state
 

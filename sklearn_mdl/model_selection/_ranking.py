@@ -96,6 +96,19 @@ class RankStatistics:
         return paired_means(self._by_order("switching_codelength"))
 
     @property
+    def _compared(self) -> np.ndarray:
+        """Codelengths of which ratios are compared, (n_datasets, n_encoders).
+
+        Nats of real labels may be negative, and depend on the units of the labels. What
+        does not is a ratio of densities: that of geometric means over examples.
+        """
+        found = self.codelengths_.copy()
+        for row, cell in zip(found, self.first_cells_, strict=True):
+            if cell.is_real:
+                row[:] = np.exp((row - row.min()) / cell.n_samples)
+        return found
+
+    @property
     def accuracies_(self) -> np.ndarray:
         """Share of labels predicted rightly beforehand, (n_datasets, n_encoders)."""
         return paired_means(self._by_order("accuracy"))
@@ -288,7 +301,7 @@ class RankStatistics:
             Compare only this many encoders, those of the best average ranks.
         """
         found = ranking.pairwise_wilcoxon(
-            self.codelengths_, pairs=self._columns(pairs), top_k=top_k
+            self._compared, pairs=self._columns(pairs), top_k=top_k
         )
         return self._named(found)
 
@@ -315,7 +328,7 @@ class RankStatistics:
         random_state : int, Generator or None, default=0
         """
         found = ranking.bayesian_signed_rank(
-            self.codelengths_,
+            self._compared,
             rope=rope,
             pairs=self._columns(pairs),
             top_k=top_k,
@@ -326,7 +339,7 @@ class RankStatistics:
 
     def win_table(self, *, rope: float = 0.0) -> ranking.WinTable:
         """Count datasets won and lost; see :func:`~sklearn_mdl.ranking.win_table`."""
-        return self._named(ranking.win_table(self.codelengths_, rope=rope))
+        return self._named(ranking.win_table(self._compared, rope=rope))
 
     def order_spread(self) -> OrderSpread:
         """Means and standard deviations over orders, of which it takes two or more."""
@@ -389,17 +402,26 @@ class RankStatistics:
         Parameters
         ----------
         reference : {"uniform", "frequency"}, default="uniform"
-            All classes alike, or as often as observed so far.
+            All classes alike, or as often as observed so far; for real labels both are
+            a Gaussian that learns online, in the same orders.
 
         Returns
         -------
         saved : ndarray of shape (n_datasets, n_encoders)
         """
         check_choice(reference, "reference", ("uniform", "frequency"))
-        nats = [[getattr(cell, reference)] for cell in self.first_cells_]
+        nats = [[self._reference(cell, reference)] for cell in self.first_cells_]
         sizes = [[cell.n_samples] for cell in self.first_cells_]
         saved: np.ndarray = (np.array(nats) - self.codelengths_) / np.array(sizes)
         return saved
+
+    def _reference(self, first: Cell, reference: str) -> float:
+        """Nats of a code without features: of real labels they depend on the order."""
+        if not first.is_real:
+            return float(getattr(first, reference))
+        names = first.dataset, first.encoder
+        own = [c for c in self._ranked if (c.dataset, c.encoder) == names]
+        return float(np.mean([cell.frequency for cell in own]))
 
     def to_frame(self) -> DataFrame:
         """Return one row per cell as a pandas DataFrame.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -23,12 +23,12 @@ from sklearn_mdl._core.sklearn_compat import (
 from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._budget import run_until
-from sklearn_mdl.model_selection._cells import Cell, Task, fingerprints
+from sklearn_mdl.model_selection._cells import Cell, Switcher, Task, fingerprints
 from sklearn_mdl.model_selection._encoding import (
     Dataset,
     Failure,
     check_features,
-    check_labels,
+    checked_targets,
     gather,
     listed,
     opened,
@@ -48,9 +48,10 @@ Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
 
 # The default where labels are few, chosen by ``python -m benchmarks choice``: kernels
-# alone up to as many labels as they hold exactly, in several orders.
+# alone up to as many labels as they hold exactly; and in so many orders as cost at most
+# twice the seconds of a tuned linear probe.
 FEW_LABELS = 2048
-ORDERS = ((500, 4), (FEW_LABELS, 2))  # up to so many labels, so many orders
+SEVERAL_ORDERS, MOST_LABELS = 4, 500
 
 
 @dataclass(eq=False, repr=False)
@@ -63,20 +64,24 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     scorer for model selection: called with ``(transformer, X, y)`` it returns minus the
     codelength per example of the transformed X.
 
-    Its default is not that of :class:`~sklearn_mdl.MDLReadoutSwitcher`, since the
-    shortest code is not the best chooser: with few labels kernels alone, in several
-    orders, choose better than with networks beside them, and quicker.
+    Its default is not that of :class:`~sklearn_mdl.MDLReadoutSwitcher`, whose code is
+    shorter: with few labels kernels alone were found to choose as well as with networks
+    beside them, in a tenth of the seconds (``python -m benchmarks choice``).
 
     Parameters
     ----------
-    switcher : MDLReadoutSwitcher, default=None
-        Copied for every cell. None takes ``MDLReadoutSwitcher("closed-form")`` on
-        datasets of at most 2,048 labels, and ``MDLReadoutSwitcher()`` on larger ones.
+    switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
+        Copied for every cell. A regressor takes all labels for real numbers. None takes
+        the first for classes and the second for real numbers, as `targets` says, with
+        ``"closed-form"`` on datasets of at most 2,048 labels and with its own default
+        on larger ones.
+    targets : {"auto", "classes", "real"}, default="auto"
+        What labels are where no switcher says it; "auto" takes floats for real numbers
+        that are not all whole.
     n_orders : int or "auto", default="auto"
         Random orders of each dataset, the same for every encoder; codelengths are means
-        over them. "auto" is 1 with a switcher that is given; without one, 4 if no
-        dataset has more than 500 labels, else 2 if none has more than 2,048, else 1.
-        With `time_budget` so many at most.
+        over them. "auto" is 4 if no switcher is given and no dataset has more than 500
+        labels, and 1 otherwise. With `time_budget` so many at most.
     time_budget : float, default=None
         Seconds after which no cell is begun; None is no bound. Cells are scored in
         rounds, an order of every encoder on every dataset; but one whose mean
@@ -146,8 +151,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     array([1., 2.])
     """
 
-    switcher: MDLReadoutSwitcher | None = None
+    switcher: Switcher | None = None
     _: KW_ONLY
+    targets: str = "auto"
     n_orders: int | Literal["auto"] = "auto"
     time_budget: float | None = None
     alpha: float = 0.1
@@ -160,7 +166,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     random_state: int = 0
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "switcher": [MDLReadoutSwitcher, None],
+        "switcher": [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, None],
+        "targets": [StrOptions({"auto", "classes", "real"})],
         "n_orders": [
             Interval(Integral, 1, None, closed="left"),
             StrOptions({"auto"}),
@@ -185,8 +192,10 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         datasets : mapping
             ``{name: (X, y)}`` to be run through ``encoders``, or
             ``{name: ({encoder: features}, y)}`` with precomputed features of shape
-            (n_samples, width). An AnnData, or ``{name: (adata, column)}``, stands for
-            the arrays in its ``obsm`` and the labels in a column of ``obs``.
+            (n_samples, width). A third part, ``groups`` of shape (n_samples,), names
+            the group of each row, such as its patient: no label of a group is learned
+            before all its rows are coded. An AnnData, or ``{name: (adata, column)}``,
+            stands for the arrays in its ``obsm`` and the labels in a column of ``obs``.
         encoders : mapping of str to transformer, default=None
             Fitted here on each X without labels; ``FrozenEstimator(...)`` is used as it
             is; None or "passthrough" as a value keeps X.
@@ -199,14 +208,13 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         ------
         ValueError
             If an encoder requires labels, is missing for a dataset, if lengths differ,
-            if labels are no classes, or of one class only, if permutations are asked of
-            a list without kernel readouts, or if a cell failed and ``missing`` is
-            "raise"; all others have then run, and are kept in ``results``. Also if
-            `time_budget` is shorter than one cell, or over before any dataset has all
-            encoders.
+            if labels are no classes where they should be, or of one class only, if
+            permutations are asked of a list without kernel readouts, or if a cell
+            failed and ``missing`` is "raise"; all others have then run, and are kept in
+            ``results``. Also if `time_budget` is shorter than one cell, or over before
+            any dataset has all encoders.
         TypeError
-            If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form,
-            or if ``switcher`` is a regressor.
+            If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form.
         """
         found = self._tasks(datasets, encoders)
         tasks = [task for task in found if isinstance(task, Task)]
@@ -216,7 +224,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         kept = _with_all_encoders(kept, tasks, outcomes)
         self.failures_ = failed
         self.cells_ = [
-            cell for cell in outcomes if isinstance(cell, Cell) and cell.dataset in kept
+            replace(cell, groups=task.groups)
+            for task, cell in zip(tasks, outcomes, strict=True)
+            if isinstance(cell, Cell) and cell.dataset in kept
         ]
         self.groups_ = {
             name: Ranking([c for c in self.cells_ if c.dataset in members], self.alpha)
@@ -273,9 +283,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         refuse_labelled(transformer, name)
         features = np.asarray(transformer.transform(X))
         labels = np.asarray(as_labels(y))
-        check_labels(labels, "y")
+        is_real = checked_targets(labels, "y", self._targets)
         check_features(features, labels, name)
-        given = {"": Dataset({name: features}, labels)}
+        given = {"": Dataset({name: features}, labels, is_real=is_real)}
         tasks = [task for task in self._cells_of(given) if isinstance(task, Task)]
         outcomes = self._run(tasks)
         failed = [found for found in outcomes if isinstance(found, Failure)]
@@ -287,37 +297,33 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         cells = [cell for cell in outcomes if isinstance(cell, Cell)]
         return -float(np.mean([cell.per_example for cell in cells]))
 
-    def _validate_params(self) -> None:
-        if isinstance(self.switcher, MDLReadoutSwitcherRegressor):
-            raise TypeError(
-                "switcher must be an MDLReadoutSwitcher, since labels must be classes "
-                "here, got MDLReadoutSwitcherRegressor; fit that on the features of "
-                "each encoder and compare codelength_"
-            )
-        super()._validate_params()
-
     @property
-    def _switcher(self) -> MDLReadoutSwitcher:
-        """The switcher of datasets with many labels; a given one is that of all."""
-        return MDLReadoutSwitcher() if self.switcher is None else self.switcher
+    def _targets(self) -> str:
+        """What labels are: the kind of a switcher says it."""
+        if self.switcher is None:
+            return self.targets
+        is_real = isinstance(self.switcher, MDLReadoutSwitcherRegressor)
+        return "real" if is_real else "classes"
 
-    def _switcher_for(self, n_labels: int) -> MDLReadoutSwitcher:
-        if self.switcher is None and n_labels <= FEW_LABELS:
-            return MDLReadoutSwitcher("closed-form")
-        return self._switcher
+    def _switcher_for(self, dataset: Dataset) -> Switcher:
+        if self.switcher is not None:
+            return self.switcher
+        kind = MDLReadoutSwitcherRegressor if dataset.is_real else MDLReadoutSwitcher
+        return kind("closed-form" if len(dataset.labels) <= FEW_LABELS else None)
 
     def _orders_for(self, n_labels: int) -> int:
         """Return the number of orders, given the labels of the largest dataset."""
         if self.n_orders != "auto":
             return self.n_orders
-        if self.switcher is not None:
-            return 1
-        return next((orders for most, orders in ORDERS if n_labels <= most), 1)
+        few = self.switcher is None and n_labels <= MOST_LABELS
+        return SEVERAL_ORDERS if few else 1
 
     def _store(self) -> CellStore | None:
         if self.results is None:
             return None
-        return CellStore(Path(self.results) / "cells", self._switcher)
+        kinds: list[Switcher] = [MDLReadoutSwitcher(), MDLReadoutSwitcherRegressor()]
+        given = kinds if self.switcher is None else [self.switcher]
+        return CellStore(Path(self.results) / "cells", *given)
 
     def _tasks(
         self, datasets: Datasets, encoders: Encoders | None
@@ -325,14 +331,20 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # refuses settings that it cannot write down
         if self.n_permutations is not None:
-            _check_kernels(self._switcher.readouts)
+            _check_kernels(None if self.switcher is None else self.switcher.readouts)
         datasets = cast(Datasets, opened(datasets))
         if isinstance(datasets, Mapping):  # or it is refused below
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
-        return [
-            *self._cells_of(gather(datasets, encoders, self.missing, cache or None))
-        ]
+        found = gather(
+            datasets,
+            encoders,
+            self.missing,
+            cache or None,
+            grouped=True,
+            targets=self._targets,
+        )
+        return [*self._cells_of(found)]
 
     def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
         """Yield the cells of checked datasets, with equal readouts in each of them."""
@@ -344,27 +356,29 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
                 if isinstance(X, Failure):  # stands for all orders
                     yield X
                     continue
-                for task in self._orders_of(name, encoder, X, dataset.labels, n_orders):
+                for task in self._orders_of(name, encoder, X, dataset, n_orders):
                     yield task._replace(
                         readouts=readouts, n_permutations=self.n_permutations
                     )
 
     def _equal_readouts(self, dataset: Dataset) -> tuple[str | None, int, int] | None:
         """Return the default list of all encoders: what the widest of them can bear."""
-        name = self._switcher_for(len(dataset.labels)).readouts
+        name = self._switcher_for(dataset).readouts
         usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
         if not usable or not isinstance(name, str | None):
             return None
         width = max(X.shape[1] for X in usable)
-        return name, width, len(np.unique(dataset.labels))
+        n_classes = 0 if dataset.is_real else len(np.unique(dataset.labels))
+        return name, width, n_classes
 
     def _orders_of(
-        self, dataset: str, encoder: str, X: np.ndarray, y: np.ndarray, n_orders: int
+        self, name: str, encoder: str, X: np.ndarray, dataset: Dataset, n_orders: int
     ) -> list[Task]:
-        data, switcher = fingerprints(X, y), self._switcher_for(len(y))
-        seed = int(self.random_state)
+        _, y, groups, is_real = dataset
+        data = fingerprints(X, y, groups, is_real=is_real)
+        seed, switcher = int(self.random_state), self._switcher_for(dataset)
         return [
-            Task(dataset, encoder, order, seed, switcher, X, y, data)
+            Task(name, encoder, order, seed, switcher, X, y, data, groups=groups)
             for order in range(n_orders)
         ]
 

@@ -160,6 +160,7 @@ def heldout_codelength_scorer(
             costs = switcher.codelengths_
         X, y = fitted.X[len(costs) :], fitted.y[len(costs) :]
         _refuse_returning(X, switcher._run.samples)
+        _refuse_grouped("heldout_codelength_scorer", switcher, len(X))
         later = switcher._continued(X, y)
         total += float(np.concatenate([costs, later]).mean())
     return -total
@@ -234,6 +235,7 @@ def refit_codelength_scorer(
             f"fitted search that ends in one, got {own!r}; choose another scorer"
         )
     check_is_fitted(own)
+    _refuse_grouped("refit_codelength_scorer", own, len(own.codelengths_))
     if last is not None:
         _detach(last, own._seed)
     with warnings.catch_warnings():
@@ -250,6 +252,16 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
     estimator.set_params(**{k: value for k, value in own.items() if k in names})
     if not isinstance(estimator.random_state, Integral):
         estimator.set_params(random_state=seed)
+
+
+def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
+    """Raise ValueError for rows without groups after a stream that had some."""
+    if n_rows and fitted._run.rows.groups.ends:
+        raise ValueError(
+            f"{caller} needs a stream whose rows stand alone, since it knows of no "
+            "groups, but the estimator was fitted in groups; call "
+            "heldout_codelengths(X, y, groups=...), or score by codelength_scorer"
+        )
 
 
 def _refuse_returning(X: np.ndarray, samples: SampleStore) -> None:
@@ -358,7 +370,10 @@ class PrequentialSplit:
 
     A prequential code predicts each label before it learns it, so every row is test
     and training data in turn, and a held-out part would only waste rows. It is a
-    cross-validation object: ``GridSearchCV(..., cv=PrequentialSplit())``.
+    cross-validation object: ``GridSearchCV(..., cv=PrequentialSplit())``. Groups need
+    no split either: with scikit-learn's metadata routing, and an estimator with
+    ``set_fit_request(groups=True)``, ``GridSearchCV.fit(X, y, groups=...)`` hands them
+    to ``fit``, which learns no label of a group before all its rows are coded.
 
     Examples
     --------

@@ -13,7 +13,9 @@ from sklearn_mdl._core.io.safetensors_io import write_archive
 from sklearn_mdl._core.io.whole_files import replaced
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.model_selection._cells import (
+    ASIDE,
     Cell,
+    Switcher,
     Task,
     Trace,
     TraceFile,
@@ -25,7 +27,6 @@ from sklearn_mdl.model_selection._cells import (
 )
 from sklearn_mdl.model_selection._file_names import DIGITS, stem_of
 from sklearn_mdl.readouts import Terms
-from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 FORMAT = 3  # with permutation tests
 MOST_BYTES = 2**26  # of the text of one cell
@@ -33,13 +34,15 @@ MOST_BYTES = 2**26  # of the text of one cell
 _KINDS = {
     name: get_origin(kind) or kind
     for name, kind in get_type_hints(Cell).items()
-    if name != "source"
+    if name not in ASIDE
 }
 
 
 def text_of(cell: Cell, identity: Mapping[str, object]) -> bytes:
     """Write a cell as JSON: all but its trace, its identity, and a checksum."""
     kept = cell.kept()
+    if cell.is_real:  # JSON knows no NaN
+        kept["accuracy"] = None
     kept["readouts"] = {
         name: nats if math.isfinite(nats) else repr(nats)  # JSON knows no infinity
         for name, nats in cell.readouts.items()
@@ -73,6 +76,8 @@ def cell_of(
     kept = content["cell"]
     if not isinstance(kept, dict) or kept.keys() != _KINDS.keys():
         raise ValueError("its entries are not those of a cell")
+    if kept["accuracy"] is None and kept["n_classes"] == 0:
+        kept["accuracy"] = math.nan
     for name, kind in _KINDS.items():
         if not isinstance(kept[name], kind) or isinstance(kept[name], bool):
             raise ValueError(f"its {name} is {kept[name]!r}")
@@ -124,31 +129,34 @@ class CellStore:
     ----------
     folder : Path
         Created with the first cell.
-    switcher : MDLReadoutSwitcher
-        Its settings are part of the identity of a cell.
+    *switchers : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
+        Their settings are part of the identity of a cell; one of a kind.
 
     Raises
     ------
     TypeError
-        If a setting of the switcher cannot be written down.
+        If a setting of a switcher cannot be written down.
     NotADirectoryError
         If something else lies in the place of the directory.
     """
 
-    def __init__(self, folder: Path, switcher: MDLReadoutSwitcher) -> None:
+    def __init__(self, folder: Path, *switchers: Switcher) -> None:
         if not folder.is_dir() and os.path.lexists(folder):
             raise NotADirectoryError(
                 f"Cells must be kept in a directory, but {folder} is none; name another"
             )
         self.folder = folder
-        self._shared = {"settings": settings_of_cells(switcher), "versions": versions()}
+        self._shared = {
+            type(one): {"settings": settings_of_cells(one), "versions": versions()}
+            for one in switchers
+        }
 
     def entry(self, task: Task) -> tuple[dict[str, object], Path, TraceFile]:
         """Return the identity of a cell, the file of its JSON, and that of its trace.
 
         Both files are named by the digest of the identity.
         """
-        identity = task.identity(self._shared)
+        identity = task.identity(self._shared[type(task.switcher)])
         key = digest_of(identity)
         stem = stem_of(task.dataset, task.encoder, task.order, key=key)
         path = self.folder / f"{stem}.json"

@@ -115,7 +115,7 @@ def cell_table(ranking: RankStatistics) -> Table:
     rows = [
         [
             *names,
-            f"{np.mean([cell.accuracy for cell in cells]):.1%}",
+            _share(float(np.mean([cell.accuracy for cell in cells]))),
             *[_p_value(cells) for _ in tested],
             f"{np.mean([cell.seconds for cell in cells]):.1f}",
             *(str(cells[0].n_features), str(cells[0].n_readouts)),
@@ -241,11 +241,17 @@ def as_text(ranking: RankStatistics) -> str:
     return "\n\n".join([str(ranking.verdict()), *blocks, *notes, ranking_text(ranking)])
 
 
+def _share(value: float) -> str:
+    """Write an accuracy; of real labels there is none."""
+    return "-" if np.isnan(value) else f"{value:.1%}"
+
+
 def _dataset_text(ranking: RankStatistics, index: int) -> str:
     cell = ranking.first_cells_[index]
     totals = ranking.codelengths_[index]
     by_switching = ranking.switching_codelengths_[index]
     ranks, accuracies = rankdata(totals), ranking.accuracies_[index]
+    saved = ranking.saved_per_example()[index]
     own: dict[str, list[Cell]] = {}
     for one in ranking.cells_:
         if one.dataset == cell.dataset:
@@ -259,8 +265,8 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
             ranking.encoder_names_[e],
             *[f"{code[e]:.1f}" for code in (totals, by_switching)][: len(nats)],
             f"{totals[e] / cell.n_samples:.4f}",
-            f"{(cell.uniform - totals[e]) / cell.n_samples:.4f}",
-            f"{accuracies[e]:.1%}",
+            f"{saved[e]:.4f}",
+            _share(accuracies[e]),
             *[_p_value(own[ranking.encoder_names_[e]]) for _ in tested],
             str(own[ranking.encoder_names_[e]][-1].n_features),
             f"{ranks[e]:g}",
@@ -274,10 +280,12 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
         for row, e in zip(rows, np.argsort(totals, kind="stable"), strict=True):
             row.append(str(ranking.n_orders_[index, e]))
     note = ranking.terms_notes_.get(cell.dataset)
+    kind = f"{cell.n_classes} classes, uniform code"
+    if cell.is_real:
+        kind = "real labels, Gaussian code of labels alone"
     return (
-        f"{cell.dataset}: {cell.n_samples} examples, {cell.n_classes} classes, "
-        f"uniform code {cell.uniform:.1f} nats\n{Table(head, rows).to_text()}"
-        + (f"\n{note}" if note else "")
+        f"{cell.dataset}: {cell.n_samples} examples, {kind} {cell.uniform:.1f} nats\n"
+        f"{Table(head, rows).to_text()}" + (f"\n{note}" if note else "")
     )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from scipy.stats import rankdata
 
 from sklearn_mdl.model_selection._certainty import Floats, Sample, shares_best
-from sklearn_mdl.ranking import pairwise_wilcoxon
 
 if TYPE_CHECKING:
     from sklearn_mdl.model_selection._ranking import RankStatistics
@@ -266,7 +265,10 @@ def verdict_of(ranking: RankStatistics) -> Verdict:
     needed = 1 + math.ceil(math.log2(n_others / ranking.alpha)) if n_others else 1
     if n_others and n_datasets >= needed:
         pairs = [(order[0], e) for e in order[1:]]
-        tests = pairwise_wilcoxon(ranking.codelengths_, pairs=pairs)
+        named = [
+            (ranking.encoder_names_[i], ranking.encoder_names_[j]) for i, j in pairs
+        ]
+        tests = ranking.pairwise_wilcoxon(named)
         is_out = (tests.adjusted_p_values <= ranking.alpha).tolist()
     else:
         is_out = [all(name in d.told_apart for d in datasets) for name in names[1:]]

@@ -74,6 +74,7 @@ class KernelLearner(Learner):
         self.device = context.device
         self.n_observed = 0
         self._block: OpenBlock | None = None
+        self._others: tuple[Tensor, Tensor] | None = None  # rows predicted last
         self._scaler = RowScaler(context.n_features)
         self.views = {m.scaling: View(m.scaling) for m in members}
         alike: dict[object, list[Member]] = {}
@@ -112,15 +113,35 @@ class KernelLearner(Learner):
         raw = x[self.view]
         block = self._block_of(raw)
         if block is None:
-            return self._predict_others(raw)
+            self._others = self._predict_others(raw)
+            return self.predictive(*self._others)
         variances = block.variances()[:, None]
         return self.predictive(block.means()[:, None], variances)
 
     def observe(self, labels: Tensor) -> None:
-        """Take in the label of the row just predicted."""
+        """Take in the label of the row just predicted, or those of a group's rows."""
+        if len(labels) > 1:
+            self._observe_group(labels)
+            return
         block = self._block
         assert block is not None
         self.learn(block.means(), block.variances(), labels)
+        self._enter(block, labels)
+
+    def _observe_group(self, labels: Tensor) -> None:
+        """Calibrate on what was predicted, then let one row after the other enter."""
+        assert self._others is not None
+        means, variances = self._others
+        for i in range(len(labels)):
+            self.learn(means[:, i], variances[:, i], labels[i : i + 1])
+        for label in labels:
+            row = self.stream.store.rows(self.n_observed, self.n_observed + 1)
+            block = self._block_of(torch.from_numpy(np.array(row)))
+            assert block is not None
+            self._enter(block, label[None])
+        self._others = None
+
+    def _enter(self, block: OpenBlock, labels: Tensor) -> None:
         block.observe(self.targets(labels)[0].cpu())
         self.n_observed += 1
         if block.n_observed == block.size:
@@ -267,8 +288,14 @@ class KernelLearner(Learner):
             raw = self.stream.store.rows(start, min(start + PIECE, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
 
-    def _predict_others(self, raw: Tensor) -> Tensor:
-        """Predict rows that are not the next ones of the stream."""
+    def _predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """Predict rows that need not be the next ones of the stream.
+
+        Returns
+        -------
+        means : Tensor of shape (K, n, P)
+        variances : Tensor of shape (K, n)
+        """
         rows, start = raw.cpu().numpy(), block_start(self.n_observed)
         block = None
         if self.n_observed > start:
@@ -288,7 +315,7 @@ class KernelLearner(Learner):
             means.append(found[0])
             variances.append(found[1])
             first = last
-        return self.predictive(torch.cat(means).cpu(), torch.cat(variances).cpu())
+        return torch.cat(means).cpu(), torch.cat(variances).cpu()
 
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts; the others go on with the same bits."""

@@ -217,12 +217,13 @@ class NeighborsLearner(Learner):
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Calibrate on a new minibatch, and let its rows vote from now on."""
-        if self.n_learned and any(member.calibration for member in self.members):
-            self._calibrate(x, y)
+        """Let the rows of a new minibatch vote from now on."""
         self.n_learned += len(y)
 
-    def _calibrate(self, x: Tensor, y: Tensor) -> None:
+    def calibrate(self, x: Tensor, y: Tensor) -> None:
+        """Take one step on logit scales and bandwidths, by the loss of new rows."""
+        if not (self.n_learned and any(member.calibration for member in self.members)):
+            return
         slopes = [
             self._slopes(i, *excess, y) if self.members[i].calibration else [0.0, 0.0]
             for i, excess in enumerate(self._excesses(x))

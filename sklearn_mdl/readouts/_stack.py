@@ -225,8 +225,7 @@ class NetStack(Learner):
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Calibrate on a new minibatch, learn from it, then from the replayed ones."""
-        self._calibrate(x, y)
+        """Learn from a new minibatch, then from the replayed ones."""
         self._step(x, y)
         for batch in replayed:
             self._step(*batch)
@@ -236,7 +235,7 @@ class NetStack(Learner):
         self.averages.update(self.net.module_)
 
     @torch.no_grad()
-    def _calibrate(self, x: Tensor, y: Tensor) -> None:
+    def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on the raw scales, by the loss before the weights saw ``y``.
 
         Logits are computed again on the full minibatch: those of arrival would depend
@@ -460,8 +459,9 @@ class DensityStack(NetStack):
             )
         return self.target
 
-    def _calibrate(self, x: Tensor, y: Tensor) -> None:
-        super()._calibrate(x, self._standardised(y))
+    def calibrate(self, x: Tensor, y: Tensor) -> None:
+        """Take one step on the raw scales, in the units of the labels."""
+        super().calibrate(x, self._standardised(y))
 
     def _step(self, x: Tensor, y: Tensor) -> None:
         super()._step(x, self._standardised(y).float())

@@ -151,16 +151,19 @@ class WrappedLearner(Learner):
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Calibrate on a new minibatch, then learn from it and the replayed ones."""
+        """Learn from a new minibatch and the replayed ones."""
+        self.n_learned += len(y)
+        self.counts = self.counts + self._counted(y.cpu().numpy())
+        self._learn(x, y, replayed)
+
+    def calibrate(self, x: Tensor, y: Tensor) -> None:
+        """Take one step on the logit scale, by the loss of new rows."""
         if self.calibration is not None and self.fitted is not None:
             logits = np.log(self._floored(x))
             proba = softmax(self.calibration.factor * logits, axis=1)
             own = np.take_along_axis(logits, y.cpu().numpy()[:, None], 1)[:, 0]
             gaps = (proba * logits).sum(1) - own
             self.calibration.learn_factor(float(np.mean(gaps)))
-        self.n_learned += len(y)
-        self.counts = self.counts + self._counted(y.cpu().numpy())
-        self._learn(x, y, replayed)
 
     def _counted(self, labels: Array) -> Array:
         return np.bincount(labels, minlength=len(self.counts))

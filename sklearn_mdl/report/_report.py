@@ -87,6 +87,10 @@ def _codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Ta
         "uniform code": [cell.uniform / cell.n_samples for cell in first],
         "label frequencies": [cell.frequency / cell.n_samples for cell in first],
     }
+    if all(cell.is_real for cell in first):
+        codes = {"Gaussian code": codes["uniform code"]}
+    elif any(cell.is_real for cell in first):
+        codes = {f"{name} (Gaussian of reals)": nats for name, nats in codes.items()}
     rows = [[name, *(f"{x:.4f}" for x in nats)] for name, nats in codes.items()]
     return Table(table.head, [*table.rows, *rows], bold=table.bold)
 

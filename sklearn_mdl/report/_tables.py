@@ -181,7 +181,10 @@ def _beside(scorer: RepresentationScorer, e: int) -> list[float | str]:
     cells = [c for c in scorer.cells_ if c.encoder == scorer.encoder_names_[e]]
     widths = dict.fromkeys(str(cell.n_features) for cell in cells)
     seconds = float(np.mean([cell.seconds for cell in cells]))
-    return [float(scorer.accuracies_[:, e].mean()), " ".join(widths), seconds]
+    shares = scorer.accuracies_[:, e]
+    known = shares[~np.isnan(shares)]  # of classes
+    accuracy = float(known.mean()) if len(known) else ""
+    return [accuracy, " ".join(widths), seconds]
 
 
 def _write_latex(path: Path, scorer: RepresentationScorer, name: str) -> Path:

@@ -22,6 +22,7 @@ from sklearn_mdl._core.numerics import resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
+from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.storage import StoredMixtures
 from sklearn_mdl._core.validation import warn_caller
@@ -279,7 +280,9 @@ class BaseSwitcher(OnlineEstimator):
             mixture alone; :meth:`repool` has pooled codelengths.
         """
         check_is_fitted(self)
-        return forward(as_prior(switching), self.readout_losses_, self.expert_weights_)
+        losses = self.readout_losses_
+        found = forward(as_prior(switching), losses, self.expert_weights_)
+        return held(found, losses, self._run.rows.groups.firsts(0, len(losses)))
 
     @property
     @abstractmethod
@@ -421,7 +424,15 @@ class BaseSwitcher(OnlineEstimator):
                 "the order given, which may mean something; fit with shuffle=True, or "
                 "pass shuffled=True if you have shuffled them"
             )
+        self._refuse_groups("A permutation test", "as permuted labels do")
         return self._run, kernels_of(self.readouts_), self._seed
+
+    def _refuse_groups(self, what: str, how: str) -> None:
+        if self._run.rows.groups.ends:
+            raise ValueError(
+                f"{what} needs rows that are learned one by one, {how}, but they were "
+                "fitted in groups; fit without groups, on one row of each"
+            )
 
     def repool(
         self,
@@ -457,6 +468,7 @@ class BaseSwitcher(OnlineEstimator):
             If `pooling` is no LogLinearPool.
         """
         check_is_fitted(self)
+        self._refuse_groups("Pooling again", "as their mixtures are kept")
         stored = self._run.trace.stored
         kept = None
         if stored is not None:

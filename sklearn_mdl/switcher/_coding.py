@@ -28,6 +28,7 @@ from sklearn_mdl._core.numerics import (
     resolve_device,
 )
 from sklearn_mdl._core.progress import progress_bar
+from sklearn_mdl._core.stream.row_groups import keys_of
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.validation import GROUPED, is_grouped, warn_caller
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
@@ -39,7 +40,12 @@ DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f[248]|U[0-9]{1,5})")
 PLAIN_ROW = 2**10  # bytes of a label of text, which its words need not fill
 
 
-def encode_labels(switcher: OnlineClassifier, X: ArrayLike, y: ArrayLike) -> bytes:
+def encode_labels(
+    switcher: OnlineClassifier,
+    X: ArrayLike,
+    y: ArrayLike,
+    groups: ArrayLike | None = None,
+) -> bytes:
     """Compress labels, given features, to about ``codelength_ / log 2`` bits.
 
     Parameters
@@ -51,6 +57,8 @@ def encode_labels(switcher: OnlineClassifier, X: ArrayLike, y: ArrayLike) -> byt
         Features, taken as float32.
     y : array-like of shape (n_samples,)
         Labels of at least two classes: integers, booleans or text.
+    groups : array-like of shape (n_samples,), default=None
+        As for ``fit``: known to the decoder, as the features are.
 
     Returns
     -------
@@ -92,12 +100,15 @@ def encode_labels(switcher: OnlineClassifier, X: ArrayLike, y: ArrayLike) -> byt
     >>> bool((decode_labels(switcher, X, message) == y).all())
     True
     """
-    message, _ = encode(switcher, X, y)
+    message, _ = encode(switcher, X, y, groups)
     return message.to_bytes()
 
 
 def encode(
-    switcher: OnlineClassifier, X: ArrayLike, y: ArrayLike
+    switcher: OnlineClassifier,
+    X: ArrayLike,
+    y: ArrayLike,
+    groups: ArrayLike | None = None,
 ) -> tuple[LabelMessage, OnlineClassifier]:
     """Encode labels; return the message and a switcher fitted on the way.
 
@@ -105,17 +116,18 @@ def encode(
     """
     estimator = _fresh_copy(switcher)
     X, y = estimator._checked(X, y, reset=True)
+    keys = keys_of(groups, len(X))
     classes, labels = np.unique(y, return_inverse=True)
     about: Header = {"dtype": y.dtype.str, "classes": _listed(classes)}
     stream = LabelEncoderStream()
     # One thread, in torch and in BLAS: encoder and decoder sum in the same order.
     with fixed_arithmetic(), one_blas_thread():
-        estimator._begin(X.shape[1], classes, n_rows=len(X))
+        estimator._begin(X.shape[1], classes, n_rows=len(X), keys=keys)
         if not estimator.shuffle and is_grouped(labels):
             warn_caller(
                 GROUPED,
             )
-        header = _requirements(estimator, X)
+        header = _requirements(estimator, X, keys)
         header["labels"] = about | {"sha256": _checksum(about, labels)}
         remaining = iter(labels[estimator.order_].tolist())
 
@@ -124,12 +136,15 @@ def encode(
             stream.put(label, probabilities)
             return label
 
-        _run(estimator, X, reveal)
+        _run(estimator, X, keys, reveal)
     return LabelMessage(header, stream.payload), estimator
 
 
 def decode_labels(
-    switcher: OnlineClassifier, X: ArrayLike, message: bytes
+    switcher: OnlineClassifier,
+    X: ArrayLike,
+    message: bytes,
+    groups: ArrayLike | None = None,
 ) -> np.ndarray:
     """Return the labels of a message, given the features and the settings.
 
@@ -141,6 +156,8 @@ def decode_labels(
         The features, in the same order.
     message : bytes
         Of :func:`encode_labels`.
+    groups : array-like of shape (n_samples,), default=None
+        Those of the encoder.
 
     Returns
     -------
@@ -151,9 +168,9 @@ def decode_labels(
     ------
     ValueError
         If the message is damaged or of another kind; if it was encoded with other
-        features or settings, or in an environment whose numbers may differ (libraries,
-        instructions, device): the first such field is named; if the labels do not have
-        the checksum of the message.
+        features, groups or settings, or in an environment whose numbers may differ
+        (libraries, instructions, device): the first such field is named; if the labels
+        do not have the checksum of the message.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError
@@ -166,27 +183,28 @@ def decode_labels(
     read = LabelMessage.from_bytes(message)
     estimator = _fresh_copy(switcher)
     rows: np.ndarray = estimator._validated(X, reset=True)
+    keys = keys_of(groups, len(rows))
     about = dict(read.header["labels"])
     promised = about.pop("sha256")
     classes = _classes(read)
     decoded: list[int] = []
     with fixed_arithmetic(), one_blas_thread():
-        for group, here in _requirements(estimator, rows).items():
-            if found := first_difference(read.header[group], here, group):
+        for part, here in _requirements(estimator, rows, keys).items():
+            if found := first_difference(read.header[part], here, part):
                 name, there, mine = found
                 raise ValueError(
                     "A message must be decoded with what it was encoded with, got "
                     f"{name} that is {cut_short(mine)} here and {cut_short(there)} in "
                     "the message; make them the same"
                 )
-        estimator._begin(rows.shape[1], classes, n_rows=len(rows))
+        estimator._begin(rows.shape[1], classes, n_rows=len(rows), keys=keys)
         stream = LabelDecoderStream(read.payload)
 
         def reveal(probabilities: np.ndarray) -> int:
             decoded.append(stream.take(probabilities))
             return decoded[-1]
 
-        _run(estimator, rows, reveal)
+        _run(estimator, rows, keys, reveal)
         stream.finish()
     labels = np.empty(len(rows), dtype=np.intp)
     labels[estimator.order_] = decoded
@@ -222,13 +240,16 @@ def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
 
 
 def _run(
-    estimator: OnlineClassifier, X: np.ndarray, reveal: Callable[[np.ndarray], int]
+    estimator: OnlineClassifier,
+    X: np.ndarray,
+    keys: np.ndarray | None,
+    reveal: Callable[[np.ndarray], int],
 ) -> None:
     """Evaluate an estimator online; `reveal` gives each label for its probabilities."""
     name, shown = type(estimator).__name__, bool(estimator.verbose)
     with progress_bar(shown, total=len(X), desc=name, unit="row") as bar:
         order = estimator.order_ if estimator.shuffle else None
-        steps = stepwise(estimator._run, X, order)
+        steps = stepwise(estimator._run, X, order, keys)
         probabilities = next(steps)
         try:
             while True:
@@ -239,7 +260,7 @@ def _run(
 
 
 def _requirements(
-    estimator: OnlineClassifier, X: np.ndarray
+    estimator: OnlineClassifier, X: np.ndarray, keys: np.ndarray | None
 ) -> dict[str, dict[str, object]]:
     """Return what decoding depends on: arithmetic to the last bit, settings, features.
 
@@ -248,15 +269,15 @@ def _requirements(
     """
     environment = environment_of(resolve_device(estimator.device))
     environment["versions"]["constriction"] = version_of("constriction")
-    return {
-        "environment": environment,
-        "settings": settings_of(estimator),
-        "features": {
-            "n_samples": X.shape[0],
-            "n_features": X.shape[1],
-            "sha256": fingerprint(X, "<f4"),
-        },
+    features: dict[str, object] = {
+        "n_samples": X.shape[0],
+        "n_features": X.shape[1],
+        "sha256": fingerprint(X, "<f4"),
     }
+    if keys is not None:
+        features["groups"] = fingerprint(keys[:, np.newaxis], "<i8")
+    settings = settings_of(estimator)
+    return {"environment": environment, "settings": settings, "features": features}
 
 
 def _listed(classes: np.ndarray) -> list[object]:

@@ -118,7 +118,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     }
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: ArrayLike, y: Labels) -> Self:
+    def fit(self, X: ArrayLike, y: Labels, *, groups: ArrayLike | None = None) -> Self:
         """Forget everything, then evaluate the rows online, once for each column of y.
 
         Parameters
@@ -128,6 +128,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         y : {array-like, sparse matrix} of shape (n_samples, n_outputs)
             Labels, of at least two classes in every column: an indicator matrix, or
             any classes.
+        groups : array-like of shape (n_samples,), default=None
+            As for :meth:`MDLReadoutSwitcher.fit`.
 
         Returns
         -------
@@ -143,7 +145,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         check_labels(columns)
         switchers = self._switchers(len(columns))
         self.estimators_ = self._side_by_side(
-            delayed(switcher.fit)(X, column)
+            delayed(switcher.fit)(X, column, groups=groups)
             for switcher, column in zip(switchers, columns, strict=True)
         )
         return self

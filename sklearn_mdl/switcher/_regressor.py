@@ -162,7 +162,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         return self._begun_anew().partial_fit(X, labels)
 
     def _after_fit(self) -> None:
-        if self.readouts is not None and not isinstance(self.readouts, str):
+        if not self._is_by_name:  # a grid of ours is not the user's
             self._warn_of_edges()
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:

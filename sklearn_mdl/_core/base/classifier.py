@@ -39,7 +39,12 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Evaluate more rows of the same stream.
 
@@ -52,6 +57,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur; required at the first call, optional afterwards.
+        groups : array-like of shape (n_samples,), default=None
+            As for :meth:`fit`. All rows of a group must come in one call, since the end
+            of a call ends it.
 
         Returns
         -------
@@ -61,7 +69,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         ------
         ValueError
             If ``classes`` is missing at the first call or differs later, if y holds a
-            label outside them, and as in :meth:`fit`.
+            label outside them, if a group comes back in a later call, and as in
+            :meth:`fit`.
         """
         known = None
         if hasattr(self, "_run"):
@@ -70,7 +79,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             known = np.unique(as_labels(classes))
         with warnings.catch_warnings():  # a few rows may well be of as many classes
             warnings.filterwarnings("ignore", "The number of unique classes")
-            return self._continue(X, y, known)
+            return self._continue(X, y, known, groups)
 
     def fit_stream(self, blocks: Iterable[object], classes: ArrayLike) -> Self:
         """Forget everything, then evaluate blocks of rows one after the other.

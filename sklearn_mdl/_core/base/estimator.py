@@ -36,6 +36,7 @@ from sklearn_mdl._core.sklearn_compat import (
 )
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT, Checkpoint
 from sklearn_mdl._core.stream.outcomes import Outcome
+from sklearn_mdl._core.stream.row_groups import grouped_order, keys_of
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.storage import is_mapped
 from sklearn_mdl._core.validation import check_finite, warn_caller
@@ -108,7 +109,14 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Warn of anything that should be known of a stream after ``fit``."""
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: ArrayLike, y: ArrayLike, **unknown: object) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        **unknown: object,
+    ) -> Self:
         """Forget everything, then evaluate the rows online, once, in the order given.
 
         Parameters
@@ -119,6 +127,10 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             Labels: of at least two classes, or, for a regressor, real numbers. Every
             label counts once, since a weighted sum is the length of no code: there is
             no ``sample_weight``; repeat or drop rows instead.
+        groups : array-like of shape (n_samples,), default=None
+            Names of groups, such as the patient of each row: no label of a group is
+            learned before all its rows are coded. Their rows must follow each other,
+            unless ``shuffle`` draws the order of groups, and of the rows in each.
         **unknown : object
             Refused, with what to do instead.
 
@@ -131,8 +143,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         TypeError
             If anything else is given, such as ``sample_weight``.
         ValueError
-            If X (or real labels) hold NaN or infinity, if lengths differ, or if a
-            classifier is given labels of one class only.
+            If X (or real labels) hold NaN or infinity, if lengths differ, if a
+            classifier is given labels of one class only, or if rows of a group do not
+            follow each other.
 
         Warns
         -----
@@ -143,13 +156,15 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             refuse_options(unknown)
         with fixed_arithmetic(), self._all_or_nothing():
             rows, given = self._checked(X, y, reset=True)
-            self._begin(rows.shape[1], self._classes_of(given), n_rows=len(rows))
+            keys = keys_of(groups, len(rows))
+            classes = self._classes_of(given)
+            self._begin(rows.shape[1], classes, n_rows=len(rows), keys=keys)
             labels = self._encoded(given)
             if not self.shuffle:
                 self._check_order(labels)
             order = self.order_ if self.shuffle else None
-            checkpoint = self._checkpoint_of(rows, labels)
-            self._drive(rows, labels, order, checkpoint, given)
+            checkpoint = self._checkpoint_of(rows, labels, keys)
+            self._drive(rows, labels, order, keys, checkpoint, given)
         if self._run.has_learned_nothing:
             warn_caller(
                 f"{type(self).__name__} should learn before its last label, but all "
@@ -162,7 +177,11 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         return self
 
     def _continue(
-        self, X: ArrayLike, y: ArrayLike, classes: np.ndarray | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: np.ndarray | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Evaluate more rows of the same stream, or the first ones of a new one."""
         first = not hasattr(self, "_run")
@@ -172,9 +191,12 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 if first:
                     self._begin(rows.shape[1], classes)
                 labels = self._encoded(given)
+                keys = keys_of(groups, len(rows))
+                if keys is not None:
+                    self._run.rows.groups.check(keys)
                 self._run.check_length(len(rows))
                 self._run.samples.check_reuse(rows)
-            self._drive(rows, labels)
+            self._drive(rows, labels, keys=keys)
         return self
 
     def _continue_by_blocks(self, blocks: Iterable[object], **classes: object) -> Self:
@@ -197,6 +219,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         *,
         n_rows: int | None = None,
         seed: int | None = None,
+        keys: np.ndarray | None = None,
     ) -> None:
         """Begin a new stream; if its rows are known, settle their order."""
         outcome = self._outcome(classes)
@@ -211,6 +234,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             self.order_ = np.arange(n_rows)
             if self.shuffle:
                 self.order_ = np.random.default_rng(seed).permutation(n_rows)
+                if keys is not None:
+                    self.order_ = grouped_order(self.order_, keys)
 
     @with_callbacks
     def _drive(
@@ -218,6 +243,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         X: np.ndarray,
         labels: np.ndarray,
         order: np.ndarray | None = None,
+        keys: np.ndarray | None = None,
         checkpoint: Checkpoint | None = None,
         given: np.ndarray | None = None,
     ) -> None:
@@ -233,7 +259,13 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 for path in sorted(paths):  # in one order, lest two wait for each other
                     locks.enter_context(exclusive(path))
                 self._run.run(
-                    X, labels, order, checkpoint=checkpoint, tasks=tasks, title=title
+                    X,
+                    labels,
+                    order,
+                    groups=keys,
+                    checkpoint=checkpoint,
+                    tasks=tasks,
+                    title=title,
                 )
         finally:
             if hasattr(self, "order_"):
@@ -281,7 +313,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         check_finite(found[0] if y else found, names)
         return found
 
-    def _checkpoint_of(self, X: np.ndarray, labels: np.ndarray) -> Checkpoint | None:
+    def _checkpoint_of(
+        self, X: np.ndarray, labels: np.ndarray, keys: np.ndarray | None
+    ) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         if not isinstance(self.random_state, Integral):
@@ -299,6 +333,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             "y": self._fingerprint_of(labels),
             ENVIRONMENT: environment_of(self._run.device),
         }
+        if keys is not None:
+            about["groups"] = fingerprint(keys[:, np.newaxis], "<i8")
         checkpoint = Checkpoint(Path(self.checkpoint), about)
         folder = self._run.trace.folder
         if folder is not None:
@@ -320,7 +356,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Number of examples evaluated so far."""
         return self._run.n_scored
 
-    def heldout_codelengths(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+    def heldout_codelengths(
+        self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
+    ) -> np.ndarray:
         """Codelengths of rows that come after the stream; they leave no trace in it.
 
         A copy goes on over them: each is predicted by what was learned from all before
@@ -330,6 +368,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        groups : array-like of shape (n_samples,), default=None
+            As for :meth:`fit`; none of the groups may be among those of the stream.
 
         Returns
         -------
@@ -342,11 +382,14 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             If y holds a class that the stream does not know, and as in :meth:`fit`.
         """
         check_is_fitted(self)
-        return self._continued(*self._checked(X, y, reset=False))
+        rows, labels = self._checked(X, y, reset=False)
+        return self._continued(rows, labels, keys_of(groups, len(rows)))
 
-    def _continued(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _continued(
+        self, X: np.ndarray, y: np.ndarray, keys: np.ndarray | None = None
+    ) -> np.ndarray:
         with fixed_arithmetic():
-            return self._run.continued(X, self._encoded(y))
+            return self._run.continued(X, self._encoded(y), keys)
 
     def _labels_seen(self) -> np.ndarray:
         labels: np.ndarray = self._run.labels.cpu().numpy()
@@ -387,4 +430,4 @@ def refuse_options(unknown: dict[str, object]) -> None:
                 "a weighted sum is the length of no code: repeat or drop rows, or set "
                 "class_weight of a classifier in RefitReadout"
             )
-        raise TypeError(f"fit takes X and y alone, got {name}; {cure}")
+        raise TypeError(f"fit takes X, y and groups alone, got {name}; {cure}")

@@ -38,7 +38,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     )
 
     @fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
+    ) -> Self:
         """Evaluate more rows of the same stream.
 
         How a stream is cut into calls changes nothing: codelengths are those of one
@@ -48,6 +50,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        groups : array-like of shape (n_samples,), default=None
+            As for :meth:`fit`. All rows of a group must come in one call, since the end
+            of a call ends it.
 
         Returns
         -------
@@ -56,9 +61,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         Raises
         ------
         ValueError
-            As in :meth:`fit`.
+            If a group comes back in a later call, and as in :meth:`fit`.
         """
-        return self._continue(X, y)
+        return self._continue(X, y, groups=groups)
 
     def fit_stream(self, blocks: Iterable[object]) -> Self:
         """Forget everything, then evaluate blocks of rows one after the other.

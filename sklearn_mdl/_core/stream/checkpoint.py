@@ -19,6 +19,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.storage import PrequentialTrace, StoredMixtures
 from sklearn_mdl._core.validation import warn_caller
@@ -41,6 +42,7 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
         "summaries": run.trace.summaries,
         "diverged": run.diverged,
         "retired_at": run.retirement.retired_at,
+        **run.rows.groups.state_dict(),
     }
     for learner in run.learners:
         for column, parts in learner.state_dict().items():
@@ -85,8 +87,12 @@ def resume(
             f"The stream must hold the {n_rows} rows that were evaluated, got "
             f"{len(run.samples)}; give them all, in the same order"
         )
+    if "row_groups" in arrays and not rows.groups.ends:  # of a file, not of a fit
+        rows.groups.load_state_dict(arrays["row_groups"], arrays["group_keys"])
+        if rows.groups.ends[-1] > n_rows:
+            raise ValueError(f"row_groups must end by row {n_rows}")
     with run.arithmetic():
-        while (count := rows.next_refresh(rows.n_refreshed)) <= n_rows:
+        for count in rows.refreshes(n_rows):
             rows.refresh(count)
         rows.extend(n_rows)
         rows.reveal(0, labels)
@@ -151,17 +157,18 @@ def _mix_again(
     adopted = losses is None
     if losses is None:
         losses = trace.losses
-    for start in range(0, n_rows, BLOCK):
-        part = slice(start, start + BLOCK)
+    stop, groups = 0, run.rows.groups
+    while stop < n_rows:
+        start, stop = stop, groups.closing(min(stop + BLOCK, n_rows) - 1)
+        part, firsts = slice(start, stop), groups.firsts(start, stop)
         block = np.asarray(losses[part])
         run.retirement.check(block)
-        reading = run.forward.extend(block)
+        reading = held(run.forward.extend(block), block, firsts)
         run.retirement.observe(block)
         codelengths = reading.codelengths
         if run.pooled is not None:
-            codelengths = run.pooled.retrace(
-                block, codelengths, pool["codelengths"][part], pool["history"][part]
-            )
+            own = pool["codelengths"][part], pool["history"][part]
+            codelengths = run.pooled.retrace(block, codelengths, *own, firsts)
         if adopted:
             trace.account(codelengths, summaries[part])
         else:

@@ -22,7 +22,8 @@ class Learner(ABC):
 
     A learner predicts ``rows_ahead`` rows at once, then observes their labels; once a
     minibatch is full it is updated by it and by replayed ones. One that predicts whole
-    minibatches is given their labels by the update alone.
+    minibatches is given their labels by the update alone. Rows of a group are predicted
+    before any label of the group is given, whatever their number.
 
     Attributes
     ----------
@@ -80,13 +81,26 @@ class Learner(ABC):
         """
 
     def observe(self, labels: Tensor) -> None:  # noqa: B027
-        """Take in the labels of a block just predicted, as soon as all are known."""
+        """Take in the labels of the rows just predicted, as soon as all are known.
+
+        These are a block, or all rows of a group.
+        """
+
+    def calibrate(self, x: Tensor, y: Tensor) -> None:  # noqa: B027
+        """Learn how sure to be from a full minibatch that is not learned yet.
+
+        Of several that are to be learned together each is calibrated on before the
+        first of them is learned: rows of its groups may be in the others.
+        """
 
     @abstractmethod
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Learn from a new minibatch first, then from the replayed ones."""
+        """Learn from a new minibatch first, then from the replayed ones.
+
+        It was calibrated on before.
+        """
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:  # noqa: B027
         """Adapt to rows that are scaled again: one change for each scaling."""

@@ -8,6 +8,7 @@ no use.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,6 +71,15 @@ class PooledRows(NamedTuple):
         if kept[0] is not None:
             stored = StoredMixtures(*map(np.array, zip(*kept, strict=True)))
         return cls._make([*map(np.array, columns), stored])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Join rows that follow each other."""
+        *columns, stored = zip(*parts, strict=True)
+        both = None
+        if stored[0] is not None:
+            both = StoredMixtures(*map(np.concatenate, zip(*stored, strict=True)))
+        return cls._make([*map(np.concatenate, columns), both])
 
 
 @dataclass
@@ -204,7 +214,7 @@ class PooledMixture:
 
     def predict(self, values: Floats) -> Floats:
         """Predict one row, given predictions (K, P) of the readouts awake."""
-        return self._pass.predict(self._mixed(values))
+        return self._pass.predict(self.mixed(values))
 
     def predictions(self, values: Floats) -> Floats:
         """Predict rows that are not part of the stream, (n, P).
@@ -229,7 +239,7 @@ class PooledMixture:
             What it cost the switching mixture, in nats.
         """
         weights, shares = self.weights, self.shares
-        mixed = self._mixed(values)
+        mixed = self.mixed(values)
         kept = None if self.stored is None else (label, self._of_all(mixed))
         predicted, cost = self._pass.observe(mixed, label)
         cost = switching if math.isnan(cost) else cost
@@ -242,24 +252,67 @@ class PooledMixture:
         values: Iterable[Floats],
         labels: Floats,
         switching: Floats,
+        firsts: NDArray[np.intp] | None = None,
     ) -> PooledRows:
-        """Take in rows one after the other: (n, K), n of (K, P), (n,), (n,)."""
+        """Take in rows one after the other: (n, K), n of (K, P), (n,), (n,).
+
+        ``firsts`` (n,) is the first row of each row's group: what codes and predicts
+        all rows of a group is the pool as it was then.
+        """
         given = zip(values, losses, labels.tolist(), switching.tolist(), strict=True)
-        return PooledRows.of([self.observe(*row) for row in given])
+        if firsts is None:
+            return PooledRows.of([self.observe(*row) for row in given])
+        found, known = [], self
+        for i, row in enumerate(given):
+            if firsts[i] == i:
+                known = self.snapshot()
+            found.append(known.snapshot().observe(*row))
+            self._learn(known, *row[:3], found[-1])
+        return PooledRows.of(found)
+
+    def _learn(
+        self,
+        known: PooledMixture,
+        values: Floats,
+        losses: Floats,
+        label: float,
+        row: PooledRow,
+    ) -> None:
+        """Take in a row that was coded by what was known when its group began."""
+        self._pass.observe(known.mixed(values), label)
+        self._close(losses, row.switching, row.pool)
+
+    def snapshot(self) -> PooledMixture:
+        """Return a copy that does not move with this one, for predictions."""
+        own = copy.copy(self._pass)
+        own.load_state_dict(self._pass.state_dict())
+        within, choice = copy.copy(self._within), copy.copy(self._choice)
+        other = copy.copy(self)
+        other.__dict__.update(_within=within, _choice=choice, _pass=own)
+        return other
 
     def retrace(
-        self, losses: Floats, switching: Floats, pool: Floats, weights: Floats
+        self,
+        losses: Floats,
+        switching: Floats,
+        pool: Floats,
+        weights: Floats,
+        firsts: NDArray[np.intp] | None = None,
     ) -> Floats:
-        """Go over rows that were pooled before: (n, K), (n,), (n,), (n, G).
+        """Go over rows that were pooled before: (n, K), (n,), (n,), (n, G), (n,).
 
         Returns
         -------
         codelengths : ndarray of shape (n,)
         """
         shares, found = np.empty((len(pool), 2)), np.empty(len(pool))
+        known = self._choice
         for i, row in enumerate(losses):
-            shares[i] = self.shares
-            found[i] = self._close(row, switching[i], pool[i])
+            if firsts is None or firsts[i] == i:
+                known = copy.copy(self._choice)
+            costs = np.array([switching[i], pool[i]])
+            shares[i], (found[i],) = known.weights, copy.copy(known).observe(costs)
+            self._close(row, *costs)
         self.history.append(switching, pool, shares, weights)
         return found
 
@@ -268,7 +321,7 @@ class PooledMixture:
         (codelength,) = self._choice.observe(np.array([switching, pool]))
         return float(codelength)
 
-    def _mixed(self, values: Floats) -> Floats:
+    def mixed(self, values: Floats) -> Floats:
         """Predictions of the groups' mixtures, of one row."""
         _, places, grouped, members = self._awake
         weights = self._within.weights[grouped]

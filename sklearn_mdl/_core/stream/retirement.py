@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.pooled import PooledMixture
+from sklearn_mdl._core.stream.row_groups import RowGroups
 from sklearn_mdl._core.stream.steps import PassState
 from sklearn_mdl.switching import Race
 
@@ -26,6 +27,8 @@ class Retirement:
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts; one without any keeps nobody running.
     n_readouts, batch_size : int
+    groups : RowGroups
+        Of the stream; readouts retire at the end of one.
 
     Attributes
     ----------
@@ -39,6 +42,7 @@ class Retirement:
         weights: Floats | None,
         n_readouts: int,
         batch_size: int,
+        groups: RowGroups,
     ) -> None:
         self._race = race
         self._possible = np.ones(n_readouts, dtype=bool)
@@ -47,7 +51,8 @@ class Retirement:
         if race is not None:
             race.check_params(int(self._possible.sum()))
         self._batch_size = batch_size
-        self._n_seen = 0
+        self._groups = groups
+        self._n_seen = self._since = 0  # rows taken in; of them before the sums
         self._count = self.next_count(0)
         self._sums = np.zeros(n_readouts)
         self.retired_at = np.full(n_readouts, -1)
@@ -69,12 +74,22 @@ class Retirement:
             self._n_seen += len(losses)
             return
         for row in losses:  # one order of summation, however rows are cut
-            if self._n_seen == self._count:
+            if self._n_seen >= self._count and self._is_whole:
                 self._count = self.next_count(self._n_seen)
-            if self._n_seen == self._count // 2:
-                self._sums[:] = 0.0
+                self._begin_sums(self._n_seen >= self._count // 2)
+            self._begin_sums(self._n_seen == self._count // 2)
             self._sums += row
             self._n_seen += 1
+
+    @property
+    def _is_whole(self) -> bool:
+        """Return True if the group of the last row has ended with it."""
+        return self._groups.closing(self._n_seen - 1) == self._n_seen
+
+    def _begin_sums(self, now: bool) -> None:
+        if now:
+            self._sums[:] = 0.0
+            self._since = self._n_seen
 
     def check(self, losses: Floats) -> None:
         """Refuse losses (n, K) of the rows that follow that others were asleep at.
@@ -91,12 +106,12 @@ class Retirement:
 
     def losers(self, outcome: Outcome, pooled: PooledMixture | None) -> list[int]:
         """Return the columns of readouts that retire now; most often none."""
-        if self._race is None or self._n_seen != self._count:
+        if self._race is None or self._n_seen < self._count:
             return []
         running = self.awake
         losses = np.where(running & self._possible, self._sums, np.inf)
         needed = [] if pooled is None else pooled.needed(self._race.pool_slack)
-        n_compared = self._n_seen - self._n_seen // 2
+        n_compared = self._n_seen - self._since
         unit = outcome.unit_of_loss(float(losses.min()), n_compared)
         staying = self._race.staying(losses, needed, unit, self._n_seen)
         columns: list[int] = np.flatnonzero(running & ~staying).tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,7 @@ from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
 from sklearn_mdl._core.stream.retirement import Retirement, without
+from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.steps import (
     PassState,
@@ -106,7 +107,6 @@ class PrequentialRun:
         self.device = device
         self.n_jobs = n_jobs
         self.n_readouts = sum(len(learner.columns) for learner in learners)
-        self.retirement = Retirement(race, weights, self.n_readouts, batch_size)
         self._diverged = np.zeros(self.n_readouts, dtype=bool)
         self._notes: dict[int, list[str]] = {}
         path = None if folder is None else Path("features.npy")
@@ -127,6 +127,9 @@ class PrequentialRun:
             outcome.feature_reach,
             outcome.dtype,
             first_batch_size,
+        )
+        self.retirement = Retirement(
+            race, weights, self.n_readouts, batch_size, self.rows.groups
         )
         self.states = [PassState.attached(lr, self.rows, seed) for lr in self.learners]
 
@@ -212,6 +215,7 @@ class PrequentialRun:
         y: np.ndarray,
         order: np.ndarray | None = None,
         *,
+        groups: np.ndarray | None = None,
         checkpoint: Checkpoint | None = None,
         tasks: FitTasks | None = None,
         title: str | None = None,
@@ -223,6 +227,9 @@ class PrequentialRun:
         X, y : ndarray
         order : ndarray of shape (n,) or None
             In which they are taken.
+        groups : ndarray of shape (n,) or None
+            Keys of the groups of X's rows, no label of which is learned before all its
+            rows are coded; None learns each row by itself.
         checkpoint : Checkpoint or None
             From which the run goes on, if it holds one, and to which it is written.
         tasks : FitTasks or None
@@ -240,9 +247,10 @@ class PrequentialRun:
         OSError
             After the segment whose losses the disk did not take; likewise.
         ValueError
-            If the prior refuses a stream of that length; nothing is changed then.
+            If the prior refuses a stream of that length, or if rows of a group do not
+            follow each other; nothing is changed then.
         """
-        begin = self.begin(X, order, checkpoint)
+        begin = self.begin(X, order, checkpoint, groups)
         if checkpoint is not None:
             checkpoint.resume(self)
         ordered = torch.as_tensor(y if order is None else y[order])
@@ -303,30 +311,37 @@ class PrequentialRun:
         for learner, (columns, _) in zip(self.learners, found, strict=True):
             losses[:, learner.columns] = columns
         values = list(chain.from_iterable(predicted.values for _, predicted in found))
-        reading = self.forward.extend(losses)
-        pooled = None
+        rows = None
         if self.pooled is not None:
-            pooled = self._pool(self.pooled, losses, values, labels, reading)
+            stacked = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
+            rows = stacked.cpu().numpy()
+        reading, pooled = self.mix(losses, rows, labels.cpu().numpy(), self.n_scored)
         self.close_segment(losses, reading, values, pooled)
 
-    def _pool(
+    def mix(
         self,
-        pooled: PooledMixture,
         losses: np.ndarray,
-        values: Sequence[Tensor],
-        labels: Tensor,
-        reading: ForwardTrace,
-    ) -> PooledRows:
-        """Pool the rows of a segment."""
-        rows = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
-        known = labels.cpu().numpy()
-        return pooled.extend(losses, rows.cpu().numpy(), known, reading.codelengths)
+        values: Iterable[np.ndarray] | None,
+        labels: np.ndarray,
+        start: int,
+    ) -> tuple[ForwardTrace, PooledRows | None]:
+        """Mix losses (n, K), and n predictions (K, P) if pooled, of whole groups.
+
+        Nothing that mixes them moves within a group.
+        """
+        firsts = self.rows.groups.firsts(start, start + len(losses))
+        reading = held(self.forward.extend(losses), losses, firsts)
+        if self.pooled is None or values is None:
+            return reading, None
+        codelengths = reading.codelengths
+        return reading, self.pooled.extend(losses, values, labels, codelengths, firsts)
 
     def begin(
         self,
         X: np.ndarray,
         order: np.ndarray | None = None,
         checkpoint: Checkpoint | None = None,
+        groups: np.ndarray | None = None,
     ) -> int:
         """Take in rows (n, d) to be evaluated; returns the first one's place.
 
@@ -338,10 +353,15 @@ class PrequentialRun:
                 "interrupted within a segment; call fit again"
             )
         self.check_length(len(X))
+        if groups is not None:
+            groups = groups if order is None else groups[order]
+            self.rows.groups.check(groups)
         if checkpoint is not None:
             checkpoint.open(self.trace)
         self.trace.write_waiting()
         self.samples.append(X, order)
+        if groups is not None:
+            self.rows.groups.append(len(self.samples) - len(X), groups)
         self._flushed = None
         self.can_go_on = False  # until the end
         return len(self.samples) - len(X)
@@ -355,6 +375,7 @@ class PrequentialRun:
             If the disk did not take the trace; the stream can go on when it does.
         """
         self.samples.cut(self.n_scored)
+        self.rows.groups.cut(self.n_scored)
         self.can_go_on = True
         if self.trace.refusal is not None:
             raise self.trace.refusal
@@ -369,11 +390,13 @@ class PrequentialRun:
     def segment_end(self, start: int) -> int:
         """Return the end of a segment.
 
-        None goes beyond a refresh of the scalings, or where readouts may retire.
+        None goes beyond a refresh of the scalings, or where readouts may retire, but
+        for the rest of a group.
         """
         refresh = self.rows.next_refresh(start)
         stop = min(start + self.segment, refresh, len(self.samples))
-        return int(min(stop, self.retirement.next_count(start)))
+        stop = int(min(stop, self.retirement.next_count(start)))
+        return self.rows.groups.closing(stop - 1)
 
     def open_segment(self) -> int:
         """Make the rows of the next segment ready; returns its end."""
@@ -407,10 +430,11 @@ class PrequentialRun:
             kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
             self.pooled.history.keep(pooled)
         summaries = self.outcome.summarise(kept)
+        due = self.rows.next_refresh(self.n_scored)
         self.trace.append(losses, codelengths, reading.posterior, summaries, stored)
         self.retirement.observe(losses)
         self._retire(self.retirement.losers(self.outcome, self.pooled))
-        if self.n_scored < self.rows.next_refresh(self.n_scored - 1):
+        if self.n_scored < due:
             return
         if self.n_scored > self.rows.first:
             changes = self.rows.refresh(self.n_scored)
@@ -448,11 +472,13 @@ class PrequentialRun:
             if not other.rows.n_refreshed:
                 other.rows.refresh(self.n_scored)
             for learner, state in zip(other.learners, other.states, strict=True):
-                state.learn(learner, other.rows, self.outcome)
+                state.learn(learner, other.rows, self.outcome, state.n_scored)
         self._flushed = other
         return other
 
-    def continued(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def continued(
+        self, X: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None
+    ) -> np.ndarray:
         """Codelengths of rows that follow, (n,), in nats; evaluated by a copy."""
         if not len(X):
             return np.empty(0)
@@ -463,7 +489,7 @@ class PrequentialRun:
         if self.pooled is not None:
             own[id(self.pooled.history)] = self.pooled.history.branch()
         other = copy.deepcopy(self, own)
-        other.run(X, y)
+        other.run(X, y, groups=groups)
         return other.trace.codelengths
 
     def predictions(self, X: np.ndarray) -> Iterator[Prediction]:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import flushed_denormals
+from sklearn_mdl._core.stream.row_groups import RowGroups
 from sklearn_mdl._core.stream.storage import SampleStore
 
 ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in place
@@ -232,6 +233,8 @@ class ScaledRows:
     labels : Tensor
         Labels in the order of the rows, with room behind those that were revealed. Each
         learner reads those of the rows that it has scored, and no others.
+    groups : RowGroups
+        Rows whose labels are learned together, after all of them were scored.
     n_refreshed : int
         Number of rows that the last refresh had taken in. Before the first, scaled rows
         are all zero, since nothing is known of them that a code may use.
@@ -259,6 +262,7 @@ class ScaledRows:
         ]
         self.current: list[Scaling | None] = [None] * len(scalings)
         self.n_refreshed = 0
+        self.groups = RowGroups()
         self.labels = torch.empty(0, dtype=label_dtype, device=device)
         self._n_rows = 0
         n_numbers = len(scalings) * self.block_size * max(1, store.n_features)
@@ -274,6 +278,16 @@ class ScaledRows:
         blocks = [self._block(index, k) for k in range(first, -(-stop // size))]
         whole = blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)
         return whole[:, start - first * size : stop - first * size]
+
+    def between(self, start: int, stop: int) -> Tensor:
+        """Rows ``start`` to ``stop`` of the stream in every scaling."""
+        found, size = [], self.batch_size
+        while start < stop:
+            index, place = divmod(start, size)
+            end = min(size, place + stop - start)
+            found.append(self.piece(index, place, end))
+            start += end - place
+        return found[0] if len(found) == 1 else torch.cat(found, 1)
 
     def _block(self, index: int, number: int) -> Tensor:
         found = self._kept.get((index, number))
@@ -338,6 +352,20 @@ class ScaledRows:
         number has doubled.
         """
         return self.first << (n_rows // self.first).bit_length()
+
+    def refreshes(self, n_rows: int) -> Iterator[int]:
+        """Yield the numbers of rows after which scalings were refreshed, up to one.
+
+        First, before the first rows are scored, they are scaled by themselves. After
+        that a refresh waits for the end of the group within which it is due.
+        """
+        if n_rows >= self.first:
+            yield self.first
+        due = self.groups.closing(self.first - 1)
+        while due <= n_rows:
+            if due > self.first:
+                yield due
+            due = self.groups.closing(self.next_refresh(due) - 1)
 
     def part(self, row: int) -> tuple[int, int]:
         """Return first row and end of what is learned at once together with a row.

@@ -87,7 +87,9 @@ class PassState:
     ----------
     n_scored, n_learned : int
         Rows predicted, and rows learned, which lag behind by less than a part of a
-        minibatch.
+        minibatch and the rows of an open group.
+    n_closed : int
+        Rows of whole groups: those whose labels the learner may know.
     failed : Tensor of shape (K,), bool
         Readouts that had no prediction for a row so far: those that diverged.
     """
@@ -96,6 +98,7 @@ class PassState:
         self.streams = streams
         self.n_scored = 0
         self.n_learned = 0
+        self.n_closed = 0
         self.failed = torch.zeros(1, dtype=torch.bool, device=device)  # broadcasts
 
     @classmethod
@@ -108,7 +111,7 @@ class PassState:
 
     def resume(self, rows: ScaledRows, n_scored: int, failed: Tensor) -> None:
         """Go to where so many rows were scored, and all full parts of them learned."""
-        self.n_scored = n_scored
+        self.n_scored = self.n_closed = n_scored
         self.failed = failed.to(self.failed.device)
         self.n_learned, _ = rows.part(n_scored)
         for _ in range(-(-self.n_learned // rows.batch_size)):
@@ -119,12 +122,52 @@ class PassState:
         if len(self.failed) > 1:  # one entry stands for all
             self.failed = self.failed[list(places)]
 
-    def learn(self, learner: Learner, rows: ScaledRows, outcome: Outcome) -> None:
-        """Let the learner learn the pending rows, then replay."""
-        start, self.n_learned = self.n_learned, self.n_scored
-        (x, y), replayed = lesson(rows, self.streams, start, self.n_learned)
-        outcome.init_units(learner, y)
-        learner.update(x, y, replayed)
+    def learn(
+        self, learner: Learner, rows: ScaledRows, outcome: Outcome, stop: int
+    ) -> None:
+        """Let the learner learn the pending rows up to one, and replay after each part.
+
+        It is calibrated on all of them first: where there are several parts, a later
+        one may hold rows of the same group as an earlier one.
+        """
+        parts, start = [], self.n_learned
+        while start < stop:
+            parts.append((start, min(rows.part(start)[1], stop)))
+            start = parts[-1][1]
+        for start, end in parts:
+            x, y = rows.between(start, end), rows.labels[start:end]
+            outcome.init_units(learner, y)
+            learner.calibrate(x, y)
+        for start, end in parts:
+            self.n_learned = end
+            (x, y), replayed = lesson(rows, self.streams, start, end)
+            learner.update(x, y, replayed)
+
+    def close(
+        self,
+        learner: Learner,
+        rows: ScaledRows,
+        outcome: Outcome,
+        predicted: tuple[int, int],
+    ) -> None:
+        """Make the labels of all rows scored known, at the end of a group.
+
+        Parameters
+        ----------
+        predicted : (int, int)
+            Rows that the learner has predicted last.
+        """
+        if learner.rows_ahead is not None:
+            start, stop = (
+                block_of(learner, rows, row)[0]
+                for row in (self.n_closed, self.n_scored)
+            )
+            if start < stop:  # whole blocks
+                if predicted != (start, stop):
+                    learner.predict(rows.between(start, stop))
+                learner.observe(rows.labels[start:stop])
+        self.n_closed = self.n_scored
+        self.learn(learner, rows, outcome, rows.part(self.n_closed)[0])
 
 
 def lesson(
@@ -136,13 +179,22 @@ def lesson(
     after a part of a minibatch only as large a share of the streams replays: no example
     counts for more because it came early, or costs more.
     """
-    batch, place = divmod(start, rows.batch_size)
+    place = start % rows.batch_size
     positions = streams.draw(place) if place else streams.advance()
     begin, end = rows.part(start)
     positions = positions[: -(-len(positions) * (end - begin) // rows.batch_size)]
-    x = rows.piece(batch, place, place + stop - start)
     replayed = (rows.labelled(i, stop) for i in positions.tolist())
-    return (x, rows.labels[start:stop]), replayed
+    return (rows.between(start, stop), rows.labels[start:stop]), replayed
+
+
+def block_of(learner: Learner, rows: ScaledRows, row: int) -> tuple[int, int]:
+    """Return first row and end of the block that a learner predicts with a row."""
+    if learner.rows_ahead == 1:
+        return row, row + 1
+    ahead = learner.rows_ahead or rows.block_size
+    first, last = rows.part(row)
+    start = row - (row - first) % ahead  # counted from the part's
+    return start, min(start + ahead, last)
 
 
 def prequential_steps(
@@ -156,42 +208,40 @@ def prequential_steps(
     bit of any number. A readout that has no prediction for
     a row predicts the outcome's fallback from that row on (uniformly, if these are
     classes), before its label is seen: it never costs more than one that always did so
-    in its place.
+    in its place. Rows of a group are predicted, block after block, before any of their
+    labels is made known to the learner.
 
     Yields
     ------
     prediction : Prediction
-        Of ``K`` readouts for the next ``n`` rows, at most up to the end of their block;
-        its ``losses(labels)`` are of shape (K, n).
+        Of ``K`` readouts for the next ``n`` rows, at most up to the end of their block
+        or group; its ``losses(labels)`` are of shape (K, n).
 
     Receives
     --------
     labels : Tensor of shape (n,)
         Labels of those rows, classes encoded. A minibatch, or a part of it, is learned
-        as soon as it is full.
+        as soon as it is full and the groups of its rows have ended.
     """
-    size, observes = rows.batch_size, learner.rows_ahead is not None
-    ahead = min(learner.rows_ahead or rows.block_size, size)
     while state.n_scored < stop:
-        batch, place = divmod(state.n_scored, size)
-        first, last = (row - batch * size for row in rows.part(state.n_scored))
-        start = place - (place - first) % ahead  # of the block, counted from the part's
-        end = min(start + ahead, last)
-        until = min(end, stop - batch * size)
-        x = shown(learner, rows.piece(batch, start, end), until - start)
+        row = state.n_scored
+        (start, end), closing = block_of(learner, rows, row), rows.groups.closing(row)
+        if learner.rows_ahead is not None and closing > end:
+            start, end = row, min(closing, row + rows.block_size)
+        until = min(end, stop)
+        if state.n_closed < start:  # it has blocks to learn when the group ends
+            until = min(until, closing)
+        x = shown(learner, rows.between(start, end), until - start)
         prediction = outcome.predict(learner, x)
         lost = prediction.values[..., 0].isnan() | state.failed[:, None]
         failed = lost.cumsum(1) > 0  # by each row (K, B): now, earlier, or before
-        chosen = slice(place - start, until - start)
+        chosen = slice(row - start, until - start)
         labels = yield usable(prediction, failed, outcome, chosen)
         state.failed = failed[:, chosen.stop - 1]
-        rows.reveal(state.n_scored, labels)
-        state.n_scored += len(labels)
-        if until == end and observes:
-            block = batch * size + start
-            learner.observe(rows.labels[block : state.n_scored])
-        if until == last:
-            state.learn(learner, rows, outcome)
+        rows.reveal(row, labels)
+        state.n_scored = until
+        if rows.groups.closing(until - 1) == until:
+            state.close(learner, rows, outcome, (start, end))
 
 
 def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:

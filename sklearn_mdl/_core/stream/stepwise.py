@@ -24,7 +24,10 @@ from sklearn_mdl.switching import ForwardTrace
 
 
 def stepwise(
-    run: PrequentialRun, X: np.ndarray, order: np.ndarray | None = None
+    run: PrequentialRun,
+    X: np.ndarray,
+    order: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
 ) -> Generator[np.ndarray, int, None]:
     """Evaluate new rows (n, d), and ask for their classes one by one.
 
@@ -36,13 +39,16 @@ def stepwise(
     X : ndarray of shape (n, d)
     order : ndarray of shape (n,) or None
         In which the rows are taken; None takes them as they lie.
+    groups : ndarray of shape (n,) or None
+        Keys of the groups of rows; None learns each by itself.
 
     Yields
     ------
     probabilities : ndarray of shape (C,), float64
         Of the mixture, for the next row, given all rows and labels before it. They sum
         to one but for rounding, and may be zero. Learners predict as many rows at once
-        as they can; the weights of the mixture move with every label.
+        as they can; the weights of the mixture move with every label, or, where rows
+        are grouped, after each group.
 
     Receives
     --------
@@ -56,7 +62,7 @@ def stepwise(
     ValueError
         If the prior refuses a stream of that length; nothing is changed then.
     """
-    run.begin(X, order)
+    run.begin(X, order, groups=groups)
     while run.n_scored < len(run.samples):
         start = run.n_scored
         with run.arithmetic():
@@ -67,23 +73,29 @@ def stepwise(
         ]
         in_order, awake = np.argsort(run.columns), run.retirement.awake
         losses, readings, pooled = [], [], []
-        for _ in range(start, stop):
-            row = np.concatenate([queue.row() for queue in queues])[in_order]  # (K, C)
-            label = yield _mixture(run, row)
-            losses.append(np.full(run.n_readouts, np.nan))
-            losses[-1][awake] = -row[:, label]
+        while start < stop:
+            group, given, labels = start, [], []
+            for _ in range(group, run.rows.groups.closing(group)):
+                row = np.concatenate([queue.row() for queue in queues])[in_order]
+                label = yield _mixture(run, row)  # of predictions (K, C)
+                given.append(row)
+                labels.append(label)
+                losses.append(np.full(run.n_readouts, np.nan))
+                losses[-1][awake] = -row[:, label]
+                for queue in queues:
+                    queue.reveal(label)
+            start = group + len(labels)
             # The same state of denormals as where a run mixes.
             with flushed_denormals(False):
-                readings.append(run.forward.extend(losses[-1][np.newaxis]))
-                if run.pooled is not None:
-                    cost = readings[-1].codelength
-                    pooled.append(run.pooled.observe(row, losses[-1], label, cost))
-            for queue in queues:
-                queue.reveal(label)
+                own = np.stack(losses[-len(labels) :])
+                reading, found = run.mix(own, given, np.array(labels), group)
+            readings.append(reading)
+            if found is not None:
+                pooled.append(found)
         values = [v for queue in queues for v in torch.cat(queue.predicted, dim=1)]
-        found = PooledRows.of(pooled) if pooled else None
         with run.arithmetic():
-            run.close_segment(np.stack(losses), _joined(readings), values, found)
+            joined = PooledRows.joined(pooled) if pooled else None
+            run.close_segment(np.stack(losses), _joined(readings), values, joined)
     run.end()
 
 

@@ -132,7 +132,7 @@ class EncodingLearner(Learner):
             self.features.refresh(len(self.features.store))
         for learner, state in zip(self.inner, self.states, strict=True):
             state.n_scored += len(y)
-            state.learn(learner, self.features, self.outcome)
+            state.learn(learner, self.features, self.outcome, state.n_scored)
 
     def _keep(self, rows: Tensor, y: Tensor) -> None:
         self.features.store.append(self._encoded(rows))
@@ -179,12 +179,14 @@ class EncodingLearner(Learner):
     def load_state_dict(self, learned: Learned) -> None:
         """Encode the images of all full minibatches again, and take the rest over."""
         n_rows = int(learned[self.columns[0]][N_ENCODED])
+        images = self.images
+        refreshed = {images.part(n)[0] for n in images.refreshes(images.n_refreshed)}
         for start, stop in self.features.parts(n_rows):
             batch, place = divmod(start, self.images.batch_size)
             x = self.images.piece(batch, place, place + stop - start)
             self._keep(x[self.view], self.images.labels[start:stop])
             n_kept = len(self.features.store)
-            if n_kept == self.features.next_refresh(n_kept - 1):
+            if not self.features.n_refreshed or n_kept in refreshed:
                 self.features.refresh(n_kept)
         for learner, state in zip(self.inner, self.states, strict=True):
             state.resume(self.features, n_rows, torch.zeros(1, dtype=torch.bool))

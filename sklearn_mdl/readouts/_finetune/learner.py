@@ -111,18 +111,21 @@ class NetworkLearner(Learner):
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Calibrate on a new minibatch, learn from it, then from the replayed ones.
+        """Learn from a new minibatch, then from the replayed ones.
 
         Where a loss is not finite the weights are lost, and the replay is left out.
         """
+        for some_x, some_y in chain([(x, y)], replayed):
+            if not self._step(some_x[self.view], some_y):
+                break
+
+    def calibrate(self, x: Tensor, y: Tensor) -> None:
+        """Take one step on the logit scale, by the loss of new rows."""
         if self.calibration is not None:
             logits = self._logits(x[self.view])
             proba = torch.softmax(self.calibration.factor * logits, 1)
             gaps = (proba * logits).sum(1) - logits.gather(1, y[:, None])[:, 0]
             self.calibration.learn_factor(float(gaps.mean()))
-        for some_x, some_y in chain([(x, y)], replayed):
-            if not self._step(some_x[self.view], some_y):
-                break
 
     def _step(self, rows: Tensor, y: Tensor) -> bool:
         """Take one step on a minibatch; returns whether its loss was finite."""

@@ -1,0 +1,274 @@
+"""Laws of groups: none of their labels is learned before all their rows are coded."""
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_mdl import (
+    KernelReadout,
+    KNeighborsReadout,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    MLPReadout,
+    PrequentialSplit,
+    RefitReadout,
+    RepresentationScorer,
+    codelength_scorer,
+    decode_labels,
+    encode_labels,
+)
+from sklearn_mdl._core.stream.row_groups import grouped_order, keys_of
+from sklearn_mdl.cli import main
+from sklearn_mdl.datasets import load_feature_directory
+from sklearn_mdl.model_selection import refit_codelength_scorer
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.readouts import (
+    IncrementalReadout,
+    KernelReadoutRegressor,
+    LinearReadoutRegressor,
+)
+from sklearn_mdl.switching import Race
+
+READOUTS = [
+    LinearReadout(lr=0.03, n_replay_streams=2),
+    MLPReadout((4,), lr=0.03, ema_step_size=0.1, n_replay_streams=2),
+    KernelReadout(),
+    KernelReadout("rbf", gamma=0.1, scaling=None, max_exact=32),
+    KNeighborsReadout(3),
+    IncrementalReadout(GaussianNB()),
+    RefitReadout(GaussianNB()),
+]
+REGRESSORS = [LinearReadoutRegressor(lr=0.03), KernelReadoutRegressor()]
+SIZES = [1, 5, 1, 40, 2, 9, 1, 1, 20, 3, 17]  # beyond minibatches of 8 rows
+GROUPS = np.repeat([f"p{i:02}" for i in range(len(SIZES))], SIZES)
+N, D, C = len(GROUPS), 4, 3
+TRACES = ["codelengths_", "readout_losses_", "posterior_", "pool_weights_"]
+
+
+def stream(seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(C, size=N)
+    return rng.normal(size=(N, D)) + 2 * np.eye(C, D)[y], y
+
+
+def switcher(kind="classes", **options):
+    options = {
+        "batch_size": 8,
+        "first_batch_size": 4,
+        "pooling": LogLinearPool(),
+        "race": Race(slack=0.5, min_readouts=2, first=16),
+        "random_state": 0,
+        **options,
+    }
+    if kind == "classes":
+        return MDLReadoutSwitcher(READOUTS, **options)
+    return MDLReadoutSwitcherRegressor(REGRESSORS, **{**options, "race": None})
+
+
+def as_reals(y):
+    return y + np.linspace(0, 0.1, len(y))
+
+
+def assert_same(one, other, rows=slice(None)):
+    for name in TRACES:
+        found, wanted = getattr(one, name)[rows], getattr(other, name)[rows]
+        np.testing.assert_array_equal(found, wanted, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+@pytest.mark.parametrize("group", [1, 3])
+def test_no_label_of_a_group_changes_a_code_in_it(kind, group):
+    X, y = stream()
+    other, own = y.copy(), np.flatnonzero(f"p{group:02}" == GROUPS)
+    other[own] = (other[own] + 1) % C
+    later = other.copy()
+    later[own[-1] + 1 :] = (later[own[-1] + 1 :] + 1) % C
+    of = (lambda y: y) if kind == "classes" else as_reals
+    one, two, three = (
+        switcher(kind).fit(X, of(labels), groups=GROUPS) for labels in (y, other, later)
+    )
+    assert_same(one, two, slice(own[0]))
+    assert_same(two, three, slice(own[-1] + 1))
+    for name in ("posterior_", "pool_weights_", "pool_posterior_"):  # stand still
+        found = getattr(one, name)[own]
+        np.testing.assert_array_equal(found, np.tile(found[0], (len(own), 1)))
+        np.testing.assert_array_equal(found, getattr(two, name)[own])
+    # The same predictions, so the codes of rows whose labels are equal in both.
+    same = own[y[own] == other[own]]
+    np.testing.assert_array_equal(one.codelengths_[same], two.codelengths_[same])
+
+
+def test_a_label_of_a_group_leaves_the_codes_of_its_others_alone():
+    X, y = stream()
+    own = np.flatnonzero(GROUPS == "p03")
+    other = y.copy()
+    other[own[2]] = (other[own[2]] + 1) % C
+    one, two = (switcher().fit(X, labels, groups=GROUPS) for labels in (y, other))
+    kept = np.delete(np.arange(own[-1] + 1), own[2])
+    assert_same(one, two, kept)
+    assert (one.codelengths_[own[-1] + 1 :] != two.codelengths_[own[-1] + 1 :]).any()
+
+
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_groups_of_one_row_are_none(kind, shuffle):
+    X, y = stream()
+    y = y if kind == "classes" else as_reals(y)
+    alone, plain = (switcher(kind, shuffle=shuffle) for _ in range(2))
+    assert_same(alone.fit(X, y, groups=np.arange(N)), plain.fit(X, y))
+    np.testing.assert_array_equal(alone.order_, plain.order_)
+
+
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+def test_calls_that_hold_whole_groups_change_nothing(kind):
+    X, y = stream()
+    y = y if kind == "classes" else as_reals(y)
+    whole, pieces = switcher(kind).fit(X, y, groups=GROUPS), switcher(kind)
+    classes = {"classes": range(C)} if kind == "classes" else {}
+    for start, stop in [(0, 6), (6, 7), (7, 49), (49, N)]:
+        part = slice(start, stop)
+        pieces.partial_fit(X[part], y[part], groups=GROUPS[part], **classes)
+        pieces.predict(X[:2])  # leaves no trace
+    assert_same(whole, pieces)
+    np.testing.assert_array_equal(whole.predict(X), pieces.predict(X))
+
+
+def test_labels_of_groups_come_back_from_a_message():
+    X, y = stream()
+    model = switcher(shuffle=True)
+    message = encode_labels(model, X, y, GROUPS)
+    np.testing.assert_array_equal(decode_labels(model, X, message, GROUPS), y)
+    fitted = model.fit(X, y, groups=GROUPS)
+    assert abs(8 * len(message) - 8 * len(encode_labels(model, X, y))) < 2000
+    assert fitted.n_samples_seen_ == N
+    with pytest.raises(ValueError, match=r"features\.groups"):
+        decode_labels(model, X, message)
+
+
+def test_a_fit_in_groups_goes_on_from_a_checkpoint_and_a_file(tmp_path):
+    X, y = stream()
+    whole, begun, again = (
+        switcher(shuffle=True, checkpoint=place).set_params(readouts=READOUTS[:5])
+        for place in (None, tmp_path, tmp_path)
+    )
+    whole.fit(X, y, groups=GROUPS)
+    begun.fit(X, y, groups=GROUPS)
+    assert_same(again.fit(X, y, groups=GROUPS), whole)
+    whole.save(tmp_path / "model.safetensors")
+    loaded = MDLReadoutSwitcher.load(tmp_path / "model.safetensors")
+    assert_same(loaded, whole)
+    more = X[:9], y[:9]
+    for one in (loaded, whole, again):
+        one.partial_fit(*more, groups=["new"] * 9)
+    assert_same(loaded, whole)
+    assert_same(again, whole)
+    with pytest.raises(ValueError, match="must follow each other"):
+        loaded.partial_fit(*more, groups=["p03"] * 9)
+
+
+def test_an_order_keeps_groups_together_and_draws_them_alike():
+    scattered = np.random.default_rng(0).permutation(N)
+    firsts = []
+    for seed in range(200):
+        order = MDLReadoutSwitcher([KernelReadout()], shuffle=True, random_state=seed)
+        order._begin(D, np.arange(C), n_rows=N, keys=keys_of(GROUPS[scattered], N))
+        names = GROUPS[scattered][order.order_]
+        assert (names[1:] != names[:-1]).sum() == len(SIZES) - 1
+        assert sorted(order.order_) == list(range(N))
+        firsts.append(names[0])
+    # A group of 40 rows is first no more often than one of a single row.
+    assert 5 <= firsts.count("p03") <= 40
+
+
+def test_groups_that_cannot_be_kept_apart_are_refused():
+    X, y = stream()
+    with pytest.raises(ValueError, match="Rows of a group must follow each other"):
+        switcher().fit(X, y, groups=np.arange(N) % 7)
+    with pytest.raises(ValueError, match="the group of each of the 100 rows, got"):
+        switcher().fit(X, y, groups=[1, 2])
+    model = switcher().partial_fit(X[:3], y[:3], range(C), groups=GROUPS[:3])
+    with pytest.raises(ValueError, match="or in a later call"):
+        model.partial_fit(X[3:9], y[3:9], groups=GROUPS[3:9])
+    assert model.n_samples_seen_ == 3
+
+
+def test_a_search_hands_groups_to_the_fit_and_scores_that_stream():
+    X, y = stream()
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = MDLReadoutSwitcher([KernelReadout()]).set_fit_request(groups=True)
+        search = GridSearchCV(
+            model,
+            {"switching": ["bayes", "fixed-share"]},
+            scoring=codelength_scorer,
+            cv=PrequentialSplit(),
+        )
+        search.fit(X, y, groups=GROUPS)
+    own = MDLReadoutSwitcher([KernelReadout()], switching="bayes")
+    wanted = -own.fit(X, y, groups=GROUPS).codelength_ / N
+    assert search.cv_results_["mean_test_score"][0] == pytest.approx(wanted)
+    with pytest.raises(ValueError, match="fitted in groups"):
+        refit_codelength_scorer(own, X, y)
+    with pytest.raises(ValueError, match="A permutation test needs rows that are"):
+        own.permutation_test(shuffled=True)
+    later = own.heldout_codelengths(X[:9] + 1, y[:9], groups=["new"] * 9)
+    log_proba = own.predict_log_proba(X[:9] + 1)[np.arange(9), y[:9]]
+    np.testing.assert_allclose(later, -log_proba, rtol=1e-9)
+
+
+def test_rankings_and_the_command_line_take_groups(tmp_path, capsys):
+    X, y = stream()
+    scattered = np.random.default_rng(0).permutation(N)
+    X, y, groups = X[scattered], y[scattered], GROUPS[scattered]
+    features = {"all": X, "some": X[:, :2]}
+    model = MDLReadoutSwitcher([KernelReadout()])
+    scorer = RepresentationScorer(model, n_orders=2, results=tmp_path / "results")
+    scorer.fit({"patients": (features, y, groups)})
+    rows = grouped_order(
+        np.random.default_rng([0, 1]).permutation(N), keys_of(groups, N)
+    )
+    own = model.set_params(random_state=0)
+    own.fit(X[rows], y[rows], groups=groups[rows])
+    assert scorer.order_codelengths_[0, 0, 1] == own.codelength_
+    assert scorer.verdict().datasets[0].half_width > 0
+    plain = RepresentationScorer(model, n_orders=2, results=tmp_path / "results")
+    assert (
+        plain.fit({"patients": (features, y)}).codelengths_[0, 0]
+        != (scorer.codelengths_[0, 0])
+    )
+    folder = tmp_path / "features" / "patients"
+    folder.mkdir(parents=True)
+    for name, array in {**features, "labels": y, "groups": groups}.items():
+        np.save(folder / f"{name}.npy", array)
+    datasets = load_feature_directory(folder.parent)
+    np.testing.assert_array_equal(datasets["patients"][2], groups)
+    paths = [str(folder / f"{name}.npy") for name in ("all", "labels", "groups")]
+    main(["score", *paths[:2], "--groups", paths[2], "--readouts", "closed-form"])
+    own = MDLReadoutSwitcher("closed-form", shuffle=True, random_state=0)
+    nats = own.fit(X, y, groups=groups).codelength_
+    assert f"{nats:.1f} nats" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_kernels_learn_whatever_the_minibatches(batch_size):
+    X, y = stream()
+    one, other = (
+        MDLReadoutSwitcher([KernelReadout()], batch_size=size, first_batch_size=1)
+        for size in (batch_size, 32)
+    )
+    assert one.fit(X, y).codelength_ == other.fit(X, y).codelength_
+
+
+def test_near_duplicates_are_not_learned_from_each_other():
+    # Labels are noise, but each row comes ten times with the same label.
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 5)), rng.integers(2, size=30)
+    X = np.repeat(X, 10, axis=0) + 0.01 * rng.normal(size=(300, 5))
+    y, groups = np.repeat(y, 10), np.repeat(np.arange(30), 10)
+    model = MDLReadoutSwitcher("closed-form", shuffle=True, random_state=0)
+    uniform = 300 * np.log(2)
+    assert model.fit(X, y).codelength_ < 0.5 * uniform
+    assert model.fit(X, y, groups=groups).codelength_ > 0.95 * uniform
+    assert model.codelength_ < 1.3 * uniform

@@ -60,7 +60,7 @@ def made(nats):
         Cell(
             **kept
             | {"dataset": f"d{d}", "encoder": f"e{e}", "order": o}
-            | {"codelength": nats[d, e, o], "seed": 0, "n_samples": 40}
+            | {"codelength": nats[d, e, o], "seed": 0, "n_samples": 40, "data": {}}
             | {"source": Trace(np.full(40, nats[d, e, o] / 40), None, None)}
         )
         for d, e, o in np.ndindex(nats.shape)

@@ -4,8 +4,9 @@ Rows are a sample, and so are orders. The losses of two encoders on a row are pa
 and so are sums of them. Prequential losses depend on each other in two ways:
 
 * Neighbours in the stream share their training rows, and lie on one learning curve. So
-  rows are resampled in blocks of the stream (of whole groups, where there are), and the variance is that of differences
-  between neighbouring blocks, which no slow trend enters (von Neumann, 1941).
+  rows are resampled in blocks of the stream (of whole groups, where there are), and the
+  variance is that of differences between neighbouring blocks, which no slow trend
+  enters (von Neumann, 1941).
 * All losses of a draw depend on which rows could be learned. No resampling of losses
   shows that; other draws do: standard deviations over disjoint draws are ``TRAINING``
   times as large (``python -m benchmarks certainty spread``).
@@ -155,7 +156,7 @@ def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
         If traces are gone, or groups were not kept, as in results read from files.
     """
     n, groups = cells[0].n_samples, cells[0].groups
-    if groups is None and "groups" in cells[0].data:
+    if groups is None and "groups" in (cells[0].data or {}):
         raise FileNotFoundError("Intervals need the groups of rows; fit again")
     total, late = np.zeros(n), 0.0
     for cell in cells:

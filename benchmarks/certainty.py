@@ -18,8 +18,8 @@ import numpy as np
 
 from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer
 from sklearn_mdl.datasets import load_feature_directory
-from sklearn_mdl.metrics import TRAINING
 from sklearn_mdl.model_selection import Ranking
+from sklearn_mdl.model_selection._certainty import TRAINING
 
 CHOSEN_ON = ("caltech101", "cifar10", "gtsrb")
 N_DRAWS = {100: 8, 200: 6, 300: 5}

@@ -3,15 +3,26 @@
 The libraries themselves are installed for ``tests/clients``.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.utils.validation import validate_data
 
-from sklearn_mdl import KernelReadout, MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
-from sklearn_mdl.model_selection import with_codelength
+from sklearn_mdl import (
+    KernelReadout,
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    RefitReadout,
+    frequency_codelength,
+)
+from sklearn_mdl.model_selection import two_axes, with_codelength
 
 X, Y = load_iris(return_X_y=True)
 X, Y = X[::2], Y[::2]
@@ -68,3 +79,82 @@ def test_nats_of_real_labels():
 def test_other_tasks_are_refused(task):
     with pytest.raises(TypeError, match="one label a row"):
         with_codelength(task)
+
+
+# Cells
+
+
+def test_codes_of_label_and_batch_and_their_nulls():
+    rng = np.random.default_rng(0)
+    label, batch = rng.integers(0, 2, (2, 120))
+    noise = rng.normal(size=(120, 2))
+    features = {
+        "both": noise + 5 * np.column_stack([label, batch]),
+        "label": noise + 5 * np.column_stack([label, label]),
+        "none": noise,
+    }
+    display = two_axes(features, label, batch)
+    nats = display.frame()
+    null = nats.loc["no features"]
+    assert_allclose(null["batch"], frequency_codelength(batch) / 120)
+    assert nats.loc["both", "batch"] < 0.4 * null["batch"]
+    assert abs(nats.loc["label", "batch"] - null["batch"]) < 0.1
+    assert (nats.loc[["both", "label"], "label"] < 0.4 * null["label"]).all()
+    assert nats.loc["none", "label"] > 0.9 * null["label"]
+    assert display.plot().ax_.get_xlabel().startswith("nats per row of the batch")
+    # Batches that the label says are no fault of the embedding.
+    nats = two_axes({"label": features["label"]}, label, label).frame()
+    assert nats.loc["batch given label", "batch"] < 0.05
+    cells = SimpleNamespace(
+        obs=pd.DataFrame({"kind": label, "batch": batch}),
+        obsm=features,
+        obs_names=np.arange(120),
+    )
+    assert two_axes(cells, "kind", "batch").frame().equals(display.frame())
+    with pytest.raises(TypeError, match="both be names of columns"):
+        two_axes(features, "kind", batch)
+
+
+# Tabular foundation models
+
+
+class InContext(ClassifierMixin, BaseEstimator):
+    """A stand-in for TabICL and TabPFN: fit stores rows, predictions read them all."""
+
+    contexts = []  # noqa: RUF012, of all copies
+
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        self.X_, self.y_ = validate_data(self, X, y)
+        self.classes_ = np.unique(y)
+        self.contexts.append(len(X))
+        return self
+
+    def predict_proba(self, X):
+        X = validate_data(self, X, reset=False)
+        near = np.exp(-((X[:, None] - self.X_) ** 2).sum(-1))
+        votes = near @ (self.y_[:, None] == self.classes_) + 1e-3
+        return votes / votes.sum(1, keepdims=True)
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+
+@pytest.mark.parametrize(("schedule", "factor"), [("doubling", 2.0), (1.5, 1.5)])
+def test_a_model_that_learns_in_context_is_an_expert(schedule, factor):
+    InContext.contexts.clear()
+    expert = RefitReadout(InContext(), scaling=None, schedule=schedule)
+    options = {"shuffle": True, "random_state": 0, "batch_size": 5}
+    switcher = MDLReadoutSwitcher([expert, KernelReadout()], **options).fit(X, Y)
+    sizes = np.array(InContext.contexts)
+    assert sizes[0] == 5
+    assert (sizes[1:] >= factor * sizes[:-1]).all()
+    assert sizes[-1] * factor + 5 > len(Y)
+    assert switcher.readout_codelengths_[0] < 0.6 * frequency_codelength(Y)
+    assert switcher.codelength_ < switcher.readout_codelengths_.min() + 3
+    assert not switcher.readout_notes_
+    shuffled = np.random.default_rng(1).permutation(Y)
+    noise = MDLReadoutSwitcher([expert], **options).fit(X, shuffled)
+    assert noise.codelength_ > 0.95 * frequency_codelength(shuffled)

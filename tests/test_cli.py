@@ -1158,3 +1158,28 @@ def test_the_package_runs_as_a_module():
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: sklearn-mdl")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((), None),
+        (("--readouts", "default"), MDLReadoutSwitcher()),
+        (("--readouts", "nets"), MDLReadoutSwitcher("nets")),
+        (("--device", "cpu"), MDLReadoutSwitcher(device="cpu")),
+    ],
+)
+@pytest.mark.usefixtures("no_figures")
+def test_rank_leaves_lists_to_the_scorer_unless_one_or_a_device_is_named(
+    study, monkeypatch, given, expected
+):
+    made = []
+
+    class Noted(RepresentationScorer):
+        def __init__(self, switcher, **settings):
+            made.append((switcher, settings["n_orders"]))
+            raise ValueError("A scorer is made, and no more")
+
+    monkeypatch.setattr(sklearn_mdl, "RepresentationScorer", Noted)
+    assert rank(study, *given)[0] != 0
+    assert repr(made) == repr([(expected, "auto")])

@@ -389,7 +389,7 @@ def test_intervals_hold_the_codelengths_of_fresh_losses_and_their_differences():
         assert value == pytest.approx(found.values[0] - found.values[1])
         inside[-1] = [*inside[-1], low <= ends[0] - ends[1] <= high]
         narrower.append(high - low < (found.upper - found.lower).min())
-    assert 0.85 <= np.mean(inside) <= 1.0  # TRAINING makes them wider than these need
+    assert 0.82 <= np.mean(inside) <= 0.98
     assert np.mean(narrower) > 0.9
 
 

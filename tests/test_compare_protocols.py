@@ -13,6 +13,7 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import FunctionTransformer
 
@@ -34,6 +35,8 @@ from sklearn_mdl.baselines import (
     ProtocolComparison,
     VariationalCode,
     log_evidence,
+    rank_me,
+    usable_information,
 )
 from sklearn_mdl.baselines._comparison import number
 from sklearn_mdl.baselines._protocols import PROTOCOLS, Measurement, Protocol
@@ -48,10 +51,15 @@ QUICK = {
     "knn": None,
     "selectivity": None,
     "logme": None,
+    "rankme": None,
+    "vinfo": None,
+    "permutation": None,
     "blockwise": None,
     "variational": VariationalCode(n_steps=60, n_draws=4),
     "sdl": None,
     "esc": None,
+    "edl": None,
+    "epiplexity": None,
     "mdl": SWITCHER,
 }
 CHEAP = {"knn": None, "logme": None, "blockwise": GaussianNB()}
@@ -133,6 +141,16 @@ def test_values_are_those_of_the_protocols_one_by_one(data, full):
     assert found["sdl"] == surplus_description_length(costs, entropy / 2).value
     assert found["esc"] == sample_complexity(costs, entropy / 2).value
     assert found["logme"] == log_evidence(rows, labels).value
+    assert found["rankme"] == rank_me(rows)
+    tested = X[test], y[test]
+    assert found["vinfo"] == usable_information((rows, labels), tested).value
+    switcher = seeded(MDLReadoutSwitcher(readouts="closed-form", shuffle=True), seed)
+    nulls = switcher.fit(rows, labels).permutation_test(20)
+    assert found["permutation"] == nulls.null_codelengths.mean() - nulls.codelength
+    proba = clone(SWITCHER).fit(rows, labels).predict_proba(X[test])
+    loss = log_loss(y[test], proba)
+    assert found["edl"] == pytest.approx(costs.sum() - 240 * loss)
+    assert found["epiplexity"] == pytest.approx(costs.sum() - 240 * costs[-24:].mean())
 
 
 def test_rows_that_lost_their_labels_are_not_compressed(full):
@@ -141,6 +159,9 @@ def test_rows_that_lost_their_labels_are_not_compressed(full):
     for name in ("blockwise", "variational", "mdl"):
         assert nothing[name] > uniform - 20
     assert abs(nothing["selectivity"]) < 0.25
+    assert nothing["vinfo"] < 0.01
+    assert nothing["permutation"] < 5
+    assert full.frame().loc["raw", "permutation"] > 20
     assert full.is_bound[0, -1, list(QUICK).index("sdl")]
 
 

@@ -17,6 +17,7 @@ from sklearn_mdl.display import (
     RankDisplay,
     RankingHeatmapDisplay,
     RegretSplitDisplay,
+    TwoAxesDisplay,
 )
 from sklearn_mdl.ranking import RankIntervals
 from sklearn_mdl.readouts import named_readouts, readout_names
@@ -76,6 +77,12 @@ def displays():
         CodelengthDisplay({"a": [1.0, 2.0]}),
         PosteriorDisplay([[0.5, 0.5], [0.25, 0.75]], ["a", "b"]),
         PoolWeightsDisplay([[0.5, 0.5], [0.7, -0.2]], ["a", "b"]),
+        TwoAxesDisplay(
+            ["a", "b"],
+            [0.2, 0.3],
+            [0.1, 0.6],
+            {"label": 1.1, "batch": 0.7, "batch given label": 0.6},
+        ),
         CriticalDifferenceDisplay([1.2, 1.8], ["a", "b"], 0.5),
         rank_intervals([1.2, 1.8], [1.0, 1.5], [1.5, 2.0], ["a", "b"]),
         RankingHeatmapDisplay([[0.5, 0.1], [0.2, 0.3]], ["a", "b"], ["c", "d"]),

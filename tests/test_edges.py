@@ -135,7 +135,9 @@ def test_no_warning_during_a_stream_or_without_an_edge():
         switcher = MDLReadoutSwitcher(inside, random_state=0).fit(X, y)
         assert switcher.grid_edges_ == {}
         # A stream too short to tell readouts apart: all predict uniformly.
-        too_low().fit(X[:30], y[:30])
+        with pytest.warns(UserWarning, match="should learn before its last") as caught:
+            too_low().fit(X[:30], y[:30])
+        assert len(caught) == 1
     assert stream.grid_edges_ == {"lr": (3e-3, "highest")}
 
 

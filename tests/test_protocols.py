@@ -10,7 +10,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.optimize import minimize
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
 from sklearn.dummy import DummyClassifier
@@ -28,8 +28,10 @@ from sklearn_mdl.baselines import (
     cluster_types,
     control_labels,
     log_evidence,
+    rank_me,
     selectivity,
     subsampled_losses,
+    usable_information,
 )
 from sklearn_mdl.baselines._variational import (
     GaussianLayer,
@@ -37,7 +39,11 @@ from sklearn_mdl.baselines._variational import (
     gaussian_kl,
     log_uniform_kl,
 )
-from sklearn_mdl.metrics import sample_complexity
+from sklearn_mdl.metrics import (
+    excess_description_length,
+    sample_complexity,
+    surplus_description_length,
+)
 
 
 @pytest.fixture(scope="module")
@@ -625,3 +631,60 @@ def test_functions_take_tensors_as_estimators_do():
         control_labels(labels, labels, random_state=0),
         control_labels(y, y, random_state=0),
     )
+
+
+# Ranks, usable information, excess description length
+
+
+def test_the_rank_is_the_entropy_of_the_spectrum_and_knows_no_labels():
+    X = np.random.default_rng(0).normal(size=(50, 6)) * [9, 3, 1, 1, 0.1, 0]
+    values = np.sqrt(np.maximum(np.linalg.eigvalsh(X.T @ X), 0))
+    shares = values[values > 1e-6] / values.sum()
+    assert rank_me(X) == pytest.approx(np.exp(-shares @ np.log(shares)), rel=1e-4)
+    turned = X @ np.linalg.qr(np.random.default_rng(1).normal(size=(6, 6)))[0]
+    assert rank_me(7 * turned) == pytest.approx(rank_me(X), rel=1e-4)
+    assert rank_me(np.diag([2.0, 1.0, 1.0])) == pytest.approx(
+        math.exp(1.5 * math.log(2)), rel=1e-4
+    )
+    with pytest.raises(ValueError, match="features that are not all zero"):
+        rank_me(np.zeros((3, 2)))
+
+
+def test_usable_information_is_that_of_the_family():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 2))
+    y = (X.prod(1) > 0).astype(int)  # nothing that a line could use
+    train, test = (X[:2000], y[:2000]), (X[2000:], y[2000:])
+    assert abs(usable_information(train, test).value) < 0.01
+    product = [(x.prod(1, keepdims=True), labels) for x, labels in (train, test)]
+    found = usable_information(*product)
+    assert found.value > 0.5  # of log 2
+    assert found.value == found.without - found.given
+    # Of normal classes at -1 and 1 the linear family uses all of the information.
+    y = rng.integers(0, 2, 6000)
+    x = rng.normal(2 * y - 1.0)[:, None]
+    found = usable_information((x[:3000], y[:3000]), (x[3000:], y[3000:]))
+    entropy = quad(lambda t: norm.pdf(t, 1) * np.log1p(np.exp(-2 * t)), -8, 9)[0]
+    assert found.value == pytest.approx(math.log(2) - entropy, abs=0.02)
+    with pytest.raises(ValueError, match=r"among the train labels, .* got 2"):
+        usable_information((X[:9], y[:9]), (X[9:12], [0, 1, 2]))
+
+
+def test_excess_is_the_code_less_what_it_would_cost_once_all_is_learned():
+    losses = np.array([0.7, 0.5, 0.3, 0.1])
+    assert excess_description_length(losses, 0.2) == pytest.approx(0.8)
+    assert excess_description_length(losses, tail=0.5) == pytest.approx(1.6 - 0.8)
+    # A floor that no loss falls below: the same as the surplus over it.
+    surplus = surplus_description_length(losses, 0.05, n_intervals=5).value
+    assert excess_description_length(losses, 0.05) == pytest.approx(surplus)
+    # Labels that nothing can be learned of, and labels that are known.
+    assert excess_description_length(np.full(9, np.log(2)), np.log(2)) == pytest.approx(
+        0
+    )
+    assert excess_description_length(np.zeros(9)) == 0
+    # A rule among k equally likely ones that the first label reveals: log k nats.
+    rule = np.array([np.log(8), *np.zeros(99)])
+    assert excess_description_length(rule) == pytest.approx(np.log(8))
+    for options in ({"tail": 0}, {"final_loss": -1}):
+        with pytest.raises(ValueError, match=f"`{next(iter(options))}` must be"):
+            excess_description_length(losses, **options)

@@ -34,6 +34,7 @@ from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl.baselines import LinearProbe
 from sklearn_mdl.encoders import CachedEncoder, TimmEncoder
 from sklearn_mdl.readouts import (
+    DummyReadout,
     FineTunedReadout,
     LinearReadoutRegressor,
     ScratchReadout,
@@ -269,7 +270,9 @@ PLAIN = [
     pool(),
     pool(shuffle=True, pooling=[0, 0, 1, 1]),
     MDLReadoutSwitcher(
-        [KernelReadout(), KNeighborsReadout()], switching="bayes", random_state=0
+        [KernelReadout(), KNeighborsReadout(), DummyReadout()],
+        switching="bayes",
+        random_state=0,
     ),
     MultiOutputSwitcher(pool()),
     MDLReadoutSwitcherRegressor([LinearReadoutRegressor()], random_state=0),

@@ -1,4 +1,4 @@
-"""Other protocols: probes, block-wise and variational codes, LogME, control tasks."""
+"""Other protocols: probes, codes, evidence, ranks, information, control tasks."""
 
 from sklearn_mdl.baselines._blockwise import BlockwiseCode
 from sklearn_mdl.baselines._compare import compare_protocols
@@ -15,9 +15,14 @@ from sklearn_mdl.baselines._control_tasks import (
     selectivity,
 )
 from sklearn_mdl.baselines._evidence import LogEvidence, log_evidence
+from sklearn_mdl.baselines._label_free import rank_me
 from sklearn_mdl.baselines._net_probes import LinearProbe, MLPProbe
 from sklearn_mdl.baselines._probes import KNeighborsProbe
 from sklearn_mdl.baselines._refits import SubsampledLosses, subsampled_losses
+from sklearn_mdl.baselines._usable_information import (
+    UsableInformation,
+    usable_information,
+)
 from sklearn_mdl.baselines._variational import VariationalCode
 
 __all__ = [
@@ -30,11 +35,14 @@ __all__ = [
     "RandomEncoder",
     "Selectivity",
     "SubsampledLosses",
+    "UsableInformation",
     "VariationalCode",
     "cluster_types",
     "compare_protocols",
     "control_labels",
     "log_evidence",
+    "rank_me",
     "selectivity",
     "subsampled_losses",
+    "usable_information",
 ]

@@ -152,7 +152,7 @@ class BlockwiseCode(LabelledEstimator):
         self.uniform_codelength_ = data.uniform
         self.compression_ = data.uniform / self.codelength_
         self.notes_ = refits.notes.lines()
-        refits.warn_of_failure(stacklevel=4)
+        refits.warn_of_failure()
 
     def _ends(self, n_rows: int) -> list[int]:
         """Rows at the ends of blocks, increasing, the last being all."""

@@ -137,10 +137,16 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         * "selectivity": of the linear probe, on a control task
           (:func:`~sklearn_mdl.baselines.selectivity`)
         * "logme": :func:`~sklearn_mdl.baselines.log_evidence`
+        * "rankme": :func:`~sklearn_mdl.baselines.rank_me`, for which no label is used
+        * "vinfo": :func:`~sklearn_mdl.baselines.usable_information` of linear models
+        * "permutation": nats saved against the mean of 20 permutations of the labels,
+          by kernels (:meth:`~sklearn_mdl.MDLReadoutSwitcher.permutation_test`)
         * "blockwise": :class:`~sklearn_mdl.baselines.BlockwiseCode`
         * "variational": :class:`~sklearn_mdl.baselines.VariationalCode`
         * "sdl", "esc": :func:`~sklearn_mdl.metrics.surplus_description_length` and
           :func:`~sklearn_mdl.metrics.sample_complexity`, from the run of "mdl"
+        * "edl", "epiplexity": :func:`~sklearn_mdl.metrics.excess_description_length` of
+          that run, over its loss on test rows and over the loss at its end
         * "mdl": the codelength of :class:`~sklearn_mdl.MDLReadoutSwitcher`
 
         In a mapping each may have its own estimator, or None for the default. A

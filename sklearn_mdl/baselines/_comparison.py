@@ -12,14 +12,20 @@ from scipy.stats import rankdata
 
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl.baselines._base import Floats
-from sklearn_mdl.baselines._protocols import ACCURACY, EVIDENCE, NATS, Protocol
+from sklearn_mdl.baselines._protocols import (
+    ACCURACY,
+    DIMENSIONS,
+    EVIDENCE,
+    NATS,
+    Protocol,
+)
 from sklearn_mdl.display import data_frame
 from sklearn_mdl.metrics import uniform_codelength
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-DIGITS = {ACCURACY: 4, EVIDENCE: 4, NATS: 1}
+DIGITS = {ACCURACY: 4, EVIDENCE: 4, NATS: 1, DIMENSIONS: 1}
 Place = tuple[str, str, str]  # dataset, encoder, protocol
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -13,18 +14,27 @@ from sklearn_mdl.baselines._base import Array
 from sklearn_mdl.baselines._blockwise import BlockwiseCode
 from sklearn_mdl.baselines._control_tasks import selectivity
 from sklearn_mdl.baselines._evidence import log_evidence
+from sklearn_mdl.baselines._label_free import rank_me
 from sklearn_mdl.baselines._net_probes import LinearProbe, MLPProbe
 from sklearn_mdl.baselines._probes import KNeighborsProbe
 from sklearn_mdl.baselines._refits import subsampled_losses
+from sklearn_mdl.baselines._usable_information import usable_information
 from sklearn_mdl.baselines._variational import VariationalCode
-from sklearn_mdl.metrics import sample_complexity, surplus_description_length
+from sklearn_mdl.metrics import (
+    excess_description_length,
+    sample_complexity,
+    surplus_description_length,
+)
 from sklearn_mdl.model_selection import Failure
 from sklearn_mdl.readouts import Notes, collected, seeded
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
-ACCURACY, EVIDENCE, NATS, LABELS = "accuracy", "nats per example", "nats", "labels"
+ACCURACY, EVIDENCE, NATS = "accuracy", "nats per example", "nats"
+LABELS, DIMENSIONS = "labels", "dimensions"
 Rows = tuple[Array, Array]  # and their labels
-OF_LOSSES = ("mdl", "sdl", "esc")  # all from the losses of one run
+OF_LOSSES = ("mdl", "sdl", "esc", "edl", "epiplexity")  # from those of one run
+OF_MDL = dict.fromkeys(OF_LOSSES[1:], "mdl")
+N_PERMUTATIONS = 20
 
 
 class Protocol(NamedTuple):
@@ -33,7 +43,7 @@ class Protocol(NamedTuple):
     Attributes
     ----------
     name, title : str
-    unit : {"accuracy", "nats per example", "nats", "labels"}
+    unit : {"accuracy", "nats per example", "nats", "labels", "dimensions"}
     greater_is_better : bool
     """
 
@@ -51,10 +61,15 @@ PROTOCOLS = {
         Protocol("knn", "nearest neighbours", ACCURACY, True),
         Protocol("selectivity", "selectivity of a linear probe", ACCURACY, True),
         Protocol("logme", "LogME", EVIDENCE, True),
+        Protocol("rankme", "RankMe, without labels", DIMENSIONS, True),
+        Protocol("vinfo", "linear V-information", EVIDENCE, True),
+        Protocol("permutation", "saved against permuted labels", NATS, True),
         Protocol("blockwise", "block-wise code", NATS, False),
         Protocol("variational", "variational code", NATS, False),
         Protocol("sdl", "surplus description length", NATS, False),
         Protocol("esc", "sample complexity", LABELS, False),
+        Protocol("edl", "excess description length", NATS, False),
+        Protocol("epiplexity", "loss curve above its end", NATS, False),
         Protocol("mdl", "readout model switching", NATS, False),
     )
 }
@@ -74,6 +89,7 @@ DEFAULTS: dict[str, Callable[[], BaseEstimator]] = {
     "selectivity": LinearProbe,
     "blockwise": BlockwiseCode,
     "variational": VariationalCode,
+    "permutation": lambda: MDLReadoutSwitcher(readouts="closed-form"),
     "mdl": MDLReadoutSwitcher,
 }
 
@@ -162,8 +178,8 @@ def list_estimators(
 ) -> list[tuple[tuple[str, ...], BaseEstimator | None]]:
     """Gather the protocols that one computation serves, with its estimator.
 
-    The run of "mdl" serves "sdl" and "esc" as well, unless these have estimators of
-    their own; "selectivity" is that of the linear probe.
+    The run of "mdl" serves "sdl", "esc", "edl" and "epiplexity" as well, unless these
+    have estimators of their own; "selectivity" is that of the linear probe.
 
     Raises
     ------
@@ -177,7 +193,7 @@ def list_estimators(
             f"protocols must name at least one of {list(PROTOCOLS)}, got none; pass "
             "None for all"
         )
-    defaults = {"sdl": "mdl", "esc": "mdl", "selectivity": "linear"}
+    defaults = {**OF_MDL, "selectivity": "linear"}
     made = {name: make() for name, make in DEFAULTS.items()}
     found: dict[tuple[str, int], tuple[list[str], BaseEstimator | None]] = {}
     for name, given in protocols.items():
@@ -203,10 +219,11 @@ def _check_protocol(name: object, estimator: object) -> None:
             f"A protocol takes an estimator or None, but {name!r} has {estimator!r}; "
             "pass an instance with fit"
         )
-    if name == "mdl" and not isinstance(estimator, MDLReadoutSwitcher | None):
+    needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
+    if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
         raise TypeError(
-            f"'mdl' needs an MDLReadoutSwitcher, got {estimator!r}; wrap a classifier: "
-            "MDLReadoutSwitcher([RefitReadout(...)])"
+            f"{name!r} needs an MDLReadoutSwitcher, got {estimator!r}; wrap a "
+            "classifier: MDLReadoutSwitcher([RefitReadout(...)])"
         )
 
 
@@ -242,11 +259,17 @@ def _value(
 ) -> float:
     if name == "logme":
         return log_evidence(*train).value
+    if name == "rankme":
+        return rank_me(train[0])
+    if name == "vinfo":
+        return usable_information(train, test, estimator).value
     if name == "blockwise" and is_classifier(estimator):
         estimator = BlockwiseCode(estimator)
     estimator = seeded(estimator, split.seed)
     if name in ("blockwise", "variational"):
         return float(estimator.fit(*train).codelength_)
+    if name == "permutation":
+        return _saved_by_order(estimator, train)
     if name == "selectivity":
         if split.types is None:
             raise ValueError(
@@ -270,6 +293,7 @@ def _of_losses(
     if not isinstance(estimator, MDLReadoutSwitcher):
         curve = subsampled_losses(estimator, train, test, random_state=split.seed)
         losses, sizes, total = curve.losses, curve.sizes, float("nan")
+        excess: dict[str, tuple[float, bool]] = {}
     else:
         switcher = clone(estimator)
         if switcher.random_state is None:
@@ -279,8 +303,38 @@ def _of_losses(
         switcher.fit(*train)
         losses, sizes = np.maximum(0.0, switcher.codelengths_), None
         total = float(switcher.codelength_)
+        final = _final_loss(switcher, test)
+        excess = {
+            "edl": (excess_description_length(losses, final), False),
+            "epiplexity": (excess_description_length(losses), False),
+        }
     return {
         "mdl": (total, False),
         "sdl": surplus_description_length(losses, split.epsilon, sizes=sizes),
         "esc": sample_complexity(losses, split.epsilon, sizes=sizes),
+        **excess,
     }
+
+
+def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
+    """Mean loss of the final prediction on test rows whose class was learned."""
+    X, y = test
+    known = np.isin(y, switcher.classes_)
+    if not known.all():
+        warnings.warn(
+            f"{(~known).sum()} test rows are of classes that were not learned; they "
+            "have no part in the final loss of 'edl'",
+            stacklevel=2,
+        )
+    proba = switcher.predict_proba(X[known])
+    places = np.searchsorted(switcher.classes_, y[known])
+    right: Array = np.log(proba[np.arange(len(places)), places])
+    return -float(right.mean())
+
+
+def _saved_by_order(estimator: MDLReadoutSwitcher, train: Rows) -> float:
+    """Return the nats by which labels cost less than permuted ones in the mean."""
+    settings = {"shuffle": True, "store": "memory", "checkpoint": None}
+    switcher = clone(estimator).set_params(**settings).fit(*train)
+    found = switcher.permutation_test(N_PERMUTATIONS)
+    return float(np.mean(found.null_codelengths)) - float(found.codelength)

@@ -6,7 +6,6 @@ Probabilities are completed and floored as those of
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
@@ -22,7 +21,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_mdl import readouts
 from sklearn_mdl._core.sklearn_compat import predict_proba
-from sklearn_mdl._core.validation import check_class_labels
+from sklearn_mdl._core.validation import check_class_labels, warn_caller
 from sklearn_mdl.baselines._base import (
     Array,
     Floats,
@@ -168,15 +167,13 @@ class Refits:
         scaled = np.exp(log_softmax(self.logit_scale * logits, axis=1))
         return np.log(readouts.floored(scaled, self.counts))
 
-    def warn_of_failure(self, stacklevel: int) -> None:
+    def warn_of_failure(self) -> None:
         """Warn if the last fit or prediction raised."""
         if self.failure:
-            warnings.warn(
+            warn_caller(
                 f"The last fit of {self.estimator!r} must succeed and predict, but it "
                 f"raised ({self.failure}), so that an earlier one or the class "
-                "frequencies predict in its place; change its settings or leave it out",
-                UserWarning,
-                stacklevel=stacklevel,
+                "frequencies predict in its place; change its settings or leave it out"
             )
 
     def _proba(self, X: Array) -> Floats:
@@ -326,7 +323,7 @@ def subsampled_losses(
         found[repeat] = [loss.mean() for loss in losses]
         failed = refits if refits.failure else failed
     if failed is not None:
-        failed.warn_of_failure(stacklevel=3)
+        failed.warn_of_failure()
     return SubsampledLosses(at, found.mean(0), found)
 
 

@@ -149,11 +149,11 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
     """Add the number of orders, and of cells that are scored in parallel."""
-    said = default or "by the number of labels, of a list that is named 1"
+    said = default or "4 for at most 500 labels if no list is named, else 1"
     parser.add_argument(
         "--n-orders",
         type=int,
-        default=default or "auto",
+        default=default,
         metavar="N",
         help=f"random orders of each dataset (default: {said})",
     )

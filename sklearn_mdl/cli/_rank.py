@@ -59,6 +59,12 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         help="datasets that are also ranked apart; may be given again",
     )
     parser.add_argument(
+        "--time-budget",
+        type=float,
+        metavar="SECONDS",
+        help="begin no cell later, and score up to --n-orders orders until then",
+    )
+    parser.add_argument(
         "--dry-run",
         action="store_true",
         help="list cells, memory and an estimate of the time, and score nothing",
@@ -92,7 +98,8 @@ def run(options: argparse.Namespace) -> None:
     scorer = sklearn_mdl.RepresentationScorer(
         _switcher(options, datasets),
         targets=options.targets,
-        n_orders=options.n_orders,
+        n_orders=options.n_orders or "auto",
+        time_budget=options.time_budget,
         alpha=options.alpha,
         groups=_groups(options.group),
         missing=options.missing,

@@ -2,7 +2,6 @@
 
 from sklearn_mdl.metrics._extrapolation import (
     TELLING as TELLING,
-    TRAINING as TRAINING,
     Extrapolation,
     extrapolate,
 )
@@ -15,6 +14,7 @@ from sklearn_mdl.metrics._label_counts import (
 from sklearn_mdl.metrics._learning_curves import (
     CurveReading,
     LossDataCurve,
+    excess_description_length,
     loss_data_curve,
     sample_complexity,
     surplus_description_length,
@@ -42,6 +42,7 @@ __all__ = [
     "PrequentialMeasures",
     "RegressionMeasures",
     "decayed_frequency_codelengths",
+    "excess_description_length",
     "expected_calibration_error",
     "extrapolate",
     "frequency_codelength",

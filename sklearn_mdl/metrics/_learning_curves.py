@@ -68,14 +68,7 @@ def loss_data_curve(codelengths: ArrayLike, *, n_intervals: int = 20) -> LossDat
     >>> curve.starts, curve.losses
     (array([0, 1, 2]), array([0.7, 0.5, 0.2]))
     """
-    costs = np.asarray(codelengths, dtype=np.float64)
-    if costs.ndim not in (1, 2) or not costs.size:
-        raise ValueError(
-            "`codelengths` must have shape (n_samples,) or (n_orders, n_samples), got "
-            f"{costs.shape}; give one cost per label."
-        )
-    costs = costs if costs.ndim == 1 else costs.mean(axis=0)
-    check_losses("codelengths", costs)
+    costs = checked_costs("codelengths", codelengths)
     n_intervals = checked_count("n_intervals", n_intervals, 2)
     ends = np.rint(np.geomspace(1, len(costs), n_intervals)).astype(np.int64)
     edges = np.unique(np.append(ends, 0))
@@ -159,6 +152,61 @@ def surplus_description_length(
     return CurveReading(value, bool(is_bound))
 
 
+def excess_description_length(
+    losses: ArrayLike, final_loss: float | None = None, *, tail: float = 0.1
+) -> float:
+    """Nats of a code in excess of what the labels cost once all are learned.
+
+    ``sum_t l_t - N l``, the area of the loss curve above its final loss. With the loss
+    ``l`` of the final predictor on other rows it is the excess description length: what
+    training wrote into the predictor. With that of the end of the run itself it is the
+    prequential reading of epiplexity, and ``N l`` that of time-bounded entropy.
+
+    Parameters
+    ----------
+    losses : array-like of shape (N,) or (n_orders, N)
+        Cost of each label of a run, in nats.
+    final_loss : float, default=None
+        Loss of the final predictor in nats per label. None takes the mean of the last
+        losses of the run.
+    tail : float, default=0.1
+        Share of the run that is its end.
+
+    Returns
+    -------
+    excess : float
+        In nats; negative where predictions got worse. Features of which nothing can be
+        learned have next to none, and so have those of which everything is known.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or a value out of range.
+
+    References
+    ----------
+    Donoway, Joren, Roger and Leike, 2026, Excess description length of learning
+    generalizable predictors, arXiv:2601.04728 (definition). Finzi, Qiu, Jiang,
+    Izmailov, Kolter and Wilson, 2026, From entropy to epiplexity, arXiv:2601.03220: the
+    area of a loss curve above its final loss.
+
+    Examples
+    --------
+    >>> excess_description_length([0.7, 0.5, 0.3, 0.1], 0.2)
+    0.8...
+    """
+    costs = checked_costs("losses", losses)
+    if not 0 < tail <= 1:
+        raise ValueError(
+            f"`tail` must be a share above 0 and at most 1, got {tail!r}; 0.1 is the "
+            "last tenth of the run."
+        )
+    if final_loss is None:
+        final_loss = float(costs[-max(1, round(tail * len(costs))) :].mean())
+    checked = _checked_loss(final_loss, "final_loss")
+    return float(costs.sum()) - len(costs) * checked
+
+
 def sample_complexity(
     losses: ArrayLike,
     epsilon: float,
@@ -229,6 +277,19 @@ def _measured(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
     return measured, at
 
 
+def checked_costs(name: str, losses: ArrayLike) -> Floats:
+    """Return the costs of a run (N,), means over orders if there are several."""
+    costs = np.asarray(losses, dtype=np.float64)
+    if costs.ndim not in (1, 2) or not costs.size:
+        raise ValueError(
+            f"`{name}` must have shape (n_samples,) or (n_orders, n_samples), got "
+            f"{costs.shape}; give one cost per label."
+        )
+    costs = costs if costs.ndim == 1 else costs.mean(axis=0)
+    check_losses(name, costs)
+    return costs
+
+
 def check_losses(name: str, losses: Floats) -> None:
     """Raise ValueError for negative losses, but for rounding errors, and for NaN."""
     if np.isnan(losses).any() or losses.min() < -1e-9:
@@ -238,11 +299,11 @@ def check_losses(name: str, losses: Floats) -> None:
         )
 
 
-def _checked_loss(epsilon: float) -> float:
+def _checked_loss(epsilon: float, name: str = "epsilon") -> float:
     """Return a loss as a float if it is finite and not negative."""
     if not 0 <= epsilon < math.inf:
         raise ValueError(
-            f"`epsilon` must be a finite loss of at least 0 nats, got {epsilon!r}; "
+            f"`{name}` must be a finite loss of at least 0 nats, got {epsilon!r}; "
             "give the target loss of a prediction."
         )
     return float(epsilon)

@@ -44,6 +44,7 @@ from sklearn_mdl.model_selection._tables import (
     readout_table as readout_table,
     spread_text as spread_text,
 )
+from sklearn_mdl.model_selection._two_axes import two_axes
 from sklearn_mdl.model_selection._verdict import (
     DatasetVerdict as DatasetVerdict,
     Verdict as Verdict,
@@ -57,5 +58,6 @@ __all__ = [
     "codelength_scorer",
     "heldout_codelength_scorer",
     "refit_codelength_scorer",
+    "two_axes",
     "with_codelength",
 ]

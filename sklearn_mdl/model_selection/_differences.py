@@ -24,8 +24,10 @@ class OrderSpread(NamedResult):
     mean : ndarray of shape (n_datasets, n_encoders)
         Mean codelength, in nats.
     std : ndarray of shape (n_datasets, n_encoders)
-        Standard deviation over orders (of the orders, not of their mean), in nats.
+        Standard deviation over orders (of the orders, not of their mean), in nats; NaN
+        of one order.
     n_orders : int
+        The most that any encoder has.
     """
 
     mean: Floats
@@ -60,7 +62,8 @@ class PairedDifferences(NamedResult):
         Mean over orders of first minus second, in nats: below zero the first encoder
         has the shorter code.
     std : ndarray of shape (n_pairs, n_datasets)
-        Standard deviation over orders; NaN for a single one.
+        Standard deviation over the orders that all encoders share; NaN for a single
+        one.
     error : ndarray of shape (n_pairs, n_datasets)
         Standard error of the mean, with rows and orders as samples; NaN if traces of
         cells are gone.
@@ -224,7 +227,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders, n_orders)
-        In nats, at least two orders.
+        In nats, at least two orders; NaN after the last one of an encoder.
 
     Raises
     ------
@@ -237,7 +240,42 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
             "Codelengths must have shape (n_datasets, n_encoders, n_orders) with at "
             f"least 2 orders, got {table.shape}; pass n_orders=3"
         )
-    return OrderSpread(table.mean(-1), table.std(-1, ddof=1), table.shape[-1])
+    return OrderSpread(paired_means(table), _deviations(table), table.shape[-1])
+
+
+def paired_means(table: Floats) -> Floats:
+    """Means over orders, of which some encoders have the first ones only.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_datasets, n_encoders, n_orders)
+        NaN where there is no order.
+
+    Returns
+    -------
+    means : ndarray of shape (n_datasets, n_encoders)
+        Of an encoder with fewer orders than others: the mean in all orders of those
+        that have all, and what it is above theirs in the orders that they share.
+    """
+    means: Floats = table.mean(-1)
+    for own, found in zip(table, means, strict=True):
+        lacks = np.isnan(own)
+        full = lacks.sum(-1) == lacks.sum(-1).min()
+        by_order = own[full].mean(0)
+        there = ~np.isnan(by_order)
+        for e in np.flatnonzero(np.isnan(found)):
+            above = (own[e] - by_order)[~lacks[e]].mean()
+            found[e] = by_order[there].mean() + above
+    return means
+
+
+def _deviations(table: Floats) -> Floats:
+    """Return standard deviations over the orders that are there; NaN of one."""
+    found: Floats = table.std(-1, ddof=1)
+    for place in zip(*np.nonzero(np.isnan(found)), strict=True):
+        own = table[place][~np.isnan(table[place])]
+        found[place] = own.std(ddof=1) if len(own) > 1 else np.nan
+    return found
 
 
 def paired_differences(
@@ -260,10 +298,11 @@ def paired_differences(
     first, second = pairs.T
     mean = np.stack([s.codelengths[first] - s.codelengths[second] for s in samples], 1)
     by_order = [s.by_order[:, first] - s.by_order[:, second] for s in samples]
-    n_orders = len(by_order[0])
+    n_orders = max(map(len, by_order))
     std = np.full(mean.shape, np.nan)
-    if n_orders > 1:
-        std = np.stack([table.std(0, ddof=1) for table in by_order], 1)
+    for d, table in enumerate(by_order):
+        if len(table) > 1:
+            std[:, d] = table.std(0, ddof=1)
     error, half = np.empty(mean.shape), np.empty(mean.shape)
     for (k, d), _ in np.ndenumerate(mean):
         i, j = pairs[k]

@@ -122,6 +122,13 @@ def forecast(
     return Forecast(rows, min(effective_n_jobs(n_jobs), max(1, len(tasks))))
 
 
+def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
+    """Return the smallest of some cells, and its seconds by a trial."""
+    task = min(tasks, key=lambda one: one.X.size)
+    per_row, _, _ = _trial(task)
+    return task, per_row * len(task.y)
+
+
 def _is_kept(store: CellStore | None, task: Task) -> bool:
     try:
         return store is not None and store.load(task) is not None

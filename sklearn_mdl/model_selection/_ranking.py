@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn_mdl.model_selection._differences import (
     extrapolations,
     order_spread,
     paired_differences,
+    paired_means,
 )
 from sklearn_mdl.model_selection._tables import (
     as_latex,
@@ -69,22 +69,31 @@ class RankStatistics:
 
     @property
     def order_codelengths_(self) -> np.ndarray:
-        """Codelengths in nats, (n_datasets, n_encoders, n_orders)."""
-        shape = (len(self.dataset_names_), len(self.encoder_names_), -1)
-        return np.array([cell.codelength for cell in self._ranked]).reshape(shape)
+        """Codelengths in nats, (n_datasets, n_encoders, n_orders).
+
+        NaN where an encoder has fewer orders than another.
+        """
+        return self._by_order("codelength")
+
+    @property
+    def n_orders_(self) -> np.ndarray:
+        """Number of orders scored, (n_datasets, n_encoders)."""
+        counts: np.ndarray = np.isfinite(self.order_codelengths_).sum(-1)
+        return counts
 
     @property
     def codelengths_(self) -> np.ndarray:
-        """Mean codelength over orders, (n_datasets, n_encoders), in nats."""
-        mean: np.ndarray = self.order_codelengths_.mean(-1)
-        return mean
+        """Mean codelength over orders, (n_datasets, n_encoders), in nats.
+
+        Where orders are unequal, encoders are compared on those that they share: see
+        the class.
+        """
+        return paired_means(self.order_codelengths_)
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
         """The same by switching alone, the paper's code, (n_datasets, n_encoders)."""
-        nats = np.array([cell.switching_codelength for cell in self._ranked])
-        mean: np.ndarray = nats.reshape(self.order_codelengths_.shape).mean(-1)
-        return mean
+        return paired_means(self._by_order("switching_codelength"))
 
     @property
     def _compared(self) -> np.ndarray:
@@ -102,9 +111,25 @@ class RankStatistics:
     @property
     def accuracies_(self) -> np.ndarray:
         """Share of labels predicted rightly beforehand, (n_datasets, n_encoders)."""
-        shares = np.array([cell.accuracy for cell in self._ranked])
-        mean: np.ndarray = shares.reshape(self.order_codelengths_.shape).mean(-1)
-        return mean
+        return paired_means(self._by_order("accuracy"))
+
+    def groups_of_cells(self) -> dict[tuple[str, str], list[Cell]]:
+        """Cells by dataset and encoder, order by order."""
+        groups: dict[tuple[str, str], list[Cell]] = {
+            (dataset, encoder): []
+            for dataset in self.dataset_names_
+            for encoder in self.encoder_names_
+        }
+        for cell in self._ranked:
+            groups[cell.dataset, cell.encoder].append(cell)
+        return groups
+
+    def _by_order(self, name: str) -> np.ndarray:
+        groups = list(self.groups_of_cells().values())
+        table = np.full((len(groups), max(map(len, groups))), np.nan)
+        for row, cells in zip(table, groups, strict=True):
+            row[: len(cells)] = [getattr(cell, name) for cell in cells]
+        return table.reshape(len(self.dataset_names_), len(self.encoder_names_), -1)
 
     @property
     def is_pooled_(self) -> bool:
@@ -216,15 +241,15 @@ class RankStatistics:
 
     @property
     def samples_(self) -> Iterator[Sample]:
-        """Codelengths by dataset with what they vary by, of rows and orders."""
-        return map(sample_of, self._groups())
+        """Codelengths by dataset with what they vary by, of rows and shared orders."""
+        for nats, cells in zip(self.codelengths_, self._groups(), strict=True):
+            yield replace(sample_of(cells), codelengths=nats)
 
     def _groups(self) -> Iterator[list[list[Cell]]]:
-        """Yield the cells of each dataset, by encoder and order."""
-        shape = self.order_codelengths_.shape
-        n_orders, cells = shape[2], iter(self._ranked)
-        for _ in range(shape[0]):
-            yield [list(islice(cells, n_orders)) for _ in range(shape[1])]
+        """Yield the cells of each dataset, by encoder and order that all share."""
+        groups = iter(self.groups_of_cells().values())
+        for counts in self.n_orders_:
+            yield [next(groups)[: counts.min()] for _ in counts]
 
     def friedman_test(self) -> ranking.FriedmanTest:
         """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""

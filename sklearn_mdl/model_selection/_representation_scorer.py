@@ -22,6 +22,7 @@ from sklearn_mdl._core.sklearn_compat import (
 )
 from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
 from sklearn_mdl.encoders import FeatureCache
+from sklearn_mdl.model_selection._budget import run_until
 from sklearn_mdl.model_selection._cells import Cell, Switcher, Task, fingerprints
 from sklearn_mdl.model_selection._encoding import (
     Dataset,
@@ -47,9 +48,10 @@ Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
 
 # The default where labels are few, chosen by ``python -m benchmarks choice``: kernels
-# alone up to as many labels as they hold exactly, in several orders.
+# alone up to as many labels as they hold exactly; and in so many orders as cost at most
+# twice the seconds of a tuned linear probe.
 FEW_LABELS = 2048
-ORDERS = ((500, 4), (FEW_LABELS, 2))  # up to so many labels, so many orders
+SEVERAL_ORDERS, MOST_LABELS = 4, 500
 
 
 @dataclass(eq=False, repr=False)
@@ -62,9 +64,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     scorer for model selection: called with ``(transformer, X, y)`` it returns minus the
     codelength per example of the transformed X.
 
-    Its default is not that of :class:`~sklearn_mdl.MDLReadoutSwitcher`, since the
-    shortest code is not the best chooser: with few labels kernels alone, in several
-    orders, choose better than with networks beside them, and quicker.
+    Its default is not that of :class:`~sklearn_mdl.MDLReadoutSwitcher`, whose code is
+    shorter: with few labels kernels alone were found to choose as well as with networks
+    beside them, in a tenth of the seconds (``python -m benchmarks choice``).
 
     Parameters
     ----------
@@ -78,8 +80,14 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         that are not all whole.
     n_orders : int or "auto", default="auto"
         Random orders of each dataset, the same for every encoder; codelengths are means
-        over them. "auto" is 1 with a switcher that is given; without one, 4 if no
-        dataset has more than 500 labels, else 2 if none has more than 2,048, else 1.
+        over them. "auto" is 4 if no switcher is given and no dataset has more than 500
+        labels, and 1 otherwise. With `time_budget` so many at most.
+    time_budget : float, default=None
+        Seconds after which no cell is begun; None is no bound. Cells are scored in
+        rounds, an order of every encoder on every dataset; but one whose mean
+        codelength is more than 1.1 times the shortest on a dataset has a turn there in
+        rounds 1, 2, 4, 8, ... alone. So cells follow from those before, and the clock
+        only ends them. A dataset that lacks an encoder then is left out.
     alpha : float, default=0.1
         Level of the critical difference; intervals have level ``1 - alpha``.
     groups : mapping of str to list of str, default=None
@@ -108,8 +116,12 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     Attributes
     ----------
     codelengths_ : ndarray of shape (n_datasets, n_encoders)
-        Mean codelength over orders, in nats.
+        Mean codelength over orders, in nats; of fewer orders than others have, what it
+        is above those in the orders that they share, added to their mean.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
+        NaN where the time did not suffice.
+    n_orders_ : ndarray of shape (n_datasets, n_encoders), int
+        Orders that were scored.
     average_ranks_ : ndarray of shape (n_encoders,)
         Mean over datasets of the rank by codelength, 1 is best.
     critical_difference_ : float
@@ -143,6 +155,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     _: KW_ONLY
     targets: str = "auto"
     n_orders: int | Literal["auto"] = "auto"
+    time_budget: float | None = None
     alpha: float = 0.1
     groups: Mapping[str, Collection[str]] | None = None
     missing: str = "raise"
@@ -159,6 +172,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
             Interval(Integral, 1, None, closed="left"),
             StrOptions({"auto"}),
         ],
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
         "groups": [Mapping, None],
         "missing": [StrOptions({"raise", "drop"})],
@@ -197,7 +211,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
             if labels are no classes where they should be, or of one class only, if
             permutations are asked of a list without kernel readouts, or if a cell
             failed and ``missing`` is "raise"; all others have then run, and are kept in
-            ``results``.
+            ``results``. Also if `time_budget` is shorter than one cell, or over before
+            any dataset has all encoders.
         TypeError
             If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form.
         """
@@ -206,6 +221,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         outcomes = self._run(tasks)
         failed = [one for one in [*found, *outcomes] if isinstance(one, Failure)]
         kept = self._without_failures([task.dataset for task in found], failed)
+        kept = _with_all_encoders(kept, tasks, outcomes)
         self.failures_ = failed
         self.cells_ = [
             replace(cell, groups=task.groups)
@@ -299,9 +315,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         """Return the number of orders, given the labels of the largest dataset."""
         if self.n_orders != "auto":
             return self.n_orders
-        if self.switcher is not None:
-            return 1
-        return next((orders for most, orders in ORDERS if n_labels <= most), 1)
+        few = self.switcher is None and n_labels <= MOST_LABELS
+        return SEVERAL_ORDERS if few else 1
 
     def _store(self) -> CellStore | None:
         if self.results is None:
@@ -367,9 +382,16 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
             for order in range(n_orders)
         ]
 
-    def _run(self, tasks: Sequence[Task]) -> list[Cell | Failure]:
-        return run_tasks(
-            tasks, n_jobs=self.n_jobs, store=self._store(), verbose=self.verbose
+    def _run(self, tasks: Sequence[Task]) -> Sequence[Cell | Failure | None]:
+        store, verbose = self._store(), self.verbose
+        if self.time_budget is None:
+            return run_tasks(tasks, n_jobs=self.n_jobs, store=store, verbose=verbose)
+        return run_until(
+            tasks,
+            budget=self.time_budget,
+            n_jobs=self.n_jobs,
+            store=store,
+            verbose=verbose,
         )
 
     def _without_failures(
@@ -419,6 +441,28 @@ def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
                 f"groups must name datasets among {list(datasets)}, but {name!r} holds "
                 f"{unknown[0]!r}; leave it out"
             )
+
+
+def _with_all_encoders(
+    names: Sequence[str],
+    tasks: Sequence[Task],
+    outcomes: Sequence[Cell | Failure | None],
+) -> list[str]:
+    """Return the datasets on which every encoder has a cell; warn of the others."""
+    due = {(t.dataset, t.encoder) for t in tasks}
+    scored = {(c.dataset, c.encoder) for c in outcomes if isinstance(c, Cell)}
+    lacking = {dataset for dataset, _ in due - scored}
+    left = [name for name in names if name in lacking]
+    if not left:
+        return list(names)
+    text = f"time_budget was over before every encoder had a cell on {left}"
+    if len(left) == len(names):
+        raise ValueError(
+            f"{text}, so that nothing can be ranked; raise it, and pass results=FOLDER "
+            "to go on from the cells that are there"
+        )
+    warn_caller(f"{text}, which are left out")
+    return [name for name in names if name not in lacking]
 
 
 def _warn_of_environments(cells: Sequence[Cell]) -> None:

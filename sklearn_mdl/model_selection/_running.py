@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
@@ -85,7 +86,7 @@ class Devices:
             return None
         if self.run not in _CLAIMED:
             self._folder.mkdir(exist_ok=True)
-            _CLAIMED[self.run] = next(filter(self._is_free, itertools.count()))
+            _CLAIMED[self.run] = next(filter(self._is_free, count()))
         return f"cuda:{_CLAIMED[self.run] % n_devices}"
 
     def _is_free(self, place: int) -> bool:
@@ -119,20 +120,48 @@ def run_tasks(
     -------
     outcomes : list of Cell or Failure
     """
-    found: dict[int, Cell | Failure] = {}
+    numbered = dict(enumerate(tasks))
+    found = kept_cells(store, numbered)
+    missing = {i: task for i, task in numbered.items() if i not in found}
+    found |= run_missing(
+        missing, n_jobs=n_jobs, store=store, verbose=verbose, n_done=len(found)
+    )
+    return [found[i] for i in range(len(tasks))]
+
+
+def kept_cells(
+    store: CellStore | None, tasks: Mapping[int, Task]
+) -> dict[int, Cell | Failure]:
+    """Return the cells that are there already, by the numbers of their tasks."""
+    if store is None:
+        return {}
+    kept = {i: _kept(store, task) for i, task in tasks.items()}
+    return {i: outcome for i, outcome in kept.items() if outcome is not None}
+
+
+def run_missing(
+    tasks: Mapping[int, Task],
+    *,
+    n_jobs: int | None,
+    store: CellStore | None = None,
+    verbose: int = 0,
+    n_done: int = 0,
+    end: float | None = None,
+) -> Iterator[tuple[int, Cell | Failure]]:
+    """Score cells, keep them in the store, and yield them with their numbers."""
     if store is not None:
-        kept = {i: _kept(store, task) for i, task in enumerate(tasks)}
-        found = {i: outcome for i, outcome in kept.items() if outcome is not None}
-    missing = {i: task for i, task in enumerate(tasks) if i not in found}
-    if store is not None:
-        store.warn_of_other_terms(list(missing.values()))
+        store.warn_of_other_terms(list(tasks.values()))
     for i, outcome in run_side_by_side(
-        score_cell, missing, n_jobs=n_jobs, verbose=verbose, n_done=len(found)
+        score_cell,
+        tasks,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        n_done=n_done,
+        end=end,
     ):
         if store is not None and isinstance(outcome, Cell):
             outcome = store.save(tasks[i], outcome)
-        found[i] = outcome
-    return [found[i] for i in range(len(tasks))]
+        yield i, outcome
 
 
 def _kept(store: CellStore, task: Task) -> Cell | Failure | None:
@@ -150,6 +179,7 @@ def run_side_by_side(
     verbose: int = 0,
     n_done: int = 0,
     desc: str = "cells",
+    end: float | None = None,
 ) -> Iterator[tuple[int, R | Failure]]:
     """Yield the outcome of every task with its number, as soon as it is there.
 
@@ -165,15 +195,25 @@ def run_side_by_side(
         Tasks for the bar that are done already.
     desc : str
         Title of the bar.
+    end : float or None
+        Time (``time.monotonic``) after which no task is begun; those have no outcome.
     """
-    missing = dict(tasks)
+    missing, begun = dict(tasks), set()
+
+    def queue() -> Iterator[tuple[int, T]]:
+        for i, task in list(missing.items()):
+            if end is not None and time.monotonic() > end:
+                return
+            begun.add(i)
+            yield i, task
+
     n_all = n_done + len(missing)
     causes: dict[str, list[tuple[str, T]]] = {}  # of warnings, in whichever process
     shown = verbose > 0
     with progress_bar(shown, total=n_all, initial=n_done, desc=desc) as bar:
         for _ in range(PASSES):
             for i, outcome, said in (
-                _attempt_all(measure, missing, n_jobs) if missing else ()
+                _attempt_all(measure, queue(), n_jobs) if missing else ()
             ):
                 task = missing.pop(i)
                 for message in said:
@@ -183,6 +223,8 @@ def run_side_by_side(
     for found in causes.values():
         _warn_once(found)
     for i, task in missing.items():
+        if end is not None and i not in begun:
+            continue
         reason = "its process died; check the memory it needs"
         yield i, Failure(task.dataset, task.encoder, task.order, reason, "")
 
@@ -204,22 +246,26 @@ def _warn_once(found: Sequence[tuple[str, Measurable]]) -> None:
 
 
 def _attempt_all(
-    measure: Callable[[T, str | None], R], tasks: Mapping[int, T], n_jobs: int | None
+    measure: Callable[[T, str | None], R],
+    tasks: Iterator[tuple[int, T]],
+    n_jobs: int | None,
 ) -> Iterator[tuple[int, R | Failure, list[str]]]:
     """Yield outcomes as soon as they are there; end early if a process dies."""
     with Devices() as devices:
         backend = type(get_active_backend()[0]).__name__
         if backend in BY_FILE and effective_n_jobs(n_jobs) > 1:
-            tasks = {i: _portable(task) for i, task in tasks.items()}
-        calls = [delayed(_attempt)(measure, *item, devices) for item in tasks.items()]
-        step, return_as = len(calls), "generator_unordered"
+            tasks = ((i, _portable(task)) for i, task in tasks)
+        calls = (delayed(_attempt)(measure, *item, devices) for item in tasks)
+        step, return_as = None, "generator_unordered"
         if not get_active_backend()[0].supports_return_generator:
             # Ray's, for one: all return at the end, so they are given in portions.
-            step, return_as = PORTION * effective_n_jobs(n_jobs), "list"
+            step, return_as = PORTION * effective_n_jobs(n_jobs) - 1, "list"
         try:
-            for start in range(0, len(calls), step):
-                parallel = Parallel(n_jobs=n_jobs, return_as=return_as)
-                yield from parallel(calls[start : start + step])
+            while (first := next(calls, None)) is not None:
+                settings = {"return_as": return_as, "pre_dispatch": "n_jobs"}
+                portion = chain([first], islice(calls, step))
+                parallel = Parallel(n_jobs=n_jobs, **settings)
+                yield from parallel(portion if step is None else list(portion))
         except Exception as error:
             if type(error).__name__ not in DEATHS:
                 raise

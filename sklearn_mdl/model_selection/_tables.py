@@ -39,14 +39,13 @@ def mean_posteriors(ranking: RankStatistics) -> list[list[dict[str, float]]]:
     shares : list of list of dict
         By dataset and encoder; from architectures to probabilities.
     """
-    _, n_encoders, n_orders = ranking.order_codelengths_.shape
-    cells = iter(ranking.cells_)
+    groups = ranking.groups_of_cells()
     return [
         [
-            _mean([next(cells).mean_posterior for _ in range(n_orders)])
-            for _ in range(n_encoders)
+            _mean([cell.mean_posterior for cell in groups[dataset, encoder]])
+            for encoder in ranking.encoder_names_
         ]
-        for _ in ranking.dataset_names_
+        for dataset in ranking.dataset_names_
     ]
 
 
@@ -66,7 +65,8 @@ def columns_of(ranking: RankStatistics) -> list[str]:
 
 def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
     """One dictionary per cell, with the keys of :func:`columns_of`."""
-    ranks, columns = rankdata(ranking.order_codelengths_, axis=1), columns_of(ranking)
+    table, columns = ranking.order_codelengths_, columns_of(ranking)
+    ranks = rankdata(table, axis=1, nan_policy="omit")[np.isfinite(table)]
     return [
         {
             **{name: getattr(cell, name) for name in columns if hasattr(cell, name)},
@@ -75,7 +75,7 @@ def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
             "streams": " ".join(map(str, cell.streams)),
             "scalings": " ".join(cell.scalings),
         }
-        for cell, rank in zip(ranking.cells_, ranks.ravel(), strict=True)
+        for cell, rank in zip(ranking.cells_, ranks, strict=True)
     ]
 
 
@@ -111,9 +111,7 @@ def cell_table(ranking: RankStatistics) -> Table:
     tested = [P_VALUE] if permutation_text(ranking) else []
     head = ["dataset", "encoder", "accuracy", *tested]
     head += ["seconds", "features", "readouts"]
-    groups: dict[tuple[str, str], list[Cell]] = {}
-    for cell in ranking.cells_:
-        groups.setdefault((cell.dataset, cell.encoder), []).append(cell)
+    groups = ranking.groups_of_cells()
     rows = [
         [
             *names,
@@ -275,8 +273,12 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
         ]
         for e in np.argsort(totals, kind="stable")
     ]
-    head = ("encoder", *nats, "per example", "saved per example", "accuracy")
-    head += (*tested, "features", "rank")
+    head = ["encoder", *nats, "per example", "saved per example", "accuracy"]
+    head += [*tested, "features", "rank"]
+    if len(set(ranking.n_orders_.flat)) > 1:
+        head.append("orders")
+        for row, e in zip(rows, np.argsort(totals, kind="stable"), strict=True):
+            row.append(str(ranking.n_orders_[index, e]))
     note = ranking.terms_notes_.get(cell.dataset)
     kind = f"{cell.n_classes} classes, uniform code"
     if cell.is_real:
@@ -308,9 +310,15 @@ def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
         lines.append(
             f"critical difference {ranking.critical_difference_:.2f} "
             f"(Nemenyi, alpha = {ranking.alpha:g}, {n_encoders} encoders, "
-            f"{n_datasets} datasets, orders of each: {n_orders})"
+            f"{n_datasets} datasets, orders of each: {_span(ranking.n_orders_)})"
         )
     return "\n".join(lines)
+
+
+def _span(counts: np.ndarray) -> str:
+    """Return the least and the greatest of some numbers, as text."""
+    least, most = int(counts.min()), int(counts.max())
+    return str(most) if least == most else f"{least} to {most}"
 
 
 def friedman_text(ranking: RankStatistics) -> str:
@@ -326,9 +334,9 @@ def friedman_text(ranking: RankStatistics) -> str:
 def spread_text(ranking: RankStatistics) -> str:
     """Return how much codelengths vary over orders, in a line."""
     relative = ranking.order_spread().relative
-    i, j = np.unravel_index(int(np.argmax(relative)), relative.shape)
+    i, j = np.unravel_index(int(np.nanargmax(relative)), relative.shape)
     return (
         "standard deviation over orders, of the codelength: median "
-        f"{np.median(relative):.2%}, most {relative[i, j]:.2%} "
+        f"{np.nanmedian(relative):.2%}, most {relative[i, j]:.2%} "
         f"({ranking.encoder_names_[j]} on {ranking.dataset_names_[i]})"
     )

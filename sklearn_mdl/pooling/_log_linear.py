@@ -188,7 +188,7 @@ class PoolPass(GroupPass):
         proba : ndarray of shape (G, C)
             Probabilities of the groups.
         """
-        return self._coded(self._pooled(self._scores(proba)))
+        return self._coded(self._pooled(np.log(self._coded(proba))))
 
     def observe(self, proba: Floats, label: float) -> tuple[Floats, float]:
         """Predict a row, then move the weights by its label.
@@ -207,7 +207,7 @@ class PoolPass(GroupPass):
             Minus the logarithm of the label's, in nats.
         """
         right = int(label)
-        scores = self._scores(proba)
+        scores = np.log(self._coded(proba))
         pooled = self._pooled(scores)
         gaps = scores - (scores @ pooled)[:, np.newaxis]
         self.hessian += (gaps * pooled) @ gaps.T
@@ -244,11 +244,6 @@ class PoolPass(GroupPass):
             weights[i] = self.weights
             _, codelengths[i] = self.observe(np.exp(row), label)
         return PoolTrace(float(codelengths.sum()), codelengths, weights)
-
-    def _scores(self, proba: Floats) -> Floats:
-        """Logarithms (G, C) of probabilities mixed with the uniform distribution."""
-        mixed = self._coded(proba)
-        return np.log(mixed, out=mixed)
 
     def _coded(self, proba: Floats) -> Floats:
         """Mix probabilities (..., C) with the uniform distribution."""

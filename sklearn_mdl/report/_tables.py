@@ -277,6 +277,7 @@ def _statistics(ranking: RankStatistics) -> Statistics:
 def _orders(ranking: RankStatistics) -> Statistics:
     spread = ranking.order_spread()
     return {
+        "scored": _by_name(ranking, ranking.n_orders_.tolist()),
         "standard_deviations": _by_name(ranking, spread.std.tolist()),
         "relative": _by_name(ranking, spread.relative.tolist()),
     }

@@ -50,8 +50,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes
         networks and kernels, chosen by measurement; "nets" takes the networks alone,
         which depend on the number of features and classes; "closed-form" the kernels
-        alone, which need no seed; "mixed" adds nearest neighbours, a shrunk linear
-        discriminant analysis (up to 1,024 features) and a logistic regression to both.
+        alone, which need no seed, and which a ``RepresentationScorer`` without a
+        switcher takes for at most 2,048 labels; "mixed" adds nearest neighbours, a
+        shrunk linear discriminant analysis (up to 1,024 features) and a logistic
+        regression to both.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from numbers import Integral, Real
 
@@ -17,20 +18,22 @@ class Race(BaseEstimator):
 
     At ``batch_size``, twice, four times as many examples and so on, but not before
     `first`, losses are compared over the last half of the examples. An expert stays if
-    its loss is at most ``(1 + tolerance)`` times the least one plus `slack`. Where
-    groups of experts are pooled, the best expert of a group stays, too, if the pool
-    needs the group: if without it, and with the others' weights adapted, the pool's
-    code of all labels so far would be longer by more than `pool_slack` nats, by the
-    second derivatives that the pool has gathered. All others retire: they are not
-    evaluated and trained any more, and count as asleep, predicting what the mixture of
-    those awake predicts (Freund et al., 1997). A decoder retires the same ones, since
-    the rule reads the past alone.
+    its loss is at most ``(1 + tolerance * sqrt(first / n))`` times the least one plus
+    `slack`, ``n`` being the number of examples: as does chance, and a learning curve
+    that has still to cross another, the tolerance falls with the examples. Where groups
+    of experts are pooled, the best expert of a group stays, too, if the pool needs the
+    group: if without it, and with the others' weights adapted, the pool's code of all
+    labels so far would be longer by more than `pool_slack` nats, by the second
+    derivatives that the pool has gathered. All others retire: they are not evaluated
+    and trained any more, and count as asleep, predicting what the mixture of those
+    awake predicts (Freund et al., 1997). A decoder retires the same ones, since the
+    rule reads the past alone.
 
     Parameters
     ----------
-    tolerance : float, default=0.08
-        Share of the least loss by which a loss may exceed it; for real labels, whose
-        losses have no zero, nats an example.
+    tolerance : float, default=0.05
+        Share of the least loss by which a loss may exceed it at `first` examples; for
+        real labels, whose losses have no zero, nats an example.
     slack : float, default=10.0
         Nats by which it may do so beside.
     min_readouts : int, default=4
@@ -57,7 +60,7 @@ class Race(BaseEstimator):
     def __init__(
         self,
         *,
-        tolerance: float = 0.08,
+        tolerance: float = 0.05,
         slack: float = 10.0,
         min_readouts: int = 4,
         first: int = 256,
@@ -105,6 +108,7 @@ class Race(BaseEstimator):
         losses: Floats,
         groups: Sequence[NDArray[np.intp]] = (),
         unit: float | None = None,
+        n_samples: int | None = None,
     ) -> NDArray[np.bool_]:
         """Tell who stays.
 
@@ -116,6 +120,8 @@ class Race(BaseEstimator):
             Experts of each group that the pool needs.
         unit : float or None
             Nats of which `tolerance` is a share; None is the least loss.
+        n_samples : int or None
+            Examples so far, by which the tolerance falls; None is `first`.
 
         Returns
         -------
@@ -123,8 +129,10 @@ class Race(BaseEstimator):
         """
         least = losses.min()
         unit = least if unit is None else unit
+        seen = self.first if n_samples is None else max(n_samples, self.first)
+        tolerance = self.tolerance * math.sqrt(self.first / seen)
         staying: NDArray[np.bool_]
-        staying = losses <= least + self.tolerance * unit + self.slack
+        staying = losses <= least + tolerance * unit + self.slack
         for group in groups:
             staying[group[losses[group].argmin()]] = True
         in_order = np.argsort(losses, kind="stable")

@@ -113,7 +113,7 @@ class Retirement:
         needed = [] if pooled is None else pooled.needed(self._race.pool_slack)
         n_compared = self._n_seen - self._since
         unit = outcome.unit_of_loss(float(losses.min()), n_compared)
-        staying = self._race.staying(losses, needed, unit)
+        staying = self._race.staying(losses, needed, unit, self._n_seen)
         columns: list[int] = np.flatnonzero(running & ~staying).tolist()
         return columns
 

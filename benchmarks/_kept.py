@@ -1,0 +1,35 @@
+"""Results that a long benchmark keeps in a file, so that it can go on."""
+
+import json
+from pathlib import Path
+
+OPTION = {
+    "--results": {
+        "type": Path,
+        "help": "file of rows that are measured already; new ones are added to it",
+    }
+}
+
+
+def kept(path, key, measure):
+    """Return what was measured under a key, or measure it and write it down.
+
+    Parameters
+    ----------
+    path : Path or None
+        One row of JSON a line; None keeps nothing.
+    key : list of JSON values
+        All that the numbers depend on.
+    measure : callable
+        Returns a dict of numbers.
+    """
+    lines = path.read_text("utf-8").splitlines() if path and path.exists() else []
+    for line in lines:
+        row = json.loads(line)
+        if row["key"] == key:
+            return row["found"]
+    found = measure()
+    if path is not None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"key": key, "found": found}) + "\n")
+    return found

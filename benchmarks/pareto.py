@@ -1,0 +1,129 @@
+"""Nats against CPU seconds: lists of readouts, their options, and logistic regression.
+
+Rows are those of the files in their order, the first ``--rows`` of every dataset and
+encoder that is named. "default" pools, races, and learns small minibatches at first;
+contenders "without" have one of these off, "plain nets" all. The logistic regression
+is refitted at doubling block ends (``logistic.py``), with scikit-learn's default
+strength, or tuned in three folds of the rows before at every block end. Results are
+kept in ``pareto.jsonl`` beside this file, from which ``docs/make_pareto.py`` draws.
+"""
+
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks._data import NETS, feature_cells
+from benchmarks._kept import kept
+from benchmarks.logistic import blockwise_codelength
+from sklearn_mdl import MDLReadoutSwitcher
+
+RESULTS = Path(__file__).with_suffix(".jsonl")
+
+
+def switching(settings, X, y):
+    """Codelength of a switcher."""
+    with warnings.catch_warnings():  # of logistic regressions that do not converge
+        warnings.simplefilter("ignore", UserWarning)
+        switcher = MDLReadoutSwitcher(**settings, random_state=0).fit(X, y)
+    return switcher.codelength_
+
+
+def logistic(C, X, y):
+    """Codelength of the logistic regression, refitted at block ends."""
+    y = np.unique(y, return_inverse=True)[1]
+    return blockwise_codelength(X.astype(float), y, C)
+
+
+CONTENDERS = {
+    "closed-form": partial(switching, {"readouts": "closed-form"}),
+    "default": partial(switching, {}),
+    "nets": partial(switching, {"readouts": "nets"}),
+    "logistic": partial(logistic, 1.0),
+    "default without race": partial(switching, {"race": None}),
+    "default without pool": partial(switching, {"pooling": None}),
+    "default without growth": partial(switching, {"first_batch_size": None}),
+    "plain nets": partial(switching, NETS),
+    "tuned logistic": partial(logistic, None),
+    "mixed": partial(switching, {"readouts": "mixed"}),
+}
+
+
+def front(points):
+    """Names of the points (nats, seconds) that no other is below and left of."""
+    return [
+        name
+        for name, (nats, seconds) in points.items()
+        if not any(
+            other != name and n <= nats and s <= seconds
+            for other, (n, s) in points.items()
+        )
+    ]
+
+
+class Pareto:
+    """Nats and seconds of every contender."""
+
+    options = {
+        "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
+        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--rows": {"type": int, "help": "the first so many (default: all)"},
+        "--contenders": {
+            "nargs": "*",
+            "default": list(CONTENDERS),
+            "choices": list(CONTENDERS),
+        },
+        "--results": {
+            "type": Path,
+            "default": RESULTS,
+            "help": "(default: %(default)s)",
+        },
+    }
+    param_names = ["contender", "cell"]
+    unit = "nats, CPU seconds"
+    formats = {"track_nats": ".1f", "track_seconds": ".1f"}
+
+    def prepare(self):
+        self.cells = {
+            name: (X[: self.rows], y[: self.rows])
+            for name, (X, y) in feature_cells(self.features, self.datasets).items()
+            if not self.encoders or name.split("/")[1] in self.encoders
+        }
+
+    @property
+    def params(self):
+        return [self.contenders, list(self.cells)]
+
+    def setup(self, name, cell):
+        X, y = self.cells[cell]
+        key = [cell, len(y), name]
+        self.found = kept(self.results, key, lambda: self.measure(name, X, y))
+
+    def measure(self, name, X, y):
+        """Run a contender."""
+        start = time.process_time()
+        nats = CONTENDERS[name](X, y)
+        return {"nats": nats, "seconds": time.process_time() - start}
+
+    def track_nats(self, name, cell):
+        return self.found["nats"]
+
+    def track_seconds(self, name, cell):
+        return self.found["seconds"]
+
+    def report(self, table):
+        points = {
+            name: tuple(
+                sum(row[column][0] for (one, _), row in table.items() if one == name)
+                for column in ("track_nats", "track_seconds")
+            )
+            for name in self.contenders
+        }
+        edge = front(points)
+        print(f"{len(self.cells)} cells in sum")
+        for name, (nats, seconds) in sorted(points.items(), key=lambda p: p[1][1]):
+            mark = "  on the lower left edge" if name in edge else ""
+            print(f"{name:24s}{nats:10.1f} nats{seconds:9.1f} s{mark}")

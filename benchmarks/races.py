@@ -1,0 +1,268 @@
+"""Races: codelength, seconds and training work with and without them.
+
+``cells`` fits the default list on every encoder and dataset of a directory, rows in the
+order of the files; ``long`` the default list, raced and not, and the networks alone,
+not raced, on the first rows of long streams; ``grid`` the paper's grid of readouts or
+a part of it; ``finetuned`` fine-tuned networks on small images. Each is pooled, and
+"ratio" is that to the list that is not raced. Work counts optimiser steps, one for a
+minibatch and one for each replay stream, weighted by parameters, as a share of that
+without a race; readouts that differ in averaging alone are one training. Seconds are
+CPU seconds on one thread. With ``--results FILE`` an interrupted table goes on where it
+ended.
+"""
+
+import time
+import warnings
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+from benchmarks._data import feature_cells, permuted
+from benchmarks._kept import OPTION, kept
+from sklearn_mdl import MDLReadoutSwitcher, readout_grid
+from sklearn_mdl._core.nets.mlp import count_parameters
+from sklearn_mdl.encoders import TorchEncoder, image_rows
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.readouts import hidden_widths
+from sklearn_mdl.switching import Race
+
+CONTENDERS = {
+    "unraced": {"race": None},
+    "raced": {"race": Race()},
+    "nets unraced": {"readouts": "nets", "race": None},
+}
+SERVES_PREDICTION = {"ema_step_size", "ema_warmup", "calibration", "random_state"}
+
+
+def training_work(switcher, sizes):
+    """Steps weighted by parameters, of a fitted switcher and of one without a race.
+
+    Parameters
+    ----------
+    switcher : MDLReadoutSwitcher
+    sizes : callable
+        Parameters that a readout trains.
+    """
+    last, weights = {}, {}
+    n_rows = switcher.n_samples_seen_
+    for readout, at in zip(switcher.readouts_, switcher.retired_at_, strict=True):
+        if not hasattr(readout, "n_replay_streams"):
+            continue
+        params = readout.get_params(deep=False)
+        settings = {k: v for k, v in params.items() if k not in SERVES_PREDICTION}
+        key = readout.architecture, str(settings)
+        end = n_rows if at < 0 else int(at)
+        last[key] = max(last.get(key, 0), end)
+        weights[key] = (readout.n_replay_streams + 1) * sizes(readout)
+    done = sum(weights[key] * end for key, end in last.items())
+    return done, n_rows * sum(weights.values())
+
+
+class _Raced:
+    """Columns of every table."""
+
+    codes: ClassVar[dict] = {}  # of all rows so far
+    options = {**OPTION}
+    unit = "nats, CPU seconds"
+    formats = {
+        "track_codelength": ".1f",
+        "track_ratio": ".4f",
+        "track_switching": ".1f",
+        "track_seconds": ".1f",
+        "track_work": ".3f",
+        "track_left": ".0f",
+    }
+
+    def fit(self, case, name, X, y, about="", **settings):
+        """Find all numbers of a case and a contender."""
+        key = [type(self).__name__, case, name, len(y), str(about)]
+        self.found = kept(self.results, key, lambda: self.measure(X, y, name, settings))
+        self.codes[case, name] = self.found["codelength"]
+
+    def measure(self, X, y, name, settings):
+        """Fit, and return what is printed."""
+        start = time.process_time()
+        options = {"random_state": 0, **settings, **CONTENDERS[name]}
+        with warnings.catch_warnings():  # some grids end where the best readout is
+            warnings.simplefilter("ignore", UserWarning)
+            switcher = MDLReadoutSwitcher(**options).fit(X, y)
+        seconds = time.process_time() - start
+        done, full = training_work(switcher, lambda one: self.size(one, X, y))
+        return {
+            "codelength": switcher.codelength_,
+            "switching": switcher.switching_codelength_,
+            "seconds": seconds,
+            "work": done / full if full else np.nan,
+            "left": int((switcher.retired_at_ < 0).sum()),
+            "readouts": len(switcher.readouts_),
+        }
+
+    def size(self, readout, X, y):
+        """Parameters of a network readout."""
+        hidden = hidden_widths(readout.hidden_layer_sizes)
+        return count_parameters((X.shape[1], *hidden, len(np.unique(y))))
+
+    def track_codelength(self, *row):
+        return self.found["codelength"]
+
+    def track_ratio(self, case, name):
+        return self.found["codelength"] / self.codes.get((case, "unraced"), np.nan)
+
+    def track_switching(self, *row):
+        return self.found["switching"]
+
+    def track_seconds(self, *row):
+        return self.found["seconds"]
+
+    def track_work(self, *row):
+        return self.found["work"]
+
+    def track_left(self, *row):
+        return self.found["left"]
+
+    def report(self, table):
+        cases = dict.fromkeys(case for case, _ in table)
+        for name in CONTENDERS:
+            pairs = [
+                (table[case, name], table[case, "unraced"])
+                for case in cases
+                if name != "unraced" and {(case, name), (case, "unraced")} <= set(table)
+            ]
+            if not pairs:
+                continue
+            code, seconds = (
+                np.array([[one[key][0] for one in pair] for pair in pairs]).T
+                for key in ("track_codelength", "track_seconds")
+            )
+            ratio = code[0] / code[1]
+            print(
+                f"{name} over unraced, {len(ratio)} cases: code {ratio.mean():.4f} in "
+                f"the mean, at most {ratio.max():.4f}; seconds in sum "
+                f"{seconds[0].sum() / seconds[1].sum():.3f}, "
+                f"{seconds[1].sum() / seconds[0].sum():.2f} times faster"
+            )
+
+
+class Cells(_Raced):
+    """The default list on every cell of a directory."""
+
+    options = {
+        "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
+        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        **OPTION,
+    }
+    param_names = ["cell", "list"]
+
+    def prepare(self):
+        self.cells = {
+            name: cell
+            for name, cell in feature_cells(self.features, self.datasets).items()
+            if not self.encoders or name.split("/")[1] in self.encoders
+        }
+
+    @property
+    def params(self):
+        return [list(self.cells), ["unraced", "raced"]]
+
+    def setup(self, case, name):
+        self.fit(case, name, *self.cells[case])
+
+
+class Long(_Raced):
+    """The default list on long streams, beside networks that are not raced."""
+
+    options = {
+        **Cells.options,
+        "--rows": {"type": int, "default": 30_000, "help": "the first so many"},
+        "--lists": {"nargs": "*", "default": list(CONTENDERS), "choices": CONTENDERS},
+    }
+    param_names = ["stream", "list"]
+    prepare = Cells.prepare
+
+    @property
+    def params(self):
+        return [list(self.cells), self.lists]
+
+    def setup(self, case, name):
+        X, y = self.cells[case]
+        self.fit(case, name, X[: self.rows], y[: self.rows])
+
+
+class Grid(_Raced):
+    """The paper's grid of readouts, pooled by kind, or some of it."""
+
+    options = {
+        "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
+        "--cell": {"help": "DATASET/ENCODER (default: the first)"},
+        "--rows": {"type": int, "default": 4000, "help": "the first so many"},
+        "--width": {"type": int, "default": 512, "help": "of hidden layers"},
+        "--samples": {"type": int, "help": "readouts drawn (default: all)"},
+        **OPTION,
+    }
+    param_names = ["cell", "list"]
+
+    def prepare(self):
+        cells = feature_cells(self.features)
+        self.cell = self.cell or next(iter(cells))
+        self.X, self.y = (part[: self.rows] for part in cells[self.cell])
+
+    @property
+    def params(self):
+        return [[self.cell], ["unraced", "raced"]]
+
+    def setup(self, case, name):
+        depths = [(self.width,) * depth for depth in range(8)]
+        readouts = readout_grid(
+            "vtab-frozen",
+            hidden_layer_sizes=depths,
+            n_samples=self.samples,
+            random_state=0,
+        )
+        about = self.width, len(readouts)
+        pooling = {"pooling": LogLinearPool(), "readouts": readouts, "about": about}
+        self.fit(case, name, self.X, self.y, **pooling)
+
+
+class _Small(nn.Module):
+    """A convolutional network for images of 8 by 8."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(1, 16, 3, padding=1)
+        self.second = nn.Conv2d(16, 32, 3, stride=2, padding=1)
+
+    def forward(self, x):
+        return torch.relu(self.second(torch.relu(self.first(x)))).flatten(1)
+
+
+class Finetuned(_Raced):
+    """Twelve fine-tuned networks on digits as images."""
+
+    options = {
+        **OPTION,
+        "--rows": {"type": int, "default": 1797, "help": "the first so many"},
+    }
+    params = [["digits"], ["unraced", "raced"]]
+    param_names = ["images", "list"]
+
+    def setup(self, case, name):
+        pixels, y = permuted(*load_digits(return_X_y=True), 0)
+        X = image_rows(pixels.reshape(-1, 8, 8)[: self.rows] / 16, mode="L")
+        torch.manual_seed(0)
+        encoder = TorchEncoder(_Small(), mode="L")
+        readouts = readout_grid(
+            encoder=encoder,
+            lr=[1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3],
+            n_replay_streams=[2, 5],
+        )
+        self.n_weights = sum(p.numel() for p in encoder.module.parameters())
+        self.fit(case, name, X, y[: self.rows], readouts=readouts)
+
+    def size(self, readout, X, y):
+        """Parameters of an encoder, whose layers outweigh its readout's."""
+        return self.n_weights

@@ -1,0 +1,77 @@
+"""Draw ``images/pareto.png`` from what ``python -m benchmarks pareto`` has kept.
+
+    python docs/make_pareto.py
+
+One panel for each number of rows, contenders in sums over the cells that all of them
+have; the line is the lower left edge, and what has it on its left is dominated.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS.parent))
+
+from benchmarks.pareto import CONTENDERS, RESULTS, front  # noqa: E402
+
+Points = dict[str, tuple[float, float]]
+
+
+def panels() -> dict[str, Points]:
+    """Nats and seconds of contenders in sum, by the title of a panel."""
+    found: dict[int, dict[str, dict[str, tuple[float, float]]]] = {}
+    for line in RESULTS.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        cell, n_rows, name = row["key"]
+        pair = row["found"]["nats"], row["found"]["seconds"]
+        found.setdefault(n_rows, {}).setdefault(name, {})[cell] = pair
+    titles: dict[str, Points] = {}
+    for n_rows, contenders in sorted(found.items()):
+        most = max(map(len, contenders.values()))
+        whole = {n: c for n, c in contenders.items() if len(c) == most}
+        where = f"{most} cells" if most > 1 else "a stream"
+        titles[f"{where} of {n_rows:,} rows"] = {
+            name: (
+                sum(nats for nats, _ in whole[name].values()),
+                sum(seconds for _, seconds in whole[name].values()),
+            )
+            for name in CONTENDERS
+            if name in whole
+        }
+    return titles
+
+
+def main() -> None:
+    """Print the table and draw the figure."""
+    titles = panels()
+    figure, axes = plt.subplots(
+        1, len(titles), figsize=(5.2 * len(titles), 4.2), squeeze=False
+    )
+    for axis, (title, points) in zip(axes[0], titles.items(), strict=True):
+        edge = sorted(front(points), key=lambda name: points[name][1])
+        print(f"\n{title}")
+        for name, (nats, seconds) in sorted(points.items(), key=lambda p: p[1][1]):
+            mark = "  on the edge" if name in edge else ""
+            print(f"{name:24s}{nats:10.1f} nats{seconds:9.1f} s{mark}")
+            colour = "tab:blue" if name in edge else "tab:gray"
+            axis.plot(seconds, nats, "o", color=colour)
+            axis.annotate(
+                name, (seconds, nats), (4, 4), textcoords="offset points", fontsize=7
+            )
+        line = [(points[name][1], points[name][0]) for name in edge]
+        axis.plot(*zip(*line, strict=True), "-", color="tab:blue", lw=0.8)
+        axis.set(xscale="log", title=title, xlabel="CPU seconds", ylabel="nats")
+    figure.tight_layout()
+    figure.savefig(DOCS / "images/pareto.png", dpi=100, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    main()

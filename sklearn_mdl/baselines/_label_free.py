@@ -1,0 +1,55 @@
+"""RankMe: the effective rank of features, for which no label is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import svdvals
+from sklearn.utils import check_array
+
+from sklearn_mdl._core.numerics import as_array
+
+ROUNDING = 1e-7  # the constant of the article, for float32
+
+
+def rank_me(X: ArrayLike) -> float:
+    """Return the exponential of the entropy of the singular values' shares.
+
+    With singular values ``s_k`` of the features, neither centred nor scaled, and their
+    shares ``p_k = s_k / sum_j s_j + 1e-7``, it is ``exp(-sum_k p_k log p_k)``: between
+    1 and the smaller side of the table, up to rounding.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+
+    Returns
+    -------
+    rank : float
+        Dimensions that are used.
+
+    Raises
+    ------
+    ValueError
+        If features are not finite numbers, or all zero.
+
+    References
+    ----------
+    Garrido, Balestriero, Najman and LeCun, 2023, RankMe: Assessing the downstream
+    performance of pretrained self-supervised representations by their rank, ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.baselines import rank_me
+    >>> round(rank_me(np.eye(5)), 3), round(rank_me(np.ones((5, 3))), 3)
+    (5.0, 1.0)
+    """
+    values = svdvals(check_array(as_array(X), dtype=np.float64))
+    if not values[0] > 0:
+        raise ValueError(
+            "rank_me needs features that are not all zero, got zeros alone; pass the "
+            "output of the encoder"
+        )
+    shares = values / values.sum() + ROUNDING
+    return float(np.exp(-(shares * np.log(shares)).sum()))

@@ -1,0 +1,106 @@
+"""V-information: what a family of predictors can use of features, on held-out rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_mdl._core.sklearn_compat import predict_proba
+from sklearn_mdl.baselines._base import checked_pair
+from sklearn_mdl.baselines._refits import check_classifier
+
+Rows = tuple[ArrayLike, ArrayLike]
+
+
+class UsableInformation(NamedTuple):
+    """Information about labels that a family of predictors can use.
+
+    Attributes
+    ----------
+    value : float
+        ``without - given``, in nats per example; below zero for a family that
+        overfits.
+    without : float
+        Loss of the label frequencies, the best prediction that sees no features.
+    given : float
+        Loss of the fitted classifier.
+    """
+
+    value: float
+    without: float
+    given: float
+
+
+def usable_information(
+    train: Rows, test: Rows, estimator: BaseEstimator | None = None
+) -> UsableInformation:
+    """Estimate the predictive V-information from features to labels.
+
+    ``I_V(X -> Y) = H_V(Y) - H_V(Y | X)``: the least expected log-losses of the family
+    without and with the features. Predictors are fitted on the train rows, and their
+    losses are means over test rows.
+
+    Parameters
+    ----------
+    train, test : tuple of (X, y)
+        Every test label must be among the train labels.
+    estimator : classifier, default=None
+        Fits the best predictor of the family. None takes logistic regression on
+        standardised features, the linear family.
+
+    Returns
+    -------
+    information : UsableInformation
+
+    Raises
+    ------
+    ValueError
+        If a test label is none of the train labels, or rows are not finite numbers.
+    TypeError
+        If the estimator has no ``predict_proba``.
+
+    References
+    ----------
+    Xu, Zhao, Song, Stewart and Ermon, 2020, A theory of usable information under
+    computational constraints, ICLR, Definitions 1 to 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_mdl.baselines import usable_information
+    >>> X, y = load_iris(return_X_y=True)
+    >>> round(usable_information((X[::2], y[::2]), (X[1::2], y[1::2])).without, 3)
+    1.099
+    """
+    if estimator is None:
+        logistic = LogisticRegression(max_iter=1000)
+        estimator = make_pipeline(StandardScaler(), logistic)
+    check_classifier(estimator, "usable_information")
+    rows, labels = checked_pair(*train)
+    tested, wanted = checked_pair(*test)
+    classes, counts = np.unique(labels, return_counts=True)
+    places = checked_places(classes, wanted)
+    proba = predict_proba(clone(estimator).fit(rows, labels), tested)
+    least = np.finfo(np.float64).tiny  # a family without a bound may say that a label
+    right = np.maximum(proba[np.arange(len(places)), places], least)  # is impossible
+    without = -float(np.log(counts[places] / counts.sum()).mean())
+    given = -float(np.log(right).mean())
+    return UsableInformation(without - given, without, given)
+
+
+def checked_places(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the places of labels among sorted classes."""
+    unknown = labels[~np.isin(labels, classes)]
+    if len(unknown):
+        raise ValueError(
+            "Every test label must be among the train labels, since no other has a "
+            f"probability, got {unknown.tolist()[0]!r}; leave these rows out"
+        )
+    places: np.ndarray = np.searchsorted(classes, labels)
+    return places

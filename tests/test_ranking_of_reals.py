@@ -92,7 +92,7 @@ def test_labels_say_what_they_are_unless_they_are_told():
     with pytest.raises(ValueError, match="holds continuous ones; take an MDLRead"):
         ranked(datasets, MDLReadoutSwitcher("closed-form"))
     found = RepresentationScorer().fit({n: datasets[n] for n in ("real", "whole")})
-    assert [cell.is_real for cell in found.cells_] == [True, False]
+    assert [cell.is_real for cell in found.first_cells_] == [True, False]
     both = RepresentationScorer(SMALL).fit({"whole": datasets["whole"]})
     assert both.cells_[0].is_real
     with pytest.raises(ValueError, match="finite, but dataset 'd' holds nan in row 0"):

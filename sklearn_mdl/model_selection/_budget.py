@@ -58,7 +58,7 @@ def run_until(
         if not due:
             if _none_left(tasks, found):
                 break
-            number = 2 * number + 1  # the next round in which all have a turn
+            number = (1 << number.bit_length()) - 1  # the next in which all have a turn
             continue
         found |= kept_cells(store, due)
         missing = {i: task for i, task in due.items() if i not in found}

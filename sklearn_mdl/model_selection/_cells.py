@@ -182,7 +182,7 @@ class Cell:
     @property
     def is_real(self) -> bool:
         """Whether labels are real numbers, and codelengths those of densities."""
-        return not self.n_classes
+        return self.n_classes == 0
 
     @property
     def n_readouts(self) -> int:

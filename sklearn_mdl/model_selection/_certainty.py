@@ -156,7 +156,7 @@ def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
         If traces are gone, or groups were not kept, as in results read from files.
     """
     n, groups = cells[0].n_samples, cells[0].groups
-    if groups is None and "groups" in cells[0].data:
+    if groups is None and "groups" in (cells[0].data or {}):
         raise FileNotFoundError("Intervals need the groups of rows; fit again")
     total, late = np.zeros(n), 0.0
     for cell in cells:

@@ -144,11 +144,7 @@ class PassState:
             learner.update(x, y, replayed)
 
     def close(
-        self,
-        learner: Learner,
-        rows: ScaledRows,
-        outcome: Outcome,
-        predicted: tuple[int, int],
+        self, learner: Learner, rows: ScaledRows, predicted: tuple[int, int]
     ) -> None:
         """Make the labels of all rows scored known, at the end of a group.
 
@@ -167,7 +163,6 @@ class PassState:
                     learner.predict(rows.between(start, stop))
                 learner.observe(rows.labels[start:stop])
         self.n_closed = self.n_scored
-        self.learn(learner, rows, outcome, rows.part(self.n_closed)[0])
 
 
 def lesson(
@@ -241,7 +236,8 @@ def prequential_steps(
         rows.reveal(row, labels)
         state.n_scored = until
         if rows.groups.closing(until - 1) == until:
-            state.close(learner, rows, outcome, (start, end))
+            state.close(learner, rows, (start, end))
+            state.learn(learner, rows, outcome, rows.part(until)[0])
 
 
 def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:

@@ -89,6 +89,27 @@ def test_encoders_that_are_clearly_worse_have_fewer_orders():
     assert counts == [9, 9, 4]
 
 
+@pytest.mark.parametrize("n_orders", range(1, 10))
+def test_with_time_enough_all_have_all_their_orders(n_orders, monkeypatch):
+    tasks = [
+        SimpleNamespace(dataset="d", encoder=e, order=o)
+        for e in "ab"
+        for o in range(n_orders)
+    ]
+    kept = dict.fromkeys(Cell.__dataclass_fields__)
+    nats = {"a": 100.0, "b": 200.0}
+    monkeypatch.setattr(
+        budget,
+        "kept_cells",
+        lambda store, due: {
+            i: Cell(**kept | {"codelength": nats[task.encoder]})
+            for i, task in due.items()
+        },
+    )
+    monkeypatch.setattr(budget, "run_missing", lambda missing, **options: {})
+    assert None not in budget.run_until(tasks, budget=1.0, n_jobs=None)
+
+
 @pytest.mark.filterwarnings("ignore:time_budget was over")
 def test_the_clock_ends_the_queue_and_nothing_else(ticking, tmp_path):
     whole = names_of(scorer(n_orders=3).fit(study()))

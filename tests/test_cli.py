@@ -211,7 +211,7 @@ def test_rank_without_labels_is_refused(study, capsys):
 
 def test_rank_refuses_real_labels_beside_classes(study, capsys):
     np.save(study / "two" / "labels.npy", np.linspace(0, 1, N_SAMPLES))
-    assert rank(study)[0] == 2
+    assert rank(study, "--readouts", "closed-form")[0] == 2
     assert "dataset 'two' alone or with others has real" in complaint(capsys, "rank")
 
 

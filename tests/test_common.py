@@ -31,6 +31,7 @@ from sklearn_mdl.baselines import (
     VariationalCode,
 )
 from sklearn_mdl.readouts import (
+    DummyReadout,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
     MLPReadoutRegressor,
@@ -60,6 +61,7 @@ OTHERS = [
     KNeighborsReadout(),
     KernelReadout(batch_size=100),
     IncrementalReadout(GaussianNB(), batch_size=100),
+    DummyReadout(),
     KernelReadoutRegressor(batch_size=100),
     LinearReadoutRegressor(**QUICK),
     MLPReadoutRegressor((8,), **QUICK),

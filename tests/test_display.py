@@ -115,6 +115,7 @@ def legend_of(ax):
 
 @pytest.mark.parametrize("display", displays(), ids=name_of)
 def test_plot_draws_on_the_axes_given(display):
+    plt.close("all")
     figure, axes = plt.subplots(1, 2)
     assert display.plot(axes[1]) is display
     assert display.ax_ is axes[1]

@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
     scorer = sklearn_mdl.RepresentationScorer(
         _switcher(options, datasets),
         targets=options.targets,
-        n_orders=options.n_orders or "auto",
+        n_orders="auto" if options.n_orders is None else options.n_orders,
         time_budget=options.time_budget,
         alpha=options.alpha,
         groups=_groups(options.group),
@@ -115,9 +115,9 @@ def run(options: argparse.Namespace) -> None:
         return
     _options.make_folder(options.out)
     scorer.fit(datasets)
-    print(found, end="\n\n")
     comparison = _accuracies(scorer, datasets) if options.accuracy else None
     print_results(scorer, options.out, comparison)
+    print(f"\n{found}")
     print(f"kept in {options.out / 'cells'}; run it again to score missing cells alone")
 
 

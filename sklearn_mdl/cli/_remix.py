@@ -12,7 +12,6 @@ import numpy as np
 
 import sklearn_mdl
 from sklearn_mdl.cli import _options
-from sklearn_mdl.pooling import LogLinearPool
 
 if TYPE_CHECKING:
     from sklearn_mdl.switcher import StoredLosses
@@ -85,7 +84,9 @@ def run(options: argparse.Namespace) -> None:
         )
         print(_line_of(text, trace, stored, width))
         if stored.mixtures is not None:
-            pooled = stored.mixtures.pooled(LogLinearPool(), trace.codelengths)
+            pooled = stored.mixtures.pooled(
+                sklearn_mdl.pooling.LogLinearPool(), trace.codelengths
+            )
             print(_nats(f"{text}{POOLED}", pooled.codelength, stored, width))
         if options.out is not None:
             _write(options.out / stem, trace, stored)

@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 import torch
+from sklearn.utils import Tags
 from torch import Tensor
 
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
@@ -153,6 +154,12 @@ class DummyReadout(BaseReadout):
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "device": [str],
     }
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that no accuracy is to be expected."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
 
     @property
     def architecture(self) -> str:

@@ -34,9 +34,9 @@ from sklearn_mdl import (
     readout_grid,
 )
 from sklearn_mdl.switcher import load_losses
-from sklearn_mdl.switcher._base import Switching
 from sklearn_mdl.switching import (
     ElementwiseMixture,
+    PriorLike,
     RunLength,
     UniversalShare,
     as_prior,
@@ -906,7 +906,7 @@ def test_weights_by_architecture_do_not_drown_the_few():
 
 
 def test_types_name_every_prior_and_no_other():
-    names = get_args(get_args(Switching)[1])
+    names = get_args(get_args(PriorLike)[1])
     with pytest.raises(ValueError, match="name a known prior") as caught:
         as_prior("none")
     assert str(sorted(names)) in str(caught.value)

@@ -1,0 +1,419 @@
+"""Base of switchers, once fitted: attributes, other mixtures, segments, null codes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._core.base.estimator import OnlineEstimator
+from sklearn_mdl._core.stream.row_groups import held
+from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.validation import warn_caller
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.readouts import Readout, grid_edges, readout_names
+from sklearn_mdl.switcher._loss_files import StoredLosses, save_losses
+from sklearn_mdl.switcher._permutation import (
+    PermutationTest,
+    check_permutations,
+    kernels_of,
+    permutation_tests,
+)
+from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
+from sklearn_mdl.switcher._segments import (
+    Ends,
+    StreamSegments,
+    block_bootstrap,
+    by_segment,
+    segment_ends,
+)
+from sklearn_mdl.switching import (
+    ForwardTrace,
+    PriorLike,
+    as_prior,
+    best_sequence,
+    forward,
+)
+
+
+class FittedSwitcher(OnlineEstimator):
+    """Base of switchers that holds all that is read off a run and never changes it.
+
+    How a run is made from parameters is said in ``BaseSwitcher``, which sets the
+    attributes below.
+    """
+
+    switching: PriorLike
+    readouts_: list[Readout]
+    expert_weights_: np.ndarray | None
+    _prior_text: str  # the prior of the run, whatever is set later
+
+    @property
+    def posterior_(self) -> np.ndarray:
+        """Posterior over readouts before each label, (n_samples_seen_, n_readouts)."""
+        return self._run.trace.posterior
+
+    @property
+    def switching_codelengths_(self) -> np.ndarray:
+        """Codelength of every example by switching alone, (n_samples_seen_,), nats."""
+        return self._run.switching_codelengths
+
+    @property
+    def switching_codelength_(self) -> float:
+        """Their sum: the paper's codelength, in nats."""
+        return float(np.sum(self.switching_codelengths_))
+
+    @property
+    def pool_groups_(self) -> list[Hashable]:
+        """Names of the groups of readouts that are pooled; none if nothing is."""
+        pooled = self._run.pooled
+        return [] if pooled is None else list(pooled.groups.names)
+
+    @property
+    def pool_weights_(self) -> np.ndarray:
+        """Weights of the groups before each label, (n_samples_seen_, n_groups)."""
+        pooled = self._run.pooled
+        if pooled is None:
+            return np.empty((self.n_samples_seen_, 0))
+        return pooled.history.weights
+
+    @property
+    def pool_posterior_(self) -> np.ndarray:
+        """Probability of switching and of the pool, (n_samples_seen_, 2)."""
+        pooled = self._run.pooled
+        if pooled is None:
+            return np.tile([1.0, 0.0], (self.n_samples_seen_, 1))
+        return pooled.history.shares
+
+    @property
+    def readout_losses_(self) -> np.ndarray:
+        """Log-losses in nats, (n_samples_seen_, n_readouts); NaN where retired."""
+        return self._run.trace.losses
+
+    @property
+    def retired_at_(self) -> np.ndarray:
+        """Examples after which each readout retired, (n_readouts,); -1 for never."""
+        return self._run.retirement.retired_at.copy()
+
+    @property
+    def readout_codelengths_(self) -> np.ndarray:
+        """Codelength of every readout alone, (n_readouts,), in nats.
+
+        Once it has retired, it costs what the mixture of those awake costs.
+        """
+        losses, starts = self.readout_losses_, self.retired_at_
+        totals = losses.sum(0)
+        for k in np.flatnonzero(starts >= 0):
+            start = starts[k]
+            totals[k] = (
+                losses[:start, k].sum() + self.switching_codelengths_[start:].sum()
+            )
+        return totals
+
+    @property
+    def readout_names_(self) -> list[str]:
+        """Architecture and differing settings of every readout."""
+        check_is_fitted(self)
+        return readout_names(self.readouts_)
+
+    @property
+    def diverged_readouts_(self) -> list[str]:
+        """Names of the readouts whose predictions stopped being finite."""
+        check_is_fitted(self)
+        return [
+            name
+            for name, bad in zip(self.readout_names_, self._run.diverged, strict=True)
+            if bad
+        ]
+
+    @property
+    def grid_edges_(self) -> dict[str, tuple[float, str]]:
+        """Settings at whose edge the best readout lies; see the class."""
+        check_is_fitted(self)
+        return grid_edges(self.readouts_, self.readout_codelengths_)
+
+    def _warn_of_edges(self) -> None:
+        """Warn if the best readout lies at the edge of the grid."""
+        edges = [
+            f"{name}={value:g} is the {side}"
+            for name, (value, side) in self.grid_edges_.items()
+        ]
+        if edges:
+            best = self.readout_names_[int(np.argmin(self.readout_codelengths_))]
+            warn_caller(
+                f"The best readout should lie inside the grid, but of {best!r} "
+                f"{' and '.join(edges)} that was tried; add values beyond"
+            )
+
+    @property
+    def store_(self) -> Path | None:
+        """Folder of the files of this stream, below ``store``; None in memory."""
+        folder = self._run.trace.folder
+        return None if folder is None else folder.path
+
+    def remix(self, switching: PriorLike) -> ForwardTrace:
+        """Mix the same losses under another prior, without training again.
+
+        Parameters
+        ----------
+        switching : str or SwitchingPrior
+            As the parameter of that name.
+
+        Returns
+        -------
+        trace : ForwardTrace
+            ``codelength``, ``codelengths`` and ``posterior``, in nats, of the switching
+            mixture alone; :meth:`repool` has pooled codelengths.
+        """
+        check_is_fitted(self)
+        losses = self.readout_losses_
+        found = forward(as_prior(switching), losses, self.expert_weights_)
+        return held(found, losses, self._run.rows.groups.firsts(0, len(losses)))
+
+    def repool(
+        self,
+        switching: PriorLike,
+        pooling: LogLinearPool,
+        *,
+        groups: Sequence[Hashable] | None = None,
+    ) -> PooledTrace:
+        """Pool the same groups by another pool, without training again.
+
+        Needs ``store_mixtures=True`` when the rows were evaluated. Who retired in a
+        race stays retired: that was settled by the pool of the run.
+
+        Parameters
+        ----------
+        switching : str, SwitchingPrior or None
+            As the parameter of that name.
+        pooling : LogLinearPool
+            Its ``groups`` are not used: groups are those of the run.
+        groups : sequence of names, default=None
+            Those of ``pool_groups_`` that are pooled; None pools all.
+
+        Returns
+        -------
+        trace : PooledTrace
+            In nats. Of prior and pool of the run it has the bits of the run.
+
+        Raises
+        ------
+        ValueError
+            If mixtures were not kept, or `groups` names fewer than two, or others.
+        TypeError
+            If `pooling` is no LogLinearPool.
+        """
+        check_is_fitted(self)
+        self._refuse_groups("Pooling again", "as their mixtures are kept")
+        stored = self._run.trace.stored
+        kept = None
+        if stored is not None:
+            kept = GroupMixtures(self.pool_groups_, stored.mixtures, stored.labels)
+        found = self._stored(self.readout_losses_, kept)
+        return found.repool(switching, pooling, groups=groups)
+
+    def save_losses(
+        self,
+        path: str | PathLike[str],
+        *,
+        dtype: Literal["float64", "float32"] = "float64",
+    ) -> list[Path]:
+        """Write the losses of this run, to be mixed later without training again.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends in ``.npy``; see :func:`~sklearn_mdl.switcher.save_losses`.
+        dtype : {"float64", "float32"}, default="float64"
+            Float64 keeps every bit, so that a prior costs what it costs here.
+
+        Returns
+        -------
+        paths : list of Path
+            The files written.
+
+        Raises
+        ------
+        ValueError
+            If the path is in the folder that the run itself writes to, and as in
+            :func:`~sklearn_mdl.switcher.save_losses`.
+        """
+        check_is_fitted(self)
+        folder = self._run.trace.folder
+        if folder is not None and Path(path).resolve().parent == folder.path.resolve():
+            raise ValueError(
+                f"Losses must be saved apart from the store of the run, got {path}, "
+                "which it writes itself; open that with load_losses or name another"
+            )
+        return save_losses(Path(path), self._stored(self.readout_losses_), dtype=dtype)
+
+    def _stored(
+        self, losses: np.ndarray, mixtures: GroupMixtures | None = None
+    ) -> StoredLosses:
+        """Return losses as files hold them, with the names of the readouts."""
+        return StoredLosses(
+            losses,
+            readout_names(self.readouts_),
+            [readout.architecture for readout in self.readouts_],
+            self.expert_weights_,
+            self._prior_text,
+            len(self.classes_) if hasattr(self, "classes_") else None,
+            mixtures,
+        )
+
+    @property
+    @abstractmethod
+    def reference_codelengths_(self) -> np.ndarray:
+        """Cost of every label given the labels before it alone, in nats."""
+
+    def segments(
+        self,
+        ends: Ends = 8,
+        *,
+        times: ArrayLike | None = None,
+        fresh: bool = True,
+        level: float = 0.9,
+        n_resamples: int = 1000,
+    ) -> StreamSegments:
+        """Cut the stream into segments, and compare what each cost with other codes.
+
+        Parameters
+        ----------
+        ends : int, array-like or "posterior", default=8
+            A number of equal segments; the rows behind their last ones, or, with
+            `times`, the last timestamps; or "posterior": segments end where the most
+            probable readout, given all labels, changes.
+        times : array-like of shape (n_samples_seen_,), optional
+            Timestamps of the rows, sorted.
+        fresh : bool, default=True
+            Whether to begin the readouts anew at the start of each segment, for which
+            they learn all rows a second time.
+        level : float, default=0.9
+            Coverage of the intervals.
+        n_resamples : int, default=1000
+            Of the bootstrap, seeded by the seed of the run.
+
+        Returns
+        -------
+        segments : StreamSegments
+            In nats.
+
+        Raises
+        ------
+        ValueError
+            If segments do not lie within the stream, or times are not sorted.
+        """
+        check_is_fitted(self)
+        losses, weights = self.readout_losses_, self.expert_weights_
+        changes = np.empty(0, np.intp)
+        if isinstance(ends, str):
+            changes = best_sequence(as_prior(self.switching), losses, weights).starts
+        found = segment_ends(ends, len(losses), changes, times)
+        starts = np.concatenate([[0], found[:-1]])
+        total = by_segment(self.codelengths_, found)
+        intervals = [
+            block_bootstrap(self.codelengths_[a:b], level, n_resamples, self._seed)
+            for a, b in zip(starts, found, strict=True)
+        ]
+        anew = np.full(len(found), np.nan)
+        if fresh:
+            rows, labels = self._run.samples.rows, self._run.labels.cpu().numpy()
+            anew[:] = [
+                self._fresh(rows(a, b), labels[a:b]).codelength_
+                for a, b in zip(starts.tolist(), found.tolist(), strict=True)
+            ]
+        return StreamSegments(
+            starts,
+            found,
+            total,
+            total / (found - starts),
+            np.array(intervals),
+            by_segment(self.reference_codelengths_, found),
+            anew,
+        )
+
+    @abstractmethod
+    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
+        """Return the same switcher after rows and encoded labels alone."""
+
+    def _begun_anew(self) -> Self:
+        """Return an unfitted copy that leaves no file and draws the same numbers."""
+        return clone(self).set_params(
+            store="memory", checkpoint=None, verbose=0, random_state=self._seed
+        )
+
+    def permutation_test(
+        self, n_permutations: int = 100, *, shuffled: bool = False
+    ) -> PermutationTest:
+        """Test if features say anything of the labels, by permutations of them.
+
+        Both codes are those of the kernel readouts in the list alone, whose one factor
+        serves all permutations, mixed by a fixed share of rate ``1 / t``.
+
+        Parameters
+        ----------
+        n_permutations : int, default=100
+            Seeded by ``random_state``.
+        shuffled : bool, default=False
+            True states that rows were given in random order; with ``shuffle=True``,
+            ``fit`` has drawn one itself.
+
+        Returns
+        -------
+        test : PermutationTest
+            ``codelength`` and ``null_codelengths`` in nats, and ``p_value``,
+            ``(1 + nulls not longer) / (1 + n_permutations)``.
+
+        Raises
+        ------
+        ValueError
+            If rows were taken in the order given, which may mean something, or if the
+            list holds no kernel readout.
+        """
+        check_is_fitted(self)
+        check_permutations(n_permutations)
+        run, kernels, seed = self._permutable(shuffled)
+        return permutation_tests([run], kernels, int(n_permutations), seed)[0]
+
+    def null_codelengths(
+        self, n_permutations: int = 100, *, shuffled: bool = False
+    ) -> np.ndarray:
+        """Codelengths of permuted labels under the kernel readouts in the list.
+
+        Parameters
+        ----------
+        n_permutations, shuffled : int and bool
+            As of :meth:`permutation_test`.
+
+        Returns
+        -------
+        codelengths : ndarray of shape (n_permutations,)
+            In nats, as in :meth:`permutation_test`.
+        """
+        test = self.permutation_test(n_permutations, shuffled=shuffled)
+        return test.null_codelengths
+
+    def _permutable(self, shuffled: bool) -> tuple[PrequentialRun, list[Readout], int]:
+        """Return run, kernel readouts and seed, for rows in random order alone."""
+        if not shuffled and not (self.shuffle and hasattr(self, "order_")):
+            raise ValueError(
+                "A permutation test needs rows in random order, but they were taken in "
+                "the order given, which may mean something; fit with shuffle=True, or "
+                "pass shuffled=True if you have shuffled them"
+            )
+        self._refuse_groups("A permutation test", "as permuted labels do")
+        return self._run, kernels_of(self.readouts_), self._seed
+
+    def _refuse_groups(self, what: str, how: str) -> None:
+        if self._run.rows.groups.ends:
+            raise ValueError(
+                f"{what} needs rows that are learned one by one, {how}, but they were "
+                "fitted in groups; fit without groups, on one row of each"
+            )

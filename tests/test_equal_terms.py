@@ -16,7 +16,7 @@ from sklearn_mdl import (
     write_results,
 )
 from sklearn_mdl.baselines import _compare
-from sklearn_mdl.model_selection import _cells
+from sklearn_mdl.model_selection import _tasks
 from sklearn_mdl.readouts import _grid as grid, default_readouts, terms_of
 from sklearn_mdl.report import _report
 
@@ -24,7 +24,7 @@ from sklearn_mdl.report import _report
 @pytest.fixture
 def small_grid(monkeypatch):
     """A default grid of few readouts, whose rules bind at widths of a test."""
-    monkeypatch.setattr(_cells, "default_terms", _cells.default_terms.__wrapped__)
+    monkeypatch.setattr(_tasks, "default_terms", _tasks.default_terms.__wrapped__)
     monkeypatch.setattr(
         grid,
         "DEFAULTS",

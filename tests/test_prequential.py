@@ -17,6 +17,7 @@ from sklearn_mdl import FixedShare, LinearReadout, MDLReadoutSwitcher, MLPReadou
 from sklearn_mdl._core.numerics import one_thread
 from sklearn_mdl._core.stream import run as run_module
 from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.other_rows import predictions
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.run import SEGMENT, PrequentialRun
 from sklearn_mdl._core.stream.scaling import ScaledRows
@@ -115,7 +116,7 @@ def run_segments(run, X, y, at=()):
 
 
 def predicted(run, X):
-    return torch.cat([found.values for found in run.predictions(X)], dim=1)
+    return torch.cat([found.values for found in predictions(run, X)], dim=1)
 
 
 def assert_same_pages(found, expected):

@@ -34,17 +34,13 @@ from sklearn_mdl.model_selection import (
     _forecast as forecast,
     _running as running,
     _store as records,
+    _tasks as tasks,
 )
-from sklearn_mdl.model_selection._cells import (
-    Task,
-    digest_of,
-    draw_order,
-    kept_steps,
-    score_cell,
-)
+from sklearn_mdl.model_selection._cells import kept_steps, score_cell
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._running import _CLAIMED, Devices
 from sklearn_mdl.model_selection._store import CellStore, cell_of, text_of
+from sklearn_mdl.model_selection._tasks import Task, digest_of, draw_order
 from sklearn_mdl.switcher import load_losses
 
 
@@ -196,7 +192,7 @@ def test_no_cell_serves_other_settings_or_data(tmp_path, monkeypatch, case):
 def test_no_cell_serves_other_versions(tmp_path, monkeypatch):
     small(results=tmp_path).fit(study())
     scored = count_cells(monkeypatch)
-    monkeypatch.setattr(cells, "version_of", lambda name: "0.0")
+    monkeypatch.setattr(tasks, "version_of", lambda name: "0.0")
     small(results=tmp_path).fit(study())
     assert len(scored) == 4
 
@@ -407,7 +403,7 @@ def written(tmp_path_factory):
     """A store, a task, its cell and its text."""
     folder = tmp_path_factory.mktemp("cell")
     (features, y) = single()["one"]
-    data = cells.fingerprints(features["a"], y)
+    data = tasks.fingerprints(features["a"], y)
     switcher = small().switcher
     task = Task("one", "a", 0, 0, switcher, features["a"], y, data)
     store = CellStore(folder, switcher)

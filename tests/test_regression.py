@@ -26,6 +26,7 @@ from sklearn_mdl import (
     encode_labels,
     heldout_codelength_scorer,
 )
+from sklearn_mdl._core.stream.other_rows import predictions
 from sklearn_mdl.metrics import gaussian_codelengths
 from sklearn_mdl.readouts import (
     LinearReadoutRegressor,
@@ -132,8 +133,8 @@ def test_refreshed_scaling_of_labels_moves_no_prediction():
     for stack in stale.learners:
         stack.retarget(learned.learners[0].target)
     for found, expected in zip(
-        stale.predictions(X[100 : B + 100]),
-        after._run.predictions(X[100 : B + 100]),
+        predictions(stale, X[100 : B + 100]),
+        predictions(after._run, X[100 : B + 100]),
         strict=True,
     ):
         np.testing.assert_allclose(found.values, expected.values, atol=1e-5)

@@ -46,7 +46,7 @@ from sklearn_mdl import (
     uniform_codelength,
 )
 from sklearn_mdl.model_selection import _representation_scorer
-from sklearn_mdl.model_selection._cells import draw_order
+from sklearn_mdl.model_selection._tasks import draw_order
 from sklearn_mdl.ranking import friedman_test, nemenyi_critical_difference
 
 WINE = load_wine(return_X_y=True)

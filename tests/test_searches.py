@@ -31,7 +31,7 @@ from sklearn_mdl import (
     PrequentialSplit,
     RepresentationScorer,
 )
-from sklearn_mdl.model_selection._cells import draw_order
+from sklearn_mdl.model_selection._tasks import draw_order
 
 X, Y = load_wine(return_X_y=True)
 N = len(Y)

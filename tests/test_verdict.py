@@ -27,8 +27,9 @@ from sklearn_mdl.cli._main import main
 from sklearn_mdl.display import CodelengthDisplay, RankDisplay, RankingHeatmapDisplay
 from sklearn_mdl.display._base import COLOURS
 from sklearn_mdl.model_selection import Ranking
-from sklearn_mdl.model_selection._cells import Cell, Trace, digest_of
+from sklearn_mdl.model_selection._cells import Cell, Trace
 from sklearn_mdl.model_selection._certainty import TRAINING
+from sklearn_mdl.model_selection._tasks import digest_of
 
 SWITCHING = "switching (Li et al. 2023)"
 

@@ -1,11 +1,6 @@
 """Rank representations and select models by codelength."""
 
-from sklearn_mdl.model_selection._cells import (
-    Cell as Cell,
-    on_equal_terms as on_equal_terms,
-    settings_of_cells as settings_of_cells,
-    versions as versions,
-)
+from sklearn_mdl.model_selection._cells import Cell as Cell
 from sklearn_mdl.model_selection._encoding import (
     Failure as Failure,
     check_features as check_features,
@@ -43,6 +38,11 @@ from sklearn_mdl.model_selection._tables import (
     ranking_text as ranking_text,
     readout_table as readout_table,
     spread_text as spread_text,
+)
+from sklearn_mdl.model_selection._tasks import (
+    on_equal_terms as on_equal_terms,
+    settings_of_cells as settings_of_cells,
+    versions as versions,
 )
 from sklearn_mdl.model_selection._two_axes import two_axes
 from sklearn_mdl.model_selection._verdict import (

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from sklearn_mdl.model_selection._cells import Cell, Task
+from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._forecast import shortest_cell
 from sklearn_mdl.model_selection._running import kept_cells, run_missing
 from sklearn_mdl.model_selection._store import CellStore
+from sklearn_mdl.model_selection._tasks import Task
 
 CLEARLY = 1.1  # times the shortest codelength on the dataset, over common orders
 

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
-from sklearn_mdl.model_selection._cells import Cell, draw_order
+from sklearn_mdl.model_selection._cells import Cell
+from sklearn_mdl.model_selection._tasks import draw_order
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from joblib import effective_n_jobs
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.tables import Table
-from sklearn_mdl.model_selection._cells import Task, draw_order, switcher_of
 from sklearn_mdl.model_selection._store import CellStore
+from sklearn_mdl.model_selection._tasks import Task, draw_order, switcher_of
 from sklearn_mdl.readouts import hidden_widths
 
 WARM, TIMED = 2, 4  # minibatches of a trial

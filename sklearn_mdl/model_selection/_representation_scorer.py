@@ -23,7 +23,7 @@ from sklearn_mdl._core.sklearn_compat import (
 from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._budget import run_until
-from sklearn_mdl.model_selection._cells import Cell, Switcher, Task, fingerprints
+from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._encoding import (
     Dataset,
     Failure,
@@ -37,6 +37,7 @@ from sklearn_mdl.model_selection._forecast import Forecast, forecast
 from sklearn_mdl.model_selection._ranking import Ranking, RankStatistics
 from sklearn_mdl.model_selection._running import run_tasks
 from sklearn_mdl.model_selection._store import CellStore
+from sklearn_mdl.model_selection._tasks import Switcher, Task, fingerprints
 from sklearn_mdl.readouts import named_readouts
 from sklearn_mdl.switcher import (
     MDLReadoutSwitcher,

@@ -21,9 +21,10 @@ from tqdm import tqdm
 
 from sklearn_mdl._core.stream.storage import is_mapped
 from sklearn_mdl._core.validation import kept_warnings, warn_caller
-from sklearn_mdl.model_selection._cells import Cell, Task, score_cell
+from sklearn_mdl.model_selection._cells import Cell, score_cell
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._store import CellStore
+from sklearn_mdl.model_selection._tasks import Task
 
 PORTION = 4  # tasks for each job, where their outcomes are returned together
 PASSES = 2  # over tasks whose process died: by its own doing, or by another's

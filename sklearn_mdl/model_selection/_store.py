@@ -12,20 +12,17 @@ from typing import get_origin, get_type_hints
 from sklearn_mdl._core.io.safetensors_io import write_archive
 from sklearn_mdl._core.io.whole_files import replaced
 from sklearn_mdl._core.validation import warn_caller
-from sklearn_mdl.model_selection._cells import (
-    ASIDE,
-    Cell,
+from sklearn_mdl.model_selection._cells import ASIDE, Cell, Trace, TraceFile
+from sklearn_mdl.model_selection._file_names import DIGITS, stem_of
+from sklearn_mdl.model_selection._tasks import (
     Switcher,
     Task,
-    Trace,
-    TraceFile,
     canonical,
     default_terms,
     digest_of,
     settings_of_cells,
     versions,
 )
-from sklearn_mdl.model_selection._file_names import DIGITS, stem_of
 from sklearn_mdl.readouts import Terms
 
 FORMAT = 3  # with permutation tests

@@ -38,7 +38,7 @@ from sklearn_mdl.readouts._isolation import (
     net_draws as net_draws,
     seeded as seeded,
 )
-from sklearn_mdl.readouts._kernel_outcomes import Labellings as Labellings
+from sklearn_mdl.readouts._kernel_labellings import Labellings as Labellings
 from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor
 from sklearn_mdl.readouts._neighbors import KNeighborsReadout
 from sklearn_mdl.readouts._net_regressors import (

@@ -19,35 +19,10 @@ from sklearn_mdl._core.stream.outcomes import (
 )
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
-from sklearn_mdl.readouts._kernel_learners import KernelLearner
+from sklearn_mdl.readouts._kernel_labellings import Labellings, LabellingsLearner
 
 
-class Labellings(NamedTuple):
-    """Several labellings of the rows of a stream.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (S, N)
-    n_numbers : int
-        Of a prediction: the classes, if labels are classes.
-    """
-
-    labels: np.ndarray
-    n_numbers: int
-
-    def targets(self) -> Tensor:
-        """One-hot classes less their mean, (N, S, C)."""
-        labels = torch.from_numpy(self.labels.T)
-        onehot = torch.nn.functional.one_hot(labels, self.n_numbers)
-        return onehot.double() - 1 / self.n_numbers
-
-    def scores(self, means: Tensor) -> np.ndarray:
-        """Predicted targets (K, n, S C) as (K, n, S, C)."""
-        shape = *means.shape[:2], len(self.labels), self.n_numbers
-        return means.numpy().reshape(shape)
-
-
-class KernelClassifierLearner(KernelLearner):
+class KernelClassifierLearner(LabellingsLearner):
     """Kernel readouts of classes: scores of one-hot labels, calibrated forwards."""
 
     def __init__(
@@ -165,7 +140,7 @@ class Units(NamedTuple):
     standardize: bool
 
 
-class KernelRegressorLearner(KernelLearner):
+class KernelRegressorLearner(LabellingsLearner):
     """Kernel readouts of real numbers: the density is the Gaussian process's own.
 
     Parameters

@@ -17,10 +17,10 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.readouts._base import BaseReadout, Readout
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
+from sklearn_mdl.readouts._kernel_labellings import Labellings
 from sklearn_mdl.readouts._kernel_outcomes import (
     KernelClassifierLearner,
     KernelRegressorLearner,
-    Labellings,
     Units,
 )
 from sklearn_mdl.readouts._kernel_rows import SCALINGS

@@ -16,6 +16,7 @@ from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
+from sklearn_mdl._core.stream.other_rows import predictions
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.validation import (
     GROUPED,
@@ -124,7 +125,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             run = self._run.flushed_copy()
             with np.errstate(divide="ignore"):  # a readout of weight zero
                 log_weights = np.log(run.weights)[:, None, None]
-            for prediction in run.predictions(rows):
+            for prediction in predictions(run, rows):
                 values = prediction.values.cpu().numpy()
                 mixed = logsumexp(log_weights + values, axis=0)
                 if run.pooled is not None:

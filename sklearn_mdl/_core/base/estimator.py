@@ -35,6 +35,7 @@ from sklearn_mdl._core.sklearn_compat import (
     with_callbacks,
 )
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT, Checkpoint
+from sklearn_mdl._core.stream.other_rows import continued
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.row_groups import grouped_order, keys_of
 from sklearn_mdl._core.stream.run import PrequentialRun
@@ -392,7 +393,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         self, X: np.ndarray, y: np.ndarray, keys: np.ndarray | None = None
     ) -> np.ndarray:
         with fixed_arithmetic():
-            return self._run.continued(X, self._encoded(y), keys)
+            return continued(self._run, X, self._encoded(y), keys)
 
     def _labels_seen(self) -> np.ndarray:
         labels: np.ndarray = self._run.labels.cpu().numpy()

@@ -16,6 +16,7 @@ from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
+from sklearn_mdl._core.stream.other_rows import predictions
 from sklearn_mdl._core.stream.outcomes import LEAST_SPREAD, RealTargets
 from sklearn_mdl.metrics import (
     RegressionMeasures,
@@ -111,7 +112,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         with self._run.arithmetic():
             run = self._run.flushed_copy()
             weights = torch.from_numpy(run.weights)[:, None]
-            for prediction in run.predictions(rows):
+            for prediction in predictions(run, rows):
                 values = prediction.values.cpu()
                 mixed = run.outcome.mix(values, weights.expand(values.shape[:2]))
                 if run.pooled is not None:

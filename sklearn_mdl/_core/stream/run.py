@@ -29,8 +29,6 @@ from sklearn_mdl._core.stream.steps import (
     PassState,
     prequential_steps,
     score_segment,
-    shown,
-    usable,
 )
 from sklearn_mdl._core.stream.storage import PrequentialTrace, SampleStore
 from sklearn_mdl.switching import ForwardPass, ForwardTrace, Race, SwitchingPrior
@@ -470,43 +468,3 @@ class PrequentialRun:
                 state.learn(learner, other.rows, self.outcome, state.n_scored)
         self._flushed = other
         return other
-
-    def continued(
-        self, X: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Codelengths of rows that follow, (n,), in nats; evaluated by a copy."""
-        if not len(X):
-            return np.empty(0)
-        own = {
-            id(self.samples): self.samples.branch(),
-            id(self.trace): self.trace.branch(),
-        }
-        if self.pooled is not None:
-            own[id(self.pooled.history)] = self.pooled.history.branch()
-        other = copy.deepcopy(self, own)
-        other.run(X, y, groups=groups)
-        return other.trace.codelengths
-
-    def predictions(self, X: np.ndarray) -> Iterator[Prediction]:
-        """Predictions of rows (n, d) that are not part of the stream.
-
-        Yields
-        ------
-        prediction : Prediction
-            Of all readouts awake, (K, b, P), for one block of rows after the other, the
-            last one cut to its rows.
-        """
-        for start in range(0, len(X), self.rows.block_size):
-            with self.arithmetic():
-                found = self._predicted(X[start : start + self.rows.block_size])
-            yield found
-
-    def _predicted(self, X: np.ndarray) -> Prediction:
-        order = torch.as_tensor(np.argsort(self.columns), device=self.device)
-        known = self.diverged[self.retirement.awake]
-        diverged = torch.as_tensor(known, device=self.device)[:, None]
-        x, n = self.rows.scaled(X), len(X)
-        found = [self.outcome.predict(lr, shown(lr, x, n)) for lr in self.learners]
-        values = torch.cat([each.values[:, :n] for each in found])[order]
-        failed = values[..., 0].isnan() | diverged
-        return usable(found[0].with_values(values), failed, self.outcome)

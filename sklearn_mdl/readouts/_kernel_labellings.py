@@ -1,0 +1,126 @@
+"""Kernel readouts under other labels of a stream: many labellings by one factor.
+
+What permutation tests and several outputs need: factors depend on rows alone, so that
+labels beside those of the run are columns of targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sklearn_mdl._core.kernels.functions import Pairs
+from sklearn_mdl._core.kernels.reduced import ReducedRidge
+from sklearn_mdl.readouts._kernel_groups import Stretch
+from sklearn_mdl.readouts._kernel_learners import KernelLearner
+from sklearn_mdl.readouts._kernel_rows import BLOCK, FIRST, is_refresh, last_refresh
+
+
+class Labellings(NamedTuple):
+    """Several labellings of the rows of a stream.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (S, N)
+    n_numbers : int
+        Of a prediction: the classes, if labels are classes.
+    """
+
+    labels: np.ndarray
+    n_numbers: int
+
+    def targets(self) -> Tensor:
+        """One-hot classes less their mean, (N, S, C)."""
+        labels = torch.from_numpy(self.labels.T)
+        onehot = torch.nn.functional.one_hot(labels, self.n_numbers)
+        return onehot.double() - 1 / self.n_numbers
+
+    def scores(self, means: Tensor) -> np.ndarray:
+        """Predicted targets (K, n, S C) as (K, n, S, C)."""
+        shape = *means.shape[:2], len(self.labels), self.n_numbers
+        return means.numpy().reshape(shape)
+
+
+class LabellingsLearner(KernelLearner):
+    """Kernel readouts that also predict a whole stream for columns of other targets."""
+
+    def evaluated(
+        self, targets: Callable[[int], Tensor], n_rows: int, *, squares: bool = False
+    ) -> Iterator[Stretch]:
+        """Predict the first rows of the stream for many columns of other targets.
+
+        For a learner that has observed nothing, which then serves
+        :meth:`means_of_others` alone.
+
+        Parameters
+        ----------
+        targets : callable
+            From the number of rows at the last refresh to targets (N, P).
+        n_rows : int
+        squares : bool
+            Yield squares of errors at the last refresh, too, where the stream is
+            longer: another factor.
+        """
+        start = 0
+        exact = min(n_rows, self.n_landmarks or n_rows)
+        while start < exact:
+            if start:
+                self._scaler.refresh(self._new_rows(start))
+            end = min(exact, 2 * start if start else FIRST)
+            self._fill_views(start, end)
+            known = targets(start)
+            yield Stretch.joined([group.stretch(start, known) for group in self.groups])
+            start = end
+        if exact == n_rows:
+            return
+        if is_refresh(exact):
+            self._scaler.refresh(self._new_rows(exact))
+        refreshed = last_refresh(exact)
+        self._fill_views(refreshed, exact)
+        known = targets(refreshed)
+        if squares and refreshed == exact:
+            yield Stretch.joined([group.stretch(exact, known) for group in self.groups])
+        for group in self.groups:
+            group.reduce(exact, known[:exact])
+        for start in range(exact, n_rows, BLOCK):
+            yield self._reduced_stretch(start, known[start : start + BLOCK])
+
+    def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
+        """Predict the rows of a block beyond the landmarks, and learn them."""
+        stretches, n_own = [], len(targets)
+        block = self._opened(start, self.groups)
+        for group, part in zip(self.groups, block.parts, strict=True):
+            own = part.first(n_own)
+            means, errors = own.learned(targets)
+            deviations = own.factor.diagonal(dim1=1, dim2=2)
+            variances = deviations.square() + own.beyond
+            stretches.append(Stretch(start, means, variances, None))
+            group.ridge.close(own, errors)
+        return Stretch.joined(stretches)
+
+    def means_of_others(self, targets: Tensor, raw: np.ndarray) -> Tensor:
+        """Predict other rows (m, d) from all ``N`` that were evaluated, (K, m, P).
+
+        Parameters
+        ----------
+        targets : Tensor of shape (N, P)
+            The same as before.
+        raw : ndarray of shape (m, d)
+        """
+        n_rows, found = len(targets), []
+        if self.n_landmarks is None or n_rows <= self.n_landmarks:
+            if is_refresh(n_rows):
+                self._scaler.refresh(self._new_rows(n_rows))
+            self._fill_views(last_refresh(n_rows), n_rows)
+        for group in self.groups:
+            view, ridge = group.view, group.ridge
+            if not isinstance(ridge, ReducedRidge):
+                ridge = group.refitted(targets)
+            x = self._scaler.scaled(raw, view.scaling, self.device)
+            cross = group.values(Pairs(x, view.rows, view.distance))
+            found.append(ridge.predict(cross, group.diagonal(x))[0])
+        return torch.cat(found)

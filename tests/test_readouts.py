@@ -241,16 +241,16 @@ def test_logits_do_not_jump_when_rows_are_scaled_again(scaling):
     switcher = MDLReadoutSwitcher(readouts, random_state=0)
     switcher.partial_fit(X[:127], y[:127], classes=range(10))
     run = switcher._run
-    seen = {}
+    second, seen = (run.batch_size, 2 * run.batch_size), {}
 
     def spied(changes, stack=run.learners[0], own=run.learners[0].re_express):
         own(changes)
-        seen["after"] = stack.logits(run.rows.batch(1)).clone()
+        seen["after"] = stack.logits(run.rows.between(*second)).clone()
 
     refresh = run.rows.refresh
 
     def refreshed(n_rows):
-        seen["before"] = run.learners[0].logits(run.rows.batch(1)).clone()
+        seen["before"] = run.learners[0].logits(run.rows.between(*second)).clone()
         return refresh(n_rows)
 
     run.rows.refresh = refreshed

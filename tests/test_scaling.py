@@ -261,6 +261,10 @@ def test_hand_worked_re_expression():
 SCALINGS = ["standard", "whiten", None]
 
 
+def batch_of(rows, index):
+    return rows.between(8 * index, 8 * index + 8)
+
+
 @pytest.mark.parametrize("n_features", [1, 5, 7, 64])
 @laws
 @given(at=st.lists(st.integers(1, 90), max_size=8, unique=True).map(sorted))
@@ -273,7 +277,7 @@ def test_extending_by_pieces_equals_extending_at_once_bitwise(n_features, at):
     for stop in [*at, 91]:
         pieces.extend(stop)
     for index in range(12):
-        assert torch.equal(pieces.batch(index), once.batch(index))
+        assert torch.equal(batch_of(pieces, index), batch_of(once, index))
 
 
 def test_refreshing_late_equals_refreshing_early_bitwise():
@@ -284,7 +288,7 @@ def test_refreshing_late_equals_refreshing_early_bitwise():
     late.extend(64)
     late.refresh(16)
     for index in range(8):
-        assert torch.equal(early.batch(index), late.batch(index))
+        assert torch.equal(batch_of(early, index), batch_of(late, index))
 
 
 def test_scaled_rows_are_the_rows_scaled():
@@ -299,7 +303,7 @@ def test_scaled_rows_are_the_rows_scaled():
     ]
     for index in range(4):
         part = slice(8 * index, min(30, 8 * index + 8))
-        found = rows.batch(index, part.stop - part.start)
+        found = rows.between(part.start, part.stop)
         for view, whole in zip(found, expected, strict=True):
             np.testing.assert_allclose(view, whole[part], rtol=1e-5, atol=1e-6)
 
@@ -316,7 +320,7 @@ def test_scaled_features_count_as_no_further_than_the_reach():
     for some in (rows, bounded):
         some.extend(16)
         some.refresh(16)
-    whole, found = rows.batch(0).numpy(), bounded.batch(0).numpy()
+    whole, found = batch_of(rows, 0).numpy(), batch_of(bounded, 0).numpy()
     assert np.abs(whole[:2]).max() > 1.5
     np.testing.assert_array_equal(found[:2], whole[:2].clip(-1.5, 1.5))
     np.testing.assert_array_equal(found[2], whole[2])  # not scaled: as it is
@@ -328,8 +332,8 @@ def test_rows_still_to_come_are_zero():
     for stop in (11, 16, 21):
         rows.extend(stop)
         in_last, of_last = (stop - 1) % 8 + 1, (stop - 1) // 8
-        assert rows.batch(of_last)[:, :in_last].abs().sum() > 0
-        assert rows.batch(of_last)[:, in_last:].abs().sum() == 0
+        assert batch_of(rows, of_last)[:, :in_last].abs().sum() > 0
+        assert batch_of(rows, of_last)[:, in_last:].abs().sum() == 0
 
 
 def test_rows_are_zero_as_long_as_no_statistics_are_known():
@@ -337,8 +341,8 @@ def test_rows_are_zero_as_long_as_no_statistics_are_known():
     rows = rows_of(X, SCALINGS)
     rows.extend(30)
     assert rows.n_refreshed == 0
-    assert rows.batch(1)[:2].abs().sum() == 0
-    np.testing.assert_array_equal(rows.batch(1)[2], X[8:16])
+    assert batch_of(rows, 1)[:2].abs().sum() == 0
+    np.testing.assert_array_equal(batch_of(rows, 1)[2], X[8:16])
 
 
 def test_refresh_counts_its_rows_and_uses_no_later_one():
@@ -353,7 +357,7 @@ def test_refresh_counts_its_rows_and_uses_no_later_one():
             assert each.n_refreshed == n_rows
             assert [r and r.n_rows for r in each.running] == [n_rows, n_rows, None]
     for index in range(4):
-        assert torch.equal(rows.batch(index), others.batch(index))
+        assert torch.equal(batch_of(rows, index), batch_of(others, index))
 
 
 def test_changes_come_from_the_second_refresh_on_and_for_scalings_alone():
@@ -371,10 +375,10 @@ def test_refresh_keeps_what_first_layers_compute_on_all_rows(scaling):
     rows.extend(64)
     rows.refresh(32)
     weight, bias = torch.randn(2, 3, 6), torch.randn(2, 1, 3)
-    before = torch.stack([rows.batch(i) @ weight.mT + bias for i in range(8)])
+    before = torch.stack([batch_of(rows, i) @ weight.mT + bias for i in range(8)])
     (change,) = rows.refresh(64)
     change(weight, bias)
-    after = torch.stack([rows.batch(i) @ weight.mT + bias for i in range(8)])
+    after = torch.stack([batch_of(rows, i) @ weight.mT + bias for i in range(8)])
     torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-4)
 
 
@@ -387,7 +391,7 @@ def test_scaling_fresh_rows_equals_scoring_them_bitwise(n_rows):
     for index in range(-(-n_rows // 8)):
         fresh = rows.scaled(X[8 * index : min(8 * index + 8, n_rows)])
         assert fresh.shape == (3, 8, 7)
-        assert torch.equal(fresh, rows.batch(index))
+        assert torch.equal(fresh, batch_of(rows, index))
 
 
 def test_constant_columns_of_any_value_do_not_lower_the_usual_variance():

@@ -208,21 +208,26 @@ KERNELS: list[dict[str, Any]] = [
 ALPHAS = (0.003, 0.3)
 REAL_ALPHAS = (0.003, 0.03, 1.0)
 NAMES = ("closed-form", "nets", "mixed")
+PARTS = {
+    "closed-form": ("kernels",),
+    "nets": ("nets",),
+    None: ("nets", "kernels"),
+    "mixed": ("nets", "kernels", "others"),
+}
 
 
 def named_readouts(
     name: str | None, n_features: int, n_classes: int
 ) -> list[BaseEstimator]:
     """Return the list of readouts that a name of ``NAMES``, or None, stands for."""
-    nets = _default_grid(MLPReadout, n_features, n_classes)
-    kernels = _kernels(KernelReadout)
-    lists: dict[str | None, list[BaseEstimator]] = {
-        "nets": nets,
-        "closed-form": kernels,
-        None: [*nets, *kernels],
-        "mixed": [*nets, *kernels, *_others(n_features)],
-    }
-    return DefaultGrid(lists[name])
+    parts, readouts = PARTS[name], DefaultGrid()
+    if "nets" in parts:
+        readouts += _default_grid(MLPReadout, n_features, n_classes)
+    if "kernels" in parts:
+        readouts += _kernels(KernelReadout)
+    if "others" in parts:
+        readouts += _others(n_features)
+    return readouts
 
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:

@@ -255,11 +255,6 @@ class OpenBlock:
         """Leave it out of files."""
         return type(None), ()
 
-    @property
-    def size(self) -> int:
-        """Rows of the whole block."""
-        return self.factor.shape[1]
-
     def is_next(self, raw: np.ndarray) -> bool:
         """Return True for the row (d,) that is to be predicted next."""
         t = self.n_observed

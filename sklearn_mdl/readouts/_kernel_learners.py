@@ -142,7 +142,7 @@ class KernelLearner(Learner):
     def _enter(self, block: OpenBlock, labels: Tensor) -> None:
         block.observe(self.targets(labels)[0].cpu())
         self.n_observed += 1
-        if block.n_observed == block.size:
+        if block.n_observed == len(block.factor[0]):
             self._close(block)
             self._block = None
 

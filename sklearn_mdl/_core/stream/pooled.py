@@ -414,10 +414,6 @@ class PoolHistory:
         self._shares.append(shares)
         self._weights.append(weights)
 
-    def keep(self, rows: PooledRows) -> None:
-        """Add what pooling has made of n rows."""
-        self.append(rows.switching, rows.pool, rows.shares, rows.weights)
-
     def branch(self) -> PoolHistory:
         """Return an empty history for what follows."""
         return PoolHistory(self._n_groups)

@@ -74,10 +74,13 @@ class Retirement:
             self._n_seen += len(losses)
             return
         for row in losses:  # one order of summation, however rows are cut
+            begins = self._n_seen == self._count // 2
             if self._n_seen >= self._count and self._is_whole:
                 self._count = self.next_count(self._n_seen)
-                self._begin_sums(self._n_seen >= self._count // 2)
-            self._begin_sums(self._n_seen == self._count // 2)
+                begins = self._n_seen >= self._count // 2  # a group may end beyond
+            if begins:
+                self._sums[:] = 0.0
+                self._since = self._n_seen
             self._sums += row
             self._n_seen += 1
 
@@ -85,11 +88,6 @@ class Retirement:
     def _is_whole(self) -> bool:
         """Return True if the group of the last row has ended with it."""
         return self._groups.closing(self._n_seen - 1) == self._n_seen
-
-    def _begin_sums(self, now: bool) -> None:
-        if now:
-            self._sums[:] = 0.0
-            self._since = self._n_seen
 
     def check(self, losses: Floats) -> None:
         """Refuse losses (n, K) of the rows that follow that others were asleep at.

@@ -421,12 +421,17 @@ class PrequentialRun:
         if self.pooled is not None and pooled is not None:
             codelengths, stored = pooled.codelengths, pooled.stored
             kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
-            self.pooled.history.keep(pooled)
+            columns = pooled.switching, pooled.pool, pooled.shares, pooled.weights
+            self.pooled.history.append(*columns)
         summaries = self.outcome.summarise(kept)
         due = self.rows.next_refresh(self.n_scored)
         self.trace.append(losses, codelengths, reading.posterior, summaries, stored)
         self.retirement.observe(losses)
-        self._retire(self.retirement.losers(self.outcome, self.pooled))
+        losers = self.retirement.losers(self.outcome, self.pooled)
+        if losers:
+            self.retirement.record(losers)
+            self.forward.retire(losers)
+            self.drop(losers)
         if self.n_scored < due:
             return
         if self.n_scored > self.rows.first:
@@ -434,13 +439,6 @@ class PrequentialRun:
             for learner in self.learners:
                 learner.re_express(changes)
         self.outcome.refresh(self.labels, self.learners)
-
-    def _retire(self, columns: list[int]) -> None:
-        """Let readouts retire after the rows evaluated so far."""
-        if columns:
-            self.retirement.record(columns)
-            self.forward.retire(columns)
-            self.drop(columns)
 
     def drop(self, columns: list[int]) -> None:
         """Free what readouts have learned that have retired, and their groups."""

@@ -268,25 +268,20 @@ class ScaledRows:
         n_numbers = len(scalings) * self.block_size * max(1, store.n_features)
         self._kept = _Kept(KEPT_BYTES.get(device.type, KEPT_BYTES["cuda"]), n_numbers)
 
-    def batch(self, index: int, n_rows: int | None = None) -> Tensor:
-        """First rows of a minibatch in every scaling, (n_scalings, n_rows, d)."""
-        return self.piece(index, 0, self.block_size if n_rows is None else n_rows)
-
-    def piece(self, index: int, start: int, stop: int) -> Tensor:
-        """Rows ``start`` to ``stop`` of a minibatch in every scaling."""
-        first, size = start // self.block_size, self.block_size
-        blocks = [self._block(index, k) for k in range(first, -(-stop // size))]
-        whole = blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)
-        return whole[:, start - first * size : stop - first * size]
-
     def between(self, start: int, stop: int) -> Tensor:
-        """Rows ``start`` to ``stop`` of the stream in every scaling."""
-        found, size = [], self.batch_size
+        """Rows ``start`` to ``stop`` in every scaling, (n_scalings, stop - start, d).
+
+        Rows that are not known yet are zero.
+        """
+        found = []
         while start < stop:
-            index, place = divmod(start, size)
-            end = min(size, place + stop - start)
-            found.append(self.piece(index, place, end))
-            start += end - place
+            index, place = divmod(start, self.batch_size)
+            number, skipped = divmod(place, self.block_size)
+            room = min(self.block_size - skipped, self.batch_size - place)
+            n_rows = min(room, stop - start)
+            block = self._block(index, number)
+            found.append(block[:, skipped : skipped + n_rows])
+            start += n_rows
         return found[0] if len(found) == 1 else torch.cat(found, 1)
 
     def _block(self, index: int, number: int) -> Tensor:
@@ -320,8 +315,8 @@ class ScaledRows:
     def labelled(self, index: int, stop: int) -> tuple[Tensor, Tensor]:
         """Rows and labels of a minibatch, of those up to row ``stop``."""
         start = index * self.batch_size
-        labels = self.labels[start : min(start + self.batch_size, stop)]
-        return self.piece(index, 0, len(labels)), labels
+        end = min(start + self.batch_size, stop)
+        return self.between(start, end), self.labels[start:end]
 
     def parts(self, stop: int) -> Iterator[tuple[int, int]]:
         """Yield first row and end of all whole parts up to a row."""

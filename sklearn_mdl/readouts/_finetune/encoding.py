@@ -182,9 +182,8 @@ class EncodingLearner(Learner):
         images = self.images
         refreshed = {images.part(n)[0] for n in images.refreshes(images.n_refreshed)}
         for start, stop in self.features.parts(n_rows):
-            batch, place = divmod(start, self.images.batch_size)
-            x = self.images.piece(batch, place, place + stop - start)
-            self._keep(x[self.view], self.images.labels[start:stop])
+            x = images.between(start, stop)
+            self._keep(x[self.view], images.labels[start:stop])
             n_kept = len(self.features.store)
             if not self.features.n_refreshed or n_kept in refreshed:
                 self.features.refresh(n_kept)

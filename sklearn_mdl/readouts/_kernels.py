@@ -122,8 +122,8 @@ class KernelReadout(KernelSettings, BaseReadout):
 
     Parameters
     ----------
-    kernel : {"arc-cosine", "rbf", "linear", "polynomial"} or callable, \
-            default="arc-cosine"
+    kernel : str or callable, default="arc-cosine"
+        "arc-cosine", "rbf", "linear" or "polynomial".
         "arc-cosine" is that of degree 1: a network of infinitely many rectified units.
         A kernel of ``sklearn.gaussian_process.kernels``, or any callable of two arrays
         of rows; neither can be written to a file.
@@ -267,8 +267,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
 
     Parameters
     ----------
-    kernel : {"arc-cosine", "rbf", "linear", "polynomial"} or callable, \
-            default="arc-cosine"
+    kernel : str or callable, default="arc-cosine"
+        "arc-cosine", "rbf", "linear" or "polynomial".
         "arc-cosine" is that of degree 1: a network of infinitely many rectified units.
         A kernel of ``sklearn.gaussian_process.kernels``, or any callable of two arrays
         of rows; neither can be written to a file.

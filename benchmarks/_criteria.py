@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 from benchmarks.logistic import STRENGTHS as BLOCKWISE_STRENGTHS, blockwise_codelength
 from sklearn_mdl import MDLReadoutSwitcher
-from sklearn_mdl.baselines import log_evidence
+from sklearn_mdl.baselines import log_evidence, rank_me
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)
 NEIGHBORS = (1, 3, 5, 10, 20)
@@ -181,13 +181,6 @@ def mlp_fits(X, y, others):
         model = MLPClassifier((256,), alpha=alpha, max_iter=60, random_state=0)
         model.fit(X, y)
         yield model.predict_proba(others), model.classes_
-
-
-def rank_me(X):
-    """Effective rank of features (Garrido et al., 2023): labels are not used."""
-    values = np.linalg.svd(X, compute_uv=False)
-    shares = values / values.sum() + 1e-7
-    return float(np.exp(-np.sum(shares * np.log(shares))))
 
 
 def blockwise(X, y):

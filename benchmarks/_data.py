@@ -9,13 +9,17 @@ SWITCHING = {"pooling": None, "race": None, "first_batch_size": None}
 NETS = {"readouts": "nets", **SWITCHING}
 
 
-def feature_cells(folder, datasets=()):
-    """Features (float32) and labels of a directory, by ``dataset/encoder``."""
+def feature_cells(folder, datasets=(), encoders=()):
+    """Features (float32) and labels of a directory, by ``dataset/encoder``.
+
+    Those of some datasets and encoders, or of all where none is named.
+    """
     return {
         f"{dataset}/{encoder}": (np.asarray(X, dtype=np.float32), np.asarray(y))
         for dataset, (features, y) in load_feature_directory(folder).items()
         if not datasets or dataset in datasets
         for encoder, X in features.items()
+        if not encoders or encoder in encoders
     }
 
 

@@ -59,9 +59,7 @@ class Coding:
     def prepare(self):
         self.cells = {name: load(return_X_y=True) for name, load in LOADERS.items()}
         if self.features is not None:
-            for name, cell in feature_cells(self.features).items():
-                if not self.encoders or name.partition("/")[2] in self.encoders:
-                    self.cells[name] = cell
+            self.cells |= feature_cells(self.features, encoders=self.encoders)
 
     @property
     def params(self):

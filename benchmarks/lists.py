@@ -121,11 +121,7 @@ class Cells(_Lists):
     formats = {**_Lists.formats, "track_of_logistic": ".4f"}
 
     def prepare(self):
-        self.cells = {
-            name: cell
-            for name, cell in feature_cells(self.features, self.datasets).items()
-            if not self.encoders or name.split("/")[1] in self.encoders
-        }
+        self.cells = feature_cells(self.features, self.datasets, self.encoders)
 
     @property
     def params(self):
@@ -274,11 +270,7 @@ class Shares:
     }
 
     def prepare(self):
-        self.cells = {
-            name: cell
-            for name, cell in feature_cells(self.features).items()
-            if not self.encoders or name.split("/")[1] in self.encoders
-        }
+        self.cells = feature_cells(self.features, encoders=self.encoders)
 
     @property
     def params(self):

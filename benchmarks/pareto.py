@@ -87,10 +87,9 @@ class Pareto:
     formats = {"track_nats": ".1f", "track_seconds": ".1f"}
 
     def prepare(self):
+        cells = feature_cells(self.features, self.datasets, self.encoders)
         self.cells = {
-            name: (X[: self.rows], y[: self.rows])
-            for name, (X, y) in feature_cells(self.features, self.datasets).items()
-            if not self.encoders or name.split("/")[1] in self.encoders
+            name: (X[: self.rows], y[: self.rows]) for name, (X, y) in cells.items()
         }
 
     @property

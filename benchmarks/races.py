@@ -159,11 +159,7 @@ class Cells(_Raced):
     param_names = ["cell", "list"]
 
     def prepare(self):
-        self.cells = {
-            name: cell
-            for name, cell in feature_cells(self.features, self.datasets).items()
-            if not self.encoders or name.split("/")[1] in self.encoders
-        }
+        self.cells = feature_cells(self.features, self.datasets, self.encoders)
 
     @property
     def params(self):

@@ -213,6 +213,13 @@ def test_a_search_hands_groups_to_the_fit_and_scores_that_stream():
         refit_codelength_scorer(own, X, y)
     with pytest.raises(ValueError, match="A permutation test needs rows that are"):
         own.permutation_test(shuffled=True)
+    with pytest.raises(ValueError, match="pass restart=False"):
+        own.segments(2)
+    assert own.segments(2, restart=False).codelengths.sum() == pytest.approx(
+        own.codelength_
+    )
+    with pytest.raises(ValueError, match="A file of losses needs rows that are"):
+        own.save_losses("losses.npy")
     later = own.heldout_codelengths(X[:9] + 1, y[:9], groups=["new"] * 9)
     log_proba = own.predict_log_proba(X[:9] + 1)[np.arange(9), y[:9]]
     np.testing.assert_allclose(later, -log_proba, rtol=1e-9)

@@ -19,7 +19,7 @@ from sklearn_mdl.readouts import DummyReadout
 
 
 def sticky(n, seed=0, stay=0.9, n_classes=4):
-    """Labels that stay what they are with a probability, else are drawn anew."""
+    """Labels that stay what they are with a probability, else are drawn again."""
     rng = np.random.default_rng(seed)
     draws, moves = rng.integers(n_classes, size=n), rng.random(n) > stay
     moves[0] = True

@@ -1,4 +1,4 @@
-"""Segments of a stream: sums, intervals, codes begun anew, and what ends a segment."""
+"""Segments of a stream: sums, intervals, restarted readouts, what ends a segment."""
 
 import numpy as np
 import pytest
@@ -43,29 +43,29 @@ def test_segments_are_what_each_code_costs_there(switcher):
     assert (found.per_example < found.intervals[:, 1]).all()
 
 
-def test_readouts_begun_anew_know_nothing_of_the_rows_before(switcher):
+def test_readouts_blank_know_nothing_of_the_rows_before(switcher):
     X, y = permuted_once()
     found = switcher.segments([CHANGE])
     alone = MDLReadoutSwitcher(switcher.readouts, random_state=switcher._seed)
     alone.partial_fit(X[CHANGE:], y[CHANGE:], classes=range(10))
-    assert found.fresh_codelengths[1] == alone.codelength_
-    assert_allclose(found.fresh_codelengths[0], found.codelengths[0])
+    assert found.restarted_codelengths[1] == alone.codelength_
+    assert_allclose(found.restarted_codelengths[0], found.codelengths[0])
     assert abs(found.adaptation[0]) < 1e-9
     assert found.adaptation[1] > 50  # old labels stand in the way
 
 
 def test_ends_may_be_a_number_or_timestamps_or_changes_of_the_readout(switcher):
-    assert_array_equal(switcher.segments(4, fresh=False).ends, [50, 100, 150, 200])
+    assert_array_equal(switcher.segments(4, restart=False).ends, [50, 100, 150, 200])
     times = np.arange("2026-01-01", "2026-07-20", dtype="datetime64[D]")
     months = np.array(["2026-01-31", "2026-06-30"], dtype="datetime64[D]")
-    by_month = switcher.segments(months, times=times, fresh=False)
+    by_month = switcher.segments(months, times=times, restart=False)
     assert_array_equal(by_month.ends, [31, 181, 200])
-    assert np.isnan(by_month.fresh_codelengths).all()
+    assert np.isnan(by_month.restarted_codelengths).all()
     rng = np.random.default_rng(0)
     y = np.r_[np.arange(150) % 4, rng.integers(4, size=150)]  # in turns, then at random
     X = rng.normal(size=(300, 4)) + 5 * np.eye(4)[y] * (np.arange(300) >= 150)[:, None]
     changing = MDLReadoutSwitcher(switcher.readouts).partial_fit(X, y, classes=range(4))
-    ends = changing.segments("posterior", fresh=False).ends
+    ends = changing.segments("posterior", restart=False).ends
     assert len(ends) > 1
     assert abs(ends[0] - 150) < 10
 
@@ -78,11 +78,11 @@ def test_real_labels_have_segments_too():
     assert_allclose(found.codelengths.sum(), switcher.codelength_)
     expected = switcher.reference_codelengths_.sum()
     assert_allclose(found.reference_codelengths.sum(), expected)
-    assert_allclose(found.fresh_codelengths[0], found.codelengths[0])
+    assert_allclose(found.restarted_codelengths[0], found.codelengths[0])
 
 
 def test_a_table_has_a_row_per_segment(switcher):
-    frame = switcher.segments(3, fresh=False).to_frame()
+    frame = switcher.segments(3, restart=False).to_frame()
     assert list(frame.index) == [0, 1, 2]
     assert {"starts", "codelengths", "low", "high", "adaptation"} <= {*frame}
 

@@ -44,6 +44,11 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the codelength of one set of labels given one set of features."""
     if options.losses is not None:
+        if options.groups is not None:
+            raise ValueError(
+                "--losses are mixed again row by row, but --groups lets weights stand "
+                "still within a group; leave one of them out"
+            )
         written = (options.losses, options.losses.with_suffix(".json"))
         _options.check_apart(written, (options.features, options.labels))
         sklearn_mdl.switcher.check_losses_path(options.losses)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LABELS = {
     "codelengths": "as it came",
-    "fresh_codelengths": "begun anew in the segment",
+    "restarted_codelengths": "restarted in the segment",
     "reference_codelengths": "labels alone, no features",
 }
 
@@ -34,7 +34,7 @@ class Segments(Protocol):
 class SegmentsDisplay(base.Display):
     """Nats per example in each segment of a stream.
 
-    Where the line lies above that of readouts begun anew, what was learned before
+    Where the line lies above that of restarted readouts, what was learned before
     stands in the way; where both are high, the segment is hard; where both lie on the
     line of the labels alone, features say nothing.
 

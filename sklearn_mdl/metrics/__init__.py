@@ -1,9 +1,9 @@
 """Reference codes, learning curves, regret and prequential measures."""
 
 from sklearn_mdl.metrics._extrapolation import (
-    TELLING as TELLING,
     Extrapolation,
     extrapolate,
+    is_narrow as is_narrow,
 )
 from sklearn_mdl.metrics._label_counts import (
     LabelCounts as LabelCounts,

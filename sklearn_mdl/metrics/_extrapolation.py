@@ -30,7 +30,13 @@ N_INTERVALS = 12
 POWERS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 OFFSETS = (0.0, 0.1, 0.3, 1.0)  # in lengths of the curve
 N_DRAWS = 400
-TELLING = 0.1  # of the codelength: with a wider interval nothing is told
+WIDEST = 0.1  # half of an interval, as a share of the codelength, that says something
+
+
+def is_narrow(values: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
+    """Return whether intervals of codelengths are narrow enough to say something."""
+    narrow: NDArray[np.bool_] = (upper - lower) / 2 <= WIDEST * values
+    return narrow
 
 
 class Extrapolation(NamedTuple):
@@ -60,9 +66,7 @@ class Extrapolation(NamedTuple):
     @property
     def can_tell(self) -> NDArray[np.bool_]:
         """Whether an interval is at most 10 % of the codelength to either side."""
-        told: NDArray[np.bool_]
-        told = (self.upper - self.lower) / 2 <= TELLING * self.values
-        return told
+        return is_narrow(self.values, self.lower, self.upper)
 
     def difference(self, i: int, j: int) -> tuple[float, float, float]:
         """Return the codelength of one curve less another's, and its interval."""

@@ -9,7 +9,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_mdl.metrics import TELLING, extrapolate
+from sklearn_mdl.metrics import extrapolate, is_narrow
 from sklearn_mdl.model_selection._certainty import Sample
 from sklearn_mdl.model_selection._verdict import names_of
 from sklearn_mdl.ranking import Floats, NamedResult, Pairs, check_fraction
@@ -160,9 +160,7 @@ class Extrapolations(NamedResult):
     @property
     def can_tell(self) -> NDArray[np.bool_]:
         """Whether an interval is at most 10 % of its codelength to either side."""
-        told: NDArray[np.bool_]
-        told = (self.upper - self.lower) / 2 <= TELLING * self.values
-        return told
+        return is_narrow(self.values, self.lower, self.upper)
 
     def sentences(self) -> list[str]:
         """Say on each dataset who would have the shortest code, in words."""

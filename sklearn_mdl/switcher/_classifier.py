@@ -255,8 +255,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         labels = self._run.labels.cpu().numpy()
         return codelengths_of_labels(labels, len(self.classes_))
 
-    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
-        return self._begun_anew().partial_fit(
+    def _restarted(self, X: np.ndarray, labels: np.ndarray) -> Self:
+        return self._blank().partial_fit(
             X, self.classes_[labels], classes=self.classes_
         )
 

@@ -246,6 +246,7 @@ class FittedSwitcher(OnlineEstimator):
             :func:`~sklearn_mdl.switcher.save_losses`.
         """
         check_is_fitted(self)
+        self._refuse_groups("A file of losses", "as whoever mixes them again does")
         folder = self._run.trace.folder
         if folder is not None and Path(path).resolve().parent == folder.path.resolve():
             raise ValueError(
@@ -278,7 +279,7 @@ class FittedSwitcher(OnlineEstimator):
         ends: Ends = 8,
         *,
         times: ArrayLike | None = None,
-        fresh: bool = True,
+        restart: bool = True,
         level: float = 0.9,
         n_resamples: int = 1000,
     ) -> StreamSegments:
@@ -292,8 +293,8 @@ class FittedSwitcher(OnlineEstimator):
             probable readout, given all labels, changes.
         times : array-like of shape (n_samples_seen_,), optional
             Timestamps of the rows, sorted.
-        fresh : bool, default=True
-            Whether to begin the readouts anew at the start of each segment, for which
+        restart : bool, default=True
+            Whether to restart the readouts at the beginning of each segment, for which
             they learn all rows a second time.
         level : float, default=0.9
             Coverage of the intervals.
@@ -308,9 +309,15 @@ class FittedSwitcher(OnlineEstimator):
         Raises
         ------
         ValueError
-            If segments do not lie within the stream, or times are not sorted.
+            If segments do not lie within the stream, if times are not sorted, or if
+            readouts would be restarted within a stream of groups.
         """
         check_is_fitted(self)
+        if restart and self._run.rows.groups.ends:
+            raise ValueError(
+                "Readouts are restarted on rows that are learned one by one, but these "
+                "were fitted in groups, which a segment may cut; pass restart=False"
+            )
         losses, weights = self.readout_losses_, self.expert_weights_
         changes = np.empty(0, np.intp)
         if isinstance(ends, str):
@@ -322,11 +329,11 @@ class FittedSwitcher(OnlineEstimator):
             block_bootstrap(self.codelengths_[a:b], level, n_resamples, self._seed)
             for a, b in zip(starts, found, strict=True)
         ]
-        anew = np.full(len(found), np.nan)
-        if fresh:
+        restarted = np.full(len(found), np.nan)
+        if restart:
             rows, labels = self._run.samples.rows, self._run.labels.cpu().numpy()
-            anew[:] = [
-                self._fresh(rows(a, b), labels[a:b]).codelength_
+            restarted[:] = [
+                self._restarted(rows(a, b), labels[a:b]).codelength_
                 for a, b in zip(starts.tolist(), found.tolist(), strict=True)
             ]
         return StreamSegments(
@@ -336,17 +343,19 @@ class FittedSwitcher(OnlineEstimator):
             total / (found - starts),
             np.array(intervals),
             by_segment(self.reference_codelengths_, found),
-            anew,
+            restarted,
         )
 
     @abstractmethod
-    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
+    def _restarted(self, X: np.ndarray, labels: np.ndarray) -> Self:
         """Return the same switcher after rows and encoded labels alone."""
 
-    def _begun_anew(self) -> Self:
+    def _blank(self) -> Self:
         """Return an unfitted copy that leaves no file and draws the same numbers."""
         return clone(self).set_params(
-            store="memory", checkpoint=None, verbose=0, random_state=self._seed
+            **{"store": "memory", "store_mixtures": False, "checkpoint": None},
+            verbose=0,
+            random_state=self._seed,
         )
 
     def permutation_test(

@@ -158,8 +158,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         **BaseSwitcher._parameter_constraints,
     }
 
-    def _fresh(self, X: np.ndarray, labels: np.ndarray) -> Self:
-        return self._begun_anew().partial_fit(X, labels)
+    def _restarted(self, X: np.ndarray, labels: np.ndarray) -> Self:
+        return self._blank().partial_fit(X, labels)
 
     def _after_fit(self) -> None:
         if not self._is_by_name:  # a grid of ours is not the user's

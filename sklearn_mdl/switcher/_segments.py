@@ -45,8 +45,8 @@ class StreamSegments:
     reference_codelengths : ndarray of shape (n_segments,)
         Cost under the best that labels alone predict (``reference_codelengths_`` of the
         switcher), which has seen the segments before, too.
-    fresh_codelengths : ndarray of shape (n_segments,)
-        Cost under the same readouts begun anew at the start of the segment; NaN if that
+    restarted_codelengths : ndarray of shape (n_segments,)
+        Cost under the same readouts restarted at the start of the segment; NaN if that
         was not asked for.
     """
 
@@ -56,17 +56,17 @@ class StreamSegments:
     per_example: Floats
     intervals: Floats
     reference_codelengths: Floats
-    fresh_codelengths: Floats
+    restarted_codelengths: Floats
 
     @property
     def adaptation(self) -> Floats:
         """Nats that what was learned before has cost; negative where it has helped.
 
-        The cost of the segment less that of readouts begun anew there: a segment that
-        is dear for both is hard, and one that is dear for the first alone was adapted
-        to late.
+        The cost of the segment less that of readouts restarted there: a segment that
+        is expensive for both is hard; where it is so for the first alone, the readouts
+        adapted late.
         """
-        return self.codelengths - self.fresh_codelengths
+        return self.codelengths - self.restarted_codelengths
 
     def to_frame(self) -> DataFrame:
         """Return a row per segment."""

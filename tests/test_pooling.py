@@ -9,8 +9,9 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.base import clone
 
+from sklearn_mdl import forward
 from sklearn_mdl.pooling import GroupedShare, LogLinearPool, PoolPass
-from sklearn_mdl.switching import ForwardPass
+from sklearn_mdl.switching import FixedShare, ForwardPass
 
 GOLDEN_ROWS = np.log(
     [
@@ -97,9 +98,10 @@ def test_pooling_beats_the_best_group_where_errors_differ():
 
 
 @pytest.mark.parametrize("cuts", [[0, 7, 7, 399], range(400)], ids=repr)
-def test_cutting_a_stream_changes_no_bit(cuts):
+@pytest.mark.parametrize("floor", [0.0, 1e-4])
+def test_cutting_a_stream_changes_no_bit(floor, cuts):
     q, labels = stream()
-    pool = LogLinearPool()
+    pool = LogLinearPool(floor=floor)
     whole, online = pool(q, labels), PoolPass(pool, 4, 5)
     blocks = zip(np.split(q, cuts), np.split(labels, cuts), strict=True)
     parts = [online.extend(*block) for block in blocks]
@@ -145,6 +147,17 @@ def adversary(n_samples):
     certain[:, 0] = math.log1p(-1e-12)
     labels = np.arange(n_samples) % 2
     return np.stack([certain, np.full((n_samples, 2), -math.log(2))], 1), labels
+
+
+@pytest.mark.parametrize("draw", [adversary, stream, lambda n: stream(n, seed=3)])
+def test_sharing_with_another_code_costs_half_a_logarithm(draw):
+    """The guarantee: fixed share at rate 1 / t over {another code, the pool}."""
+    q, labels = draw(1000)
+    pooled = LogLinearPool()(q, labels).codelengths
+    other = np.full(1000, math.log(q.shape[2]))
+    shared = forward(FixedShare(m=2), np.stack([other, pooled], 1)).codelength
+    bound = 0.5 * math.log(math.pi * (1000 + 0.5))
+    assert shared <= min(other.sum(), pooled.sum()) + bound
 
 
 def test_the_floor_bounds_what_a_certain_group_costs():

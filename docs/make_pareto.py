@@ -64,8 +64,14 @@ def main() -> None:
             colour = "tab:blue" if name in edge else "tab:gray"
             axis.plot(seconds, nats, "o", color=colour)
             axis.annotate(
-                name, (seconds, nats), (4, 4), textcoords="offset points", fontsize=7
+                name,
+                (seconds, nats),
+                (2, 5),
+                textcoords="offset points",
+                fontsize=7,
+                rotation=40,
             )
+        axis.margins(x=0.2, y=0.15)  # room for names
         line = [(points[name][1], points[name][0]) for name in edge]
         axis.plot(*zip(*line, strict=True), "-", color="tab:blue", lw=0.8)
         axis.set(xscale="log", title=title, xlabel="CPU seconds", ylabel="nats")

@@ -66,8 +66,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     codelength per example of the transformed X.
 
     Its default is not that of :class:`~sklearn_mdl.MDLReadoutSwitcher`, whose code is
-    shorter: with few labels kernels alone were found to choose as well as with networks
-    beside them, in a tenth of the seconds (``python -m benchmarks choice``).
+    shorter in the mean: with few labels kernels alone were found to choose as well as
+    with networks beside them, in a fifth of the seconds or less (``python -m benchmarks
+    choice``).
 
     Parameters
     ----------

@@ -82,6 +82,11 @@ class GroupedShare:
         self.weights = self._prior.copy()
         self._t = 1
 
+    def ahead(self, n_steps: int) -> Floats:
+        """Probability of each expert so many steps after the incoming one, (K,)."""
+        kept = self._t / (self._t + n_steps)  # no redraw, at rates 1 / (t + i)
+        return self._prior + kept * (self.weights - self._prior)
+
     def observe(self, losses: Floats) -> Floats:
         """Move the weights by the losses (K,) of a step, in nats.
 

@@ -60,6 +60,7 @@ class BaseSwitcher(FittedSwitcher):
     race: Racing = "auto"
     batch_size: int = 32
     first_batch_size: int | Literal["auto"] | None = "auto"
+    label_delay: int = 0
     shuffle: bool = False
     device: str = "auto"
     store: StorePath = "memory"
@@ -80,6 +81,7 @@ class BaseSwitcher(FittedSwitcher):
         ],
         "pooling": [StrOptions({"auto"}), None, LogLinearPool, list, tuple, np.ndarray],
         "race": [StrOptions({"auto"}), None, Race],
+        "label_delay": [Interval(Integral, 0, None, closed="left")],
         "shuffle": ["boolean"],
         "device": [str],
         "store": [str, PathLike],
@@ -147,6 +149,7 @@ class BaseSwitcher(FittedSwitcher):
             device=device,
             folder=folder,
             n_jobs=self.n_jobs,
+            label_delay=self.label_delay,
         )
 
     @property
@@ -189,7 +192,9 @@ class BaseSwitcher(FittedSwitcher):
         if self.store_mixtures:
             sizes = len(groups.names), outcome.n_numbers
             kept = StoredMixtures.none(*sizes, outcome.dtype)
-        return PooledMixture(groups, self.expert_weights_, group_pass, kept)
+        return PooledMixture(
+            groups, self.expert_weights_, group_pass, kept, self.label_delay
+        )
 
     @property
     def _first_batch_size(self) -> int | None:

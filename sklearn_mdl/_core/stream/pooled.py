@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -134,6 +135,20 @@ class _Awake(NamedTuple):
         return cls(found, places, grouped, members)
 
 
+class _Late(NamedTuple):
+    """A row that is coded and whose label is not learned yet.
+
+    Predictions of the groups as it was coded, losses of all readouts, the label, and
+    what it cost the switching mixture and the pool.
+    """
+
+    mixed: Floats
+    losses: Floats
+    label: float
+    switching: float
+    pool: float
+
+
 class PooledMixture:
     """Switching within groups of readouts, a pool across them, and their code.
 
@@ -146,6 +161,8 @@ class PooledMixture:
         Of the pool, for labels of this kind.
     stored : StoredMixtures or None
         An empty one, if what the groups predict is kept.
+    delay : int
+        Rows that are coded between a row and its label.
 
     Attributes
     ----------
@@ -160,9 +177,13 @@ class PooledMixture:
         weights: Floats | None,
         group_pass: GroupPass,
         stored: StoredMixtures | None = None,
+        delay: int = 0,
     ) -> None:
         self.groups = groups
         self.stored = stored
+        self._delay = delay
+        self._late: deque[_Late] = deque()
+        self._restored: tuple[Floats, list[float]] = np.empty(0), []
         size = len(groups.columns)
         prior = np.ones(size) if weights is None else weights[groups.columns]
         self._within = GroupedShare(prior, groups.starts)
@@ -205,12 +226,21 @@ class PooledMixture:
         before = self._awake.groups.tolist()
         self._awake = now = _Awake.of(self.groups, awake)
         left = set(now.groups.tolist())
-        self._pass.retire([i for i, group in enumerate(before) if group not in left])
+        gone = [i for i, group in enumerate(before) if group not in left]
+        self._pass.retire(gone)
+        self._late = deque(
+            late._replace(mixed=np.delete(late.mixed, gone, axis=0))
+            for late in self._late
+        )
 
     @property
     def shares(self) -> Floats:
         """Probability of switching mixture and pool for the incoming row, (2,)."""
-        return self._choice.weights
+        return self._ahead(self._choice)
+
+    def _ahead(self, share: GroupedShare) -> Floats:
+        """Return weights for the incoming row, where labels before it may be late."""
+        return share.ahead(len(self._late)) if self._late else share.weights
 
     def predict(self, values: Floats) -> Floats:
         """Predict one row, given predictions (K, P) of the readouts awake."""
@@ -261,34 +291,40 @@ class PooledMixture:
         """
         given = zip(values, losses, labels.tolist(), switching.tolist(), strict=True)
         if firsts is None:
-            return PooledRows.of([self.observe(*row) for row in given])
+            observe = self._observe_late if self._delay else self.observe
+            return PooledRows.of([observe(*row) for row in given])
         found, known = [], self
         for i, row in enumerate(given):
             if firsts[i] == i:
                 known = self.snapshot()
-            found.append(known.snapshot().observe(*row))
-            self._learn(known, *row[:3], found[-1])
+            coded = known.snapshot().observe(*row)
+            self._learn(_late_row(known, row, coded))
+            found.append(coded)
         return PooledRows.of(found)
 
-    def _learn(
-        self,
-        known: PooledMixture,
-        values: Floats,
-        losses: Floats,
-        label: float,
-        row: PooledRow,
-    ) -> None:
-        """Take in a row that was coded by what was known when its group began."""
-        self._pass.observe(known.mixed(values), label)
-        self._close(losses, row.switching, row.pool)
+    def _observe_late(self, *row: Any) -> PooledRow:
+        """Code a row, then take in the one whose label is known now."""
+        known = self.snapshot()
+        coded = known.snapshot().observe(*row)
+        self._late.append(_late_row(known, row, coded))
+        if len(self._late) > self._delay:
+            self._learn(self._late.popleft())
+        return coded
+
+    def _learn(self, row: _Late) -> None:
+        """Take in a row that was coded before."""
+        self._pass.observe(row.mixed, row.label)
+        self._close(row.losses, row.switching, row.pool)
 
     def snapshot(self) -> PooledMixture:
-        """Return a copy that does not move with this one, for predictions."""
+        """Return a copy that does not move with this one, for the incoming row."""
         own = copy.copy(self._pass)
         own.load_state_dict(self._pass.state_dict())
         within, choice = copy.copy(self._within), copy.copy(self._choice)
+        within.weights = self._ahead(self._within)
+        choice.weights = self._ahead(self._choice)
         other = copy.copy(self)
-        other.__dict__.update(_within=within, _choice=choice, _pass=own)
+        other.__dict__.update(_within=within, _choice=choice, _pass=own, _late=deque())
         return other
 
     def retrace(
@@ -310,10 +346,18 @@ class PooledMixture:
         for i, row in enumerate(losses):
             if firsts is None or firsts[i] == i:
                 known = copy.copy(self._choice)
+                known.weights = self._ahead(self._choice)
             costs = np.array([switching[i], pool[i]])
             shares[i], (found[i],) = known.weights, copy.copy(known).observe(costs)
-            self._close(row, *costs)
+            self._late.append(_Late(np.empty(0), row, math.nan, *costs))
+            if len(self._late) > self._delay:
+                late = self._late.popleft()
+                self._close(late.losses, late.switching, late.pool)
         self.history.append(switching, pool, shares, weights)
+        self._late = deque(  # right as soon as the last rows are there
+            late._replace(mixed=mixed, label=label)
+            for late, mixed, label in zip(self._late, *self._restored, strict=False)
+        )
         return found
 
     def _close(self, losses: Floats, switching: float, pool: float) -> float:
@@ -324,7 +368,7 @@ class PooledMixture:
     def mixed(self, values: Floats) -> Floats:
         """Predictions of the groups' mixtures, of one row."""
         _, places, grouped, members = self._awake
-        weights = self._within.weights[grouped]
+        weights = self._ahead(self._within)[grouped]
         if len(grouped) < len(self.groups.columns):  # the others sleep
             weights /= members.sums(weights.copy())[members.groups]
         return self._pass.mix(values[places], weights, members)
@@ -338,13 +382,25 @@ class PooledMixture:
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return what cannot be computed again from the readouts' losses."""
         history = self.history
-        return {"codelengths": history.pool, "history": history.weights} | (
-            self._pass.state_dict()
-        )
+        state = {"codelengths": history.pool, "history": history.weights}
+        if self._late:
+            state["late"] = np.array([late.mixed for late in self._late])
+            state["late_labels"] = np.array([late.label for late in self._late])
+        return state | self._pass.state_dict()
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Set the state of the pool; the rows must follow by :meth:`retrace`."""
         self._pass.load_state_dict(state)
+        if "late" in state:
+            self._restored = state["late"], state["late_labels"].tolist()
+
+
+def _late_row(
+    known: PooledMixture, row: tuple[Floats, Floats, float, float], coded: PooledRow
+) -> _Late:
+    """Return what is to be learned of a row that was coded by what was known then."""
+    values, losses, label, switching = row
+    return _Late(known.mixed(values), losses, label, switching, coded.pool)
 
 
 def pool_again(

@@ -132,6 +132,7 @@ def test_calls_change_nothing(kind):
         pieces.predict(X[:2])  # leaves no trace
     assert_same(whole, pieces)
     np.testing.assert_array_equal(whole.predict(X), pieces.predict(X))
+    assert (whole.retired_at_ >= 0).any() == (kind == "classes")
     assert whole.n_samples_seen_ == len(whole.codelengths_) == N
 
 

@@ -20,7 +20,7 @@ class TransferDisplay(base.Display):
     """Nats that a task (row) saves a task that follows it (column).
 
     Above zero the first task helps the second, below zero it stands in its way. Numbers
-    whose interval holds zero are grey.
+    whose interval holds zero are pale.
 
     Parameters
     ----------
@@ -91,12 +91,13 @@ class TransferDisplay(base.Display):
                 continue
             dark = luminance(self.image_.cmap(self.image_.norm(value))) < 0.5
             low, high = self.intervals[i, j]
-            colour = "white" if dark else "0.55" if low <= 0 <= high else "black"
+            colour = "white" if dark else "black"
+            pale = 0.5 if low <= 0 <= high else 1.0
             text = f"{np.round(value, 0) + 0.0:.0f}"
             if np.isfinite(low):
                 text += f"\n±{(high - low) / 2:.0f}"
             place: base.Style = {"ha": "center", "va": "center", "fontsize": 8}
-            ax.text(j, i, text, color=colour, **place)
+            ax.text(j, i, text, color=colour, alpha=pale, **place)
         ax.xaxis.tick_top()
         ax.xaxis.set_label_position("top")
         base.name_ticks(ax.xaxis, self.names, side)

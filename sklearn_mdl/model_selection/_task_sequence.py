@@ -155,8 +155,8 @@ class TaskSequence(BaseEstimator):
             single class or none, or if `order` does not name every task once.
         """
         names = _names_of(tasks)
-        sequence = names if order is None else list(order)
-        if sorted(map(str, sequence)) != sorted(names):
+        sequence = names if order is None else [str(name) for name in order]
+        if sorted(sequence) != sorted(names):
             raise ValueError(
                 f"order must name each of {names} once, got {sequence}; leave it out "
                 "to take them as they are"

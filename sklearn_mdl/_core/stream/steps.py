@@ -227,11 +227,10 @@ def prequential_steps(
         if learner.rows_ahead is not None and closing > end:
             start, end = row, min(closing, row + rows.block_size)
         until = min(end, stop)
-        if state.n_known < start:  # it has blocks to learn when the group ends
-            until = min(until, closing)
         if rows.groups.delay:  # up to where it learns next
-            due = rows.part(state.n_learned)[1] + rows.groups.delay
-            until = min(until, due)
+            until = min(until, rows.part(state.n_learned)[1] + rows.groups.delay)
+        elif state.n_known < start:  # it has blocks to learn when the group ends
+            until = min(until, closing)
         x = shown(learner, rows.between(start, end), until - start)
         prediction = outcome.predict(learner, x)
         lost = prediction.values[..., 0].isnan() | state.failed[:, None]

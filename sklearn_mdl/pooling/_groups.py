@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +122,14 @@ class GroupedShare:
         if some_infinite:
             codelengths[~finite] = np.inf
         return codelengths
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the weights, and the step that they are for."""
+        return {"weights": self.weights, "step": np.array([self._t])}
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from where another share was."""
+        self.weights, self._t = np.array(state["weights"]), int(state["step"][0])
 
 
 def newton_step(hessian: Floats, gradient: Floats) -> Floats:

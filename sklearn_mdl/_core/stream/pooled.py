@@ -134,8 +134,8 @@ class _Awake(NamedTuple):
         return cls(found, places, grouped, members)
 
 
-class PooledMixture:
-    """Switching within groups of readouts, a pool across them, and their code.
+class GroupMixer:
+    """Readouts that switch within their groups, by a fixed share with rate ``1 / t``.
 
     Parameters
     ----------
@@ -143,7 +143,78 @@ class PooledMixture:
     weights : ndarray of shape (K,) or None
         Prior weights of all readouts; None is uniform.
     group_pass : GroupPass
-        Of the pool, for labels of this kind.
+        Says how predictions of this kind are mixed.
+
+    Attributes
+    ----------
+    groups : Groups
+    """
+
+    def __init__(
+        self, groups: Groups, weights: Floats | None, group_pass: GroupPass
+    ) -> None:
+        self.groups = groups
+        size = len(groups.columns)
+        prior = np.ones(size) if weights is None else weights[groups.columns]
+        self._within = GroupedShare(prior, groups.starts)
+        self._pass = group_pass
+        n_readouts = size if weights is None else len(weights)
+        self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
+
+    def mixed(self, values: Floats) -> Floats:
+        """Predictions of the groups' mixtures, of one row."""
+        _, places, grouped, members = self._awake
+        weights = self._within.weights[grouped]
+        if len(grouped) < len(self.groups.columns):  # the others sleep
+            weights /= members.sums(weights.copy())[members.groups]
+        return self._pass.mix(values[places], weights, members)
+
+    def of_all(self, mixed: Floats) -> Floats:
+        """Predictions of all groups, (G, Q); NaN asleep."""
+        whole = np.full((len(self.groups.names), *mixed.shape[1:]), np.nan)
+        whole[self._awake.groups] = mixed
+        return whole
+
+    def mixtures(self, values: Iterable[Floats], losses: Floats) -> Floats:
+        """Mix n rows of predictions (K, P) of readouts awake, one after the other.
+
+        Parameters
+        ----------
+        values : iterable of n ndarrays of shape (K, P)
+        losses : ndarray of shape (n, K)
+            What the labels cost all readouts, in nats; NaN asleep.
+
+        Returns
+        -------
+        mixtures : ndarray of shape (n, G, Q)
+            NaN asleep.
+        """
+        found = []
+        for row, costs in zip(values, losses, strict=True):
+            found.append(self.of_all(self.mixed(row)))
+            self._within.observe(costs[self.groups.columns])
+        return np.array(found)
+
+    def retire(self, awake: NDArray[np.bool_]) -> None:
+        """Go on with some readouts, by a mask (K,)."""
+        self._awake = _Awake.of(self.groups, awake)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return the weights within groups, and the step that they are for."""
+        return self._within.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from where another mixer was."""
+        self._within.load_state_dict(state)
+
+
+class PooledMixture(GroupMixer):
+    """Switching within groups of readouts, a pool across them, and their code.
+
+    Parameters
+    ----------
+    groups, weights, group_pass
+        As of :class:`GroupMixer`; the pass is that of the pool.
     stored : StoredMixtures or None
         An empty one, if what the groups predict is kept.
 
@@ -161,16 +232,10 @@ class PooledMixture:
         group_pass: GroupPass,
         stored: StoredMixtures | None = None,
     ) -> None:
-        self.groups = groups
+        super().__init__(groups, weights, group_pass)
         self.stored = stored
-        size = len(groups.columns)
-        prior = np.ones(size) if weights is None else weights[groups.columns]
-        self._within = GroupedShare(prior, groups.starts)
-        self._pass = group_pass
         self._choice = GroupedShare(np.ones(2), np.array([0]))
         self.history = PoolHistory(len(groups.names))
-        n_readouts = size if weights is None else len(weights)
-        self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
 
     @property
     def weights(self) -> Floats:
@@ -203,8 +268,8 @@ class PooledMixture:
     def retire(self, awake: NDArray[np.bool_]) -> None:
         """Go on with some readouts, by a mask (K,); a group without any is dropped."""
         before = self._awake.groups.tolist()
-        self._awake = now = _Awake.of(self.groups, awake)
-        left = set(now.groups.tolist())
+        super().retire(awake)
+        left = set(self._awake.groups.tolist())
         self._pass.retire([i for i, group in enumerate(before) if group not in left])
 
     @property
@@ -238,9 +303,14 @@ class PooledMixture:
         switching : float
             What it cost the switching mixture, in nats.
         """
+        return self.observe_mixed(self.mixed(values), losses, label, switching)
+
+    def observe_mixed(
+        self, mixed: Floats, losses: Floats, label: float, switching: float
+    ) -> PooledRow:
+        """Take in one row, given what the groups awake predict, (G, Q)."""
         weights, shares = self.weights, self.shares
-        mixed = self.mixed(values)
-        kept = None if self.stored is None else (label, self._of_all(mixed))
+        kept = None if self.stored is None else (label, self.of_all(mixed))
         predicted, cost = self._pass.observe(mixed, label)
         cost = switching if math.isnan(cost) else cost
         codelength = self._close(losses, switching, cost)
@@ -269,6 +339,14 @@ class PooledMixture:
             found.append(known.snapshot().observe(*row))
             self._learn(known, *row[:3], found[-1])
         return PooledRows.of(found)
+
+    def extend_mixed(
+        self, losses: Floats, mixtures: Floats, labels: Floats, switching: Floats
+    ) -> PooledRows:
+        """Take in rows whose groups were mixed elsewhere: (n, K), (n, G, Q), (n,)."""
+        awake = mixtures[:, self._awake.groups]
+        given = zip(awake, losses, labels.tolist(), switching.tolist(), strict=True)
+        return PooledRows.of([self.observe_mixed(*row) for row in given])
 
     def _learn(
         self,
@@ -321,20 +399,6 @@ class PooledMixture:
         (codelength,) = self._choice.observe(np.array([switching, pool]))
         return float(codelength)
 
-    def mixed(self, values: Floats) -> Floats:
-        """Predictions of the groups' mixtures, of one row."""
-        _, places, grouped, members = self._awake
-        weights = self._within.weights[grouped]
-        if len(grouped) < len(self.groups.columns):  # the others sleep
-            weights /= members.sums(weights.copy())[members.groups]
-        return self._pass.mix(values[places], weights, members)
-
-    def _of_all(self, mixed: Floats) -> Floats:
-        """Predictions of all groups, (G, Q); NaN asleep."""
-        whole = np.full((len(self.groups.names), *mixed.shape[1:]), np.nan)
-        whole[self._awake.groups] = mixed
-        return whole
-
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return what cannot be computed again from the readouts' losses."""
         history = self.history
@@ -345,46 +409,6 @@ class PooledMixture:
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Set the state of the pool; the rows must follow by :meth:`retrace`."""
         self._pass.load_state_dict(state)
-
-
-def pool_again(
-    group_pass: GroupPass,
-    mixtures: Iterable[Floats],
-    labels: np.ndarray,
-    switching: Floats,
-) -> PooledRows:
-    """Pool what groups had predicted for n rows, as if it were for the first time.
-
-    Parameters
-    ----------
-    group_pass : GroupPass
-        A new one.
-    mixtures : iterable of n ndarrays of shape (G, Q)
-        NaN from where a group has been asleep.
-    labels : ndarray of shape (n,)
-    switching : ndarray of shape (n,)
-        What the labels cost the switching mixture, in nats.
-    """
-    choice = GroupedShare(np.ones(2), np.array([0]))
-    awake = np.ones(len(group_pass.weights), dtype=bool)
-    found = []
-    for mixed, label, other in zip(
-        mixtures, labels.tolist(), switching.tolist(), strict=True
-    ):
-        asleep = np.logical_and.reduce(np.isnan(mixed), axis=1)
-        if asleep[awake].any():
-            group_pass.retire(np.flatnonzero(asleep[awake]).tolist())
-            awake &= ~asleep
-        weights, shares = np.zeros(len(awake)), choice.weights
-        weights[awake] = group_pass.weights
-        predicted, cost = np.empty(0), math.nan
-        if awake.any():
-            predicted, cost = group_pass.observe(np.asarray(mixed[awake]), label)
-        cost = other if math.isnan(cost) else cost
-        (codelength,) = choice.observe(np.array([other, cost]))
-        row = float(codelength), other, cost, shares, weights, predicted, None
-        found.append(PooledRow(*row))
-    return PooledRows.of(found)
 
 
 class PoolHistory:

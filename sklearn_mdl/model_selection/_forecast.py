@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from joblib import effective_n_jobs
 
-from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task, draw_order, switcher_of
-from sklearn_mdl.readouts import hidden_widths
+from sklearn_mdl.readouts import state_bytes
 
 WARM, TIMED = 2, 4  # minibatches of a trial
 
@@ -151,18 +150,9 @@ def _trial(task: Task) -> tuple[float, int, int]:
     seconds = (time.perf_counter() - start) / len(timed)
     _, d = task.X.shape
     n_outputs = 2 if task.is_real else len(classes)  # location and scale
-    state = sum(_state_of(r, d, n_outputs) for r in switcher.readouts_)
+    state = sum(state_bytes(r, d, n_outputs) for r in switcher.readouts_)
     # Features as float32, a loss and a probability for every readout.
     return seconds, 4 * d + 2 * 8 * len(switcher.readouts_), state
-
-
-def _state_of(readout: object, n_features: int, n_classes: int) -> int:
-    """Bytes of weights, gradients, moments and averages; 0 for other readouts."""
-    hidden = getattr(readout, "hidden_layer_sizes", None)
-    if hidden is None:
-        return 0
-    sizes = (n_features, *hidden_widths(hidden), n_classes)
-    return 5 * 4 * count_parameters(sizes)
 
 
 def _texts(row: ForecastRow) -> list[str]:

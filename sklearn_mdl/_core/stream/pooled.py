@@ -111,6 +111,18 @@ class Groups:
         starts = np.cumsum([0, *map(len, members[:-1])])
         return cls(names, np.concatenate(members).astype(np.intp), starts)
 
+    def places(self, n_readouts: int) -> list[int]:
+        """Return the place of each readout's group, -1 for those of none."""
+        found = np.full(n_readouts, -1)
+        sizes = np.diff([*self.starts, len(self.columns)])
+        found[self.columns] = np.repeat(np.arange(len(sizes)), sizes)
+        return list(map(int, found))
+
+    def sums(self, values: Floats) -> Floats:
+        """Sum values (n, K) of readouts over each group, (n, G)."""
+        found: Floats = np.add.reduceat(values[:, self.columns], self.starts, axis=1)
+        return found
+
 
 class _Awake(NamedTuple):
     """Groups with a readout awake, and their members in the order of these.
@@ -289,26 +301,20 @@ class PooledMixture(GroupMixer):
         return np.array([self.predict(row) for row in values.swapaxes(0, 1)])
 
     def observe(
-        self, values: Floats, losses: Floats, label: float, switching: float
+        self, mixed: Floats, losses: Floats, label: float, switching: float
     ) -> PooledRow:
         """Take in one row.
 
         Parameters
         ----------
-        values : ndarray of shape (K, P)
-            Predictions of the readouts awake.
+        mixed : ndarray of shape (G, Q)
+            Predictions of the groups awake, as of :meth:`mixed`.
         losses : ndarray of shape (K,)
             What the label cost all of them, in nats; NaN asleep.
         label : int or float
         switching : float
             What it cost the switching mixture, in nats.
         """
-        return self.observe_mixed(self.mixed(values), losses, label, switching)
-
-    def observe_mixed(
-        self, mixed: Floats, losses: Floats, label: float, switching: float
-    ) -> PooledRow:
-        """Take in one row, given what the groups awake predict, (G, Q)."""
         weights, shares = self.weights, self.shares
         kept = None if self.stored is None else (label, self.of_all(mixed))
         predicted, cost = self._pass.observe(mixed, label)
@@ -331,13 +337,14 @@ class PooledMixture(GroupMixer):
         """
         given = zip(values, losses, labels.tolist(), switching.tolist(), strict=True)
         if firsts is None:
-            return PooledRows.of([self.observe(*row) for row in given])
+            return PooledRows.of([self.observe(self.mixed(v), *r) for v, *r in given])
         found, known = [], self
         for i, row in enumerate(given):
             if firsts[i] == i:
                 known = self.snapshot()
-            found.append(known.snapshot().observe(*row))
-            self._learn(known, *row[:3], found[-1])
+            mixed = known.mixed(row[0])
+            found.append(known.snapshot().observe(mixed, *row[1:]))
+            self._learn(mixed, *row[1:3], found[-1])
         return PooledRows.of(found)
 
     def extend_mixed(
@@ -346,18 +353,17 @@ class PooledMixture(GroupMixer):
         """Take in rows whose groups were mixed elsewhere: (n, K), (n, G, Q), (n,)."""
         awake = mixtures[:, self._awake.groups]
         given = zip(awake, losses, labels.tolist(), switching.tolist(), strict=True)
-        return PooledRows.of([self.observe_mixed(*row) for row in given])
+        return PooledRows.of([self.observe(*row) for row in given])
 
     def _learn(
         self,
-        known: PooledMixture,
-        values: Floats,
+        mixed: Floats,
         losses: Floats,
         label: float,
         row: PooledRow,
     ) -> None:
         """Take in a row that was coded by what was known when its group began."""
-        self._pass.observe(known.mixed(values), label)
+        self._pass.observe(mixed, label)
         self._close(losses, row.switching, row.pool)
 
     def snapshot(self) -> PooledMixture:

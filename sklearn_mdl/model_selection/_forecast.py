@@ -138,7 +138,7 @@ def _is_kept(store: CellStore | None, task: Task) -> bool:
 def _trial(task: Task) -> tuple[float, int, int]:
     """Run over the first minibatches, of which the first ones do not count."""
     in_memory = {"store": "memory", "store_mixtures": False, "checkpoint": None}
-    switcher = switcher_of(task).set_params(**in_memory, verbose=0)
+    switcher = switcher_of(task).set_params(**in_memory, verbose=0, split=None)
     classes, batch = np.unique(task.y), switcher.batch_size
     named = {} if task.is_real else {"classes": classes}
     rows = draw_order(task.seed, task.order, len(task.y))

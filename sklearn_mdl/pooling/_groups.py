@@ -109,7 +109,9 @@ class GroupedShare:
         totals = np.add.reduceat(joint, self._starts)
         if some_sleep:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            totals = np.divide(totals, awake, out=np.ones_like(totals), where=finite)
+            # Of groups that are all awake it stays as it is, whoever sleeps elsewhere.
+            partly = np.logical_or.reduceat(asleep, self._starts) & finite
+            np.divide(totals, awake, out=totals, where=partly)
             np.copyto(joint, self.weights * totals[self._members], where=asleep)
         if some_infinite:
             np.copyto(joint, self.weights, where=~finite[self._members])

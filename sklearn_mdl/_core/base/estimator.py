@@ -190,6 +190,11 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream, or the first ones of a new one."""
         first = not hasattr(self, "_run")
+        if first and self.split is not None:
+            raise ValueError(
+                f"partial_fit goes on in one process, got split={self.split!r}; call "
+                "fit, or pass split=None"
+            )
         with fixed_arithmetic():
             with self._all_or_nothing():
                 rows, given = self._checked(X, y, reset=first)

@@ -127,23 +127,28 @@ class Groups:
 class _Awake(NamedTuple):
     """Groups with a readout awake, and their members in the order of these.
 
-    Places of the members are those among all readouts awake, and among all grouped.
+    Places of the members are those among all readouts awake, and among all grouped. A
+    group is whole if all its members are awake.
     """
 
     groups: NDArray[np.intp]
     places: NDArray[np.intp]
     grouped: NDArray[np.intp]
     members: Members
+    whole: NDArray[np.bool_]
 
     @classmethod
     def of(cls, groups: Groups, awake: NDArray[np.bool_]) -> Self:
         grouped = np.flatnonzero(awake[groups.columns])
         of_group = np.searchsorted(groups.starts, grouped, side="right") - 1
-        found, starts = np.unique(of_group, return_index=True)
+        found, starts, counts = np.unique(
+            of_group, return_index=True, return_counts=True
+        )
+        sizes = np.diff([*groups.starts, len(groups.columns)])
         members = Members(starts, len(grouped))
         grouped = grouped[members.order]
         places = (np.cumsum(awake) - 1)[groups.columns[grouped]]
-        return cls(found, places, grouped, members)
+        return cls(found, places, grouped, members, counts == sizes[found])
 
 
 class GroupMixer:
@@ -175,10 +180,11 @@ class GroupMixer:
 
     def mixed(self, values: Floats) -> Floats:
         """Predictions of the groups' mixtures, of one row."""
-        _, places, grouped, members = self._awake
+        _, places, grouped, members, whole = self._awake
         weights = self._within.weights[grouped]
         if len(grouped) < len(self.groups.columns):  # the others sleep
-            weights /= members.sums(weights.copy())[members.groups]
+            sums = np.where(whole, 1.0, members.sums(weights.copy()))
+            weights /= sums[members.groups]
         return self._pass.mix(values[places], weights, members)
 
     def of_all(self, mixed: Floats) -> Floats:

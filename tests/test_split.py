@@ -29,7 +29,11 @@ from sklearn_mdl._core.stream.part import PartRun
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
-from sklearn_mdl.switcher import _split as split
+from sklearn_mdl.switcher import (
+    _split as split,
+    _split_parts as parts_module,
+    _split_workers as workers_module,
+)
 from sklearn_mdl.switching import Race
 
 READOUTS = [
@@ -244,7 +248,7 @@ def common(n_groups=None, **options):
     run = fitted._run
     groups = run.pooled and run.pooled.groups.places(run.n_readouts)
     settings = 5, 32, None, 0, "cpu", "", {}
-    return split.Common(fitted.readouts_, groups, None, run.outcome, *settings)
+    return parts_module.Common(fitted.readouts_, groups, None, run.outcome, *settings)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +271,7 @@ def test_parts_that_do_not_fit_into_a_device_are_halved():
 
 def worker(**changes):
     known = {"versions": {"torch": "2.7"}, "cpu_torch": "AVX2"}
-    return split.Worker("a", "token", {**known, **changes}, None)
+    return workers_module.Worker("a", "token", {**known, **changes}, None)
 
 
 def test_unlike_workers_are_warned_of(tmp_path):
@@ -314,7 +318,7 @@ def test_what_cannot_be_split_is_refused(what, sentence, monkeypatch, tmp_path):
 
 
 def test_workers_say_what_they_see(tmp_path):
-    assert split.introduce(str(tmp_path), "cpu").token is None
+    assert workers_module.introduce(str(tmp_path), "cpu").token is None
     (tmp_path / split.PLAN).write_text(json.dumps({"token": "t"}))
     (found, *_) = split.workers_of(str(tmp_path), "cpu", 1)
     assert found.token == "t"

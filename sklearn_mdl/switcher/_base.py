@@ -34,13 +34,8 @@ from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import DefaultGrid, Readout, build_learners
 from sklearn_mdl.switcher._fitted import FittedSwitcher
 from sklearn_mdl.switcher._loss_files import description
-from sklearn_mdl.switcher._split import (
-    Common,
-    SplitPass,
-    about_of,
-    check_split,
-    folder_of,
-)
+from sklearn_mdl.switcher._split import SplitPass, about_of, check_split, folder_of
+from sklearn_mdl.switcher._split_parts import Common
 from sklearn_mdl.switching import (
     PriorLike,
     Race,

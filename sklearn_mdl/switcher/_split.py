@@ -12,26 +12,21 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-import socket
 import tempfile
-import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
 from sklearn_mdl._core.io.append_array import GrowingArray
-from sklearn_mdl._core.io.environment import environment_of, first_difference
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
-from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, resolve_device
 from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices
 from sklearn_mdl._core.stream.checkpoint import (
     ENVIRONMENT,
@@ -41,278 +36,28 @@ from sklearn_mdl._core.stream.checkpoint import (
     mixed_of,
     restore,
 )
-from sklearn_mdl._core.stream.outcomes import Outcome
-from sklearn_mdl._core.stream.part import PartFile, PartRun
-from sklearn_mdl._core.stream.pooled import GroupMixer, Groups
 from sklearn_mdl._core.stream.run import SEGMENT, PrequentialRun
 from sklearn_mdl._core.stream.storage import COPIED_AT_ONCE
-from sklearn_mdl._core.validation import kept_warnings, warn_caller
-from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.readouts import Readout, build_learners, shared_work, state_bytes
+from sklearn_mdl._core.validation import warn_caller
+from sklearn_mdl.switcher._split_parts import (
+    LABELS,
+    ROWS,
+    Common,
+    Evaluated,
+    Round,
+    evaluate,
+    parts_of,
+    state_of,
+)
+from sklearn_mdl.switcher._split_workers import (
+    PLAN,
+    check_disk,
+    check_workers,
+    workers_of,
+)
 
 ROUND_BYTES = 2**30  # of what all parts leave of a round
-ROWS, LABELS, PLAN, JOINED = "features.npy", "labels.npy", "plan.json", "joined"
-PROBES = 2  # for each job, since which worker takes one is not ours to say
-
-
-class Common(NamedTuple):
-    """Whatever all parts of a pass have in common, as it is sent to them.
-
-    Attributes
-    ----------
-    readouts : list of Readout
-        All of the pass, ``K``.
-    groups : list of int or None
-        Place of the group of each readout, -1 for none; None where nothing is pooled.
-    weights : ndarray of shape (K,) or None
-    outcome : Outcome
-        Before any label.
-    n_features, batch_size, seed : int
-    first_batch_size : int or None
-    device : str
-    folder : str
-        Where rows and labels are, and the files of the parts.
-    about : dict
-        All that determines the numbers.
-    """
-
-    readouts: list[Readout]
-    groups: list[int] | None
-    weights: np.ndarray | None
-    outcome: Outcome
-    n_features: int
-    batch_size: int
-    first_batch_size: int | None
-    seed: int
-    device: str
-    folder: str
-    about: Json
-
-    def file_of(self, columns: Sequence[int]) -> Path:
-        """Return the file of a part, which its first readout names."""
-        return Path(self.folder) / f"part-{columns[0]}.safetensors"
-
-    def groups_of(self, columns: Sequence[int]) -> Groups | None:
-        """Return the groups of a part, by their places among those of all."""
-        if self.groups is None:
-            return None
-        own = [self.groups[column] for column in columns]
-        kept = [float(group >= 0) for group in own]
-        return Groups.of(own, len(own), np.array(kept)) if any(kept) else None
-
-    def run_of(self, columns: Sequence[int], device: torch.device) -> PartRun:
-        """Make the run of a part."""
-        learners = build_learners(
-            [self.readouts[column] for column in columns],
-            self.n_features,
-            self.outcome.n_numbers,
-            seed=self.seed,
-            device=device,
-        )
-        groups, mixer = self.groups_of(columns), None
-        if groups is not None:
-            weights = np.ones(self.n_readouts) if self.weights is None else self.weights
-            group_pass = self.outcome.group_pass(LogLinearPool(), len(groups.names))
-            mixer = GroupMixer(groups, weights[list(columns)], group_pass)
-        return PartRun(
-            learners,
-            mixer,
-            outcome=self.outcome,
-            n_features=self.n_features,
-            batch_size=self.batch_size,
-            first_batch_size=self.first_batch_size,
-            seed=self.seed,
-            device=device,
-        )
-
-    @property
-    def n_readouts(self) -> int:
-        """Number ``K`` of readouts."""
-        return len(self.readouts)
-
-
-class Round(NamedTuple):
-    """The part of a round that one process evaluates.
-
-    Attributes
-    ----------
-    columns : list of int
-        Places of its readouts among all.
-    start, stop : int
-        First row of the round, and its end.
-    retired : list of int
-        Readouts of the part that have retired before it, by their places in the part.
-    """
-
-    columns: list[int]
-    start: int
-    stop: int
-    retired: list[int]
-
-
-class Evaluated(NamedTuple):
-    """What a process says of a part that it has evaluated."""
-
-    columns: list[int]
-    seconds: float
-    warnings: list[str]
-
-
-def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
-    """Evaluate a part of a round, and leave everything in its file."""
-    begin = time.process_time()
-    with kept_warnings() as said, fixed_arithmetic():
-        device = resolve_device(devices.claim(common.device) or common.device)
-        folder, file = Path(common.folder), common.file_of(part.columns)
-        X = np.load(folder / ROWS, mmap_mode="r")[: part.stop]
-        y = np.load(folder / LABELS)[: part.stop]
-        about = {
-            **common.about,
-            "columns": part.columns,
-            ENVIRONMENT: environment_of(device),
-        }
-        run = common.run_of(part.columns, device)
-        written = PartFile(file, about, part.start, part.retired)
-        with exclusive(file.with_suffix("")):
-            run.run(X, y, checkpoint=written)
-    return Evaluated(part.columns, time.process_time() - begin, said)
-
-
-class Worker(NamedTuple):
-    """What a worker says of itself before anything runs.
-
-    Attributes
-    ----------
-    name : str
-        Of its machine.
-    token : str or None
-        What it reads in the folder that all share; None where it sees none.
-    environment : dict
-    memory : int or None
-        Bytes of its device.
-    """
-
-    name: str
-    token: str | None
-    environment: Json
-    memory: int | None
-
-
-def introduce(folder: str, device: str) -> Worker:
-    """Say what a worker must say before anything runs."""
-    path, token = Path(folder) / PLAN, None
-    if path.is_file():
-        token = json.loads(path.read_text(encoding="utf-8"))["token"]
-    with fixed_arithmetic():
-        own = resolve_device(device)
-        found = environment_of(own)
-    return Worker(socket.gethostname(), token, found, memory_of(own))
-
-
-def workers_of(folder: str, device: str, n_jobs: int | None) -> list[Worker]:
-    """Ask workers of the active backend; those of Dask are all asked."""
-    client = getattr(get_active_backend()[0], "client", None)
-    if hasattr(client, "run"):
-        return list(client.run(introduce, folder, device).values())
-    n_calls = PROBES * effective_n_jobs(n_jobs)
-    call = delayed(introduce)(folder, device)
-    return list(Parallel(n_jobs=n_jobs)(call for _ in range(n_calls)))
-
-
-def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
-    """Refuse workers that do not see the folder; warn of unlike ones.
-
-    Raises
-    ------
-    ValueError
-        If one does not see it.
-    """
-    blind = sorted({worker.name for worker in workers if worker.token != token})
-    if blind:
-        raise ValueError(
-            f"Workers must share the folder of a split pass, but {', '.join(blind)} "
-            f"does not see {folder}; name one on a disk that all mount as checkpoint"
-        )
-    for worker in workers:
-        other = first_difference(workers[0].environment, worker.environment)
-        if other is not None:
-            name, one, here = other
-            warn_caller(
-                f"the parts run where {name} is {one!r} (on {workers[0].name}) and "
-                f"where it is {here!r} (on {worker.name}), so that the last digits may "
-                "differ"
-            )
-            return
-
-
-def check_disk(folder: Path, n_bytes: int) -> None:
-    """Refuse a disk without room for so many bytes.
-
-    Raises
-    ------
-    OSError
-        If it has less.
-    """
-    free = shutil.disk_usage(folder).free
-    if n_bytes > free:
-        raise OSError(
-            f"A split pass needs {n_bytes / 1e9:.3g} GB for rows, a round and the "
-            f"states of readouts, but there are {free / 1e9:.3g} GB in {folder}; name "
-            "another disk as checkpoint"
-        )
-
-
-def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[list[int]]:
-    """Cut the readouts into parts, each the columns of some.
-
-    Readouts that share work stay together, and so do those of a group that is pooled.
-    Of those, all of one architecture are a part; as long as there are fewer parts than
-    jobs, or one does not fit into the memory of a device, the largest is halved.
-    """
-    atoms = _atoms(common)
-    parts: dict[Hashable, list[list[int]]] = {}
-    for atom in atoms:
-        architecture = common.readouts[atom[0]].architecture
-        parts.setdefault(architecture, []).append(atom)
-    found = list(parts.values())
-
-    def too_large(part: list[list[int]]) -> bool:
-        return memory is not None and _state(common, part) > memory
-
-    while True:
-        larger = [p for p in found if len(p) > 1]
-        wanted = larger if len(found) < n_jobs else list(filter(too_large, larger))
-        if not wanted:
-            break
-        part = max(wanted, key=lambda p: (_state(common, p), sum(map(len, p))))
-        half = len(part) // 2
-        found.remove(part)
-        found += [part[:half], part[half:]]
-    columns = [sorted(column for atom in part for column in atom) for part in found]
-    return sorted(columns, key=lambda part: -_state(common, [part]))
-
-
-def _state(common: Common, part: Sequence[Sequence[int]]) -> int:
-    width, n_outputs = common.n_features, common.outcome.n_numbers
-    return sum(
-        state_bytes(common.readouts[column], width, n_outputs)
-        for atom in part
-        for column in atom
-    )
-
-
-def _atoms(common: Common) -> list[list[int]]:
-    """Return columns of readouts that must stay together."""
-    atom = list(range(common.n_readouts))  # the first column of each one's
-    first: dict[Hashable, int] = {}
-    for column, readout in enumerate(common.readouts):
-        keys: list[Hashable] = [("work", shared_work(readout, common.seed))]
-        if common.groups is not None and common.groups[column] >= 0:
-            keys.append(("group", common.groups[column]))
-        for key in keys:
-            one, other = sorted((atom[first.setdefault(key, column)], atom[column]))
-            atom = [one if a == other else a for a in atom]
-    return [[k for k, a in enumerate(atom) if a == one] for one in sorted(set(atom))]
+JOINED = "joined.safetensors"
 
 
 class JoinedFile(Checkpoint):
@@ -326,7 +71,7 @@ class JoinedFile(Checkpoint):
 
     def __init__(self, folder: Path, about: Json) -> None:
         super().__init__(folder, about)
-        self.file = folder / f"{JOINED}.safetensors"
+        self.file = folder / JOINED
 
     def resume(self, run: PrequentialRun) -> int:
         """Bring a run to where the file says, but for its rows and learners."""
@@ -424,7 +169,7 @@ class SplitPass:
         """Look at the workers, cut the readouts, and lay out rows and labels."""
         common, samples = self.common, self.run.samples
         path, n_jobs = self.folder / PLAN, effective_n_jobs(self.n_jobs)
-        plan = {"token": secrets.token_hex(16), "parts": []}
+        plan: Json = {"token": secrets.token_hex(16), "parts": []}
         if path.is_file():  # of a pass that goes on
             plan = json.loads(path.read_text(encoding="utf-8"))
         self._write_plan(plan)
@@ -463,7 +208,7 @@ class SplitPass:
     def disk_bytes(self, n_rows: int) -> int:
         """Bytes that the folder will hold at most: rows, a round, states, twice."""
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
-        states = _state(self.common, [range(self.common.n_readouts)])
+        states = state_of(self.common, [range(self.common.n_readouts)])
         return 4 * n_rows * self.common.n_features + 2 * (longest + states)
 
     def _evaluate(self, start: int, stop: int, devices: Devices) -> None:
@@ -521,7 +266,7 @@ class SplitPass:
             for columns, groups, arrays in found:
                 losses[:, columns] = arrays["losses"][rows]
                 if groups is not None:
-                    mixtures[:, list(groups.names)] = arrays["mixtures"][rows]
+                    mixtures[:, np.array(groups.names)] = arrays["mixtures"][rows]
             self._mix(losses, mixtures, labels[rows])
 
     def _mix(
@@ -591,7 +336,9 @@ def about_of(checkpoint: Checkpoint | None) -> Json:
 
 
 @contextmanager
-def folder_of(checkpoint: Checkpoint | None, store: str) -> Iterator[Path]:
+def folder_of(
+    checkpoint: Checkpoint | None, store: str | PathLike[str]
+) -> Iterator[Path]:
     """Give the folder of a pass that is split, which is gone when it has ended."""
     if checkpoint is None:
         root = None if store == "memory" else Path(store)

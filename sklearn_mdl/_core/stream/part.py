@@ -101,12 +101,11 @@ class PartRun(PrequentialRun):
 
     def progress(self) -> dict[str, np.ndarray]:
         """Everything that the others need of the round, and the next one of it."""
-        kept = {"losses": self._losses, "mixtures": self._mixtures}
-        arrays = {k: np.concatenate(v[1:] or v) for k, v in kept.items()}
         state = {} if self.mixer is None else self.mixer.state_dict()
         return {
             **learned_of(self),
-            **arrays,
+            "losses": np.concatenate(self._losses),
+            "mixtures": np.concatenate(self._mixtures[1:] or self._mixtures),
             **{MIXER + name: array for name, array in state.items()},
             "retired_at": self.retirement.retired_at,
             "start": np.array([self.start]),

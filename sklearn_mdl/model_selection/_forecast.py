@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from joblib import effective_n_jobs
 
-from sklearn_mdl._core.tables import Table
+from sklearn_mdl._core.tables import Table, duration_text, size_text
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task, draw_order, switcher_of
 from sklearn_mdl.readouts import state_bytes
@@ -85,7 +85,7 @@ class Forecast:
         return (
             f"{table.to_text()}\n"
             f"{self.n_missing} cells to run, {self.n_jobs} side by side: about "
-            f"{_duration(self.seconds)} and {_size(self.bytes)} by a trial on "
+            f"{duration_text(self.seconds)} and {size_text(self.bytes)} by a trial on "
             f"{WARM + TIMED} minibatches of each"
         )
 
@@ -159,17 +159,5 @@ def _texts(row: ForecastRow) -> list[str]:
     missing = row.n_done < row.n_cells
     shape = f"{row.n_samples} x {row.n_features}"
     counts = map(str, (row.n_classes, row.n_cells, row.n_done))
-    cost = [_duration(row.seconds), _size(row.bytes)] if missing else ["-", "-"]
+    cost = [duration_text(row.seconds), size_text(row.bytes)] if missing else ["-", "-"]
     return [row.dataset, row.encoder, shape, *counts, *cost]
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    if seconds < 3600:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"

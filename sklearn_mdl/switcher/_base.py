@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.stream_folder import StreamFolder
-from sklearn_mdl._core.numerics import resolve_device
+from sklearn_mdl._core.numerics import as_array, resolve_device
 from sklearn_mdl._core.sklearn_compat import (
     Constraints,
     FitTasks,
@@ -34,6 +35,7 @@ from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import DefaultGrid, Readout, build_learners
 from sklearn_mdl.switcher._fitted import FittedSwitcher
 from sklearn_mdl.switcher._loss_files import description
+from sklearn_mdl.switcher._pass_forecast import PassForecast, forecast_of
 from sklearn_mdl.switcher._split import SplitPass, about_of, check_split, folder_of
 from sklearn_mdl.switcher._split_parts import Common
 from sklearn_mdl.switching import (
@@ -173,27 +175,49 @@ class BaseSwitcher(FittedSwitcher):
         title: str | None,
     ) -> None:
         """Evaluate all rows of a new stream in parts; see ``_split``."""
-        run = self._run
-        check_split(run, groups, tasks)
+        check_split(self._run, groups, tasks)
         with folder_of(checkpoint, self.store) as folder:
-            common = Common(
-                self.readouts_,
-                None
-                if run.pooled is None
-                else run.pooled.groups.places(run.n_readouts),
-                self.expert_weights_,
-                copy.deepcopy(run.outcome),
-                run.samples.n_features,
-                self.batch_size,
-                self._first_batch_size,
-                self._seed,
-                self.device,
-                str(folder),
-                about_of(checkpoint),
-            )
-            SplitPass(run, common, self.n_jobs).drive(
-                X, labels, order, checkpoint, title
-            )
+            common = self._common(str(folder), about_of(checkpoint))
+            parts = SplitPass(self._run, common, self.n_jobs)
+            parts.drive(X, labels, order, checkpoint, title)
+
+    def _common(self, folder: str, about: Json) -> Common:
+        """Return whatever all parts of a pass must know."""
+        run = self._run
+        return Common(
+            self.readouts_,
+            run.pooled and run.pooled.groups.places(run.n_readouts),
+            self.expert_weights_,
+            copy.deepcopy(run.outcome),
+            run.samples.n_features,
+            self.batch_size,
+            self._first_batch_size,
+            self._seed,
+            self.device,
+            folder,
+            about,
+        )
+
+    def dry_run(self, X: ArrayLike, y: ArrayLike) -> PassForecast:
+        """Forecast seconds, memory and disk of ``fit``, by a trial on its first rows.
+
+        The trial takes at most 2,560 rows, since kernels go on at one cost beyond
+        2,048. Whoever retires later in a race is counted to the end, so that raced
+        passes are rather shorter.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A memory map is read where the trial needs it alone.
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        forecast : PassForecast
+            Prints as a few lines.
+        """
+        self._validate_params()
+        return forecast_of(self, as_array(X), np.asarray(as_array(y)))
 
     @property
     def _given(self) -> Sequence[object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -122,7 +121,7 @@ class Round(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """What a process says of a part that it has evaluated."""
+    """What a process says of a part that it has evaluated: CPU seconds, warnings."""
 
     columns: list[int]
     seconds: float
@@ -131,7 +130,6 @@ class Evaluated(NamedTuple):
 
 def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
     """Evaluate a part of a round, and leave everything in its file."""
-    begin = time.process_time()
     with kept_warnings() as said, fixed_arithmetic():
         device = resolve_device(devices.claim(common.device) or common.device)
         folder, file = Path(common.folder), common.file_of(part.columns)
@@ -146,7 +144,7 @@ def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
         written = PartFile(file, about, part.start, part.retired)
         with exclusive(file.with_suffix("")):
             run.run(X, y, checkpoint=written)
-    return Evaluated(part.columns, time.process_time() - begin, said)
+    return Evaluated(part.columns, written.seconds, said)
 
 
 def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[list[int]]:

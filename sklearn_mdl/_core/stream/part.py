@@ -135,6 +135,11 @@ class PartFile(Checkpoint):
         First row of the round.
     retired : sequence of int
         Readouts that retire before it, among those of the part.
+
+    Attributes
+    ----------
+    seconds : float
+        CPU seconds of the round so far, but for reading and writing.
     """
 
     def __init__(
@@ -147,6 +152,8 @@ class PartFile(Checkpoint):
         super().__init__(file.parent, about)
         self.file = file
         self._round = start, retired
+        self.seconds = 0.0
+        self._since = time.process_time()
 
     def open(self, trace: PrequentialTrace) -> None:
         """Read the file, if there is one."""
@@ -162,11 +169,14 @@ class PartFile(Checkpoint):
         self._arrays = None
         run.begin_round(*self._round)
         self._wait(0.0)
+        self._since = time.process_time()
         return run.n_scored
 
     def save(self, run: PrequentialRun) -> None:
         """Write the state after a segment; whoever reads meanwhile finds the old."""
         assert isinstance(run, PartRun)
         begin = time.monotonic()
+        self.seconds += time.process_time() - self._since
         write_archive(self.file, run.progress(), self.about)
         self._wait(time.monotonic() - begin)
+        self._since = time.process_time()

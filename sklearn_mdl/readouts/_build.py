@@ -5,7 +5,7 @@ Networks of one shape become stacks, as few as memory and jobs allow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -136,6 +136,29 @@ def _bytes_of(members: Sequence[Member], size: StackSize) -> int:
     }
     trained = len(_trainings(members)) * size.bytes
     return trained + len(averages) * FLOAT * size.n_parameters
+
+
+def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
+    """Bytes of weights, gradients, moments and averages; 0 for other readouts."""
+    hidden = getattr(readout, "hidden_layer_sizes", None)
+    if hidden is None:
+        return 0
+    widths = (n_features, *hidden_widths(hidden), n_outputs)
+    return 5 * FLOAT * count_parameters(widths)
+
+
+def shared_work(readout: Readout, seed: int) -> Hashable:
+    """Name what a readout trains or computes: equal names are worked out once.
+
+    Networks that differ in averaging alone are one training, and kernels that differ in
+    their noise alone have one kernel matrix.
+    """
+    if readout.stack is None:
+        return readout.pool_group
+    net = cast("NetReadout", readout)
+    member = _member(net, 0, seed, readout.stack)
+    widths = hidden_widths(net.hidden_layer_sizes)
+    return widths, int(net.n_replay_streams), float(net.recency), member.training
 
 
 class Context(NamedTuple):

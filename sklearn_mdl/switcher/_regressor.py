@@ -84,6 +84,11 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         A directory from which an interrupted ``fit`` goes on, likewise.
     n_jobs : int, default=None
         Learners that are evaluated side by side, as threads; the numbers are the same.
+    split : "kinds" or None, default=None
+        "kinds" evaluates the readouts of ``fit`` in parts, ``n_jobs`` side by side
+        under the active joblib backend, each in a process with a device of its own, to
+        the same numbers; see :doc:`/machines`. ``measures`` are then of the mixtures of
+        kinds, and the fitted estimator predicts on the CPU.
     verbose : int, default=0
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None

@@ -30,7 +30,11 @@ from sklearn_mdl._core.stream.steps import (
     prequential_steps,
     score_segment,
 )
-from sklearn_mdl._core.stream.storage import PrequentialTrace, SampleStore
+from sklearn_mdl._core.stream.storage import (
+    PrequentialTrace,
+    SampleStore,
+    StoredMixtures,
+)
 from sklearn_mdl.switching import ForwardPass, ForwardTrace, Race, SwitchingPrior
 
 if TYPE_CHECKING:
@@ -423,15 +427,32 @@ class PrequentialRun:
             kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
             columns = pooled.switching, pooled.pool, pooled.shares, pooled.weights
             self.pooled.history.append(*columns)
-        summaries = self.outcome.summarise(kept)
         due = self.rows.next_refresh(self.n_scored)
-        self.trace.append(losses, codelengths, reading.posterior, summaries, stored)
+        summaries = self.outcome.summarise(kept)
+        losers = self.keep(losses, codelengths, reading.posterior, summaries, stored)
+        if losers:
+            self.drop(losers)
+        self.refresh(due)
+
+    def keep(
+        self,
+        losses: np.ndarray,
+        codelengths: np.ndarray,
+        posterior: np.ndarray,
+        summaries: np.ndarray,
+        stored: StoredMixtures | None,
+    ) -> list[int]:
+        """Add rows to the trace; returns the readouts that retire after them."""
+        self.trace.append(losses, codelengths, posterior, summaries, stored)
         self.retirement.observe(losses)
         losers = self.retirement.losers(self.outcome, self.pooled)
         if losers:
             self.retirement.record(losers)
             self.forward.retire(losers)
-            self.drop(losers)
+        return losers
+
+    def refresh(self, due: float) -> None:
+        """Scale features and labels again, if so many rows were scored."""
         if self.n_scored < due:
             return
         if self.n_scored > self.rows.first:

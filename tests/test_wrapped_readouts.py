@@ -95,7 +95,7 @@ POOL = [
     LinearReadout(**FAST),
     KNeighborsReadout(20, metric="cosine", scaling="whiten", calibration=False),
     IncrementalReadout(GaussianNB(var_smoothing=0.1)),
-    KNeighborsReadout(12, scaling=None, bandwidth=0.5),
+    KNeighborsReadout(12, scaling=None, bandwidth=0.5, window=40),
     IncrementalReadout(SGDClassifier(loss="log_loss"), n_replay_streams=2),
     RefitReadout(
         make_pipeline(StandardScaler(), SelectKBest(k=9), DecisionTreeClassifier()),
@@ -104,7 +104,7 @@ POOL = [
     KNeighborsReadout(1),
     IncrementalReadout(MLPClassifier((5,)), scaling="whiten", random_state=3),
     RefitReadout(CalibratedClassifierCV(SVC(), cv=2, ensemble=False), schedule=1),
-    KernelReadout("rbf", scaling="unit"),
+    KernelReadout("rbf", scaling="unit", window=64),
     MLPReadout((9,), **FAST, scaling="whiten"),
     KernelReadout(),
     DummyReadout("transition"),

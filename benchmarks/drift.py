@@ -10,15 +10,16 @@ streams that river and other packages ship.
 import math
 import warnings
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
+from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks._data import feature_cells
 from benchmarks._kept import OPTION, kept
 from benchmarks._streams import drifting
 from sklearn_mdl import MDLReadoutSwitcher, RefitReadout
+from sklearn_mdl.readouts import DummyReadout
 
 CONTENDERS = {
     "drift": {"readouts": "drift"},
@@ -27,6 +28,7 @@ CONTENDERS = {
     "logistic": {"readouts": [RefitReadout(LogisticRegression(), schedule=1.2)]},
 }
 ORACLE = "oracle"
+LABELS = {"readouts": [DummyReadout(strategy) for strategy in ("frequency", "decayed")]}
 
 
 def fitted(X, y, n_classes, settings):
@@ -109,3 +111,151 @@ class Made:
                     f"{kind}: {name} {np.mean(ratios):.3f} of {base} "
                     f"({min(ratios):.3f} to {max(ratios):.3f})"
                 )
+
+
+RIVER = (
+    "adaptive random forest",
+    "Hoeffding adaptive tree",
+    "logistic regression",
+    "nearest neighbours",
+    "naive Bayes",
+    "ADWIN bagging of naive Bayes",
+)
+
+
+def classifiers():
+    """Classifiers of river for features of this kind, by name."""
+    from river import (
+        ensemble,
+        forest,
+        linear_model,
+        multiclass,
+        naive_bayes,
+        neighbors,
+        preprocessing,
+        tree,
+    )
+
+    logistic = multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
+    bayes = naive_bayes.GaussianNB()
+    models = [
+        forest.ARFClassifier(seed=0),
+        tree.HoeffdingAdaptiveTreeClassifier(seed=0),
+        logistic,
+        neighbors.KNNClassifier(),
+        bayes,
+        ensemble.ADWINBaggingClassifier(bayes, seed=0),
+    ]
+    scaled = [preprocessing.StandardScaler() | model for model in models]
+    return dict(zip(RIVER, scaled, strict=True))
+
+
+def progressive(model, X, y, n_classes):
+    """Losses (n,) in nats and hits (n,) of a classifier of river, row by row.
+
+    As where a switcher wraps a classifier, probabilities are mixed with the estimate of
+    Krichevsky and Trofimov, by a share of 1 / (n + 2): none is zero.
+    """
+    losses, hits, counts = np.empty(len(y)), np.zeros(len(y)), np.full(n_classes, 0.5)
+    for t, (row, label) in enumerate(zip(X, y.tolist(), strict=True)):
+        features = dict(enumerate(row.tolist()))
+        given = model.predict_proba_one(features)
+        proba = np.array([given.get(c, 0.0) for c in range(n_classes)])
+        frequencies = counts / counts.sum()
+        proba = proba / proba.sum() if proba.sum() > 0 else frequencies
+        mixed = proba + (frequencies - proba) / (t + 2)
+        losses[t], hits[t] = -math.log(mixed[label]), mixed.argmax() == label
+        counts[label] += 1
+        model.learn_one(features, label)
+    return losses, hits
+
+
+def bundled(name):
+    """Features, labels and number of classes of a stream in its order."""
+    if name == "SeattleWeather":
+        return _weather()
+    if name.startswith("Digits"):
+        X, y = load_digits(return_X_y=True)
+        X, y, _ = drifting(X, y, name.split()[1], len(y), 300, 0)
+        return X.astype(np.float32), y, 10
+    from river import datasets
+
+    rows = list(getattr(datasets, name)())
+    names = sorted({key for features, _ in rows for key in features})
+    X = np.array([[features[key] for key in names] for features, _ in rows])
+    y = np.unique([label for _, label in rows], return_inverse=True)[1]
+    return X.astype(np.float32), y, int(y.max()) + 1
+
+
+def _weather():
+    """Tomorrow's weather in Seattle, 2012 to 2015, from what is measured today."""
+    from vega_datasets import local_data
+
+    table = local_data.seattle_weather()
+    kinds, today = np.unique(table["weather"], return_inverse=True)
+    numbers = table[["precipitation", "temp_max", "temp_min", "wind"]].to_numpy()
+    angle = 2 * np.pi * table["date"].dt.dayofyear.to_numpy()[:, None] / 365.25
+    own = np.eye(len(kinds))[today]
+    X = np.hstack([numbers, own, np.cos(angle), np.sin(angle)])[:-1]
+    return X.astype(np.float32), today[1:], len(kinds)
+
+
+STREAMS = [
+    *("Phishing", "Bananas", "ImageSegments", "SeattleWeather"),
+    *("Digits abrupt", "Digits none"),
+]
+
+
+class River:
+    """Classifiers of river beside lists of readouts, on streams that packages ship."""
+
+    options = {
+        "--streams": {"nargs": "*", "default": STREAMS, "choices": STREAMS},
+        "--contenders": {"nargs": "*", "default": ["drift", *RIVER]},
+        **OPTION,
+    }
+    param_names = ["stream", "contender"]
+    unit = "nats"
+    formats = {
+        "track_codelength": ".1f",
+        "track_per_row": ".4f",
+        "track_accuracy": ".4f",
+        "track_saved": ".1f",
+    }
+
+    @property
+    def params(self):
+        return [self.streams, self.contenders]
+
+    def setup(self, stream, name):
+        key = ["river", stream, name]
+        self.found = kept(self.results, key, lambda: self.measure(stream, name))
+
+    def measure(self, stream, name):
+        X, y, n_classes = bundled(stream)
+        if name in CONTENDERS:
+            switcher = fitted(X, y, n_classes, CONTENDERS[name])
+            losses, accuracy = switcher.codelengths_, switcher.measures().accuracy
+        else:
+            losses, hits = progressive(classifiers()[name], X, y, n_classes)
+            accuracy = hits.mean()
+        blind = fitted(X[:, :1], y, n_classes, LABELS).reference_codelengths_.sum()
+        return {
+            "codelength": losses.sum(),
+            "per_row": losses.mean(),
+            "accuracy": accuracy,
+            "saved": blind - losses.sum(),
+        }
+
+    def track_codelength(self, *row):
+        return self.found["codelength"]
+
+    def track_per_row(self, *row):
+        return self.found["per_row"]
+
+    def track_accuracy(self, *row):
+        return self.found["accuracy"]
+
+    def track_saved(self, *row):
+        """Nats saved over labels alone."""
+        return self.found["saved"]

@@ -437,7 +437,9 @@ class KernelLearner(Learner):
         return self._learned()
 
     @abstractmethod
-    def _take_over(self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor) -> None:
+    def _take_over(
+        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
+    ) -> None:
         """Take over what is learned beyond the factor from labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:

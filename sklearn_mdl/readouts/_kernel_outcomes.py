@@ -104,11 +104,10 @@ class KernelClassifierLearner(LabellingsLearner):
     def _faded(self) -> list[dict[str, Tensor]]:
         """Half of the curvature, as of the rows: later ones move the factors more."""
         fresh = ForwardSoftmax(1, 1).curvature[0]
-        halved = [
+        return [
             {**one, "curvature": torch.from_numpy(fresh).lerp(one["curvature"], 0.5)}
             for one in self._learned()
         ]
-        return halved
 
     def _take_over(
         self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor

@@ -1,6 +1,7 @@
 """Readouts that forget: kernels and neighbours with windows, and the list for drift."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
+from benchmarks._streams import drifting
 from sklearn_mdl import KernelReadout, KNeighborsReadout, MDLReadoutSwitcher
 from sklearn_mdl.readouts import DummyReadout
 from sklearn_mdl.readouts._grid import DefaultGrid
@@ -138,3 +140,25 @@ def test_labellings_share_the_factors_of_readouts_that_forget_nothing():
     readout = with_window(kernels[0]).fit(X, y)
     with pytest.raises(ValueError, match="need readouts of all rows"):
         readout.predict_relabelled(y[None], X)
+
+
+@pytest.mark.parametrize("kind", ["abrupt", "partial", "gradual", "recurring", "none"])
+def test_streams_are_made_by_their_rules(kind):
+    """The benchmark's: a permutation of labels holds in every segment, or nearly."""
+    labels = np.random.default_rng(0).integers(6, size=2000)
+    X, y, changes = drifting(labels[:, None], labels, kind, 1700, 300, 3)
+    ends = [0, *changes, len(y)]
+    assert np.diff(ends).min() >= 300
+    assert len(changes) == (0 if kind == "none" else 3)
+    parts = [slice(*pair) for pair in pairwise(ends)]
+    pairs = [np.unique(np.c_[X[p, 0], y[p]], axis=0, return_counts=True) for p in parts]
+    meanings = [found[counts > 25] for found, counts in pairs]
+    if kind != "gradual":
+        assert [len(meaning) for meaning in meanings] == [6] * len(parts)
+        assert (meanings[0][:, 0] == meanings[0][:, 1]).all()
+    if kind == "recurring":
+        assert_array_equal(meanings[::2][0], meanings[::2][1])
+        assert_array_equal(meanings[1], meanings[3])
+    if kind == "partial":
+        moved = [np.sum(a[:, 1] != b[:, 1]) for a, b in pairwise(meanings)]
+        assert moved == [3, 3, 3]

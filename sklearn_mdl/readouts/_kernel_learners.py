@@ -1,10 +1,10 @@
 """Kernel readouts on a stream: one learner for all of a list.
 
 Blocks of rows are counted from the beginning of the stream: 0, 8, 16, 32, and so on by
-32. The whole block is joined to the factor at once, as far as its rows are known, with
-nothing in place of the others: how a stream is cut changes no bit. Within it targets
-enter row by row. A learner with a window begins again at fixed places, from the last
-half of its window: blocks are counted from there.
+32, and by 64 beyond the landmarks. The whole block is joined to the factor at once, as
+far as its rows are known, with nothing in place of the others: how a stream is cut
+changes no bit. Within it targets enter row by row. A learner with a window begins again
+at fixed places, from the last half of its window: blocks are counted from there.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ from sklearn_mdl.readouts._kernel_rows import (
     BLOCK,
     FIRST,
     RowScaler,
-    block_end,
-    block_start,
+    block_of,
     is_refresh,
     last_refresh,
 )
@@ -250,6 +249,10 @@ class KernelLearner(Learner):
         """True if the stream is so long that its first rows are landmarks."""
         return self.n_landmarks is not None and self.n_observed >= self.n_landmarks
 
+    def _ends(self, row: int) -> tuple[int, int]:
+        """Return first row and end of the block that a row lies in."""
+        return block_of(row, self.n_landmarks)
+
     def _block_of(self, raw: Tensor) -> OpenBlock | None:
         """Return the block of the stream's next row, if that is what is given."""
         number = self.n_observed
@@ -261,7 +264,7 @@ class KernelLearner(Learner):
         if not np.array_equal(self.stream.rows(number, number + 1)[0], given):
             return None
         self._check_memory(len(self.stream))
-        self._block = self._opened(block_start(number), self.groups, number)
+        self._block = self._opened(self._ends(number)[0], self.groups, number)
         return self._block
 
     def _check_memory(self, n_rows: int) -> None:
@@ -289,7 +292,7 @@ class KernelLearner(Learner):
         self, start: int, groups: Sequence[KernelGroup], stop: int | None = None
     ) -> OpenBlock:
         """Open a block, and take in the labels of its rows before row ``stop``."""
-        end = block_end(start)
+        _, end = self._ends(start)
         raw = np.array(self.stream.rows(start, min(end, len(self.stream))))
         missing = end - start - len(raw)
         scaled: dict[View, Tensor] = {}
@@ -389,7 +392,7 @@ class KernelLearner(Learner):
         means : Tensor of shape (K, n, P)
         variances : Tensor of shape (K, n)
         """
-        rows, start = raw.cpu().numpy(), block_start(self.n_observed)
+        rows, (start, _) = raw.cpu().numpy(), self._ends(self.n_observed)
         block = None
         if self.n_observed > start:
             block = self._opened(start, self.groups, self.n_observed)
@@ -475,7 +478,7 @@ class KernelLearner(Learner):
         steady = [group for group in self.groups if not group.is_refreshed]
         refreshed = last_refresh(self.n_observed)
         changed = bool(refreshed) and self._rescale_targets(refreshed)
-        complete = block_start(self.n_observed)
+        complete, _ = self._ends(self.n_observed)
         self._replay(0, refreshed, steady)
         read = {id(group.view) for group in steady}
         for view in self.views.values():
@@ -490,7 +493,7 @@ class KernelLearner(Learner):
 
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
         while start < stop and groups:
-            end = block_end(start)
+            _, end = self._ends(start)
             self._append(self._opened(start, groups, end), groups)
             start = end
 
@@ -506,10 +509,10 @@ class KernelLearner(Learner):
         self._rescale_targets(refreshed)
         self._measure(refreshed)
         self._fill_views(refreshed, self.n_landmarks)
-        first = 0
+        complete, first = self._ends(self.n_observed)[0], 0
         for group in self.groups:
             last = first + len(group.ridge.alphas)
-            group.reduce(block_start(self.n_observed), None, learned[first:last])
+            group.reduce(complete, None, learned[first:last])
             first = last
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:

@@ -37,7 +37,8 @@ READOUTS = [
     MLPReadout((4,), lr=0.03, ema_step_size=0.1, n_replay_streams=2),
     KernelReadout(),
     KernelReadout("rbf", gamma=0.1, scaling=None, max_exact=32),
-    KNeighborsReadout(3),
+    KernelReadout(scaling="unit", window=64),
+    KNeighborsReadout(3, window=30),
     IncrementalReadout(GaussianNB()),
     RefitReadout(GaussianNB()),
 ]

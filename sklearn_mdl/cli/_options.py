@@ -18,7 +18,7 @@ Features = dict[str, tuple[Any, ...]]  # features by encoder, labels, perhaps gr
 Commands = argparse._SubParsersAction
 FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
 LABELS_HELP = "the same kinds of files: a class for each row"
-READOUTS = ("default", "closed-form", "nets", "mixed")
+READOUTS = ("default", "closed-form", "nets", "mixed", "drift")
 
 
 def add_command(
@@ -181,8 +181,9 @@ def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) 
         choices=READOUTS,
         default=None if automatic else READOUTS[0],
         help="list of readouts: the default one; closed-form, kernels alone, which "
-        "is quicker; nets, networks alone; or mixed, which adds nearest neighbours and "
-        f"refitted classifiers to the default (default: {automatic or READOUTS[0]})",
+        "is quicker; nets, networks alone; mixed, which adds nearest neighbours and "
+        "refitted classifiers to the default; or drift, which adds kernels that forget "
+        f"(default: {automatic or READOUTS[0]})",
     )
 
 

@@ -237,7 +237,9 @@ class BaseSwitcher(FittedSwitcher):
             return self.race
         race = Race()  # "auto", as was checked
         enough = len(self.readouts_) >= race.min_readouts
-        return race if self._is_by_name and enough else None
+        # Where some forget, the stream may drift: whoever loses now may win later.
+        drifts = any(getattr(readout, "window", None) for readout in self.readouts_)
+        return race if self._is_by_name and enough and not drifts else None
 
     def _pooled(self, outcome: Outcome) -> PooledMixture | None:
         """Return the groups that are pooled; None if there is nothing to pool."""

@@ -41,7 +41,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list, readout, "closed-form", "nets" or "mixed", default=None
+    readouts : list, readout, or a name of one of our lists, default=None
         The experts, in one list, or a single one: ``LinearReadout`` and
         ``MLPReadout`` (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
         ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or
@@ -53,7 +53,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         alone, which need no seed, and which a ``RepresentationScorer`` without a
         switcher takes for at most 2,048 labels; "mixed" adds nearest neighbours, a
         shrunk linear discriminant analysis (up to 1,024 features) and a logistic
-        regression to both.
+        regression to both; "drift" adds kernels that forget, and labels alone.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
@@ -76,7 +76,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
         asleep, predicting what the mixture of the others does. "auto" is a `Race()`
         where `readouts` is None or a name, and None, as in the paper, where it is a
-        list.
+        list; and for "drift", where whoever loses now may win later.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
     first_batch_size : int, None or "auto", default="auto"
@@ -185,14 +185,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     readouts: (
         Sequence[object]
         | BaseEstimator
-        | Literal["closed-form", "nets", "mixed"]
+        | Literal["closed-form", "nets", "mixed", "drift"]
         | None
     ) = None
 
     _parameter_constraints: ClassVar[Constraints] = {
         "readouts": [
             *(list, tuple, BaseEstimator),
-            *(StrOptions({"closed-form", "nets", "mixed"}), None),
+            *(StrOptions({"closed-form", "nets", "mixed", "drift"}), None),
         ],
         **BaseSwitcher._parameter_constraints,
     }

@@ -26,6 +26,7 @@ from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.model_selection import refit_codelength_scorer
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
+    BlockReadout,
     IncrementalReadout,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
@@ -40,6 +41,7 @@ READOUTS = [
     KNeighborsReadout(3),
     IncrementalReadout(GaussianNB()),
     RefitReadout(GaussianNB()),
+    *(BlockReadout(r, slice(1, 4)) for r in (KernelReadout(), KNeighborsReadout(3))),
 ]
 REGRESSORS = [LinearReadoutRegressor(lr=0.03), KernelReadoutRegressor()]
 SIZES = [1, 5, 1, 40, 2, 9, 1, 1, 20, 3, 17]  # beyond minibatches of 8 rows

@@ -93,7 +93,7 @@ def resume(
             raise ValueError(f"row_groups must end by row {n_rows}")
     with run.arithmetic():
         for count in rows.refreshes(n_rows):
-            rows.refresh(count)
+            rows.refresh_all(count)
         rows.extend(n_rows)
         rows.reveal(0, labels)
         if rows.n_refreshed:

@@ -67,9 +67,8 @@ class EncodingLearner(Learner):
             context.n_classes,
             seed=context.seed,
             device=context.device,
+            columns=[column for column, _ in members],
         )
-        for learner in self.inner:
-            learner.columns = [members[k][0] for k in learner.columns]
         self.columns = [k for learner in self.inner for k in learner.columns]
         self.foreign = any(learner.foreign for learner in self.inner)
         self._last: tuple[Tensor, np.ndarray] | None = None  # rows, and features

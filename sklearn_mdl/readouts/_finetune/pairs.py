@@ -96,6 +96,12 @@ class FrozenReadout(ImageReadout):
                 f"{self.readout!r}; pass it to the switcher without an encoder"
             )
         check_readout(self.readout)
+        if self.readout.block is not None:
+            raise TypeError(
+                "readout must look at all features of the encoder, but it looks at "
+                f"{self.readout.block!r} alone; encode the images first, and pass "
+                "features to the switcher"
+            )
 
     @property
     def architecture(self) -> str:

@@ -24,6 +24,7 @@ from sklearn_mdl.readouts import block_readouts
 
 LAYERS = ["blocks.1", "blocks.2", "blocks.4", "blocks.6", "last"]
 N_IMAGES = 1000
+PIXELS = 96  # of the network's input; the images have 28 to 32
 ENTRIES = "closed-form"  # of each layer
 
 
@@ -63,7 +64,7 @@ class Layers:
         self.cells = []
         for name, pixels, labels in images_of(self.data / "images", self.images):
             for key in MOBILENETS:
-                encoder = encoder_of(key, self.data, layer=LAYERS).fit(pixels)
+                encoder = encoder_of(key, self.data, PIXELS, layer=LAYERS).fit(pixels)
                 features = np.array(cache.features(encoder, pixels))
                 self.cells.append((name, key, features, labels, encoder.block_slices_))
 

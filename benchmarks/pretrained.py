@@ -181,14 +181,14 @@ def images_of(folder, n_images=N_ENCODED):
     yield "mnist", pixels[rows], labels[rows]
 
 
-def encoder_of(key, data, **options):
+def encoder_of(key, data, n_pixels=224, **options):
     """One of the two MobileNetV2, with weights from ``DATA/weights``."""
     encoder = MOBILENETS[key]
     return TimmEncoder(
         encoder.model_name,
         checkpoint_path=data / "weights" / encoder.checkpoint_path,
         model_options=encoder.model_options,
-        data_options=HALVES,
+        data_options={**HALVES, "input_size": (3, n_pixels, n_pixels)},
         device="cpu",
         **options,
     )

@@ -353,6 +353,9 @@ class PrequentialRun:
         if checkpoint is not None:
             checkpoint.open(self.trace)
         self.trace.write_waiting()
+        folder = self.trace.folder
+        if folder is not None and groups is not None:
+            folder.amend(grouped=True)
         self.samples.append(X, order)
         if groups is not None:
             self.rows.groups.append(len(self.samples) - len(X), groups)

@@ -131,6 +131,8 @@ class EncodingLearner(Learner):
             self.features.refresh(len(self.features.store))
         for learner, state in zip(self.inner, self.states, strict=True):
             state.n_scored += len(y)
+            # Whoever learns row by row: a minibatch is a group of rows to it.
+            state.close(learner, self.features, (0, 0))
             state.learn(learner, self.features, self.outcome, state.n_scored)
 
     def _keep(self, rows: Tensor, y: Tensor) -> None:

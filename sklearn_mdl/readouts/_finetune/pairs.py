@@ -30,9 +30,10 @@ class FrozenReadout(ImageReadout):
 
     In a list of readouts the pair ``(encoder, readout)`` means the same. The codes are
     those of the readout on features computed beforehand; but rows are images here, so
-    that networks which learn from images can stand beside it. Each image is encoded
-    once, when its minibatch is predicted, for all readouts of an encoder together;
-    replay reads features.
+    that networks which learn from images can stand beside it, and kernels, which learn
+    row by row otherwise, learn a minibatch of images at once, as a group of rows. Each
+    image is encoded once, when its minibatch is predicted, for all readouts of an
+    encoder together; replay reads features.
 
     Parameters
     ----------

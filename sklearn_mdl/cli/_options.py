@@ -55,6 +55,24 @@ def add_labels(
     )
 
 
+def add_groups(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add the file of groups."""
+    parser.add_argument(
+        "--groups",
+        type=Path,
+        metavar="PATH",
+        help="a group for each row, such as its patient, in a file as for labels: no "
+        "label of a group is learned before all its rows are coded" + more,
+    )
+
+
+def groups_of(options: argparse.Namespace) -> np.ndarray | None:
+    """Read the file of groups, if one was named."""
+    if options.groups is None:
+        return None
+    return sklearn_mdl.datasets.load_groups(options.groups)
+
+
 def add_output(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
     """Add the file to write."""
     parser.add_argument(

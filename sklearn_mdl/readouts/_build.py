@@ -203,6 +203,7 @@ def build_learners(
     seed: int,
     device: torch.device,
     n_jobs: int = 1,
+    columns: Sequence[int] | None = None,
 ) -> list[Learner]:
     """Make the learners of a list of readouts, of classes or of real numbers.
 
@@ -212,6 +213,8 @@ def build_learners(
         In any order; a learner's ``columns`` remember the places.
     n_features, n_classes, seed, device, n_jobs
         As in :class:`Context`.
+    columns : sequence of int or None
+        Their places among all readouts of a run; None is their places in the list.
 
     Returns
     -------
@@ -235,7 +238,8 @@ def build_learners(
     context = Context(scalings, n_features, n_classes, seed, device, n_jobs)
     stacked: dict[type[NetStack], list[tuple[int, NetReadout]]] = {}
     others: dict[type[Readout], list[tuple[int, Readout]]] = {}
-    for column, readout in enumerate(readouts):
+    places = range(len(readouts)) if columns is None else columns
+    for column, readout in zip(places, readouts, strict=True):
         if readout.stack is not None:
             member = column, cast("NetReadout", readout)
             stacked.setdefault(readout.stack, []).append(member)

@@ -32,7 +32,12 @@ from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.storage import StoredMixtures
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.readouts import DefaultGrid, Readout, build_learners
+from sklearn_mdl.readouts import (
+    BlockSettings,
+    DefaultGrid,
+    Readout,
+    build_learners,
+)
 from sklearn_mdl.switcher._fitted import FittedSwitcher
 from sklearn_mdl.switcher._loss_files import description
 from sklearn_mdl.switcher._pass_forecast import PassForecast, forecast_of
@@ -43,6 +48,7 @@ from sklearn_mdl.switching import (
     Race,
     SwitchingPrior,
     as_prior,
+    group_columns,
     group_weights,
 )
 
@@ -229,7 +235,10 @@ class BaseSwitcher(FittedSwitcher):
     @property
     def _is_by_name(self) -> bool:
         """Return True if the list of readouts is one of ours, not the user's."""
-        return isinstance(self.readouts, str | DefaultGrid | None)
+        if isinstance(self.readouts, str | DefaultGrid | None):
+            return True
+        named = [own for own in self._given if isinstance(own, BlockSettings)]
+        return len(named) == len(self._given) and all(own.is_list for own in named)
 
     def _racing(self) -> Race | None:
         """Return by which rule readouts retire, None if they do not."""
@@ -278,8 +287,16 @@ class BaseSwitcher(FittedSwitcher):
         return self.store
 
     def _weights(self, readouts: list[Readout]) -> np.ndarray | None:
-        if self.expert_weights is None:
-            return None
-        if isinstance(self.expert_weights, str):  # "architecture", as was checked
-            return group_weights([readout.architecture for readout in readouts])
-        return np.asarray(self.expert_weights, dtype=np.float64)
+        """Prior weights: uniform over blocks, if there are several, whatever is in."""
+        given = self.expert_weights
+        if given is not None and not isinstance(given, str):
+            return np.asarray(given, dtype=np.float64)
+        names = [readout.block for readout in readouts]
+        n_blocks = len(set(names))
+        if given is None:
+            return group_weights(names) if n_blocks > 1 else None
+        found = group_weights([readout.architecture for readout in readouts])
+        if n_blocks > 1:
+            _, members = group_columns(names)
+            found /= n_blocks * np.bincount(members, found)[members]
+        return found

@@ -19,6 +19,7 @@ from sklearn_mdl.readouts import (
     as_readout,
     check_images,
     check_readout,
+    expanded,
     named_readouts,
     preset_settings,
     readout_grid,
@@ -243,7 +244,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
             return named_readouts(self.readouts, n_features, outcome.n_numbers)
-        readouts = [as_readout(given) for given in self._given]
+        readouts = expanded(
+            [as_readout(given) for given in self._given],
+            n_features,
+            lambda name, width: named_readouts(name, width, outcome.n_numbers),
+        )
         for readout in readouts:
             check_readout(readout)
         return [clone(readout) for readout in readouts]

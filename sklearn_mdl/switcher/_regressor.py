@@ -14,10 +14,12 @@ from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl.readouts import (
+    BlockReadoutRegressor,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
     MLPReadoutRegressor,
     Readout,
+    expanded,
     named_regressors,
 )
 from sklearn_mdl.switcher._base import BaseSwitcher
@@ -174,12 +176,23 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         if self.readouts is None or isinstance(self.readouts, str):
             readouts = named_regressors(self.readouts, n_features)
         else:
-            readouts = [clone(_checked(readout)) for readout in self._given]
+            given = expanded(self._given, n_features, _listed)
+            readouts = [clone(_checked(readout)) for readout in given]
         units = {"prior_location": self.prior_location, "prior_scale": self.prior_scale}
         for readout in readouts:
-            if isinstance(readout, KernelReadoutRegressor):
-                readout.set_params(**units)
+            if isinstance(readout.inner, KernelReadoutRegressor):
+                readout.inner.set_params(**units)
         return readouts
+
+
+def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
+    """Return the list of a name, or refuse it."""
+    if name == "mixed":
+        raise ValueError(
+            "A list of regressors must be 'closed-form', 'nets' or None, got 'mixed'; "
+            "choose one of these"
+        )
+    return named_regressors(name, n_features)
 
 
 def _checked(readout: object) -> Readout:
@@ -191,7 +204,7 @@ def _checked(readout: object) -> Readout:
         If it is none.
     """
     kinds = LinearReadoutRegressor, MLPReadoutRegressor, KernelReadoutRegressor
-    if not isinstance(readout, kinds):
+    if not isinstance(readout, (*kinds, BlockReadoutRegressor)):
         raise TypeError(
             "readouts must hold LinearReadoutRegressor, MLPReadoutRegressor and "
             f"KernelReadoutRegressor objects, got {readout!r}; build them with "

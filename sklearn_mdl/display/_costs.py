@@ -140,7 +140,7 @@ class CostDisplay(base.Display):
         ax.set_xscale("log")
         widths = np.unique(self.costs)
         if self.cost == "features" and len(widths) <= MOST_TICKS:
-            ax.set_xticks(widths, [f"{width:g}" for width in widths])
+            ax.set_xticks(widths, [f"{width:.0f}" for width in widths])
             ax.minorticks_off()
         ax.margins(0.08)
         ax.set(xlabel=COSTS[self.cost], ylabel="nats per example (less is better)")

@@ -153,6 +153,8 @@ class Context(NamedTuple):
     device : torch.device
     n_jobs : int
         Learners that will be evaluated side by side.
+    precision : str
+        Of the factors by which stacks of networks learn.
     """
 
     scalings: Sequence[str | None]
@@ -161,6 +163,7 @@ class Context(NamedTuple):
     seed: int
     device: torch.device
     n_jobs: int = 1
+    precision: str = "float32"
 
     def view_of(self, readout: Readout) -> int:
         """Place of the scaling in which the learner of a readout is given rows."""
@@ -180,6 +183,7 @@ def build_learners(
     seed: int,
     device: torch.device,
     n_jobs: int = 1,
+    precision: str = "float32",
 ) -> list[Learner]:
     """Make the learners of a list of readouts, of classes or of real numbers.
 
@@ -187,7 +191,7 @@ def build_learners(
     ----------
     readouts : sequence of readouts
         In any order; a learner's ``columns`` remember the places.
-    n_features, n_classes, seed, device, n_jobs
+    n_features, n_classes, seed, device, n_jobs, precision
         As in :class:`Context`.
 
     Returns
@@ -209,7 +213,7 @@ def build_learners(
     for readout in readouts:
         check_width(readout.scaling, n_features)
     scalings = list(dict.fromkeys(map(scaling_of, readouts)))
-    context = Context(scalings, n_features, n_classes, seed, device, n_jobs)
+    context = Context(scalings, n_features, n_classes, seed, device, n_jobs, precision)
     stacked: dict[type[NetStack], list[tuple[int, NetReadout]]] = {}
     others: dict[type[Readout], list[tuple[int, Readout]]] = {}
     for column, readout in enumerate(readouts):
@@ -242,7 +246,12 @@ def build_stacks(
     groups: dict[Shape, list[Member]] = {}
     for column, readout in members:
         widths = hidden_widths(readout.hidden_layer_sizes)
-        shape = Shape(widths, int(readout.n_replay_streams), float(readout.recency))
+        shape = Shape(
+            widths,
+            int(readout.n_replay_streams),
+            float(readout.recency),
+            context.precision,
+        )
         own = _member(readout, column, context.seed, kind)
         groups.setdefault(shape, []).append(own)
     n_outputs = kind.n_outputs or context.n_classes

@@ -109,8 +109,8 @@ def _plan(scorer: RepresentationScorer, folder: Path) -> Plan:
         yield Figure(folder / "ranks_by_size.png", text), by_size
         for cost in ("seconds", "features"):
             text = f"Nats per example against {COSTS[cost]}, a point for each encoder"
-            show = partial(CostDisplay.from_scorer, scorer, cost=cost)
-            yield Figure(folder / f"nats_by_{cost}.png", text), show
+            by_cost = partial(CostDisplay.from_scorer, scorer, cost=cost)
+            yield Figure(folder / f"nats_by_{cost}.png", text), by_cost
     for stem, name in zip(file_stems(scorer.groups_), scorer.groups_, strict=True):
         yield from _ranks(scorer.groups_[name], folder, f"group-{stem}-", name)
     stems = file_stems(scorer.dataset_names_)

@@ -117,11 +117,12 @@ def write_tables(
 ) -> list[Path]:
     """Write everything but figures and the report, and return the paths."""
     heldout = {} if comparison is None else comparison.heldout_accuracies
+    found = list(heldout.values())
     columns = columns_of(scorer)
     rows = [
         [
             *(row[name] for name in columns),
-            *(f.get((row["dataset"], row["encoder"]), "") for f in heldout.values()),
+            *(f.get((str(row["dataset"]), str(row["encoder"])), "") for f in found),
         ]
         for row in as_rows(scorer)
     ]

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.io.stream_folder import StreamFolder
-from sklearn_mdl._core.numerics import resolve_device
+from sklearn_mdl._core.numerics import PRECISIONS, check_precision, resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
@@ -62,6 +62,7 @@ class BaseSwitcher(FittedSwitcher):
     first_batch_size: int | Literal["auto"] | None = "auto"
     shuffle: bool = False
     device: str = "auto"
+    precision: str = "float32"
     store: StorePath = "memory"
     store_mixtures: bool = False
     checkpoint: StorePath | None = None
@@ -82,6 +83,7 @@ class BaseSwitcher(FittedSwitcher):
         "race": [StrOptions({"auto"}), None, Race],
         "shuffle": ["boolean"],
         "device": [str],
+        "precision": [StrOptions(set(PRECISIONS))],
         "store": [str, PathLike],
         "store_mixtures": ["boolean"],
         "checkpoint": [str, PathLike, None],
@@ -124,14 +126,16 @@ class BaseSwitcher(FittedSwitcher):
             if pooled is not None and self.store_mixtures:
                 about["pool_groups"] = [str(name) for name in pooled.groups.names]
             folder = StreamFolder(Path(self._folder), about)
-        device = resolve_device(self.device)
+        device, n_jobs = resolve_device(self.device), effective_n_jobs(self.n_jobs)
+        check_precision(self.precision, device, n_jobs)
         learners = build_learners(
             self.readouts_,
             n_features,
             outcome.n_numbers,
             seed=seed,
             device=device,
-            n_jobs=effective_n_jobs(self.n_jobs),
+            n_jobs=n_jobs,
+            precision=self.precision,
         )
         return PrequentialRun(
             learners,

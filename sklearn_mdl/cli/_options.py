@@ -18,6 +18,7 @@ Features = dict[str, tuple[Any, ...]]  # features by encoder, labels, perhaps gr
 Commands = argparse._SubParsersAction
 FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
 LABELS_HELP = "the same kinds of files: a class for each row"
+PRECISIONS = ("float32", "bfloat16", "tf32")  # as of switchers; none is imported
 READOUTS = ("default", "closed-form", "nets", "mixed", "drift")
 
 
@@ -163,6 +164,13 @@ def add_device(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="where to compute, as in cpu or cuda:0 (default: auto)",
     )
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default=PRECISIONS[0],
+        help="to what networks round the factors of products as they learn, where the "
+        f"hardware multiplies such (default: {PRECISIONS[0]})",
+    )
 
 
 def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
@@ -264,6 +272,7 @@ def switcher_of(
         readouts_of(options),
         switching=parse_prior(options.switching),
         device=options.device,
+        precision=options.precision,
         shuffle=not options.keep_order,
         n_jobs=n_jobs,
         random_state=options.seed,

@@ -19,7 +19,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.stream_folder import StreamFolder
-from sklearn_mdl._core.numerics import as_array, resolve_device
+from sklearn_mdl._core.numerics import (
+    PRECISIONS,
+    as_array,
+    check_precision,
+    resolve_device,
+)
 from sklearn_mdl._core.sklearn_compat import (
     Constraints,
     FitTasks,
@@ -79,6 +84,7 @@ class BaseSwitcher(FittedSwitcher):
     first_batch_size: int | Literal["auto"] | None = "auto"
     shuffle: bool = False
     device: str = "auto"
+    precision: str = "float32"
     store: StorePath = "memory"
     store_mixtures: bool = False
     checkpoint: StorePath | None = None
@@ -100,6 +106,7 @@ class BaseSwitcher(FittedSwitcher):
         "race": [StrOptions({"auto"}), None, Race],
         "shuffle": ["boolean"],
         "device": [str],
+        "precision": [StrOptions(set(PRECISIONS))],
         "store": [str, PathLike],
         "store_mixtures": ["boolean"],
         "checkpoint": [str, PathLike, None],
@@ -145,13 +152,16 @@ class BaseSwitcher(FittedSwitcher):
             folder = StreamFolder(Path(self._folder), about)
         # Parts have devices of their own; what they have learned is gathered here.
         device = resolve_device("cpu" if self.split else self.device)
+        n_jobs = 1 if self.split else effective_n_jobs(self.n_jobs)
+        check_precision(self.precision, device, n_jobs)
         learners = build_learners(
             self.readouts_,
             n_features,
             outcome.n_numbers,
             seed=seed,
             device=device,
-            n_jobs=effective_n_jobs(self.n_jobs),
+            n_jobs=n_jobs,
+            precision=self.precision,
         )
         return PrequentialRun(
             learners,
@@ -200,6 +210,7 @@ class BaseSwitcher(FittedSwitcher):
             self._first_batch_size,
             self._seed,
             self.device,
+            self.precision,
             folder,
             about,
         )

@@ -91,6 +91,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. Wins over the readouts'
         own.
+    precision : {"float32", "bfloat16", "tf32"}, default="float32"
+        To what the factors of products are rounded where stacks of networks learn, on a
+        device that multiplies such factors itself; float32 leaves them. "bfloat16" is
+        for GPUs and CPUs with AVX-512 BF16, and rounds those of hidden layers alone;
+        "tf32" is for GPUs, and needs ``n_jobs=None``. Sums, parameters, moments and
+        predictions are float32, but that a CPU rounds sums to bfloat16 at the end.
     store : "memory" or path-like, default="memory"
         A directory for the traces, which are then memory-mapped, for streams whose
         ``N x K`` numbers do not fit. Each stream has a folder of its own in it,

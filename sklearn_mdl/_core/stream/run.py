@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
@@ -136,9 +137,18 @@ class PrequentialRun:
         )
         self.states = [PassState.attached(lr, self.rows, seed) for lr in self.learners]
 
-    def __getstate__(self) -> dict[str, object]:
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         """Leave out the copy that serves predictions; it is made again."""
-        return {**self.__dict__, "_flushed": None}
+        return copyreg.__newobj__, (type(self),), {**self.__dict__, "_flushed": None}  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Refuse what asks for the parts of a run and is not pickle, as skops does."""
+        raise TypeError(
+            "An estimator must be settings and numbers to be written without pickle, "
+            "as skops does, but this one holds a wrapped classifier, an encoder, an "
+            "interrupted stream or a trace on disk; pickle it, call its save, or fit "
+            "it with other readouts in memory"
+        )
 
     @property
     def is_numbers(self) -> bool:

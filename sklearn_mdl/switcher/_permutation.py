@@ -61,7 +61,7 @@ def kernels_of(readouts: Sequence[object]) -> list[Readout]:
     kernels = [
         readout
         for readout in readouts
-        if isinstance(readout, kinds) and readout.memory.window is None
+        if isinstance(readout, kinds) and getattr(readout, "window", None) is None
     ]
     if not kernels:
         raise ValueError(

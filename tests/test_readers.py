@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from safetensors.numpy import save_file
 
 from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer
 from sklearn_mdl.cli._main import main
-from sklearn_mdl.datasets import load_representations
+from sklearn_mdl.datasets import load_representations, stage_rows
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -400,3 +401,64 @@ def test_rank_says_what_it_found(tmp_path, capsys, write):
     assert status == 0, printed
     assert "study: 40 rows, 2 classes; deep (3), flat (2)" in printed
     assert "2 cells" in printed
+
+
+# Shards
+
+
+def shard(path, rows, labels=LABELS):
+    """Write some rows of the deep features, in the format of the ending."""
+    X, y = FEATURES["deep"][rows], labels[rows]
+    if path.suffix == ".safetensors":
+        save_file({"rows": X, "y": (y == "up").astype("i8")}, path)
+        return
+    table = pa.table({"rows": list(X), "label": y, "id": IDS[rows]})
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, row_group_size=7)
+        return
+    with pa.ipc.new_stream(str(path), table.schema) as file:
+        file.write_table(table, max_chunksize=7)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "safetensors"])
+def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
+    names = [f"b.{kind}", f"a.{kind}"]
+    for i, name in enumerate(names):
+        shard(tmp_path / name, slice(15 * i, None if i else 15))
+    X, y = stage_rows([tmp_path / name for name in names], tmp_path / "rows")
+    assert isinstance(X, np.memmap)
+    assert not X.flags.writeable
+    assert_array_equal(X, FEATURES["deep"])
+    assert_array_equal(y if y.dtype.kind != "i" else np.where(y, "up", "down"), LABELS)
+    assert [path.name for path in (tmp_path / "rows").iterdir()] == ["features.npy"]
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "sentence"),
+    [
+        ([], {}, "Rows must be read from one shard at least, got none"),
+        (["a.csv"], {}, r"A shard must be a file \.parquet, .* got .*a\.csv"),
+        (["damaged.parquet"], {}, r"damaged\.parquet must be a parquet file, got:"),
+        (["damaged.safetensors"], {}, "must be a file of safetensors, got:"),
+        (["deep.parquet"], {"features": "x"}, r"must be one of \['rows'\], got 'x'"),
+        (["gaps.parquet"], {}, "must have a label in each row, but 1 lack one"),
+        (["deep.parquet", "flat.safetensors"], {}, "must be of one width, got 2"),
+        (["long.safetensors"], {}, "must have a label for each of 40 rows, got 3"),
+        (["half.safetensors"], {}, "must be of types F64, .* got I16; write it again"),
+        (["empty.parquet"], {}, "Shards must hold rows"),
+    ],
+)
+def test_damaged_shards_are_refused(names, options, sentence, tmp_path):
+    shard(tmp_path / "deep.parquet", slice(None))
+    for kind in ("parquet", "safetensors"):
+        (tmp_path / f"damaged.{kind}").write_text("none")
+    gaps = pa.table({"x": [[1.0]], "label": pa.array([None], pa.string())})
+    parquet.write_table(gaps, tmp_path / "gaps.parquet")
+    shard(tmp_path / "empty.parquet", slice(0))
+    flat, whole = FEATURES["flat"], np.zeros(N, "i8")
+    save_file({"x": flat, "y": whole}, tmp_path / "flat.safetensors")
+    save_file({"x": flat, "y": whole[:3]}, tmp_path / "long.safetensors")
+    save_file({"x": flat, "y": whole.astype("i2")}, tmp_path / "half.safetensors")
+    with pytest.raises(ValueError, match=sentence):
+        stage_rows([tmp_path / n for n in names], tmp_path / "rows", **options)
+    assert not (tmp_path / "rows" / "features.npy").exists()

@@ -94,7 +94,8 @@ def _lines(switcher: Any, y: np.ndarray) -> list[str]:
         uniform = sklearn_mdl.uniform_codelength(n, n_classes)
         labels = np.searchsorted(switcher.classes_, y[switcher.order_])
         own = sklearn_mdl.frequency_codelength(labels, n_classes)
-        others = {"label frequencies": own}
+        alone = float(switcher.reference_codelengths_.sum())
+        others = {"label frequencies": own, "labels alone": alone}
         accuracy = switcher.measures().accuracy
         head = f"{n_classes} classes, {accuracy:.1%} of labels predicted rightly"
     ratio = f", compression {uniform / nats:.2f}" if others else ""

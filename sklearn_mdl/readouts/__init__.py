@@ -14,6 +14,8 @@ from sklearn_mdl.readouts._blocks import (
 from sklearn_mdl.readouts._build import (
     build_learners as build_learners,
     hidden_widths as hidden_widths,
+    shared_work as shared_work,
+    state_bytes as state_bytes,
 )
 from sklearn_mdl.readouts._dummy import DummyReadout
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout

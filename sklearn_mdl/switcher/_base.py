@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +17,21 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.stream_folder import StreamFolder
-from sklearn_mdl._core.numerics import resolve_device
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.numerics import (
+    PRECISIONS,
+    as_array,
+    check_precision,
+    resolve_device,
+)
+from sklearn_mdl._core.sklearn_compat import (
+    Constraints,
+    FitTasks,
+    Interval,
+    StrOptions,
+)
+from sklearn_mdl._core.stream.checkpoint import Checkpoint
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
 from sklearn_mdl._core.stream.run import PrequentialRun
@@ -32,6 +45,9 @@ from sklearn_mdl.readouts import (
 )
 from sklearn_mdl.switcher._fitted import FittedSwitcher
 from sklearn_mdl.switcher._loss_files import description
+from sklearn_mdl.switcher._pass_forecast import PassForecast, forecast_of
+from sklearn_mdl.switcher._split import SplitPass, about_of, check_split, folder_of
+from sklearn_mdl.switcher._split_parts import Common
 from sklearn_mdl.switching import (
     PriorLike,
     Race,
@@ -68,10 +84,12 @@ class BaseSwitcher(FittedSwitcher):
     first_batch_size: int | Literal["auto"] | None = "auto"
     shuffle: bool = False
     device: str = "auto"
+    precision: str = "float32"
     store: StorePath = "memory"
     store_mixtures: bool = False
     checkpoint: StorePath | None = None
     n_jobs: int | None = None
+    split: Literal["kinds"] | None = None
     verbose: int = 0
     random_state: RandomState = None
 
@@ -88,10 +106,12 @@ class BaseSwitcher(FittedSwitcher):
         "race": [StrOptions({"auto"}), None, Race],
         "shuffle": ["boolean"],
         "device": [str],
+        "precision": [StrOptions(set(PRECISIONS))],
         "store": [str, PathLike],
         "store_mixtures": ["boolean"],
         "checkpoint": [str, PathLike, None],
         "n_jobs": [Integral, None],
+        "split": [StrOptions({"kinds"}), None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
@@ -130,14 +150,18 @@ class BaseSwitcher(FittedSwitcher):
             if pooled is not None and self.store_mixtures:
                 about["pool_groups"] = [str(name) for name in pooled.groups.names]
             folder = StreamFolder(Path(self._folder), about)
-        device = resolve_device(self.device)
+        # Parts have devices of their own; what they have learned is gathered here.
+        device = resolve_device("cpu" if self.split else self.device)
+        n_jobs = 1 if self.split else effective_n_jobs(self.n_jobs)
+        check_precision(self.precision, device, n_jobs)
         learners = build_learners(
             self.readouts_,
             n_features,
             outcome.n_numbers,
             seed=seed,
             device=device,
-            n_jobs=effective_n_jobs(self.n_jobs),
+            n_jobs=n_jobs,
+            precision=self.precision,
         )
         return PrequentialRun(
             learners,
@@ -154,6 +178,63 @@ class BaseSwitcher(FittedSwitcher):
             folder=folder,
             n_jobs=self.n_jobs,
         )
+
+    def _drive_in_parts(
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        order: np.ndarray | None,
+        *,
+        groups: np.ndarray | None,
+        checkpoint: Checkpoint | None,
+        tasks: FitTasks | None,
+        title: str | None,
+    ) -> None:
+        """Evaluate all rows of a new stream in parts; see ``_split``."""
+        check_split(self._run, groups, tasks)
+        with folder_of(checkpoint, self.store) as folder:
+            common = self._common(str(folder), about_of(checkpoint))
+            parts = SplitPass(self._run, common, self.n_jobs)
+            parts.drive(X, labels, order, checkpoint, title)
+
+    def _common(self, folder: str, about: Json) -> Common:
+        """Return whatever all parts of a pass must know."""
+        run = self._run
+        return Common(
+            self.readouts_,
+            run.pooled and run.pooled.groups.places(run.n_readouts),
+            self.expert_weights_,
+            copy.deepcopy(run.outcome),
+            run.samples.n_features,
+            self.batch_size,
+            self._first_batch_size,
+            self._seed,
+            self.device,
+            self.precision,
+            folder,
+            about,
+        )
+
+    def dry_run(self, X: ArrayLike, y: ArrayLike) -> PassForecast:
+        """Forecast seconds, memory and disk of ``fit``, by a trial on its first rows.
+
+        The trial takes at most 2,560 rows, since kernels go on at one cost beyond
+        2,048. Whoever retires later in a race is counted to the end, so that raced
+        passes are rather shorter.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A memory map is read where the trial needs it alone.
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        forecast : PassForecast
+            Prints as a few lines.
+        """
+        self._validate_params()
+        return forecast_of(self, as_array(X), np.asarray(as_array(y)))
 
     @property
     def _given(self) -> Sequence[object]:
@@ -176,7 +257,9 @@ class BaseSwitcher(FittedSwitcher):
             return self.race
         race = Race()  # "auto", as was checked
         enough = len(self.readouts_) >= race.min_readouts
-        return race if self._is_by_name and enough else None
+        # Where some forget, the stream may drift: whoever loses now may win later.
+        drifts = any(getattr(readout, "window", None) for readout in self.readouts_)
+        return race if self._is_by_name and enough and not drifts else None
 
     def _pooled(self, outcome: Outcome) -> PooledMixture | None:
         """Return the groups that are pooled; None if there is nothing to pool."""

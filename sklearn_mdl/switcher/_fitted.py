@@ -396,7 +396,7 @@ class FittedSwitcher(OnlineEstimator):
         """Return an unfitted copy that leaves no file and draws the same numbers."""
         return clone(self).set_params(
             **{"store": "memory", "store_mixtures": False, "checkpoint": None},
-            verbose=0,
+            **{"verbose": 0, "split": None},
             random_state=self._seed,
         )
 

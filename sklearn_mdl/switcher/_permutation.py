@@ -50,7 +50,7 @@ def check_permutations(n_permutations: object) -> None:
 
 
 def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
-    """Return the kernel readouts of a list.
+    """Return the kernel readouts of a list, but for those that forget.
 
     Raises
     ------
@@ -58,7 +58,11 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
         If there is none.
     """
     kinds = KernelReadout, KernelReadoutRegressor
-    kernels = [readout for readout in readouts if isinstance(readout.inner, kinds)]
+    kernels = [
+        readout
+        for readout in readouts
+        if isinstance(readout.inner, kinds) and readout.inner.memory.window is None
+    ]
     if not kernels:
         raise ValueError(
             "A permutation test needs kernel readouts, whose one factor serves all "

@@ -78,6 +78,12 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. Wins over the readouts'
         own.
+    precision : {"float32", "bfloat16", "tf32"}, default="float32"
+        To what the factors of products are rounded where stacks of networks learn, on a
+        device that multiplies such factors itself; float32 leaves them. "bfloat16" is
+        for GPUs and CPUs with AVX-512 BF16, and rounds those of hidden layers alone;
+        "tf32" is for GPUs, and needs ``n_jobs=None``. Sums, parameters, moments and
+        predictions are float32, but that a CPU rounds sums to bfloat16 at the end.
     store : "memory" or path-like, default="memory"
         A directory for the trace, as in ``MDLReadoutSwitcher``.
     store_mixtures : bool, default=False
@@ -86,6 +92,11 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         A directory from which an interrupted ``fit`` goes on, likewise.
     n_jobs : int, default=None
         Learners that are evaluated side by side, as threads; the numbers are the same.
+    split : "kinds" or None, default=None
+        "kinds" evaluates the readouts of ``fit`` in parts, ``n_jobs`` side by side
+        under the active joblib backend, each in a process with a device of its own, to
+        the same numbers; see :doc:`/machines`. ``measures`` are then of the mixtures of
+        kinds, and the fitted estimator predicts on the CPU.
     verbose : int, default=0
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
@@ -30,7 +31,11 @@ from sklearn_mdl._core.stream.steps import (
     prequential_steps,
     score_segment,
 )
-from sklearn_mdl._core.stream.storage import PrequentialTrace, SampleStore
+from sklearn_mdl._core.stream.storage import (
+    PrequentialTrace,
+    SampleStore,
+    StoredMixtures,
+)
 from sklearn_mdl.switching import ForwardPass, ForwardTrace, Race, SwitchingPrior
 
 if TYPE_CHECKING:
@@ -132,9 +137,18 @@ class PrequentialRun:
         )
         self.states = [PassState.attached(lr, self.rows, seed) for lr in self.learners]
 
-    def __getstate__(self) -> dict[str, object]:
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         """Leave out the copy that serves predictions; it is made again."""
-        return {**self.__dict__, "_flushed": None}
+        return copyreg.__newobj__, (type(self),), {**self.__dict__, "_flushed": None}  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Refuse what asks for the parts of a run and is not pickle, as skops does."""
+        raise TypeError(
+            "An estimator must be settings and numbers to be written without pickle, "
+            "as skops does, but this one holds a wrapped classifier, an encoder, an "
+            "interrupted stream or a trace on disk; pickle it, call its save, or fit "
+            "it with other readouts in memory"
+        )
 
     @property
     def is_numbers(self) -> bool:
@@ -427,15 +441,32 @@ class PrequentialRun:
             kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
             columns = pooled.switching, pooled.pool, pooled.shares, pooled.weights
             self.pooled.history.append(*columns)
-        summaries = self.outcome.summarise(kept)
         due = self.rows.next_refresh(self.n_scored)
-        self.trace.append(losses, codelengths, reading.posterior, summaries, stored)
+        summaries = self.outcome.summarise(kept)
+        losers = self.keep(losses, codelengths, reading.posterior, summaries, stored)
+        if losers:
+            self.drop(losers)
+        self.refresh(due)
+
+    def keep(
+        self,
+        losses: np.ndarray,
+        codelengths: np.ndarray,
+        posterior: np.ndarray,
+        summaries: np.ndarray,
+        stored: StoredMixtures | None,
+    ) -> list[int]:
+        """Add rows to the trace; returns the readouts that retire after them."""
+        self.trace.append(losses, codelengths, posterior, summaries, stored)
         self.retirement.observe(losses)
         losers = self.retirement.losers(self.outcome, self.pooled)
         if losers:
             self.retirement.record(losers)
             self.forward.retire(losers)
-            self.drop(losers)
+        return losers
+
+    def refresh(self, due: float) -> None:
+        """Scale features and labels again, if so many rows were scored."""
         if self.n_scored < due:
             return
         if self.n_scored > self.rows.first:

@@ -442,6 +442,15 @@ class PrequentialTrace:
         names = StoredMixtures._fields
         return StoredMixtures(*(self._files[name].rows for name in names))
 
+    def known_summaries(self) -> np.ndarray:
+        """Return `summaries`; raises ValueError where predictions were not kept."""
+        if np.isnan(self.summaries).any():
+            raise ValueError(
+                "Measures need predictions of the mixture, but a split pass without a "
+                "pool has losses of readouts alone; fit with pooling or split=None"
+            )
+        return self.summaries
+
     @property
     def summaries(self) -> np.ndarray:
         """Kept of the mixture, (N, n_kept).

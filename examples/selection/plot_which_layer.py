@@ -2,8 +2,8 @@
 Which layer? One code over all of them
 ======================================
 
-Every layer of a network is a representation. Here all layers of a small one stand on one
-list of readouts, each of which looks at the columns of one layer: one code, and a
+Every layer of a network is a representation. Here all layers of a small one stand on
+one list of readouts, each of which looks at the columns of one layer: one code, and a
 posterior over layers that says which of them serves best, and from how many labels on.
 """
 

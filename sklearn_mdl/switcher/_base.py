@@ -19,7 +19,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.stream_folder import StreamFolder
-from sklearn_mdl._core.numerics import as_array, resolve_device
+from sklearn_mdl._core.numerics import (
+    PRECISIONS,
+    as_array,
+    check_precision,
+    resolve_device,
+)
 from sklearn_mdl._core.sklearn_compat import (
     Constraints,
     FitTasks,
@@ -32,7 +37,12 @@ from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.storage import StoredMixtures
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.readouts import DefaultGrid, Readout, build_learners
+from sklearn_mdl.readouts import (
+    BlockSettings,
+    DefaultGrid,
+    Readout,
+    build_learners,
+)
 from sklearn_mdl.switcher._fitted import FittedSwitcher
 from sklearn_mdl.switcher._loss_files import description
 from sklearn_mdl.switcher._pass_forecast import PassForecast, forecast_of
@@ -43,6 +53,7 @@ from sklearn_mdl.switching import (
     Race,
     SwitchingPrior,
     as_prior,
+    group_columns,
     group_weights,
 )
 
@@ -73,6 +84,7 @@ class BaseSwitcher(FittedSwitcher):
     first_batch_size: int | Literal["auto"] | None = "auto"
     shuffle: bool = False
     device: str = "auto"
+    precision: str = "float32"
     store: StorePath = "memory"
     store_mixtures: bool = False
     checkpoint: StorePath | None = None
@@ -94,6 +106,7 @@ class BaseSwitcher(FittedSwitcher):
         "race": [StrOptions({"auto"}), None, Race],
         "shuffle": ["boolean"],
         "device": [str],
+        "precision": [StrOptions(set(PRECISIONS))],
         "store": [str, PathLike],
         "store_mixtures": ["boolean"],
         "checkpoint": [str, PathLike, None],
@@ -139,13 +152,16 @@ class BaseSwitcher(FittedSwitcher):
             folder = StreamFolder(Path(self._folder), about)
         # Parts have devices of their own; what they have learned is gathered here.
         device = resolve_device("cpu" if self.split else self.device)
+        n_jobs = 1 if self.split else effective_n_jobs(self.n_jobs)
+        check_precision(self.precision, device, n_jobs)
         learners = build_learners(
             self.readouts_,
             n_features,
             outcome.n_numbers,
             seed=seed,
             device=device,
-            n_jobs=effective_n_jobs(self.n_jobs),
+            n_jobs=n_jobs,
+            precision=self.precision,
         )
         return PrequentialRun(
             learners,
@@ -196,6 +212,7 @@ class BaseSwitcher(FittedSwitcher):
             self.device,
             folder,
             about,
+            self.precision,
         )
 
     def dry_run(self, X: ArrayLike, y: ArrayLike) -> PassForecast:
@@ -229,7 +246,10 @@ class BaseSwitcher(FittedSwitcher):
     @property
     def _is_by_name(self) -> bool:
         """Return True if the list of readouts is one of ours, not the user's."""
-        return isinstance(self.readouts, str | DefaultGrid | None)
+        if isinstance(self.readouts, str | DefaultGrid | None):
+            return True
+        named = [own for own in self._given if isinstance(own, BlockSettings)]
+        return len(named) == len(self._given) and all(own.is_list for own in named)
 
     def _racing(self) -> Race | None:
         """Return by which rule readouts retire, None if they do not."""
@@ -237,7 +257,9 @@ class BaseSwitcher(FittedSwitcher):
             return self.race
         race = Race()  # "auto", as was checked
         enough = len(self.readouts_) >= race.min_readouts
-        return race if self._is_by_name and enough else None
+        # Where some forget, the stream may drift: whoever loses now may win later.
+        drifts = any(getattr(readout, "window", None) for readout in self.readouts_)
+        return race if self._is_by_name and enough and not drifts else None
 
     def _pooled(self, outcome: Outcome) -> PooledMixture | None:
         """Return the groups that are pooled; None if there is nothing to pool."""
@@ -276,8 +298,16 @@ class BaseSwitcher(FittedSwitcher):
         return self.store
 
     def _weights(self, readouts: list[Readout]) -> np.ndarray | None:
-        if self.expert_weights is None:
-            return None
-        if isinstance(self.expert_weights, str):  # "architecture", as was checked
-            return group_weights([readout.architecture for readout in readouts])
-        return np.asarray(self.expert_weights, dtype=np.float64)
+        """Prior weights: uniform over blocks, if there are several, whatever is in."""
+        given = self.expert_weights
+        if given is not None and not isinstance(given, str):
+            return np.asarray(given, dtype=np.float64)
+        names = [readout.block for readout in readouts]
+        n_blocks = len(set(names))
+        if given is None:
+            return group_weights(names) if n_blocks > 1 else None
+        found = group_weights([readout.architecture for readout in readouts])
+        if n_blocks > 1:
+            _, members = group_columns(names)
+            found /= n_blocks * np.bincount(members, found)[members]
+        return found

@@ -166,6 +166,26 @@ def pool_again(
     return PooledRows.of(found)
 
 
+def refuse_groups(path: Path, text: str | None) -> None:
+    """Refuse a file of a stream in groups, by its description.
+
+    Raises
+    ------
+    ValueError
+        If it says so.
+    """
+    try:
+        about = json.loads(text or "null")
+    except (ValueError, RecursionError):  # said of what it is, by who reads it
+        return
+    if isinstance(about, dict) and about.get("grouped"):
+        raise ValueError(
+            "A file of losses must be of rows that are learned one by one, to be mixed "
+            f"again, but {path} is of rows in groups, in which weights stand still; "
+            "call remix of the switcher itself, or fit without groups"
+        )
+
+
 def mixtures_beside(path: Path, text: str | None, n_rows: int) -> GroupMixtures | None:
     """Open the predictions of groups in the folder of a stream, if it has them."""
     about = None if text is None else json.loads(text)

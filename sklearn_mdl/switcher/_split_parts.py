@@ -12,7 +12,11 @@ import torch
 from sklearn_mdl._core.io.environment import environment_of
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.whole_files import exclusive
-from sklearn_mdl._core.numerics import fixed_arithmetic, resolve_device
+from sklearn_mdl._core.numerics import (
+    check_precision,
+    fixed_arithmetic,
+    resolve_device,
+)
 from sklearn_mdl._core.side_by_side import Devices
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT
 from sklearn_mdl._core.stream.outcomes import Outcome
@@ -44,6 +48,7 @@ class Common(NamedTuple):
         Where rows and labels are, and the files of the parts.
     about : dict
         All that determines the numbers.
+    precision : str
     """
 
     readouts: list[Readout]
@@ -57,6 +62,7 @@ class Common(NamedTuple):
     device: str
     folder: str
     about: Json
+    precision: str = "float32"
 
     def file_of(self, columns: Sequence[int]) -> Path:
         """Return the file of a part, which its first readout names."""
@@ -71,13 +77,21 @@ class Common(NamedTuple):
         return Groups.of(own, len(own), np.array(kept)) if any(kept) else None
 
     def run_of(self, columns: Sequence[int], device: torch.device) -> PartRun:
-        """Make the run of a part."""
+        """Make the run of a part.
+
+        Raises
+        ------
+        ValueError
+            If its device lacks the precision.
+        """
+        check_precision(self.precision, device, 1)  # a process has one thread
         learners = build_learners(
             [self.readouts[column] for column in columns],
             self.n_features,
             self.outcome.n_numbers,
             seed=self.seed,
             device=device,
+            precision=self.precision,
         )
         groups, mixer = self.groups_of(columns), None
         if groups is not None:

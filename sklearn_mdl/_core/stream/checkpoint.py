@@ -115,7 +115,7 @@ def restore(run: PrequentialRun, arrays: Mapping[str, np.ndarray]) -> int:
             raise ValueError(f"row_groups must end by row {n_rows}")
     with run.arithmetic():
         for count in rows.refreshes(n_rows):
-            rows.refresh(count)
+            rows.refresh_all(count)
         rows.extend(n_rows)
         rows.reveal(0, labels)
         if rows.n_refreshed:

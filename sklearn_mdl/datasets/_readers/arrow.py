@@ -22,6 +22,7 @@ from sklearn_mdl.datasets._readers.parts import (
     Wanted,
     check_vector,
     chosen_splits,
+    groups_of,
     label_column,
     labels_of,
 )
@@ -120,6 +121,10 @@ def _parts(
     column = label_column([name for name in scalars if name != key], wanted, place)
     chunks = [table[column].to_pylist() for table in tables.values()]
     labels, known = labels_of(_named(schema, column, list(chain(*chunks))))
+    groups = None
+    if wanted.groups is not None:
+        own = [table[wanted.groups].to_pylist() for table in tables.values()]
+        groups = groups_of(list(chain(*own)), place)
     ids = None
     if key is not None:
         ids = np.array(
@@ -127,9 +132,9 @@ def _parts(
         )
     counts = ", ".join(f"{name} {len(own)}" for name, own in tables.items() if name)
     note = f"labels are column {column!r}" + (f"; splits: {counts}" if counts else "")
+    rest = labels, known, ids, note, groups
     return [
-        Part(dataset, name, _vectors(tables, name, place), labels, known, ids, note)
-        for name in encoders
+        Part(dataset, name, _vectors(tables, name, place), *rest) for name in encoders
     ]
 
 

@@ -347,7 +347,7 @@ def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
     Each is compared with those that have the same settings: nets with nets, wrapped
     classifiers with others of their class.
     """
-    settings = [_named_settings(readout) for readout in readouts]
+    settings = [_named_settings(getattr(r, "inner", r)) for r in readouts]
     groups: defaultdict[frozenset[str], list[dict[str, object]]] = defaultdict(list)
     for setting in settings:
         groups[frozenset(setting)].append(setting)
@@ -434,8 +434,10 @@ def grid_edges(
     edges : dict of str to (float, {"lowest", "highest"})
         By setting, its value and the edge.
     """
+    kind = _kind(readouts[int(np.argmin(codelengths))])
+    same = [k for k, r in enumerate(readouts) if _kind(r) == kind]
+    readouts = [getattr(readout, "inner", readout) for readout in readouts]
     best = readouts[int(np.argmin(codelengths))]
-    same = [k for k, r in enumerate(readouts) if _kind(r) == _kind(best)]
     edges = {}
     for name in _numeric(best):
         alike = [k for k in same if name in _numeric(readouts[k])]

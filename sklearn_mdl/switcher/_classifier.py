@@ -19,6 +19,7 @@ from sklearn_mdl.readouts import (
     as_readout,
     check_images,
     check_readout,
+    expanded,
     named_readouts,
     preset_settings,
     readout_grid,
@@ -90,6 +91,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. Wins over the readouts'
         own.
+    precision : {"float32", "bfloat16", "tf32"}, default="float32"
+        To what the factors of products are rounded where stacks of networks learn, on a
+        device that multiplies such factors itself; float32 leaves them. "bfloat16" is
+        for GPUs and CPUs with AVX-512 BF16, and rounds those of hidden layers alone;
+        "tf32" is for GPUs, and needs ``n_jobs=None``. Sums, parameters, moments and
+        predictions are float32, but that a CPU rounds sums to bfloat16 at the end.
     store : "memory" or path-like, default="memory"
         A directory for the traces, which are then memory-mapped, for streams whose
         ``N x K`` numbers do not fit. Each stream has a folder of its own in it,
@@ -106,6 +113,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     n_jobs : int, default=None
         Learners that are evaluated side by side, as threads; the numbers are the same.
         Wrapped classifiers take turns in one thread, since they may share state.
+    split : "kinds" or None, default=None
+        "kinds" evaluates the readouts of ``fit`` in parts, ``n_jobs`` side by side
+        under the active joblib backend, each in a process with a device of its own, to
+        the same numbers; see :doc:`/machines`. ``measures`` are then of the mixtures of
+        kinds, and the fitted estimator predicts on the CPU.
     verbose : int, default=0
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -238,7 +250,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
             return named_readouts(self.readouts, n_features, outcome.n_numbers)
-        readouts = [as_readout(given) for given in self._given]
+        readouts = expanded(
+            [as_readout(given) for given in self._given],
+            n_features,
+            lambda name, width: named_readouts(name, width, outcome.n_numbers),
+        )
         for readout in readouts:
             check_readout(readout)
         return [clone(readout) for readout in readouts]

@@ -153,6 +153,8 @@ class Context(NamedTuple):
     device : torch.device
     n_jobs : int
         Learners that will be evaluated side by side.
+    late_classes : bool
+        Classes may be added later.
     """
 
     scalings: Sequence[str | None]
@@ -161,6 +163,7 @@ class Context(NamedTuple):
     seed: int
     device: torch.device
     n_jobs: int = 1
+    late_classes: bool = False
 
     def view_of(self, readout: Readout) -> int:
         """Place of the scaling in which the learner of a readout is given rows."""
@@ -180,6 +183,7 @@ def build_learners(
     seed: int,
     device: torch.device,
     n_jobs: int = 1,
+    late_classes: bool = False,
 ) -> list[Learner]:
     """Make the learners of a list of readouts, of classes or of real numbers.
 
@@ -187,7 +191,7 @@ def build_learners(
     ----------
     readouts : sequence of readouts
         In any order; a learner's ``columns`` remember the places.
-    n_features, n_classes, seed, device, n_jobs
+    n_features, n_classes, seed, device, n_jobs, late_classes
         As in :class:`Context`.
 
     Returns
@@ -209,7 +213,7 @@ def build_learners(
     for readout in readouts:
         check_width(readout.scaling, n_features)
     scalings = list(dict.fromkeys(map(scaling_of, readouts)))
-    context = Context(scalings, n_features, n_classes, seed, device, n_jobs)
+    context = Context(scalings, n_features, n_classes, seed, device, n_jobs, late_classes)
     stacked: dict[type[NetStack], list[tuple[int, NetReadout]]] = {}
     others: dict[type[Readout], list[tuple[int, Readout]]] = {}
     for column, readout in enumerate(readouts):

@@ -30,12 +30,23 @@ class KernelClassifierLearner(LabellingsLearner):
     ) -> None:
         super().__init__(members, context.n_classes, max_exact, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
+        # The softmax is blind to what all targets have in common; without it those of a
+        # class that is not known yet are zero.
+        self.mean = 0.0 if context.late_classes else 1 / context.n_classes
 
     def targets(self, labels: Tensor) -> Tensor:
         """One-hot labels less their mean, (n, C)."""
         n_classes = len(self.calibration.counts)
         onehot = torch.nn.functional.one_hot(labels, n_classes)
-        return onehot.double() - 1 / n_classes
+        return onehot.double() - self.mean
+
+    def add_classes(self, n: int, share: float) -> None:
+        """Add columns of targets that were zero so far; factors stay."""
+        self.calibration.add_classes(n)
+        for group in self.groups:
+            group.ridge.add_outputs(n)
+        self.n_added += n
+        self._block = None  # opened again when it is needed
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Log-probabilities (K, n, C) of scores."""

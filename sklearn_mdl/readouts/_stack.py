@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import torch
+from scipy.special import logsumexp
 from skorch import NeuralNet
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -302,21 +303,26 @@ class NetStack(Learner):
     @torch.no_grad()
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts; the others go on with the same bits."""
+        self._rebuild([m for m in self.members if m.column not in columns], 0)
+
+    def _rebuild(self, members: Sequence[Member], n_added: int) -> None:
+        """Begin again with some readouts, as they are but for outputs that are zero."""
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
         (first, *_), target = self.net.module_.pairs, self.target
         rest = type(self)(
             self.shape,
-            [member for member in self.members if member.column not in columns],
+            members,
             self.scalings,
             first[0].shape[-1],
-            self.net.module_.pairs[-1][0].shape[-2],
+            self.net.module_.pairs[-1][0].shape[-2] + n_added,
             first[0].device,
         )
         self.__dict__.clear()
         self.__dict__.update(rest.__dict__)
         for column, own in self._parts(repeated=True).items():
             for name, tensor in own.items():
-                tensor.copy_(parts[column][name])
+                known = parts[column][name]
+                tensor[tuple(map(slice, known.shape))].copy_(known)
         self._set_counts(counts)
         self.target = target
 
@@ -368,6 +374,20 @@ class ReadoutStack(NetStack):
             "criterion__label_smoothing": [t.label_smoothing for t in trainings],
             "criterion__n_classes": n_outputs,
         }
+
+    @torch.no_grad()
+    def add_classes(self, n: int, share: float) -> None:
+        """Add outputs that begin at ``share`` where all features are at their mean.
+
+        Their weights begin at zero, with moments of zero, and their biases stand to
+        those of the others as the share does; ratios of the others stay.
+        """
+        self._rebuild(self.members, n)
+        odds = math.log(share / (1 - share))
+        for module in (self.net.module_, *self.averages.copies):
+            for bias in module.pairs[-1][1]:  # one by one: a stack equals its parts
+                known = bias[0, :-n].cpu().double().numpy()
+                bias[0, -n:] = float(logsumexp(known)) + odds
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:

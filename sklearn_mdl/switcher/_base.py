@@ -132,6 +132,7 @@ class BaseSwitcher(FittedSwitcher):
             seed=seed,
             device=device,
             n_jobs=effective_n_jobs(self.n_jobs),
+            late_classes=outcome.escape is not None,
         )
         return PrequentialRun(
             learners,
@@ -187,6 +188,12 @@ class BaseSwitcher(FittedSwitcher):
             return None
         kept = None
         if self.store_mixtures:
+            if outcome.escape is not None:
+                raise ValueError(
+                    "Mixtures are stored with as many columns as there are classes, "
+                    'which may grow with new_classes="escape"; pass '
+                    "store_mixtures=False, or name all classes"
+                )
             sizes = len(groups.names), outcome.n_numbers
             kept = StoredMixtures.none(*sizes, outcome.dtype)
         return PooledMixture(groups, self.expert_weights_, group_pass, kept)

@@ -88,8 +88,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Check features and labels."""
 
     @abstractmethod
-    def _encoded(self, y: np.ndarray) -> np.ndarray:
-        """Return labels as a run takes them."""
+    def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
+        """Return labels as a run takes them, which does so in an order."""
 
     @abstractmethod
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
@@ -160,7 +160,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             keys = keys_of(groups, len(rows))
             classes = self._classes_of(given)
             self._begin(rows.shape[1], classes, n_rows=len(rows), keys=keys)
-            labels = self._encoded(given)
+            labels = self._encoded(given, self.order_)
             if not self.shuffle:
                 self._check_order(labels)
             order = self.order_ if self.shuffle else None
@@ -196,7 +196,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 labels = self._encoded(given)
                 keys = keys_of(groups, len(rows))
                 if keys is not None:
-                    self._run.rows.groups.check(keys)
+                    self._run.check_groups(keys)
                 self._run.check_length(len(rows))
                 self._run.samples.check_reuse(rows)
             self._drive(rows, labels, keys=keys)
@@ -274,6 +274,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         finally:
             if hasattr(self, "order_"):
                 self.order_ = self.order_[: self._run.n_scored]
+            self._forget_classes()
         if self._run.diverged.all():
             warn_caller(self._all_diverged)
 
@@ -392,8 +393,16 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _continued(
         self, X: np.ndarray, y: np.ndarray, keys: np.ndarray | None = None
     ) -> np.ndarray:
-        with fixed_arithmetic():
-            return continued(self._run, X, self._encoded(y), keys)
+        try:
+            with fixed_arithmetic():
+                return continued(self._run, X, self._encoded(y), keys)
+        finally:
+            self._forget_classes()
+
+    def _forget_classes(self) -> None:
+        """Forget classes of rows that were not evaluated, if any may appear."""
+        if self._run.outcome.escape is not None:
+            self.classes_ = self.classes_[: self._run.outcome.n_numbers]
 
     def _labels_seen(self) -> np.ndarray:
         labels: np.ndarray = self._run.labels.cpu().numpy()

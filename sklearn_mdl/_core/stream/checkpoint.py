@@ -48,6 +48,8 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
         for column, parts in learner.state_dict().items():
             for name, tensor in parts.items():
                 arrays[f"{READOUT}.{column}.{name}"] = tensor.detach().cpu().numpy()
+    if run.outcome.escape is not None:
+        arrays["n_named"] = np.array([run.outcome.escape.n_named])
     if run.pooled is not None:
         state = run.pooled.state_dict().items()
         arrays |= {f"{POOL}.{name}": array for name, array in state}
@@ -107,6 +109,10 @@ def resume(
         retired = np.flatnonzero(retired_at >= 0).tolist()
         if retired:
             run.drop(retired)
+        if run.outcome.escape is not None:
+            for label in labels.tolist():
+                run.outcome.escape.observe(label)
+            run.add_classes(run.outcome.escape.n_classes - run.outcome.n_numbers, 0.5)
         learned = _learned(arrays)
         for learner in run.learners:
             learner.load_state_dict(learned)

@@ -119,6 +119,24 @@ class Learner(ABC):
             f"got {self.columns}; drop the learner"
         )
 
+    def add_classes(self, n: int, share: float) -> None:
+        """Predict more classes from now on, which come after the others.
+
+        Probabilities of the others keep their ratios, but for floors that depend on the
+        number of classes.
+
+        Parameters
+        ----------
+        n : int
+        share : float
+            What label counts say of the probability of each; a learner that counts
+            labels itself has no use for it.
+        """
+        raise TypeError(
+            f"Readouts must be able to learn classes that were not named, but "
+            f"{type(self).__name__} is not; name all classes, or leave it out"
+        )
+
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """All that it has learned, by column and name, however readouts are grouped.
 

@@ -223,8 +223,17 @@ class PooledMixture:
         """
         return np.array([self.predict(row) for row in values.swapaxes(0, 1)])
 
+    def add_classes(self, n: int) -> None:
+        """Go on with more classes."""
+        self._pass.add_classes(n)
+
     def observe(
-        self, values: Floats, losses: Floats, label: float, switching: float
+        self,
+        values: Floats,
+        losses: Floats,
+        label: float | None,
+        switching: float,
+        escape: float = 0.0,
     ) -> PooledRow:
         """Take in one row.
 
@@ -234,15 +243,23 @@ class PooledMixture:
             Predictions of the readouts awake.
         losses : ndarray of shape (K,)
             What the label cost all of them, in nats; NaN asleep.
-        label : int or float
+        label : int, float or None
+            None is a class that nobody has predicted, which moves no weight.
         switching : float
             What it cost the switching mixture, in nats.
+        escape : float, default=0.0
+            Part of the costs that all readouts share.
         """
         weights, shares = self.weights, self.shares
         mixed = self.mixed(values)
-        kept = None if self.stored is None else (label, self._of_all(mixed))
-        predicted, cost = self._pass.observe(mixed, label)
-        cost = switching if math.isnan(cost) else cost
+        kept = None
+        if label is None:
+            predicted, cost = self._pass.predict(mixed), 0.0
+        else:
+            if self.stored is not None:
+                kept = label, self._of_all(mixed)
+            predicted, cost = self._pass.observe(mixed, label)
+        cost = switching if math.isnan(cost) else cost + escape
         codelength = self._close(losses, switching, cost)
         return PooledRow(codelength, switching, cost, shares, weights, predicted, kept)
 
@@ -253,13 +270,16 @@ class PooledMixture:
         labels: Floats,
         switching: Floats,
         firsts: NDArray[np.intp] | None = None,
+        escapes: Sequence[float] | None = None,
     ) -> PooledRows:
         """Take in rows one after the other: (n, K), n of (K, P), (n,), (n,).
 
         ``firsts`` (n,) is the first row of each row's group: what codes and predicts
-        all rows of a group is the pool as it was then.
+        all rows of a group is the pool as it was then. ``escapes`` (n,) are the parts
+        of the costs that all readouts share.
         """
-        given = zip(values, losses, labels.tolist(), switching.tolist(), strict=True)
+        parts = values, losses, labels.tolist(), switching.tolist()
+        given = zip(*parts, escapes or [0.0] * len(losses), strict=True)
         if firsts is None:
             return PooledRows.of([self.observe(*row) for row in given])
         found, known = [], self

@@ -67,6 +67,7 @@ class EncodingLearner(Learner):
             context.n_classes,
             seed=context.seed,
             device=context.device,
+            late_classes=context.late_classes,
         )
         for learner in self.inner:
             learner.columns = [members[k][0] for k in learner.columns]
@@ -144,6 +145,12 @@ class EncodingLearner(Learner):
         own = self.features.refresh(len(self.features.store))
         for learner in self.inner:
             learner.re_express(own)
+
+    def add_classes(self, n: int, share: float) -> None:
+        """Let all readouts predict more classes."""
+        self.outcome.n_numbers += n
+        for learner in self.inner:
+            learner.add_classes(n, share)
 
     @property
     def notes(self) -> dict[int, list[str]]:  # type: ignore[override]

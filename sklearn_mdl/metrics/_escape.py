@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,12 +39,6 @@ class EscapeCode:
         self.n_classes = max(n_named, 1)
         self.probabilities: list[float] = []
         self._seen: set[int] = set()
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Copy lists of numbers as they are."""
-        other = copy.copy(self)
-        other.probabilities, other._seen = [*self.probabilities], {*self._seen}
-        return other
 
     @property
     def probability(self) -> float:
@@ -140,6 +132,8 @@ def blind_codelengths(labels: NDArray[np.intp], n_named: int) -> Floats:
     escape, n_classes = EscapeCode(n_named), max(n_named, 1)
     given: Sequence[int] = labels.tolist()
     escapes = np.array([escape.observe(label) for label in given])
-    codes = [LabelCounts(n_classes), LabelCounts(n_classes, 100.0)]
-    costs = [costs_of(given, c) for c in [*codes, LabelTransitions(n_classes)]]
-    return escapes[:, np.newaxis] + np.stack(costs, 1)
+    counts, recent = LabelCounts(n_classes), LabelCounts(n_classes, 100.0)
+    codes = counts, recent, LabelTransitions(n_classes)
+    found: Floats = np.stack([costs_of(given, code) for code in codes], 1)
+    found += escapes[:, np.newaxis]
+    return found

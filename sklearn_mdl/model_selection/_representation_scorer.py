@@ -335,8 +335,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         if getattr(self.switcher, "new_classes", "refuse") != "refuse":
             raise ValueError(
                 "Encoders must be compared on classes that are all named, got a "
-                f"switcher with new_classes={self.switcher.new_classes!r}; pass one "
-                'with "refuse"'
+                'switcher with new_classes="escape"; pass one with "refuse"'
             )
         if self.n_permutations is not None:
             _check_kernels(None if self.switcher is None else self.switcher.readouts)

@@ -213,7 +213,8 @@ def build_learners(
     for readout in readouts:
         check_width(readout.scaling, n_features)
     scalings = list(dict.fromkeys(map(scaling_of, readouts)))
-    context = Context(scalings, n_features, n_classes, seed, device, n_jobs, late_classes)
+    about = n_features, n_classes, seed, device, n_jobs, late_classes
+    context = Context(scalings, *about)
     stacked: dict[type[NetStack], list[tuple[int, NetReadout]]] = {}
     others: dict[type[Readout], list[tuple[int, Readout]]] = {}
     for column, readout in enumerate(readouts):

@@ -14,7 +14,6 @@ from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from scipy.special import logsumexp
 from skorch import NeuralNet
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -300,23 +299,18 @@ class NetStack(Learner):
         first = self.columns[self.sources.index(0)]
         self._set_counts(learned[first]["n_steps"].tolist())
 
-    @torch.no_grad()
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts; the others go on with the same bits."""
         self._rebuild([m for m in self.members if m.column not in columns], 0)
 
+    @torch.no_grad()
     def _rebuild(self, members: Sequence[Member], n_added: int) -> None:
         """Begin again with some readouts, as they are but for outputs that are zero."""
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
-        (first, *_), target = self.net.module_.pairs, self.target
-        rest = type(self)(
-            self.shape,
-            members,
-            self.scalings,
-            first[0].shape[-1],
-            self.net.module_.pairs[-1][0].shape[-2] + n_added,
-            first[0].device,
-        )
+        pairs, target = self.net.module_.pairs, self.target
+        sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added
+        about = self.shape, members, self.scalings, *sizes, self.views.device
+        rest = type(self)(*about)
         self.__dict__.clear()
         self.__dict__.update(rest.__dict__)
         for column, own in self._parts(repeated=True).items():
@@ -375,19 +369,11 @@ class ReadoutStack(NetStack):
             "criterion__n_classes": n_outputs,
         }
 
-    @torch.no_grad()
     def add_classes(self, n: int, share: float) -> None:
-        """Add outputs that begin at ``share`` where all features are at their mean.
-
-        Their weights begin at zero, with moments of zero, and their biases stand to
-        those of the others as the share does; ratios of the others stay.
-        """
+        """Add outputs of zero weights and moments, and of that share by their bias."""
         self._rebuild(self.members, n)
-        odds = math.log(share / (1 - share))
         for module in (self.net.module_, *self.averages.copies):
-            for bias in module.pairs[-1][1]:  # one by one: a stack equals its parts
-                known = bias[0, :-n].cpu().double().numpy()
-                bias[0, -n:] = float(logsumexp(known)) + odds
+            module.bias_outputs(n, share)
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:

@@ -28,7 +28,6 @@ from sklearn_mdl._core.validation import (
 )
 from sklearn_mdl.metrics import EscapeCode, PrequentialMeasures, measure
 
-
 NONE_NAMED = np.empty(0)
 
 
@@ -212,7 +211,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return rows, labels
 
     def _classes_of(self, y: np.ndarray) -> np.ndarray:
-        return NONE_NAMED if self.new_classes == "escape" else np.unique(y)
+        if self.new_classes == "escape":
+            return NONE_NAMED
+        classes: np.ndarray = np.unique(y)
+        return classes
 
     def _outcome(self, classes: np.ndarray | None) -> ClassLabels:
         if classes is None:
@@ -240,7 +242,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             self.classes_ = joined(self.classes_, y if order is None else y[order])
         by_name = np.argsort(self.classes_)
         labels = np.searchsorted(self.classes_, y, sorter=by_name)
-        labels = by_name[labels.clip(max=len(by_name) - 1)]
+        labels = np.take(by_name, labels.clip(max=len(by_name) - 1))
         unknown = self.classes_[labels] != y
         if np.any(unknown):
             raise ValueError(
@@ -248,6 +250,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
                 f"{np.unique(y[unknown]).tolist()!r}; name all at the first call"
             )
         return labels
+
+    def _forget_classes(self) -> None:
+        self.classes_ = self.classes_[: self._run.outcome.n_numbers]
 
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
         decoded: np.ndarray = self.classes_[labels]
@@ -267,8 +272,8 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
         If labels are of another type than the classes.
     """
     classes = classes if len(classes) else y[:0]
-    kinds = {"i" if part.dtype.kind == "u" else part.dtype.kind for part in (classes, y)}
-    if len(kinds) > 1:
+    kinds = [part.dtype.kind.replace("u", "i") for part in (classes, y)]
+    if kinds[0] != kinds[1]:
         raise ValueError(
             f"New classes must be of the type of the others, {classes.dtype}, got "
             f"labels of type {y.dtype}; convert them with astype"

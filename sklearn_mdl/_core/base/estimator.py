@@ -35,6 +35,7 @@ from sklearn_mdl._core.sklearn_compat import (
     with_callbacks,
 )
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT, Checkpoint
+from sklearn_mdl._core.stream.late_classes import check_groups
 from sklearn_mdl._core.stream.other_rows import continued
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.row_groups import grouped_order, keys_of
@@ -102,6 +103,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _classes_of(self, y: np.ndarray) -> np.ndarray | None:
         """Return the classes of a whole stream, None where labels are numbers."""
         return None
+
+    def _forget_classes(self) -> None:
+        """Forget classes of rows that were not evaluated."""
 
     def _check_order(self, labels: np.ndarray) -> None:
         """Warn of labels that should have been permuted."""
@@ -196,7 +200,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 labels = self._encoded(given)
                 keys = keys_of(groups, len(rows))
                 if keys is not None:
-                    self._run.check_groups(keys)
+                    check_groups(self._run, keys)
                 self._run.check_length(len(rows))
                 self._run.samples.check_reuse(rows)
             self._drive(rows, labels, keys=keys)
@@ -274,7 +278,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         finally:
             if hasattr(self, "order_"):
                 self.order_ = self.order_[: self._run.n_scored]
-            self._forget_classes()
+            if self._run.outcome.escape is not None:
+                self._forget_classes()
         if self._run.diverged.all():
             warn_caller(self._all_diverged)
 
@@ -397,12 +402,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             with fixed_arithmetic():
                 return continued(self._run, X, self._encoded(y), keys)
         finally:
-            self._forget_classes()
-
-    def _forget_classes(self) -> None:
-        """Forget classes of rows that were not evaluated, if any may appear."""
-        if self._run.outcome.escape is not None:
-            self.classes_ = self.classes_[: self._run.outcome.n_numbers]
+            if self._run.outcome.escape is not None:
+                self._forget_classes()
 
     def _labels_seen(self) -> np.ndarray:
         labels: np.ndarray = self._run.labels.cpu().numpy()

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.stream.late_classes import recall_classes
 from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.storage import PrequentialTrace, StoredMixtures
@@ -109,10 +110,7 @@ def resume(
         retired = np.flatnonzero(retired_at >= 0).tolist()
         if retired:
             run.drop(retired)
-        if run.outcome.escape is not None:
-            for label in labels.tolist():
-                run.outcome.escape.observe(label)
-            run.add_classes(run.outcome.escape.n_classes - run.outcome.n_numbers, 0.5)
+        recall_classes(run, labels)
         learned = _learned(arrays)
         for learner in run.learners:
             learner.load_state_dict(learned)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
@@ -17,14 +17,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from sklearn_mdl._core.io.stream_folder import StreamFolder
-from sklearn_mdl._core.numerics import (
-    fixed_arithmetic,
-    flushed_denormals,
-    memory_of,
-    one_blas_thread,
-)
+from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, one_blas_thread
 from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.interruption import deferred_interrupt
+from sklearn_mdl._core.stream.late_classes import check_groups, late_rows, learn_late
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
@@ -122,7 +118,7 @@ class PrequentialRun:
         n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
         self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
         self._flushed: PrequentialRun | None = None
-        self._late: list[int] = []  # rows of this call that bring a new class
+        self.late: list[int] = []  # rows of this call that bring a new class
         self.can_go_on = True  # False if the last call was interrupted in a segment
         self.rows = ScaledRows(
             self.samples,
@@ -208,22 +204,6 @@ class PrequentialRun:
         self.forward.check_length(n_rows)
         self.trace.check_room(n_rows, memory_of(torch.device("cpu")))
 
-    def check_groups(self, keys: np.ndarray) -> None:
-        """Refuse groups of further rows, (n,), that cannot be kept apart.
-
-        Raises
-        ------
-        ValueError
-            If rows of one group do not follow each other, or classes may appear.
-        """
-        if self.outcome.escape is not None:
-            raise ValueError(
-                'Rows must be learned one by one where new_classes="escape", since a '
-                "class that appears is known to the next row, but groups were given; "
-                "leave them out, or name all classes"
-            )
-        self.rows.groups.check(keys)
-
     def run(
         self,
         X: np.ndarray,
@@ -270,7 +250,8 @@ class PrequentialRun:
             checkpoint.resume(self)
         ordered = torch.as_tensor(y if order is None else y[order])
         labels = ordered.to(self.device, self.outcome.dtype)  # where predictions are
-        self._late = self._late_rows(labels[self.n_scored - begin :].cpu().numpy())
+        coming = labels[self.n_scored - begin :]
+        self.late = [] if self.outcome.escape is None else late_rows(self, coming)
         n_rows, stopped = len(self.samples), False
         if tasks is not None:
             tasks.begin(self.count_segments())
@@ -290,8 +271,8 @@ class PrequentialRun:
                     tasks.begin_part()
                 start, stop = self.n_scored, self.open_segment()
                 revealed = labels[start - begin : stop - begin]
-                if start in self._late:
-                    self.learn_late(int(revealed[0]))
+                if start in self.late:
+                    learn_late(self, int(revealed[0]))
                 else:
                     found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
                         self._jobs(revealed)
@@ -303,31 +284,19 @@ class PrequentialRun:
                 stopped = wish or interrupted() or self.trace.refusal is not None
                 if checkpoint is not None and not stopped:
                     checkpoint.save_if_due(self)
-        self.end()
-        if checkpoint is not None:
-            checkpoint.save(self)
+        self.end(checkpoint)
         if tasks is not None:
             tasks.end()
         if interrupted():
             raise KeyboardInterrupt
 
-    def _late_rows(self, labels: np.ndarray) -> list[int]:
-        """Return the rows, from the incoming one on, that bring a new class."""
-        if self.outcome.escape is None:
-            return []
-        known = np.maximum.accumulate(np.append(self.outcome.n_numbers - 1, labels))
-        return (self.n_scored + np.flatnonzero(labels > known[:-1])).tolist()
-
-    def steps(self, stop: int) -> list[Generator[Prediction, Tensor, None]]:
-        """Begin the steps of all learners over rows up to ``stop``."""
-        return [
+    def _jobs(self, labels: Tensor) -> Iterator[object]:
+        """Yield a call for each learner, and one for all foreign ones in turn."""
+        stop = self.n_scored + len(labels)
+        steps = [
             prequential_steps(learner, self.rows, state, self.outcome, stop)
             for learner, state in zip(self.learners, self.states, strict=True)
         ]
-
-    def _jobs(self, labels: Tensor) -> Iterator[object]:
-        """Yield a call for each learner, and one for all foreign ones in turn."""
-        steps = self.steps(self.n_scored + len(labels))
         n_own = sum(not learner.foreign for learner in self.learners)
         for part in [*([each] for each in steps[:n_own]), steps[n_own:]]:
             if part:
@@ -341,16 +310,12 @@ class PrequentialRun:
         for learner, (columns, _) in zip(self.learners, found, strict=True):
             losses[:, learner.columns] = columns
         values = list(chain.from_iterable(predicted.values for _, predicted in found))
-        rows = self._by_row(values)
+        rows = None
+        if self.pooled is not None:
+            stacked = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
+            rows = stacked.cpu().numpy()
         reading, pooled = self.mix(losses, rows, labels.cpu().numpy(), self.n_scored)
         self.close_segment(losses, reading, values, pooled)
-
-    def _by_row(self, values: Sequence[Tensor]) -> np.ndarray | None:
-        """Return predictions of learner after learner as (n, K, P), if pooled."""
-        if self.pooled is None:
-            return None
-        stacked = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
-        return stacked.cpu().numpy()
 
     def mix(
         self,
@@ -376,38 +341,6 @@ class PrequentialRun:
         given = losses, values, labels, codelengths
         return reading, self.pooled.extend(*given, firsts, escapes)
 
-    def learn_late(self, label: int) -> None:
-        """Code the incoming row, which brings a class that is not known, and learn it.
-
-        All readouts pay for the escape alike, so that nothing is learned of which is
-        best. Then they predict one class more, and meet the row like any other, but
-        for its cost.
-        """
-        row, escape, awake = self.n_scored, self.outcome.escape, self.retirement.awake
-        assert escape is not None
-        with fixed_arithmetic(), flushed_denormals():
-            found = [next(steps).values for steps in self.steps(row + 1)]
-        values, cost = list(chain(*found)), escape.observe(label)
-        losses = np.where(awake, cost, np.nan)[np.newaxis]
-        reading, pooled, rows = self.forward.extend(losses), None, self._by_row(values)
-        if self.pooled is not None and rows is not None:
-            nats = float(reading.codelengths[0])
-            own = self.pooled.observe(rows[0], losses[0], None, nats, cost)
-            pooled = PooledRows.of([own])
-        n_classes = escape.n_classes
-        self.add_classes(1, 1.5 / (row + 1 + n_classes / 2))  # seen once
-        given = torch.full((1,), label, dtype=self.outcome.dtype, device=self.device)
-        score_segment(self.steps(row + 1), given)
-        self.close_segment(losses, reading, values, pooled)
-
-    def add_classes(self, n: int, share: float) -> None:
-        """Predict more classes from now on; see :meth:`Learner.add_classes`."""
-        self.outcome.n_numbers += n
-        for learner in self.learners:
-            learner.add_classes(n, share)
-        if self.pooled is not None:
-            self.pooled.add_classes(n)
-
     def begin(
         self,
         X: np.ndarray,
@@ -427,7 +360,7 @@ class PrequentialRun:
         self.check_length(len(X))
         if groups is not None:
             groups = groups if order is None else groups[order]
-            self.check_groups(groups)
+            check_groups(self, groups)
         if checkpoint is not None:
             checkpoint.open(self.trace)
         self.trace.write_waiting()
@@ -438,8 +371,10 @@ class PrequentialRun:
         self.can_go_on = False  # until the end
         return len(self.samples) - len(X)
 
-    def end(self) -> None:
+    def end(self, checkpoint: Checkpoint | None = None) -> None:
         """End the stream here: forget rows that were taken in but not evaluated.
+
+        Then the checkpoint is written, if there is one.
 
         Raises
         ------
@@ -448,10 +383,12 @@ class PrequentialRun:
         """
         self.samples.cut(self.n_scored)
         self.rows.groups.cut(self.n_scored)
-        self._late = []
+        self.late = []
         self.can_go_on = True
         if self.trace.refusal is not None:
             raise self.trace.refusal
+        if checkpoint is not None:
+            checkpoint.save(self)
 
     def count_segments(self) -> int:
         """Count the segments that are not yet evaluated."""
@@ -469,7 +406,7 @@ class PrequentialRun:
         refresh = self.rows.next_refresh(start)
         stop = min(start + self.segment, refresh, len(self.samples))
         stop = int(min(stop, self.retirement.next_count(start)))
-        for late in self._late[bisect_left(self._late, start) :][:1]:
+        for late in self.late[bisect_left(self.late, start) :][:1]:
             stop = min(stop, max(late, start + 1))
         return self.rows.groups.closing(stop - 1)
 

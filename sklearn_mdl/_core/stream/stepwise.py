@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import flushed_denormals
+from sklearn_mdl._core.stream.late_classes import learn_late, steps_of
 from sklearn_mdl._core.stream.outcomes import Prediction
 from sklearn_mdl._core.stream.pooled import PooledRows
 from sklearn_mdl._core.stream.run import PrequentialRun
@@ -64,47 +65,53 @@ def stepwise(
     """
     run.begin(X, order, groups=groups)
     while run.n_scored < len(run.samples):
-        start = run.n_scored
         with run.arithmetic():
             stop = run.open_segment()
-        queues = [_Queue(steps, run) for steps in run.steps(stop)]
-        in_order, awake = np.argsort(run.columns), run.retirement.awake
-        losses, readings, pooled = [], [], []
-        while start < stop:
-            group, given, labels = start, [], []
-            for _ in range(group, run.rows.groups.closing(group)):
-                row = np.concatenate([queue.row() for queue in queues])[in_order]
-                label = yield _mixture(run, row)  # of predictions (K, C)
-                if label >= run.outcome.n_numbers:  # no row is in a group then
-                    break
-                given.append(row)
-                labels.append(label)
-                losses.append(np.full(run.n_readouts, np.nan))
-                losses[-1][awake] = -row[:, label]
-                for queue in queues:
-                    queue.reveal(label)
-            start = group + len(labels)
-            if not labels:
+        late = yield from _segment(run, stop)
+        if late is not None:
+            with run.arithmetic():
+                learn_late(run, late)
+    run.end()
+
+
+def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int | None]:
+    """Evaluate rows up to one, or up to that of a new class, which is returned."""
+    queues = [_Queue(steps, run) for steps in steps_of(run, stop)]
+    in_order, awake = np.argsort(run.columns), run.retirement.awake
+    losses, readings, pooled = [], [], []
+    start, late = run.n_scored, None
+    while start < stop and late is None:
+        group, given, labels = start, [], []
+        for _ in range(group, run.rows.groups.closing(group)):
+            row = np.concatenate([queue.row() for queue in queues])[in_order]
+            label = yield _mixture(run, row)  # of predictions (K, C)
+            if label >= run.outcome.n_numbers:  # no row is in a group then
+                late = label
                 break
+            given.append(row)
+            labels.append(label)
+            losses.append(np.full(run.n_readouts, np.nan))
+            losses[-1][awake] = -row[:, label]
+            for queue in queues:
+                queue.reveal(label)
+        start = group + len(labels)
+        if labels:
             # The same state of denormals as where a run mixes.
             with flushed_denormals(False):
                 own = np.stack(losses[-len(labels) :])
                 reading, found = run.mix(own, given, np.array(labels), group)
             losses[-len(labels) :] = own
             readings.append(reading)
-            if found is not None:
-                pooled.append(found)
-        if start < stop:
-            for queue in queues:
-                queue.cut()
+            pooled += [] if found is None else [found]
+    if late is not None:
+        for queue in queues:
+            queue.cut()
+    if losses:
+        values = [v for queue in queues for v in torch.cat(queue.predicted, dim=1)]
         with run.arithmetic():
-            if losses:
-                values = [v for q in queues for v in torch.cat(q.predicted, dim=1)]
-                joined = PooledRows.joined(pooled) if pooled else None
-                run.close_segment(np.stack(losses), _joined(readings), values, joined)
-            if start < stop:
-                run.learn_late(label)
-    run.end()
+            joined = PooledRows.joined(pooled) if pooled else None
+            run.close_segment(np.stack(losses), _joined(readings), values, joined)
+    return late
 
 
 class _Queue:

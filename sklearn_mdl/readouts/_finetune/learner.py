@@ -124,7 +124,7 @@ class NetworkLearner(Learner):
         head = self.network.head
         self.network.add_classes(n, share)
         if self.average is not None:
-            self.average.network.add_classes(n, share)
+            cast(HeadedNetwork, self.average.network).add_classes(n, share)
         for parameter in (head.weight, head.bias):
             parameter.grad = None
             state = self.net.optimizer_.state[parameter]

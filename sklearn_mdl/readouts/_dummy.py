@@ -64,7 +64,7 @@ class DummyLearner(Learner):
     ) -> None:
         """Do nothing: every label was counted when it was observed."""
 
-    def add_classes(self, n: int, share: float) -> None:
+    def add_classes(self, n: int) -> None:
         """Count more classes."""
         for code in self.codes.values():
             code.add_classes(n)

@@ -40,7 +40,7 @@ class KernelClassifierLearner(LabellingsLearner):
         onehot = torch.nn.functional.one_hot(labels, n_classes)
         return onehot.double() - self.mean
 
-    def add_classes(self, n: int, share: float) -> None:
+    def add_classes(self, n: int) -> None:
         """Add columns of targets that were zero so far; factors stay."""
         self.calibration.add_classes(n)
         for group in self.groups:

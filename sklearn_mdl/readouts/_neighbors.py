@@ -251,7 +251,7 @@ class NeighborsLearner(Learner):
         if changes[self.view] is not None:
             self.seen.forget()
 
-    def add_classes(self, n: int, share: float) -> None:
+    def add_classes(self, n: int) -> None:
         """Predict more classes, for which no row has voted."""
         self.classes = torch.arange(len(self.classes) + n, device=self.classes.device)
 

@@ -369,11 +369,11 @@ class ReadoutStack(NetStack):
             "criterion__n_classes": n_outputs,
         }
 
-    def add_classes(self, n: int, share: float) -> None:
-        """Add outputs of zero weights and moments, and of that share by their bias."""
+    def add_classes(self, n: int) -> None:
+        """Add outputs of zero weights, with moments of zero."""
         self._rebuild(self.members, n)
         for module in (self.net.module_, *self.averages.copies):
-            module.bias_outputs(n, share)
+            module.bias_outputs(n)
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:

@@ -122,15 +122,14 @@ class StackedMLP(nn.Module):
                 grad = torch.ops.aten.threshold_backward(grad, h, 0.0)
 
     @torch.no_grad()
-    def bias_outputs(self, n: int, share: float) -> None:
-        """Bias the last outputs to a probability of ``share`` each, for inputs of zero.
+    def bias_outputs(self, n: int) -> None:
+        """Bias the last outputs to a probability of ``1 / C`` each, for inputs of zero.
 
-        That is as the others stand to each other, whose ratios stay.
+        So they begin as all began; ratios of the others stay.
         """
-        odds = math.log(share / (1 - share))
         for bias in self.pairs[-1][1]:  # one by one: a stack equals its parts
             known = bias[0, :-n].cpu().double().numpy()
-            bias[0, -n:] = float(logsumexp(known)) + odds
+            bias[0, -n:] = float(logsumexp(known)) - math.log(len(known))
 
     def arrays(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return weights and biases, layer by layer."""

@@ -72,18 +72,17 @@ def learn_late(run: PrequentialRun, label: int) -> None:
         nats = float(reading.codelengths[0])
         given = row_values.cpu().numpy(), losses[0], None, nats, cost
         pooled = PooledRows.of([run.pooled.observe(*given)])
-    share = 1.5 / (row + 1 + escape.n_classes / 2)  # of KT, seen once
-    add_classes(run, 1, share)
+    add_classes(run, 1)
     labels = torch.full((1,), label, dtype=run.outcome.dtype, device=run.device)
     score_segment(steps_of(run, row + 1), labels)
     run.close_segment(losses, reading, values, pooled)
 
 
-def add_classes(run: PrequentialRun, n: int, share: float) -> None:
+def add_classes(run: PrequentialRun, n: int) -> None:
     """Let all learners of a run predict more classes; see ``Learner.add_classes``."""
     run.outcome.n_numbers += n
     for learner in run.learners:
-        learner.add_classes(n, share)
+        learner.add_classes(n)
     if run.pooled is not None:
         run.pooled.add_classes(n)
 
@@ -94,4 +93,5 @@ def recall_classes(run: PrequentialRun, labels: Tensor) -> None:
     if escape is not None:
         for label in labels.tolist():
             escape.observe(label)
-        add_classes(run, escape.n_classes - run.outcome.n_numbers, 0.5)
+        if n_new := escape.n_classes - run.outcome.n_numbers:
+            add_classes(run, n_new)

@@ -119,18 +119,11 @@ class Learner(ABC):
             f"got {self.columns}; drop the learner"
         )
 
-    def add_classes(self, n: int, share: float) -> None:
-        """Predict more classes from now on, which come after the others.
+    def add_classes(self, n: int) -> None:
+        """Predict ``n`` more classes from now on, which come after the others.
 
         Probabilities of the others keep their ratios, but for floors that depend on the
         number of classes.
-
-        Parameters
-        ----------
-        n : int
-        share : float
-            What label counts say of the probability of each; a learner that counts
-            labels itself has no use for it.
         """
         raise TypeError(
             f"Readouts must be able to learn classes that were not named, but "

@@ -146,11 +146,11 @@ class EncodingLearner(Learner):
         for learner in self.inner:
             learner.re_express(own)
 
-    def add_classes(self, n: int, share: float) -> None:
+    def add_classes(self, n: int) -> None:
         """Let all readouts predict more classes."""
         self.outcome.n_numbers += n
         for learner in self.inner:
-            learner.add_classes(n, share)
+            learner.add_classes(n)
 
     @property
     def notes(self) -> dict[int, list[str]]:  # type: ignore[override]

@@ -119,12 +119,12 @@ class NetworkLearner(Learner):
             if not self._step(some_x[self.view], some_y):
                 break
 
-    def add_classes(self, n: int, share: float) -> None:
+    def add_classes(self, n: int) -> None:
         """Add outputs to the head, with moments of zero."""
         head = self.network.head
-        self.network.add_classes(n, share)
+        self.network.add_classes(n)
         if self.average is not None:
-            cast(HeadedNetwork, self.average.network).add_classes(n, share)
+            cast(HeadedNetwork, self.average.network).add_classes(n)
         for parameter in (head.weight, head.bias):
             parameter.grad = None
             state = self.net.optimizer_.state[parameter]

@@ -211,10 +211,10 @@ class HeadedNetwork(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     @torch.no_grad()
-    def add_classes(self, n: int, share: float) -> None:
-        """Add outputs of zero weights that begin at ``share`` for zero features."""
+    def add_classes(self, n: int) -> None:
+        """Add outputs of zero weights, with ``1 / C`` each where features are zero."""
         weight, bias = self.head.weight, self.head.bias
-        known = torch.logsumexp(bias.double(), 0) + math.log(share / (1 - share))
+        known = torch.logsumexp(bias.double(), 0) - math.log(len(bias))
         weight.data = torch.nn.functional.pad(weight, (0, 0, 0, n))
         bias.data = torch.cat([bias, known.to(bias).expand(n)])
         self.head.out_features += n

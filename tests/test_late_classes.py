@@ -10,6 +10,7 @@ from finetune_cases import LEARNS, digits, encoder
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import betaln
 from sklearn.linear_model import LogisticRegression, SGDClassifier
+from test_checkpoint import Killed, asked_in_segment, killed_after
 from test_honesty import READOUTS
 
 from sklearn_mdl import (
@@ -23,6 +24,7 @@ from sklearn_mdl import (
     decode_labels,
     encode_labels,
 )
+from sklearn_mdl._core.stream import checkpoint
 from sklearn_mdl._core.stream.late_classes import add_classes
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.stepwise import stepwise
@@ -282,6 +284,30 @@ def test_random_labels_are_not_compressed_beyond_their_entropy():
         y = np.random.default_rng(100 + seed).integers(5, size=N)
         saved.append(N * math.log(5) - scored(MIXED[:4], X, y, **MIXING).codelength_)
     assert max(saved) < 0
+
+
+@pytest.mark.filterwarnings("ignore:labels are grouped")
+def test_a_pass_that_was_killed_or_interrupted_goes_on(tmp_path, monkeypatch):
+    X, y = stream()
+    whole = switcher(MIXED, **MIXING).fit(X, y)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    live_again = killed_after(monkeypatch, 6)
+    with pytest.raises(Killed):
+        switcher(MIXED, checkpoint=tmp_path, **MIXING).fit(X, y)
+    live_again()
+    found = switcher(MIXED, checkpoint=tmp_path, **MIXING).fit(X, y)
+    assert_same(found, whole)
+    # Classes of rows that were not evaluated are not known.
+    asked_in_segment(monkeypatch, 6)
+    found = switcher(MIXED, **MIXING)
+    with pytest.raises(KeyboardInterrupt):
+        found.fit(X, y)
+    monkeypatch.undo()
+    t = found.n_samples_seen_
+    assert_array_equal(found.classes_, NAMES[: np.searchsorted(FIRSTS, t)])
+    assert 2 <= found.predict_proba(X).shape[1] == len(found.classes_) < 5
+    found.partial_fit(X[t:], y[t:])
+    assert_same(found, whole)
 
 
 # Beginnings, names and refusals

@@ -3,14 +3,14 @@ Classes that appear one after the other
 =======================================
 
 A stream may bring classes that nobody has named. With ``new_classes="escape"`` the
-first row of each pays for an escape, and then all readouts predict the class. Here the
-images of handwritten digits are put in an order in which one more digit joins those
-before it every 180 rows or so, and the switcher is told of none.
+first row of each pays for an escape, and then all readouts predict the class. Here
+images of handwritten digits are put in an order in which one digit after the other
+joins those before it, and none of them is named.
 
-Result: the places of the ten first appearances cost 65 nats together. With them the code
-is 3 nats longer than that of the same readouts told of all ten digits in advance, which
-pay for classes that they have not seen yet. Labels alone, given the same escapes, cost
-15 times as much.
+Result: kernels need 143 nats, 61 of them for the places of the ten first appearances.
+That is less than the 204 nats of the same readouts where all ten digits are named in
+advance: these share their predictions with digits that have not appeared, and are sure
+of the wrong ones when they do. Labels alone, with the same escapes, cost 3,592 nats.
 """
 
 # %%
@@ -49,17 +49,17 @@ print("classes in order of appearance:", late.classes_.tolist())
 print("rows at which they appear:     ", firsts.tolist())
 
 # %%
-# Nats above those of readouts that know all names, whose curve is the line at zero.
+# Nats above those of readouts for which all are named, whose curve is the line at zero.
 late, named = found["kernels"]
 CodelengthDisplay.from_codelengths(
     {
-        "told of all digits": named.codelengths_,
+        "all digits named": named.codelengths_,
         "escapes": late.codelengths_,
         "escapes, labels alone": late.reference_codelengths_,
     },
-    reference="told of all digits",
+    reference="all digits named",
 )
 for row in firsts:
     plt.axvline(row, color="0.8", zorder=0)
-plt.ylim(-30, 60)
+plt.ylim(-80, 80)
 plt.show()

@@ -54,7 +54,7 @@ class EscapeCode:
         self.probabilities.append(probability)
         self._seen.add(label)
         self.n_classes = max(self.n_classes, label + 1)
-        return -math.log(probability if is_new else 1.0 - probability)
+        return 0.0 - math.log(probability if is_new else 1.0 - probability)
 
     def coded(self, proba: Floats, start: int) -> Floats:
         """Join probabilities (n, C) of known classes and that of an escape, (n, C + 1).

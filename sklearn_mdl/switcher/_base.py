@@ -121,6 +121,8 @@ class BaseSwitcher(FittedSwitcher):
         if self._folder != "memory":
             stored = self._stored(np.empty((0, len(self.readouts_))))
             about = description(stored, "float64", growing=True)
+            if outcome.escape is not None:
+                about["n_classes"] = None  # nobody knows
             if pooled is not None and self.store_mixtures:
                 about["pool_groups"] = [str(name) for name in pooled.groups.names]
             folder = StreamFolder(Path(self._folder), about)

@@ -265,7 +265,7 @@ class FittedSwitcher(OnlineEstimator):
             [readout.architecture for readout in self.readouts_],
             self.expert_weights_,
             self._prior_text,
-            len(self.classes_) if hasattr(self, "classes_") else None,
+            len(getattr(self, "classes_", ())) or None,
             mixtures,
         )
 

@@ -380,6 +380,7 @@ def test_score_prints_the_codelength_of_the_switcher(files, capsys):
         "switching": switcher.switching_codelength_,
         "uniform code": uniform,
         "label frequencies": frequency_codelength(y[switcher.order_], 2),
+        "labels alone": switcher.reference_codelengths_.sum(),
         "saved": saved,
         "best readout": switcher.readout_codelengths_[best],
     }

@@ -12,6 +12,7 @@ import pytest
 from sklearn_mdl import CodelengthDisplay, CriticalDifferenceDisplay, PosteriorDisplay
 from sklearn_mdl._core.tables import short_names
 from sklearn_mdl.display import (
+    CostDisplay,
     LearningCurveDisplay,
     PoolWeightsDisplay,
     RankDisplay,
@@ -19,6 +20,7 @@ from sklearn_mdl.display import (
     RegretSplitDisplay,
     TwoAxesDisplay,
 )
+from sklearn_mdl.display._base import COLOURS
 from sklearn_mdl.ranking import RankIntervals
 from sklearn_mdl.readouts import named_readouts, readout_names
 
@@ -83,6 +85,7 @@ def displays():
             [0.1, 0.6],
             {"label": 1.1, "batch": 0.7, "batch given label": 0.6},
         ),
+        CostDisplay(["a", "b"], [0.5, 0.4], [1.0, 3.0]),
         CriticalDifferenceDisplay([1.2, 1.8], ["a", "b"], 0.5),
         rank_intervals([1.2, 1.8], [1.0, 1.5], [1.5, 2.0], ["a", "b"]),
         RankingHeatmapDisplay([[0.5, 0.1], [0.2, 0.3]], ["a", "b"], ["c", "d"]),
@@ -148,6 +151,7 @@ def test_a_missing_module_is_named_with_its_extra(display, module, method, monke
         (PosteriorDisplay.from_estimator, "posterior_"),
         (PoolWeightsDisplay.from_estimator, "pool_weights_"),
         (CriticalDifferenceDisplay.from_scorer, "average_ranks_"),
+        (CostDisplay.from_scorer, "average_ranks_"),
         (RankDisplay.from_scorer, "codelengths_"),
         (RankingHeatmapDisplay.from_scorer, "average_ranks_"),
         (CodelengthDisplay.from_scorer, "dataset_names_"),
@@ -857,6 +861,45 @@ def test_the_map_of_a_ranking_has_the_best_on_top():
 def test_bad_savings_are_refused(saved, message):
     with pytest.raises(ValueError, match=message):
         RankingHeatmapDisplay(saved, ["a", "b"], ["c"])
+
+
+@pytest.mark.parametrize("cost", ["seconds", "features"])
+def test_nats_stand_against_what_they_cost(cost):
+    cells = [
+        SimpleNamespace(
+            dataset=d, encoder=e, n_samples=10, n_features=width, seconds=width / 8
+        )
+        for d in "cd"
+        for e, width in (("small", 8), ("large", 64), ("slow", 512))
+    ]
+    scorer = SimpleNamespace(
+        average_ranks_=np.array([3.0, 1.0, 2.0]),
+        encoder_names_=["small", "large", "slow"],
+        dataset_names_=["c", "d"],
+        codelengths_=np.array([[9.0, 4.0, 5.0], [5.0, 2.0, 3.0]]),
+        cells_=cells,
+    )
+    display = CostDisplay.from_scorer(scorer, cost=cost)
+    costs = np.array([64, 512, 8]) / (8 if cost == "seconds" else 1)
+    assert display.frame()[cost].tolist() == costs.tolist()
+    assert display.frame()["nats"].to_list() == pytest.approx([0.3, 0.4, 0.7])
+    assert display.best == ["small", "large"]
+    front, *points = display.ax_.get_lines()
+    assert front.get_ydata().tolist() == pytest.approx([0.7, 0.3])
+    assert [p.get_color() for p in points] == list(COLOURS[:3])
+    assert legend_of(display.ax_) == ["large", "slow", "small"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((["a"], [0.5, 0.4], [1, 2]), r"lengths \[1, 2\]"),
+        ((["a"], [0.5], [0]), "least cost of 0"),
+    ],
+)
+def test_bad_costs_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        CostDisplay(*given)
 
 
 def test_unknown_kinds_are_refused():

@@ -37,6 +37,7 @@ from sklearn_mdl.switching import Race
 KINDS = {
     **{k: READOUTS[k] for k in ("linear", "averaged", "diverging", "kernel")},
     "landmarks": KernelReadout(max_exact=32),
+    "window": KernelReadout(window=64),
     "neighbours": KNeighborsReadout(5),
     "labels": DummyReadout("transition"),
     "recent labels": DummyReadout("decayed"),
@@ -350,6 +351,8 @@ def test_what_does_not_go_with_new_classes_is_refused_and_changes_nothing():
         found.permutation_test(shuffled=True)
     assert pickle.dumps(found.codelengths_) == before
     assert_array_equal(found.classes_, NAMES[:2])
+    with pytest.raises(ValueError, match="got classes that may appear"):
+        switcher(MIXED[:4], split="kinds").fit(X, y)
     with pytest.raises(ValueError, match="Mixtures are stored"):
         scored(MIXED[:4], X, y, store_mixtures=True, **MIXING)
     with pytest.raises(ValueError, match="classes that are all named"):

@@ -201,6 +201,8 @@ def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
         switcher.save(tmp_path / "a.safetensors")
     assert not list(tmp_path.iterdir())
     assert_same(pickle.loads(pickle.dumps(switcher)), switcher)
+    with pytest.raises(TypeError, match="as skops does, but this one holds"):
+        switcher._run.__reduce__()
 
 
 @pytest.mark.parametrize("name", ["a", "a.npy", "a.safetensors.gz"])
@@ -270,7 +272,7 @@ PLAIN = [
     pool(),
     pool(shuffle=True, pooling=[0, 0, 1, 1]),
     MDLReadoutSwitcher(
-        [KernelReadout(), KNeighborsReadout(), DummyReadout()],
+        [KernelReadout(window=64), KNeighborsReadout(window=9), DummyReadout()],
         switching="bayes",
         random_state=0,
     ),

@@ -4,6 +4,7 @@ import csv
 import html
 import itertools
 import json
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -153,7 +154,7 @@ def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
     del content["sha256"], content["cell"]["switching_codelength"]
     content["format"] = 1
     path.write_text(json.dumps({"sha256": digest_of(content), **content}))
-    with pytest.warns(UserWarning, match="format is 1, not 3; the cell is run again"):
+    with pytest.warns(UserWarning, match="format is 1, not 4; the cell is run again"):
         again = rank(None, 1, results=tmp_path)
     assert_array_equal(again.codelengths_, scorer.codelengths_)
 
@@ -414,7 +415,14 @@ def test_rank_takes_a_choice_and_has_a_folder_by_default(
     assert {row["n_samples"] for row in rows} == {"40"}
     assert all(0 < float(row["accuracy"]) <= 1 for row in rows)
     with open("ranking/protocols.csv") as file:
-        assert {row["protocol"] for row in csv.DictReader(file)} == {"linear"}
+        probes = {row["encoder"]: row["value"] for row in csv.DictReader(file)}
+    column = "heldout_accuracy_linear"
+    assert {row["encoder"]: row[column] for row in rows} == probes
+    with open("ranking/ranking.csv") as file:
+        assert {r["encoder"]: r[column] for r in csv.DictReader(file)} == probes
+    page = Path("ranking/report.html").read_text()
+    assert "held out, linear" in page
+    assert "8 of 40 on d1" in page
     for option, names in (("--datasets", "d0"), ("--encoders", "w1")):
         assert main(["rank", str(features), option, "none"]) == 2
         error = capsys.readouterr().err

@@ -24,6 +24,9 @@ os.environ.setdefault("MKL_CBWR", "AUTO")
 
 LANES = 64  # more than a vector register holds
 
+PRECISIONS = ("float32", "bfloat16", "tf32")
+AMPERE = 8  # the first generation of GPUs that multiplies both of the short kinds
+
 
 @contextmanager
 def one_thread() -> Iterator[None]:
@@ -199,6 +202,58 @@ def resolve_device(device: str) -> torch.device:
             f"device must be 'auto' or the name of a torch device, got {device!r}; try "
             "'cpu' or 'cuda'"
         ) from error
+
+
+def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
+    """Refuse a precision of products that the device lacks."""
+    if precision == "float32":
+        return
+    if not _multiplies(precision, device):
+        gpu = f"a GPU of compute capability {AMPERE}.0"
+        needed = f"a CPU with AVX-512 BF16, or {gpu} and torch 2.8"
+        raise ValueError(
+            f"precision={precision!r} needs {gpu if precision == 'tf32' else needed}, "
+            f"got {device} with torch {torch.__version__}, which does not multiply "
+            "such factors; leave it at 'float32'"
+        )
+    if precision == "tf32" and n_jobs > 1:
+        raise ValueError(
+            "precision='tf32' needs n_jobs=None, since torch rounds the factors of all "
+            f"threads of a process or of none, got {n_jobs} jobs; pass n_jobs=None"
+        )
+
+
+def _multiplies(precision: str, device: torch.device) -> bool:
+    """Return whether the device multiplies factors of this kind itself."""
+    if device.type == "cuda":
+        is_new = torch.cuda.get_device_capability(device)[0] >= AMPERE
+        version = tuple(map(int, torch.__version__.split(".")[:2]))
+        return is_new and (precision == "tf32" or version >= (2, 8))
+    # What torch asks itself; elsewhere it emulates, which is slower than float32.
+    found = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
+    return device.type == "cpu" and precision == "bfloat16" and bool(found)
+
+
+def rounded_product(a: Tensor, b: Tensor) -> Tensor:
+    """Multiply stacks of bfloat16 matrices; sums and the product are float32.
+
+    On a CPU torch rounds the sums to bfloat16 at the end, as it knows no other product
+    of such factors there.
+    """
+    if a.device.type == "cpu":
+        return torch.bmm(a, b).float()
+    return torch.bmm(a, b, out_dtype=torch.float32)
+
+
+@contextmanager
+def tensor_floats() -> Iterator[None]:
+    """Let a GPU round the factors of float32 products to TF32, in this process."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def last_level_cache() -> int | None:

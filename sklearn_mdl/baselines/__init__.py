@@ -4,6 +4,7 @@ from sklearn_mdl.baselines._blockwise import BlockwiseCode
 from sklearn_mdl.baselines._compare import compare_protocols
 from sklearn_mdl.baselines._comparison import (
     ProtocolComparison,
+    best_first as best_first,
     number as number,
     value_text as value_text,
 )

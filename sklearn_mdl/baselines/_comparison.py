@@ -114,13 +114,31 @@ class ProtocolComparison:
         )
         return found
 
+    @property
+    def heldout_accuracies(self) -> dict[str, dict[tuple[str, str], float]]:
+        """Accuracies on the rows held out, by protocol, then dataset and encoder."""
+        names = {
+            p: protocol.name
+            for p, protocol in enumerate(self.protocols)
+            if protocol.unit == ACCURACY and protocol.name != "selectivity"
+        }
+        return {
+            name: {
+                (dataset, encoder): float(self.values[d, e, p])
+                for d, dataset in enumerate(self.dataset_names)
+                for e, encoder in enumerate(self.encoder_names)
+            }
+            for p, name in names.items()
+        }
+
     def summary(self) -> str:
         """Return values, ranks, wall times and reasons of missing values, as text."""
         n_datasets = len(self.dataset_names)
         blocks = [self._legend(), *map(self._text_of, range(n_datasets))]
         if n_datasets > 1:
             head = f"Average ranks over {n_datasets} datasets"
-            blocks.append(f"{head}\n{self._text(self._average_columns())}")
+            table = self._text(self._average_columns(), self.average_ranks)
+            blocks.append(f"{head}\n{table}")
         if self.reasons:
             lines = [
                 f"  {', '.join(filter(None, place))}: {reason}"
@@ -204,10 +222,12 @@ class ProtocolComparison:
             yield Column.of(name, name, self.average_ranks[:, p], ".2f")
             yield Column.of(f"{name} #", "#", self.average_places[:, p], "g")
 
-    def _text(self, columns: Iterable[Column]) -> str:
+    def _text(self, columns: Iterable[Column], ranks: Floats) -> str:
+        """Tabulate columns, the best encoder by the first protocol on top."""
         columns = list(columns)
         texts = (column.texts for column in columns)
         rows = list(zip(self.encoder_names, *texts, strict=True))
+        rows = [rows[e] for e in best_first(ranks)]
         return Table(["encoder", *(c.title for c in columns)], rows).to_text()
 
     def _frame(self, columns: Iterable[Column]) -> DataFrame:
@@ -241,8 +261,9 @@ class ProtocolComparison:
         )
         if {p.name for p in self.protocols} & {"sdl", "esc"}:
             head += f", epsilon {self.epsilons[d]:.3f} nats"
-        values = self._text(self._value_columns(d))
-        return f"{head}\n{values}\n\n  seconds\n{self._text(self._time_columns(d))}"
+        values = self._text(self._value_columns(d), self.ranks[d])
+        seconds = self._text(self._time_columns(d), self.ranks[d])
+        return f"{head}\n{values}\n\n  seconds\n{seconds}"
 
 
 class Column(NamedTuple):
@@ -257,6 +278,15 @@ class Column(NamedTuple):
     def of(cls, name: str, title: str, values: Floats, style: str) -> Self:
         """Write every value in one style."""
         return cls(name, title, values, [number(value, style) for value in values])
+
+
+def best_first(ranks: Floats) -> list[int]:
+    """Return encoders by number, sorted by ranks (n_encoders, n_protocols).
+
+    The first protocol counts, then the second; those without a rank come last.
+    """
+    order: list[int] = np.lexsort(ranks.T[::-1]).tolist()
+    return order
 
 
 def value_text(comparison: ProtocolComparison, d: int, e: int, p: int) -> str:

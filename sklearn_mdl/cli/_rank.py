@@ -42,6 +42,12 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         metavar="NAME",
         help="only these splits, where files have some (default: all rows)",
     )
+    parser.add_argument(
+        "--groups",
+        metavar="COLUMN",
+        help="column that names the group of each row, such as its patient, whose "
+        "labels are learned after all its rows (default: DATASET/groups.npy)",
+    )
     _options.add_results(parser, default=Path("ranking"))
     _options.add_selection(parser)
     parser.add_argument(
@@ -75,7 +81,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         help="also the accuracy of a linear probe on a fifth of the rows, held out",
     )
     few = "closed-form on datasets of at most 2,048 labels, else default"
-    _options.add_readouts(parser, f"{few}; with --device always default")
+    _options.add_readouts(parser, f"{few}; with --device or --precision always default")
     _options.add_targets(parser)
     _options.add_permutations(parser)
     _options.add_device(parser)
@@ -92,6 +98,7 @@ def run(options: argparse.Namespace) -> None:
         options.features,
         label=options.label,
         splits=options.splits,
+        groups=options.groups,
         missing=options.missing,
     )
     datasets = _options.selected(found.datasets, options)
@@ -122,12 +129,13 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:
-    """Return the switcher of the list or device that was named; None if none was."""
-    if options.readouts is None and options.device == "auto":
+    """Return the switcher of what was named of list and arithmetic; None if nothing."""
+    where = {"device": options.device, "precision": options.precision}
+    if options.readouts is None and where == {"device": "auto", "precision": "float32"}:
         return None
     readouts = options.readouts and _options.readouts_of(options)
     labels = {f"dataset {name!r}": parts[1] for name, parts in datasets.items()}
-    return _options.kind_of(options, labels)(readouts, device=options.device)
+    return _options.kind_of(options, labels)(readouts, **where)
 
 
 def _accuracies(

@@ -8,6 +8,7 @@ from sklearn_mdl.display._base import (
     plot_extra as plot_extra,
 )
 from sklearn_mdl.display._codelengths import CodelengthDisplay
+from sklearn_mdl.display._costs import CostDisplay
 from sklearn_mdl.display._critical_difference import CriticalDifferenceDisplay
 from sklearn_mdl.display._heatmap import RankingHeatmapDisplay
 from sklearn_mdl.display._learning_curves import LearningCurveDisplay
@@ -20,6 +21,7 @@ from sklearn_mdl.display._two_axes import TwoAxesDisplay
 
 __all__ = [
     "CodelengthDisplay",
+    "CostDisplay",
     "CriticalDifferenceDisplay",
     "LearningCurveDisplay",
     "PoolWeightsDisplay",

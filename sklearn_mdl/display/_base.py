@@ -33,6 +33,7 @@ COLOURS = (
     *("#E69F00", "#56B4E9", "#000000", "#8C8C8C"),
 )
 LINE_STYLES = ("-", "--", ":", "-.")
+MARKERS = "osD^"
 LEGEND_ROWS = 24
 LEGEND_WIDTH = 48  # characters; longer names run over several rows
 NARROW_LEGEND_WIDTH = 40
@@ -59,6 +60,8 @@ class Switcher(Protocol):
     reference_codelengths_: Floats  # of a regressor
     readout_names_: list[str]
     readouts_: list[Readout]
+    block_names_: list[Hashable]
+    block_posterior_: Floats
 
 
 class Pooling(Protocol):
@@ -78,7 +81,11 @@ class Cell(Protocol):
     @property
     def n_classes(self) -> int: ...
     @property
+    def n_features(self) -> int: ...
+    @property
     def n_samples(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
     @property
     def codelengths(self) -> Floats: ...
     @property
@@ -244,6 +251,13 @@ def line_style(index: int) -> Style:
         "color": COLOURS[colour],
         "linestyle": LINE_STYLES[cycle % len(LINE_STYLES)],
     }
+
+
+def point_style(index: int) -> Style:
+    """Return colour and marker of the point with the given number, from zero."""
+    cycle, colour = divmod(index, len(COLOURS))
+    marker = MARKERS[cycle % len(MARKERS)]
+    return {"color": COLOURS[colour], "marker": marker, "linestyle": "none"}
 
 
 def named_lines(place: ArrayLike, last: Floats, max_named: int) -> list[int]:

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 KINDS = ("savings", "preferred-readout")
-_CODES = {"uniform": "the uniform code", "frequency": "label frequencies"}
+_CODES = {
+    "uniform": "the uniform code",
+    "frequency": "label frequencies",
+    "labels": "labels alone",
+}
 
 
 class RankingHeatmapDisplay(base.Display):
@@ -114,9 +118,9 @@ class RankingHeatmapDisplay(base.Display):
         scorer : RepresentationScorer or Ranking
             A fitted one.
         kind : {"savings", "preferred-readout"}, default="savings"
-        reference : {"uniform", "frequency"}, default="uniform"
-            The code without features: all classes alike, or as often as observed so
-            far.
+        reference : {"uniform", "frequency", "labels"}, default="uniform"
+            The code without features: all classes alike, as often as observed so far,
+            or the best that the labels before each predict.
         readouts : sequence of str, optional
             Architectures, from simple to deep; by default all of the ranking, in the
             order of its readouts.

@@ -113,27 +113,28 @@ class CellArrays:
 
         Parameters
         ----------
-        reference : {"uniform", "frequency"}, default="uniform"
-            All classes alike, or as often as observed so far; for real labels both are
-            a Gaussian that learns online, in the same orders.
+        reference : {"uniform", "frequency", "labels"}, default="uniform"
+            All classes alike, as often as observed so far, or the best that the labels
+            before each predict, in the same orders; for real labels all three are a
+            Gaussian that learns online.
 
         Returns
         -------
         saved : ndarray of shape (n_datasets, n_encoders)
         """
-        check_choice(reference, "reference", ("uniform", "frequency"))
+        check_choice(reference, "reference", ("uniform", "frequency", "labels"))
         nats = [[self._reference(cell, reference)] for cell in self.first_cells_]
         sizes = [[cell.n_samples] for cell in self.first_cells_]
         saved: np.ndarray = (np.array(nats) - self.codelengths_) / np.array(sizes)
         return saved
 
     def _reference(self, first: Cell, reference: str) -> float:
-        """Nats of a code without features: of real labels they depend on the order."""
-        if not first.is_real:
+        """Nats of a code without features, a mean over orders where these matter."""
+        if not first.is_real and reference != "labels":
             return float(getattr(first, reference))
         names = first.dataset, first.encoder
         own = [c for c in self._ranked if (c.dataset, c.encoder) == names]
-        return float(np.mean([cell.frequency for cell in own]))
+        return float(np.mean([cell.labels_alone for cell in own]))
 
     def _groups(self) -> Iterator[list[list[Cell]]]:
         """Yield the cells of each dataset, by encoder and order that all share."""

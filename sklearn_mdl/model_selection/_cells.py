@@ -95,6 +95,9 @@ class Cell:
     frequency : float
         Nats under the code of label frequencies, which sees no features; of real labels
         under a Gaussian that learns online.
+    labels_alone : float
+        Nats under the best that labels before each predict, as
+        ``reference_codelengths_`` of the switcher says; of real labels `frequency`.
     readouts : dict of str to float
         Codelength of every readout alone, in nats.
     streams : list of int
@@ -139,6 +142,7 @@ class Cell:
     pool_groups: list[str]
     accuracy: float
     frequency: float
+    labels_alone: float
     readouts: dict[str, float]
     streams: list[int]
     scalings: list[str]
@@ -186,6 +190,11 @@ class Cell:
         return (self.uniform - self.codelength) / self.n_samples
 
     @property
+    def saved_over_labels(self) -> float:
+        """Nats per example saved against the code of labels alone."""
+        return (self.labels_alone - self.codelength) / self.n_samples
+
+    @property
     def permutation_p_value(self) -> float | None:
         """Of the code of the kernel readouts alone; None if nothing was permuted."""
         return self.permutations.get("p_value")
@@ -217,7 +226,7 @@ class Cell:
 
     def record(self) -> dict[str, object]:
         """Return those and the measures derived from them, for JSON."""
-        derived = ("uniform", "per_example", "saved_per_example")
+        derived = ("uniform", "per_example", "saved_per_example", "saved_over_labels")
         return {**self.kept(), **{name: getattr(self, name) for name in derived}}
 
 
@@ -254,9 +263,8 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     terms = terms_of(switcher.readouts_)
     n_samples, n_features = task.X.shape
     n_classes, accuracy, notes = 0, np.nan, dict[str, list[str]]()
-    if isinstance(switcher, MDLReadoutSwitcherRegressor):
-        reference = float(switcher.reference_codelengths_.sum())
-    else:
+    reference = labels_alone = float(switcher.reference_codelengths_.sum())
+    if not isinstance(switcher, MDLReadoutSwitcherRegressor):
         n_classes, notes = len(switcher.classes_), switcher.readout_notes_
         accuracy = float(switcher.measures().accuracy)
         reference = frequency_codelength(task.y, n_classes)
@@ -273,6 +281,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
         pool_groups=[str(name) for name in switcher.pool_groups_],
         accuracy=accuracy,
         frequency=reference,
+        labels_alone=labels_alone,
         readouts=dict(zip(switcher.readout_names_, totals, strict=True)),
         streams=list(terms.streams),
         scalings=list(terms.scalings),
@@ -312,7 +321,7 @@ def environment(device: torch.device) -> dict[str, object]:
 
 def _switcher_of(task: Task, device: str | None) -> Switcher:
     switcher = switcher_of(task)
-    if device is not None:
+    if device is not None and switcher.split is None:  # parts have their own
         switcher.set_params(device=device)
     folder = stem_of(task.dataset, task.encoder, task.order)
     if switcher.store != "memory":  # cells must not write each other's traces

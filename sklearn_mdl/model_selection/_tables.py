@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
     *("codelength", "switching_codelength", "per_example", "saved_per_example"),
-    *("accuracy", "permutation_p_value"),
+    *("saved_over_labels", "accuracy", "permutation_p_value"),
     *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
 )
 P_VALUE = "p, kernels"  # of permutation tests
 # Names of the two codes where both are given, since some readouts are pooled.
 POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
+OVER_LABELS = "saved over labels alone"  # nats per example
 FEW = 5  # datasets, of which resampled intervals are too short (docs/ranking.md)
 
 
@@ -170,6 +171,9 @@ def rank_table(ranking: RankStatistics) -> Table:
         by_switching = average_ranks(ranking.switching_codelengths_)
         for row, rank in zip(rows, by_switching, strict=True):
             row.append(f"{rank:.2f}")
+    head.append(OVER_LABELS)
+    for row, nats in zip(rows, mean_saved(ranking), strict=True):
+        row.append(f"{nats:.3f}")
     if has_tests(ranking):
         found = ranking.rank_intervals()
         head += [f"{found.level:.0%} interval", IN_RESAMPLES]
@@ -177,6 +181,12 @@ def rank_table(ranking: RankStatistics) -> Table:
             row.append(f"[{found.lower[e]:.2f}, {found.upper[e]:.2f}]")
             row.append(f"{found.p_best[e]:.2f}")
     return Table(head, [rows[e] for e in _best_first(ranking)])
+
+
+def mean_saved(ranking: RankStatistics) -> list[float]:
+    """Return nats per example saved over labels alone, means over datasets."""
+    means: list[float] = ranking.saved_per_example("labels").mean(0).tolist()
+    return means
 
 
 def codelength_table(
@@ -251,7 +261,8 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
     totals = ranking.codelengths_[index]
     by_switching = ranking.switching_codelengths_[index]
     ranks, accuracies = rankdata(totals), ranking.accuracies_[index]
-    saved = ranking.saved_per_example()[index]
+    saved = ranking.saved_per_example("labels")[index]
+    alone = totals[0] + saved[0] * cell.n_samples
     own: dict[str, list[Cell]] = {}
     for one in ranking.cells_:
         if one.dataset == cell.dataset:
@@ -273,18 +284,18 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
         ]
         for e in np.argsort(totals, kind="stable")
     ]
-    head = ["encoder", *nats, "per example", "saved per example", "accuracy"]
+    head = ["encoder", *nats, "per example", OVER_LABELS, "accuracy"]
     head += [*tested, "features", "rank"]
     if len(set(ranking.n_orders_.flat)) > 1:
         head.append("orders")
         for row, e in zip(rows, np.argsort(totals, kind="stable"), strict=True):
             row.append(str(ranking.n_orders_[index, e]))
     note = ranking.terms_notes_.get(cell.dataset)
-    kind = f"{cell.n_classes} classes, uniform code"
+    kind = f"{cell.n_classes} classes, uniform code {cell.uniform:.1f} nats, labels"
     if cell.is_real:
-        kind = "real labels, Gaussian code of labels alone"
+        kind = "real labels, Gaussian code of labels"
     return (
-        f"{cell.dataset}: {cell.n_samples} examples, {kind} {cell.uniform:.1f} nats\n"
+        f"{cell.dataset}: {cell.n_samples} examples, {kind} alone {alone:.1f} nats\n"
         f"{Table(head, rows).to_text()}" + (f"\n{note}" if note else "")
     )
 

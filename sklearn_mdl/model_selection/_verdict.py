@@ -180,8 +180,8 @@ class Verdict:
 
     def overall(self) -> list[str]:
         """Return sentences on all datasets together; none for one encoder."""
-        n_datasets, others = len(self.datasets), [*self.equivalent, *self.out]
-        if not others:
+        n_datasets = len(self.datasets)
+        if not (self.equivalent or self.out):
             return []
         lines = []
         level = "not told apart from it"
@@ -190,7 +190,7 @@ class Verdict:
         else:
             how = "by the rows of these datasets alone"
             level = "shortest, or not told apart from the winner, on some dataset"
-            lines.append(self._too_few(n_datasets, len(others)))
+            lines.append(self.too_few())
         chance = f" ({', '.join(self.answer.certainty())} on these datasets)"
         known = n_datasets > 1 and self.answer.certainty()
         words = [f"overall best by average rank: {self.best}{chance if known else ''}"]
@@ -199,7 +199,9 @@ class Verdict:
         words.append(f"clearly out: {names_of(self.out) if self.out else 'nobody'}")
         return [f"{'; '.join(words)} ({how})", *lines]
 
-    def _too_few(self, n_datasets: int, n_others: int) -> str:
+    def too_few(self) -> str:
+        """Say in words why there is no test over datasets, if there is none."""
+        n_datasets, n_others = len(self.datasets), len(self.equivalent) + len(self.out)
         least = 2.0 ** (1 - n_datasets)
         text = (
             f"{n_datasets} dataset{'s' * (n_datasets > 1)} cannot show what holds on "

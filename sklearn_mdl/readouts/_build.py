@@ -5,7 +5,7 @@ Networks of one shape become stacks, as few as memory and jobs allow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -138,6 +138,29 @@ def _bytes_of(members: Sequence[Member], size: StackSize) -> int:
     return trained + len(averages) * FLOAT * size.n_parameters
 
 
+def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
+    """Bytes of weights, gradients, moments and averages; 0 for other readouts."""
+    hidden = getattr(readout, "hidden_layer_sizes", None)
+    if hidden is None:
+        return 0
+    widths = (n_features, *hidden_widths(hidden), n_outputs)
+    return 5 * FLOAT * count_parameters(widths)
+
+
+def shared_work(readout: Readout, seed: int) -> Hashable:
+    """Name what a readout trains or computes: equal names are worked out once.
+
+    Networks that differ in averaging alone are one training, and kernels that differ in
+    their noise alone have one kernel matrix.
+    """
+    if readout.stack is None:
+        return readout.pool_group
+    net = cast("NetReadout", readout)
+    member = _member(net, 0, seed, readout.stack)
+    widths = hidden_widths(net.hidden_layer_sizes)
+    return widths, int(net.n_replay_streams), float(net.recency), member.training
+
+
 class Context(NamedTuple):
     """Settings that all learners of one run have in common.
 
@@ -153,8 +176,8 @@ class Context(NamedTuple):
     device : torch.device
     n_jobs : int
         Learners that will be evaluated side by side.
-    late_classes : bool
-        Classes may be added later.
+    precision : str
+        Of the factors by which stacks of networks learn.
     """
 
     scalings: Sequence[str | None]
@@ -163,7 +186,7 @@ class Context(NamedTuple):
     seed: int
     device: torch.device
     n_jobs: int = 1
-    late_classes: bool = False
+    precision: str = "float32"
 
     def view_of(self, readout: Readout) -> int:
         """Place of the scaling in which the learner of a readout is given rows."""
@@ -183,7 +206,8 @@ def build_learners(
     seed: int,
     device: torch.device,
     n_jobs: int = 1,
-    late_classes: bool = False,
+    precision: str = "float32",
+    columns: Sequence[int] | None = None,
 ) -> list[Learner]:
     """Make the learners of a list of readouts, of classes or of real numbers.
 
@@ -191,8 +215,10 @@ def build_learners(
     ----------
     readouts : sequence of readouts
         In any order; a learner's ``columns`` remember the places.
-    n_features, n_classes, seed, device, n_jobs, late_classes
+    n_features, n_classes, seed, device, n_jobs, precision
         As in :class:`Context`.
+    columns : sequence of int or None
+        Their places among all readouts of a run; None is their places in the list.
 
     Returns
     -------
@@ -213,11 +239,11 @@ def build_learners(
     for readout in readouts:
         check_width(readout.scaling, n_features)
     scalings = list(dict.fromkeys(map(scaling_of, readouts)))
-    about = n_features, n_classes, seed, device, n_jobs, late_classes
-    context = Context(scalings, *about)
+    context = Context(scalings, n_features, n_classes, seed, device, n_jobs, precision)
     stacked: dict[type[NetStack], list[tuple[int, NetReadout]]] = {}
     others: dict[type[Readout], list[tuple[int, Readout]]] = {}
-    for column, readout in enumerate(readouts):
+    places = range(len(readouts)) if columns is None else columns
+    for column, readout in zip(places, readouts, strict=True):
         if readout.stack is not None:
             member = column, cast("NetReadout", readout)
             stacked.setdefault(readout.stack, []).append(member)
@@ -247,7 +273,12 @@ def build_stacks(
     groups: dict[Shape, list[Member]] = {}
     for column, readout in members:
         widths = hidden_widths(readout.hidden_layer_sizes)
-        shape = Shape(widths, int(readout.n_replay_streams), float(readout.recency))
+        shape = Shape(
+            widths,
+            int(readout.n_replay_streams),
+            float(readout.recency),
+            context.precision,
+        )
         own = _member(readout, column, context.seed, kind)
         groups.setdefault(shape, []).append(own)
     n_outputs = kind.n_outputs or context.n_classes

@@ -154,6 +154,13 @@ class KernelGroup:
             mean = float(self.kernel.diagonal(self.view.rows).mean())
             self.scale = mean if mean > 0 else 1.0
 
+    def forget(self) -> None:
+        """Begin again without any rows."""
+        self.scale, ridge = 1.0, self.ridge
+        assert isinstance(ridge, ForwardRidge)
+        alphas, device = ridge.alphas.tolist(), ridge.alphas.device
+        self.ridge = ForwardRidge(alphas, ridge.n_outputs, device)
+
     def refresh(self, targets: Tensor) -> None:
         """Factor again, for the rows of the view and their targets (n, P)."""
         self.rescale()

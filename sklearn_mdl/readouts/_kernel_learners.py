@@ -1,9 +1,10 @@
 """Kernel readouts on a stream: one learner for all of a list.
 
 Blocks of rows are counted from the beginning of the stream: 0, 8, 16, 32, and so on by
-32. The whole block is joined to the factor at once, as far as its rows are known, with
-nothing in place of the others: how a stream is cut changes no bit. Within it targets
-enter row by row.
+32, and by 64 beyond the landmarks. The whole block is joined to the factor at once, as
+far as its rows are known, with nothing in place of the others: how a stream is cut
+changes no bit. Within it targets enter row by row. A learner with a window begins again
+at fixed places, from the last half of its window: blocks are counted from there.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.functions import (
+    FIRST_DISTANCE,
     Pairs,
     median_distance,
 )
@@ -35,13 +38,84 @@ from sklearn_mdl.readouts._kernel_rows import (
     BLOCK,
     FIRST,
     RowScaler,
-    block_end,
-    block_start,
+    block_of,
     is_refresh,
     last_refresh,
 )
 
 PIECE = 512  # rows that are scaled, or joined, at once when a factor is computed again
+
+
+class Memory(NamedTuple):
+    """Rows that a factor holds.
+
+    Attributes
+    ----------
+    max_exact : int or None
+        Rows after which it grows no more.
+    window : int or None
+        Rows of the last past that it holds at most, in place of that bound.
+    """
+
+    max_exact: int | None
+    window: int | None = None
+
+    @property
+    def n_landmarks(self) -> int | None:
+        """Rows that become landmarks, whole blocks."""
+        if self.window is not None or self.max_exact is None:
+            return None
+        return self.max_exact - self.max_exact % BLOCK
+
+    @property
+    def n_kept(self) -> int | None:
+        """Rows that stay where a window is full: half of it, whole blocks."""
+        if self.window is None:
+            return None
+        return self.window // (2 * BLOCK) * BLOCK
+
+    def start(self, n_rows: int) -> int:
+        """Return the first row that is still known after ``n_rows``."""
+        if self.n_kept is None:
+            return 0
+        return max(0, n_rows // self.n_kept - 1) * self.n_kept
+
+
+class LaterRows:
+    """The rows of a stream from one on, as a stream of their own.
+
+    Parameters
+    ----------
+    rows : ScaledRows
+    start : int
+        The first.
+    """
+
+    def __init__(self, rows: ScaledRows, start: int) -> None:
+        self._rows = rows
+        self._start = start
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._rows.store) - self._start
+
+    def later(self, start: int) -> LaterRows:
+        """Return the rows of the whole stream from another one on."""
+        return LaterRows(self._rows, start)
+
+    @property
+    def n_features(self) -> int:
+        """Width of a row."""
+        return self._rows.store.n_features
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Return raw rows."""
+        return self._rows.store.rows(self._start + start, self._start + stop)
+
+    @property
+    def labels(self) -> Tensor:
+        """Labels, with room behind those that were revealed."""
+        return self._rows.labels[self._start :]
 
 
 class KernelLearner(Learner):
@@ -52,8 +126,7 @@ class KernelLearner(Learner):
     members : sequence of Member
     n_outputs : int
         Columns ``P`` of the targets.
-    max_exact : int or None
-        Rows after which factors grow no more.
+    memory : Memory
     context : Context
     """
 
@@ -64,14 +137,16 @@ class KernelLearner(Learner):
         self,
         members: Sequence[Member],
         n_outputs: int,
-        max_exact: int | None,
+        memory: Memory,
         context: Context,
     ) -> None:
-        self.n_landmarks = None if max_exact is None else max_exact - max_exact % BLOCK
+        self.memory = memory
+        self.n_landmarks = memory.n_landmarks
         self.scalings = context.scalings
         self.view = context.scalings.index(None)
         self.device = context.device
-        self.n_observed = 0
+        self.n_forgotten = 0  # rows before the first that is known
+        self.n_observed = 0  # rows known
         self.n_added = 0  # columns of targets
         self._block: OpenBlock | None = None
         self._others: tuple[Tensor, Tensor] | None = None  # rows predicted last
@@ -94,7 +169,7 @@ class KernelLearner(Learner):
 
     def attach(self, rows: ScaledRows) -> None:
         """Remember the rows of the run."""
-        self.stream = rows
+        self.stream = LaterRows(rows, self.n_forgotten)
 
     @abstractmethod
     def targets(self, labels: Tensor) -> Tensor:
@@ -135,7 +210,7 @@ class KernelLearner(Learner):
         for i in range(len(labels)):
             self.learn(means[:, i], variances[:, i], labels[i : i + 1])
         for label in labels:
-            row = self.stream.store.rows(self.n_observed, self.n_observed + 1)
+            row = self.stream.rows(self.n_observed, self.n_observed + 1)
             block = self._block_of(torch.from_numpy(np.array(row)))
             assert block is not None
             self._enter(block, label[None])
@@ -147,6 +222,24 @@ class KernelLearner(Learner):
         if block.n_observed == len(block.factor[0]):
             self._close(block)
             self._block = None
+            start = self.memory.start(self.n_forgotten + self.n_observed)
+            if start > self.n_forgotten:
+                self._forget(start)
+
+    def _forget(self, start: int) -> None:
+        """Begin again with the rows from one on, as if there were no others."""
+        learned = self._faded()
+        self.n_observed -= start - self.n_forgotten
+        self.n_forgotten = start
+        self.stream = self.stream.later(start)
+        self._scaler = RowScaler(self.stream.n_features)
+        for view in self.views.values():
+            view.forget()
+            view.distance = FIRST_DISTANCE
+        for group in self.groups:
+            group.forget()
+        self._recompute()
+        self._take_over(learned, self.stream.labels[: self.n_observed])
 
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
@@ -158,18 +251,22 @@ class KernelLearner(Learner):
         """True if the stream is so long that its first rows are landmarks."""
         return self.n_landmarks is not None and self.n_observed >= self.n_landmarks
 
+    def _ends(self, row: int) -> tuple[int, int]:
+        """Return first row and end of the block that a row lies in."""
+        return block_of(row, self.n_landmarks)
+
     def _block_of(self, raw: Tensor) -> OpenBlock | None:
         """Return the block of the stream's next row, if that is what is given."""
-        store, number = self.stream.store, self.n_observed
-        if len(raw) != 1 or len(store) <= number:
+        number = self.n_observed
+        if len(raw) != 1 or len(self.stream) <= number:
             return None
         given, block = raw[0].cpu().numpy(), self._block
         if block is not None and block.is_next(given):
             return block
-        if not np.array_equal(store.rows(number, number + 1)[0], given):
+        if not np.array_equal(self.stream.rows(number, number + 1)[0], given):
             return None
-        self._check_memory(len(store))
-        self._block = self._opened(block_start(number), self.groups, number)
+        self._check_memory(len(self.stream))
+        self._block = self._opened(self._ends(number)[0], self.groups, number)
         return self._block
 
     def _check_memory(self, n_rows: int) -> None:
@@ -181,7 +278,8 @@ class KernelLearner(Learner):
             If there is no bound on the rows of factors, and these are too many.
         """
         available = memory_of(self.device)
-        if self.n_landmarks is not None or available is None:
+        is_bounded = (self.memory.n_kept or self.n_landmarks) is not None
+        if is_bounded or available is None:
             return
         n_factors = len(self.columns)
         needed = 4 * n_rows**2 * n_factors  # one triangle each, 8 bytes a number
@@ -196,8 +294,8 @@ class KernelLearner(Learner):
         self, start: int, groups: Sequence[KernelGroup], stop: int | None = None
     ) -> OpenBlock:
         """Open a block, and take in the labels of its rows before row ``stop``."""
-        end = block_end(start)
-        raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
+        _, end = self._ends(start)
+        raw = np.array(self.stream.rows(start, min(end, len(self.stream))))
         missing = end - start - len(raw)
         scaled: dict[View, Tensor] = {}
         pairs: dict[View, tuple[Pairs, Pairs]] = {}
@@ -267,7 +365,7 @@ class KernelLearner(Learner):
     def _new_rows(self, n_rows: int) -> np.ndarray:
         """Return the rows between one refresh and the next, after ``n_rows``."""
         start = n_rows // 2 if n_rows > FIRST else 0
-        return self.stream.store.rows(start, n_rows)
+        return self.stream.rows(start, n_rows)
 
     def _factor(self, n_rows: int) -> None:
         """Compute the factors of kernels that statistics have changed."""
@@ -285,7 +383,7 @@ class KernelLearner(Learner):
         if not first:
             view.forget()
         for start in range(first, n_rows, PIECE):
-            raw = self.stream.store.rows(start, min(start + PIECE, n_rows))
+            raw = self.stream.rows(start, min(start + PIECE, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
 
     def _predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
@@ -296,7 +394,7 @@ class KernelLearner(Learner):
         means : Tensor of shape (K, n, P)
         variances : Tensor of shape (K, n)
         """
-        rows, start = raw.cpu().numpy(), block_start(self.n_observed)
+        rows, (start, _) = raw.cpu().numpy(), self._ends(self.n_observed)
         block = None
         if self.n_observed > start:
             block = self._opened(start, self.groups, self.n_observed)
@@ -339,8 +437,14 @@ class KernelLearner(Learner):
     def _learned(self) -> list[dict[str, Tensor]]:
         """Return what is learned beyond the factor, by readout."""
 
+    def _faded(self) -> Sequence[Mapping[str, Tensor]]:
+        """Return what stays of that where rows are forgotten."""
+        return self._learned()
+
     @abstractmethod
-    def _take_over(self, learned: list[Mapping[str, Tensor]], labels: Tensor) -> None:
+    def _take_over(
+        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
+    ) -> None:
         """Take over what is learned beyond the factor from labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
@@ -348,7 +452,7 @@ class KernelLearner(Learner):
 
         Factors follow from rows and labels.
         """
-        n_observed = torch.tensor(self.n_observed)
+        n_observed = torch.tensor(self.n_forgotten + self.n_observed)
         own = (group.state_dict(self.n_added > 0) for group in self.groups)
         parts = list(chain(*own))
         return {
@@ -361,7 +465,10 @@ class KernelLearner(Learner):
     def load_state_dict(self, learned: Learned) -> None:
         """Take over the state of readouts with the same settings, and factor again."""
         own = [learned[column] for column in self.columns]
-        self.n_observed = int(own[0]["n_observed"])
+        n_observed = int(own[0]["n_observed"])
+        self.n_forgotten = self.memory.start(n_observed)
+        self.n_observed = n_observed - self.n_forgotten
+        self.stream = self.stream.later(self.n_forgotten)
         with one_thread(), flushed_denormals():
             if self.is_reduced:
                 self._restore(own)
@@ -376,7 +483,7 @@ class KernelLearner(Learner):
         steady = [group for group in self.groups if not group.is_refreshed]
         refreshed = last_refresh(self.n_observed)
         changed = bool(refreshed) and self._rescale_targets(refreshed)
-        complete = block_start(self.n_observed)
+        complete, _ = self._ends(self.n_observed)
         self._replay(0, refreshed, steady)
         read = {id(group.view) for group in steady}
         for view in self.views.values():
@@ -391,7 +498,7 @@ class KernelLearner(Learner):
 
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
         while start < stop and groups:
-            end = block_end(start)
+            _, end = self._ends(start)
             self._append(self._opened(start, groups, end), groups)
             start = end
 
@@ -417,10 +524,10 @@ class KernelLearner(Learner):
         self._rescale_targets(refreshed)
         self._measure(refreshed)
         self._fill_views(refreshed, self.n_landmarks)
-        first = 0
+        complete, first = self._ends(self.n_observed)[0], 0
         for group in self.groups:
             last = first + len(group.ridge.alphas)
-            group.reduce(block_start(self.n_observed), None, learned[first:last])
+            group.reduce(complete, None, learned[first:last])
             first = last
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:

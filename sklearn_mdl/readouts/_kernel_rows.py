@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,23 +13,22 @@ from sklearn_mdl._core.stream.scaling import RunningStandardizer, Scaling
 SCALINGS = ("standard", "centered-unit", "unit")
 FIRST = 8  # rows after which anything is scaled
 BLOCK = 32  # rows that enter a factor at once
+REDUCED = 64  # the same beyond landmarks: fewer passes over their posterior
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
 TINY = 1e-150
 
 
-def block_start(n_rows: int) -> int:
-    """First row of the block that row ``n_rows`` lies in."""
+def block_of(n_rows: int, n_landmarks: int | None = None) -> tuple[int, int]:
+    """Return first row and end of the block that row ``n_rows`` lies in."""
+    if n_landmarks is not None and n_rows >= n_landmarks:
+        start = n_rows - (n_rows - n_landmarks) % REDUCED
+        return start, start + REDUCED
     if n_rows >= BLOCK:
-        return n_rows - n_rows % BLOCK
-    return next(start for start in (16, FIRST, 0) if n_rows >= start)
-
-
-def block_end(n_rows: int) -> int:
-    """End of the block that row ``n_rows`` lies in."""
-    if n_rows >= BLOCK:
-        return n_rows - n_rows % BLOCK + BLOCK
-    return next(end for end in (FIRST, 16, BLOCK) if n_rows < end)
+        start = n_rows - n_rows % BLOCK
+        return start, start + BLOCK
+    ends = (0, FIRST, 16, BLOCK)
+    return next((s, e) for s, e in pairwise(ends) if n_rows < e)
 
 
 def is_refresh(n_rows: int) -> bool:

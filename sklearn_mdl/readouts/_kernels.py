@@ -18,6 +18,7 @@ from sklearn_mdl.readouts._base import BaseReadout, Readout
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings
+from sklearn_mdl.readouts._kernel_learners import Memory
 from sklearn_mdl.readouts._kernel_outcomes import (
     KernelClassifierLearner,
     KernelRegressorLearner,
@@ -83,6 +84,11 @@ class KernelSettings(Readout):
             f"{self.architecture} {settings.get(kernel, '')}, {self.scaling or 'raw'}"
         )
 
+    @property
+    def memory(self) -> Memory:
+        """Rows that the factor holds."""
+        return Memory(self.max_exact)
+
     def member(self, column: int) -> Member:
         """Return the settings as a learner takes them."""
         names = Kernel._fields[1:]
@@ -90,13 +96,13 @@ class KernelSettings(Readout):
         return Member(column, self.scaling, kernel, float(self.alpha))
 
 
-def by_bound(
+def by_memory(
     members: Sequence[tuple[int, KernelSettings]],
-) -> dict[int | None, list[Member]]:
+) -> dict[Memory, list[Member]]:
     """Group readouts, given with their columns, by the rows that a factor holds."""
-    groups: dict[int | None, list[Member]] = {}
+    groups: dict[Memory, list[Member]] = {}
     for column, readout in members:
-        groups.setdefault(readout.max_exact, []).append(readout.member(column))
+        groups.setdefault(readout.memory, []).append(readout.member(column))
     return groups
 
 
@@ -150,6 +156,11 @@ class KernelReadout(KernelSettings, BaseReadout):
         Rows after which the factor grows no more; None is no bound. These rows are
         landmarks from then on, and statistics stay those of the last refresh before.
         Whole blocks count, so that it is rounded down to a multiple of 32.
+    window : int, default=None
+        Rows of the last past that the factor holds at most, whatever `max_exact`; None
+        is all of them. Rounded down to a multiple of 64. When it is full, the older
+        half is forgotten, statistics of the rows and half of the calibration too: for
+        streams that drift.
     batch_size : int, default=32
         Minibatches of a run; this readout learns row by row whatever it is.
     device : str, default="auto"
@@ -191,6 +202,18 @@ class KernelReadout(KernelSettings, BaseReadout):
     >>> readout.score(X[128:], y[128:]) > 0.9
     True
     """
+
+    window: int | None = field(default=None, kw_only=True)
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **KernelSettings._parameter_constraints,
+        "window": [Interval(Integral, 64, None, closed="left"), None],
+    }
+
+    @property
+    def memory(self) -> Memory:
+        """Rows that the factor holds."""
+        return Memory(self.max_exact, self.window)
 
     def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
         """Predict rows as after a fit on the same rows with other labels.
@@ -248,8 +271,8 @@ class KernelReadout(KernelSettings, BaseReadout):
     ) -> list[KernelClassifierLearner]:
         """One learner for all whose factors grow alike: they share what they can."""
         return [
-            KernelClassifierLearner(own, max_exact, context)
-            for max_exact, own in by_bound(members).items()
+            KernelClassifierLearner(own, memory, context)
+            for memory, own in by_memory(members).items()
         ]
 
 
@@ -367,9 +390,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         for column, readout in members:
             alike.setdefault(readout.units, []).append((column, readout))
         return [
-            KernelRegressorLearner(own, max_exact, units, has_tails, context)
+            KernelRegressorLearner(own, memory, units, has_tails, context)
             for units, some in alike.items()
-            for max_exact, own in by_bound(some).items()
+            for memory, own in by_memory(some).items()
         ]
 
     @property

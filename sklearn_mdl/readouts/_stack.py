@@ -33,7 +33,7 @@ from sklearn_mdl._core.nets.losses import (
     pull,
     softmax,
 )
-from sklearn_mdl._core.nets.mlp import StackedAverages, StackedMLP, gradient_of
+from sklearn_mdl._core.nets.mlp import OF_PRECISION, StackedAverages, gradient_of
 from sklearn_mdl._core.numerics import in_lanes
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.outcomes import TargetScaling
@@ -46,6 +46,7 @@ class Shape(NamedTuple):
     hidden_layer_sizes: tuple[int, ...]
     n_replay_streams: int
     recency: float
+    precision: str = "float32"
 
 
 class Training(NamedTuple):
@@ -166,7 +167,7 @@ class NetStack(Learner):
         trainings = list(dict.fromkeys(member.training for member in members))
         sizes = (n_features, *shape.hidden_layer_sizes, n_outputs)
         self.net = self.net_kind(
-            StackedMLP,
+            OF_PRECISION[shape.precision],
             module__layer_sizes=sizes,
             module__seeds=[training.seed for training in trainings],
             **self._criterion(trainings, n_outputs),

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.display import (
     CodelengthDisplay,
+    CostDisplay,
     CriticalDifferenceDisplay,
     Display,
     PosteriorDisplay,
@@ -30,6 +31,7 @@ from sklearn_mdl.model_selection import (
 )
 
 DPI = 150
+COSTS = {"seconds": "seconds of a cell", "features": "width of features"}
 SQUASHED = 5  # times the median regret: curves beyond press the others flat
 
 
@@ -105,6 +107,10 @@ def _plan(scorer: RepresentationScorer, folder: Path) -> Plan:
         text = "Average ranks if the datasets had ended after so many labels"
         by_size = partial(RankDisplay.from_scorer, scorer, kind="by-size")
         yield Figure(folder / "ranks_by_size.png", text), by_size
+        for cost in ("seconds", "features"):
+            text = f"Nats per example against {COSTS[cost]}, a point for each encoder"
+            by_cost = partial(CostDisplay.from_scorer, scorer, cost=cost)
+            yield Figure(folder / f"nats_by_{cost}.png", text), by_cost
     for stem, name in zip(file_stems(scorer.groups_), scorer.groups_, strict=True):
         yield from _ranks(scorer.groups_[name], folder, f"group-{stem}-", name)
     stems = file_stems(scorer.dataset_names_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl._core.io.environment import version_of
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl._core.validation import warn_caller
-from sklearn_mdl.baselines import ProtocolComparison, number, value_text
+from sklearn_mdl.baselines import ProtocolComparison, best_first, number, value_text
 from sklearn_mdl.model_selection import (
     POOLED,
     SWITCHING,
@@ -67,8 +68,8 @@ def _template() -> Template:
     )
     functions: list[Callable[..., object]] = [
         *(friedman_text, has_tests, rank_table, readout_table, spread_text),
-        *(cell_table, permutation_text),
-        *(_averages, _codelengths, _head, _differences, _pairs, _spread, _values),
+        *(permutation_text, _cells, _averages, _codelengths, _head),
+        *(_differences, _pairs, _spread, _values),
         *(settings_as_text, version_of),
     ]
     environment.globals |= {"POOLED": POOLED, "SWITCHING": SWITCHING}
@@ -83,9 +84,12 @@ def _best(scorer: RepresentationScorer) -> str:
 def _codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Table:
     """Tabulate codelengths, and below them those of codes without features."""
     table, first = codelength_table(scorer, switching=switching), scorer.first_cells_
+    sizes = np.array([cell.n_samples for cell in first])
+    alone = scorer.codelengths_[:, 0] / sizes + scorer.saved_per_example("labels")[:, 0]
     codes = {
         "uniform code": [cell.uniform / cell.n_samples for cell in first],
         "label frequencies": [cell.frequency / cell.n_samples for cell in first],
+        "labels alone": alone.tolist(),
     }
     if all(cell.is_real for cell in first):
         codes = {"Gaussian code": codes["uniform code"]}
@@ -95,21 +99,37 @@ def _codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Ta
     return Table(table.head, [*table.rows, *rows], bold=table.bold)
 
 
-def _pairs(statistics: Statistics) -> Table:
-    """Tabulate tests of pairs: the smallest p first, of equal ones the most unlike."""
+def _cells(
+    scorer: RepresentationScorer, comparison: ProtocolComparison | None
+) -> Table:
+    """Tabulate cells, with accuracies of rows held out if there are any."""
+    found = cell_table(scorer)
+    heldout = {} if comparison is None else comparison.heldout_accuracies
+    head, rows = list(found.head), [list(row) for row in found.rows]
+    for name, shares in reversed(heldout.items()):
+        head.insert(3, f"held out, {name}")
+        for row in rows:
+            row.insert(3, number(shares.get((row[0], row[1]), math.nan), ".1%"))
+    return Table(head, rows, n_left=found.n_left)
+
+
+def _pairs(statistics: Statistics, has_test: bool) -> Table:
+    """Tabulate pairs: the smallest p first, of equal ones the most unlike.
+
+    Where no p can be small it is left out.
+    """
     wilcoxon, bayesian = statistics["wilcoxon"], statistics["bayesian_signed_rank"]
     wins, ties = statistics["wins"], statistics["ties"]
-    head = [
-        *("first", "second", "ratio", "won-tied-lost", "p", "p (Holm)"),
-        *("P(first)", "P(equal)", "P(second)"),
-    ]
+    head = ["first", "second", "ratio", "won-tied-lost"]
+    head += ["p", "p (Holm)"] * has_test + ["P(first)", "P(equal)", "P(second)"]
     rows = []
     sizes = -np.abs(wilcoxon["median_log_ratios"])
     for k in np.lexsort((sizes, wilcoxon["p_values"])):
         i, j = map(statistics["encoders"].index, wilcoxon["pairs"][k])
         ratio = np.exp(wilcoxon["median_log_ratios"][k])
         counts = f"{wins[i][j]} - {ties[i][j]} - {wins[j][i]}"
-        tests = [wilcoxon[name][k] for name in ("p_values", "adjusted_p_values")]
+        names = ("p_values", "adjusted_p_values") if has_test else ()
+        tests = [wilcoxon[name][k] for name in names]
         shares = [bayesian[name][k] for name in ("p_first", "p_equivalent", "p_second")]
         numbers = [f"{p:.2g}" for p in tests] + [f"{p:.2f}" for p in shares]
         rows.append([*wilcoxon["pairs"][k], f"{ratio:.3f}", counts, *numbers])
@@ -156,9 +176,10 @@ def _differences(scorer: RepresentationScorer) -> tuple[Table, str]:
 
 def _averages(comparison: ProtocolComparison) -> Table:
     """Tabulate average ranks by every protocol."""
-    averages = zip(comparison.encoder_names, comparison.average_ranks, strict=True)
+    found = comparison.average_ranks
     rows = [
-        [name, *(number(rank, ".2f") for rank in ranks)] for name, ranks in averages
+        [comparison.encoder_names[e], *(number(rank, ".2f") for rank in found[e])]
+        for e in best_first(found)
     ]
     return Table(["encoder", *(p.name for p in comparison.protocols)], rows)
 
@@ -167,13 +188,17 @@ def _values(comparison: ProtocolComparison, d: int) -> Table:
     """Tabulate values on a dataset, the best of each protocol bold, and its times."""
     ranks, protocols = comparison.ranks[d], comparison.protocols
     least = np.min(ranks, axis=0, where=~np.isnan(ranks), initial=np.inf)
+    order = best_first(ranks)
     rows = [
-        [encoder, *(value_text(comparison, d, e, p) for p in range(len(protocols)))]
-        for e, encoder in enumerate(comparison.encoder_names)
+        [
+            comparison.encoder_names[e],
+            *(value_text(comparison, d, e, p) for p in range(len(protocols))),
+        ]
+        for e in order
     ]
     totals = np.nansum(comparison.seconds[d], axis=0)
     rows.append(["seconds, all encoders", *(number(s, ".1f") for s in totals)])
-    bold = {(e, p + 1) for e, p in np.argwhere(ranks == least).tolist()}
+    bold = {(i, p + 1) for i, p in np.argwhere(ranks[order] == least).tolist()}
     return Table(["encoder", *(p.name for p in protocols)], rows, bold=bold)
 
 
@@ -198,7 +223,8 @@ def write_results(
         Created if it does not exist; files of the same names are replaced.
     comparison : ProtocolComparison, default=None
         Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders, for a
-        section of the page and ``protocols.csv``.
+        section of the page and ``protocols.csv``; its accuracies, of rows held out,
+        stand in ``cells.csv`` and ``ranking.csv``, too.
 
     Returns
     -------
@@ -211,16 +237,16 @@ def write_results(
         orders, groups). Where Jinja2 is installed, ``report.html``, a page that holds
         them all and needs no network. Where matplotlib is installed, figures:
         ``average_ranks.png``, ``rank_intervals.png``, ``saved.png``,
-        ``preferred_readouts.png``, ``ranks_by_size.png``, the first two for each
-        group, and for each dataset ``DATASET-codelength.png`` and
-        ``DATASET-posterior.png``, where characters other than letters, digits, spaces
-        and ``_.-`` become ``_``.
+        ``preferred_readouts.png``, ``ranks_by_size.png``, ``nats_by_seconds.png``,
+        ``nats_by_features.png``, the first two for each group, and for each
+        dataset ``DATASET-codelength.png`` and ``DATASET-posterior.png``, where
+        characters other than letters, digits, spaces and ``_.-`` become ``_``.
     """
     check_is_fitted(scorer)
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     statistics = statistics_of(scorer)
-    paths = write_tables(scorer, folder, statistics)
+    paths = write_tables(scorer, folder, statistics, comparison)
     figures = draw(scorer, folder) if can_draw() else []
     if comparison is not None:
         rows = _protocol_rows(comparison)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_mdl.baselines import ProtocolComparison
 from sklearn_mdl.model_selection import (
     SWITCHING,
     RankStatistics,
@@ -35,6 +36,7 @@ FORMULAS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 NO_EFFECT = {"results", "n_jobs", "verbose"}  # settings that change no number
 
 Statistics = dict[str, Any]  # as JSON holds it
+Heldout = dict[str, dict[tuple[str, str], float]]  # accuracies by protocol and cell
 
 
 def write_rows(
@@ -108,17 +110,26 @@ def settings_as_text(scorer: RepresentationScorer) -> dict[str, str]:
 
 
 def write_tables(
-    scorer: RepresentationScorer, folder: Path, statistics: Statistics
+    scorer: RepresentationScorer,
+    folder: Path,
+    statistics: Statistics,
+    comparison: ProtocolComparison | None = None,
 ) -> list[Path]:
     """Write everything but figures and the report, and return the paths."""
+    heldout = {} if comparison is None else comparison.heldout_accuracies
+    found = list(heldout.values())
     columns = columns_of(scorer)
+    rows = [
+        [
+            *(row[name] for name in columns),
+            *(f.get((str(row["dataset"]), str(row["encoder"])), "") for f in found),
+        ]
+        for row in as_rows(scorer)
+    ]
+    names = [f"heldout_accuracy_{name}" for name in heldout]
     return [
-        write_rows(
-            folder / "cells.csv",
-            columns,
-            [[row[name] for name in columns] for row in as_rows(scorer)],
-        ),
-        _write_ranking(folder / "ranking.csv", scorer),
+        write_rows(folder / "cells.csv", [*columns, *names], rows),
+        _write_ranking(folder / "ranking.csv", scorer, heldout),
         _write_scores(folder / "scores.csv", scorer),
         write_rows(
             folder / "readouts.csv",
@@ -131,10 +142,11 @@ def write_tables(
     ]
 
 
-def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
+def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -> Path:
     """Write encoders by average rank, with mean nats per example on every dataset."""
     sizes = np.array([cell.n_samples for cell in scorer.first_cells_])
     per_example = scorer.codelengths_ / sizes[:, None]
+    saved = scorer.saved_per_example("labels").mean(0).tolist()
     bounds: list[list[float]] = [[] for _ in scorer.encoder_names_]
     columns = ["encoder", "average_rank"]
     datasets = list(scorer.dataset_names_)
@@ -146,13 +158,16 @@ def _write_ranking(path: Path, scorer: RepresentationScorer) -> Path:
         found = scorer.rank_intervals()
         bounds = np.transpose([found.lower, found.upper, found.p_best]).tolist()
         columns += ["lower", "upper", "p_best"]
-    columns += ["accuracy", "n_features", "seconds"]
+    columns += ["saved_over_labels", "accuracy"]
+    columns += [f"heldout_accuracy_{name}" for name in heldout]
+    columns += ["n_features", "seconds"]
     rows = [
         [
             scorer.encoder_names_[e],
             float(scorer.average_ranks_[e]),
             *bounds[e],
-            *_beside(scorer, e),
+            saved[e],
+            *_beside(scorer, e, heldout),
             *per_example[:, e].tolist(),
         ]
         for e in np.argsort(scorer.average_ranks_, kind="stable")
@@ -176,15 +191,23 @@ def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
     return write_rows(path, ["model", "dataset", "metric", "score"], rows)
 
 
-def _beside(scorer: RepresentationScorer, e: int) -> list[float | str]:
-    """Return mean accuracy, the widths that occur, and mean seconds of an encoder."""
+def _beside(
+    scorer: RepresentationScorer, e: int, heldout: Heldout
+) -> list[float | str]:
+    """Return mean accuracies, the widths that occur, and mean seconds of an encoder."""
+    places = [(name, scorer.encoder_names_[e]) for name in scorer.dataset_names_]
     cells = [c for c in scorer.cells_ if c.encoder == scorer.encoder_names_[e]]
     widths = dict.fromkeys(str(cell.n_features) for cell in cells)
     seconds = float(np.mean([cell.seconds for cell in cells]))
-    shares = scorer.accuracies_[:, e]
-    known = shares[~np.isnan(shares)]  # of classes
-    accuracy = float(known.mean()) if len(known) else ""
-    return [accuracy, " ".join(widths), seconds]
+    shares = [scorer.accuracies_[:, e].tolist()]
+    shares += [[f.get(place, math.nan) for place in places] for f in heldout.values()]
+    return [*map(_mean, shares), " ".join(widths), seconds]
+
+
+def _mean(shares: Sequence[float]) -> float | str:
+    """Return the mean of those that are known, as text where there is none."""
+    known = [share for share in shares if not math.isnan(share)]
+    return float(np.mean(known)) if known else ""
 
 
 def _write_latex(path: Path, scorer: RepresentationScorer, name: str) -> Path:
@@ -257,7 +280,7 @@ def _statistics(ranking: RankStatistics) -> Statistics:
         "codelengths": _by_name(ranking, ranking.codelengths_.tolist()),
         "saved_per_example": {
             reference: _by_name(ranking, ranking.saved_per_example(reference).tolist())
-            for reference in ("uniform", "frequency")
+            for reference in ("uniform", "frequency", "labels")
         },
         "preferred_readouts": _by_name(ranking, list(ranking.preferred_readouts())),
         "average_ranks": dict(zip(names, ranking.average_ranks_.tolist(), strict=True)),

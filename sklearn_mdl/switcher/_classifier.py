@@ -19,6 +19,7 @@ from sklearn_mdl.readouts import (
     as_readout,
     check_images,
     check_readout,
+    expanded,
     named_readouts,
     preset_settings,
     readout_grid,
@@ -41,7 +42,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list, readout, "closed-form", "nets" or "mixed", default=None
+    readouts : list, readout, or a name of one of our lists, default=None
         The experts, in one list, or a single one: ``LinearReadout`` and
         ``MLPReadout`` (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
         ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or
@@ -53,7 +54,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         alone, which need no seed, and which a ``RepresentationScorer`` without a
         switcher takes for at most 2,048 labels; "mixed" adds nearest neighbours, a
         shrunk linear discriminant analysis (up to 1,024 features) and a logistic
-        regression to both.
+        regression to both; "drift" adds kernels that forget, and labels alone.
     new_classes : {"refuse", "escape"}, default="refuse"
         What becomes of labels that `classes` of ``partial_fit`` did not name. "refuse"
         raises ValueError. "escape" codes their first appearance by an escape
@@ -81,7 +82,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
         asleep, predicting what the mixture of the others does. "auto" is a `Race()`
         where `readouts` is None or a name, and None, as in the paper, where it is a
-        list.
+        list; and for "drift", where whoever loses now may win later.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
     first_batch_size : int, None or "auto", default="auto"
@@ -95,6 +96,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. Wins over the readouts'
         own.
+    precision : {"float32", "bfloat16", "tf32"}, default="float32"
+        To what the factors of products are rounded where stacks of networks learn, on a
+        device that multiplies such factors itself; float32 leaves them. "bfloat16" is
+        for GPUs and CPUs with AVX-512 BF16, and rounds those of hidden layers alone;
+        "tf32" is for GPUs, and needs ``n_jobs=None``. Sums, parameters, moments and
+        predictions are float32, but that a CPU rounds sums to bfloat16 at the end.
     store : "memory" or path-like, default="memory"
         A directory for the traces, which are then memory-mapped, for streams whose
         ``N x K`` numbers do not fit. Each stream has a folder of its own in it,
@@ -111,6 +118,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     n_jobs : int, default=None
         Learners that are evaluated side by side, as threads; the numbers are the same.
         Wrapped classifiers take turns in one thread, since they may share state.
+    split : "kinds" or None, default=None
+        "kinds" evaluates the readouts of ``fit`` in parts, ``n_jobs`` side by side
+        under the active joblib backend, each in a process with a device of its own, to
+        the same numbers; see :doc:`/machines`. ``measures`` are then of the mixtures of
+        kinds, and the fitted estimator predicts on the CPU.
     verbose : int, default=0
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -187,7 +199,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     readouts: (
         Sequence[object]
         | BaseEstimator
-        | Literal["closed-form", "nets", "mixed"]
+        | Literal["closed-form", "nets", "mixed", "drift"]
         | None
     ) = None
     _: KW_ONLY
@@ -197,7 +209,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         "new_classes": [StrOptions({"refuse", "escape"})],
         "readouts": [
             *(list, tuple, BaseEstimator),
-            *(StrOptions({"closed-form", "nets", "mixed"}), None),
+            *(StrOptions({"closed-form", "nets", "mixed", "drift"}), None),
         ],
         **BaseSwitcher._parameter_constraints,
     }
@@ -248,7 +260,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
             return named_readouts(self.readouts, n_features, outcome.n_numbers)
-        readouts = [as_readout(given) for given in self._given]
+        readouts = expanded(
+            [as_readout(given) for given in self._given],
+            n_features,
+            lambda name, width: named_readouts(name, width, outcome.n_numbers),
+        )
         for readout in readouts:
             check_readout(readout)
         return [clone(readout) for readout in readouts]

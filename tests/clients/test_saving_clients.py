@@ -67,6 +67,14 @@ def test_skops(tmp_path, estimator):
     assert_goes_on(found, model, y)
 
 
+def test_skops_refuses_what_is_more_than_numbers():
+    sio = pytest.importorskip("skops.io")
+    model = MDLReadoutSwitcher("mixed", shuffle=True, random_state=0)
+    model.fit(X[FIRST], Y[FIRST])
+    with pytest.raises(TypeError, match="as skops does, but this one holds"):
+        sio.dumps(model)
+
+
 @pytest.fixture
 def mlflow(tmp_path):
     module = pytest.importorskip("mlflow")

@@ -176,7 +176,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         check_is_fitted(self)
         escape = self._run.outcome.escape
         return measure(
-            self._run.trace.summaries,
+            self._run.trace.known_summaries(),
             self.codelengths_,
             self._labels_seen(),
             n_classes=len(self.classes_),

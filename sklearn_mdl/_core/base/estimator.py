@@ -9,7 +9,7 @@ scikit-learn's rule that ``__init__`` only stores parameters holds by constructi
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from numbers import Integral
 from os import PathLike
@@ -69,9 +69,11 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     shuffle: bool = False
     verbose: int = 0
     checkpoint: str | PathLike[str] | None = None
+    split: str | None = None
     random_state: RandomState
     _run: PrequentialRun = NotYet()  # type: ignore[assignment]
     _seed: int
+    _drive_in_parts: Callable[..., None]  # of estimators that can be split
     _all_diverged: str  # warning if no readout predicts any more
 
     @abstractmethod
@@ -192,6 +194,11 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream, or the first ones of a new one."""
         first = not hasattr(self, "_run")
+        if first and self.split is not None:
+            raise ValueError(
+                f"partial_fit goes on in one process, got split={self.split!r}; call "
+                "fit, or pass split=None"
+            )
         with fixed_arithmetic():
             with self._all_or_nothing():
                 rows, given = self._checked(X, y, reset=first)
@@ -266,7 +273,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             with ExitStack() as locks:
                 for path in sorted(paths):  # in one order, lest two wait for each other
                     locks.enter_context(exclusive(path))
-                self._run.run(
+                is_split = given is not None and self.split is not None
+                drive = self._drive_in_parts if is_split else self._run.run
+                drive(
                     X,
                     labels,
                     order,

@@ -151,7 +151,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         """
         check_is_fitted(self)
         return measure_regression(
-            self._run.trace.summaries[:, 0],
+            self._run.trace.known_summaries()[:, 0],
             self._labels_seen(),
             self.codelength_,
             float(self.reference_codelengths_.sum()),

@@ -32,6 +32,7 @@ _NAMES = {
     "|b1": "BOOL",
 }
 _CODES = {name: code for code, name in _NAMES.items()}
+TYPES = tuple(_CODES)
 # Raised for headers and descriptions of all kinds, deeply nested ones among them.
 _UNREADABLE = (
     *(SafetensorError, ValueError, TypeError, KeyError, OverflowError),

@@ -13,6 +13,8 @@ import torch
 from scipy.special import logsumexp
 from torch import Tensor, nn
 
+from sklearn_mdl._core.numerics import rounded_product, tensor_floats
+
 
 class StackedLinear(nn.Module):
     """``K`` linear layers side by side.
@@ -160,6 +162,78 @@ class StackedMLP(nn.Module):
             layer.bias = nn.Parameter(layer.bias[index], requires_grad=False)
         other._set_layers(layers)
         return other
+
+
+class RoundedMLP(StackedMLP):
+    """Perceptrons whose steps round the factors of hidden layers to bfloat16.
+
+    Parameters, gradients and sums are float32; so are predictions (:meth:`forward`) and
+    the output layer, whose products are small.
+    """
+
+    _short: list[tuple[Tensor, Tensor]]  # factors of a step: rows and weights
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits as without rounding."""
+        return super().activations(x)[-1]
+
+    def activations(self, x: Tensor) -> list[Tensor]:
+        """Input, hidden activations and logits, as :meth:`backward` wants them."""
+        h = x.expand(self.n_members, *x.shape[-2:])
+        found, self._short = [h], []
+        for weight, bias in self.pairs[:-1]:
+            # Rows that all members share are rounded once.
+            own = h[:1] if h.stride(0) == 0 else h
+            short = own.bfloat16().expand_as(h), weight.bfloat16()
+            h = rounded_product(short[0], short[1].mT).add_(bias).relu_()
+            found.append(h)
+            self._short.append(short)
+        weight, bias = self.pairs[-1]
+        found.append(torch.baddbmm(bias.mT, weight, h.mT).mT)
+        return found
+
+    @torch.no_grad()
+    def backward(self, activations: list[Tensor], grad: Tensor) -> None:
+        """Write ``.grad`` of every parameter."""
+        *hidden, (weight, bias) = self.pairs
+        torch.bmm(grad.mT, activations[len(hidden)], out=gradient_of(weight))
+        torch.sum(grad, 1, keepdim=True, out=gradient_of(bias))
+        if not hidden:
+            return
+        grad = torch.bmm(grad, weight)
+        for i in range(len(hidden) - 1, -1, -1):
+            (weight, bias), (rows, weights) = hidden[i], self._short.pop()
+            grad = torch.ops.aten.threshold_backward(grad, activations[i + 1], 0.0)
+            short = grad.bfloat16()
+            gradient_of(weight).copy_(rounded_product(short.mT, rows))
+            torch.sum(grad, 1, keepdim=True, out=gradient_of(bias))
+            if i:
+                grad = rounded_product(short, weights)
+
+
+class TensorFloatMLP(StackedMLP):
+    """Perceptrons whose steps round factors to TF32, on a GPU; predictions do not."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits as without rounding."""
+        return super().activations(x)[-1]
+
+    def activations(self, x: Tensor) -> list[Tensor]:
+        """Input, hidden activations and logits, as :meth:`backward` wants them."""
+        with tensor_floats():
+            return super().activations(x)
+
+    def backward(self, activations: list[Tensor], grad: Tensor) -> None:
+        """Write ``.grad`` of every parameter."""
+        with tensor_floats():
+            super().backward(activations, grad)
+
+
+OF_PRECISION: dict[str, type[StackedMLP]] = {
+    "float32": StackedMLP,
+    "bfloat16": RoundedMLP,
+    "tf32": TensorFloatMLP,
+}
 
 
 def count_parameters(layer_sizes: Sequence[int]) -> int:

@@ -38,11 +38,14 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
     TypeError
         If a learner cannot write down what it has learned.
     """
+    return {**learned_of(run), **mixed_of(run)}
+
+
+def learned_of(run: PrequentialRun) -> dict[str, np.ndarray]:
+    """Everything that learners need in order to go on; raises as progress_of."""
     arrays = {
         "labels": run.labels.cpu().numpy(),
-        "summaries": run.trace.summaries,
         "diverged": run.diverged,
-        "retired_at": run.retirement.retired_at,
         **run.rows.groups.state_dict(),
     }
     for learner in run.learners:
@@ -51,6 +54,15 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
                 arrays[f"{READOUT}.{column}.{name}"] = tensor.detach().cpu().numpy()
     if run.outcome.escape is not None:
         arrays["n_named"] = np.array([run.outcome.escape.n_named])
+    return arrays
+
+
+def mixed_of(run: PrequentialRun) -> dict[str, np.ndarray]:
+    """Everything that the mixture needs, beside losses, in order to go on."""
+    arrays = {
+        "summaries": run.trace.summaries,
+        "retired_at": run.retirement.retired_at,
+    }
     if run.pooled is not None:
         state = run.pooled.state_dict().items()
         arrays |= {f"{POOL}.{name}": array for name, array in state}
@@ -83,6 +95,16 @@ def resume(
     ValueError
         If the arrays are not those of such a run.
     """
+    n_rows = restore(run, arrays)
+    mix_again(run, arrays, n_rows, losses)
+    retired = np.flatnonzero(~run.retirement.awake).tolist()
+    if retired:
+        run.forward.retire(retired)
+    return n_rows
+
+
+def restore(run: PrequentialRun, arrays: Mapping[str, np.ndarray]) -> int:
+    """Bring rows and learners of a run to where another one was; see :func:`resume`."""
     labels = torch.from_numpy(np.array(arrays["labels"])).to(run.outcome.dtype)
     n_rows, rows = len(labels), run.rows
     if n_rows > len(run.samples):
@@ -96,7 +118,7 @@ def resume(
             raise ValueError(f"row_groups must end by row {n_rows}")
     with run.arithmetic():
         for count in rows.refreshes(n_rows):
-            rows.refresh(count)
+            rows.refresh_all(count)
         rows.extend(n_rows)
         rows.reveal(0, labels)
         if rows.n_refreshed:
@@ -114,9 +136,6 @@ def resume(
         learned = _learned(arrays)
         for learner in run.learners:
             learner.load_state_dict(learned)
-    _mix_again(run, arrays, n_rows, losses)
-    if retired:
-        run.forward.retire(retired)
     return n_rows
 
 
@@ -146,7 +165,7 @@ def _learned(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
     return learned
 
 
-def _mix_again(
+def mix_again(
     run: PrequentialRun,
     arrays: Mapping[str, np.ndarray],
     n_rows: int,

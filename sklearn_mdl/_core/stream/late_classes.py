@@ -70,8 +70,8 @@ def learn_late(run: PrequentialRun, label: int) -> None:
     if run.pooled is not None:
         row_values = torch.cat([values[i] for i in np.argsort(run.columns)])
         nats = float(reading.codelengths[0])
-        given = row_values.cpu().numpy(), losses[0], None, nats, cost
-        pooled = PooledRows.of([run.pooled.observe(*given)])
+        mixed = run.pooled.mixed(row_values.cpu().numpy())
+        pooled = PooledRows.of([run.pooled.observe(mixed, losses[0], None, nats, cost)])
     add_classes(run, 1)
     labels = torch.full((1,), label, dtype=run.outcome.dtype, device=run.device)
     score_segment(steps_of(run, row + 1), labels)

@@ -116,6 +116,10 @@ class Outcome(ABC):
         """Mix the mixture of readouts with what a pool predicts, by shares (n, 2)."""
 
     @abstractmethod
+    def mix_groups(self, mixtures: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Mix what groups predict (n, G, Q) by weights (n, G), as :meth:`mix` does."""
+
+    @abstractmethod
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
         """Return what is kept of mixed predictions for the measures, (n, n_kept)."""
 
@@ -173,6 +177,11 @@ class ClassLabels(Outcome):
         both: np.ndarray = shares[:, :1] * mixed
         both += shares[:, 1:] * pooled
         return both
+
+    def mix_groups(self, mixtures: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Probabilities of the classes, (n, C)."""
+        found: np.ndarray = np.einsum("ngc,ng->nc", np.nan_to_num(mixtures), weights)
+        return found
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
         """Most probable class, its probability, sum of squared ones, (n, 3)."""
@@ -342,6 +351,13 @@ class RealTargets(Outcome):
         centre = (shares.T * mean).sum(0)
         square = (shares.T * (std**2 + (mean - centre) ** 2)).sum(0)
         return np.stack([centre, np.sqrt(square)], 1)
+
+    def mix_groups(self, mixtures: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Mean and standard deviation, (n, 2)."""
+        means, variances = np.where(weights > 0, mixtures.T[:2].swapaxes(1, 2), 0.0)
+        mean = (weights * means).sum(1)
+        square = (weights * (variances + (means - mean[:, np.newaxis]) ** 2)).sum(1)
+        return np.stack([mean, np.sqrt(square)], 1)
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
         """Return mean and standard deviation as they are."""

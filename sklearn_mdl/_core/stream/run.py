@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -32,7 +33,11 @@ from sklearn_mdl._core.stream.steps import (
     prequential_steps,
     score_segment,
 )
-from sklearn_mdl._core.stream.storage import PrequentialTrace, SampleStore
+from sklearn_mdl._core.stream.storage import (
+    PrequentialTrace,
+    SampleStore,
+    StoredMixtures,
+)
 from sklearn_mdl.switching import ForwardPass, ForwardTrace, Race, SwitchingPrior
 
 if TYPE_CHECKING:
@@ -120,9 +125,10 @@ class PrequentialRun:
         self._flushed: PrequentialRun | None = None
         self.late: list[int] = []  # rows of this call that bring a new class
         self.can_go_on = True  # False if the last call was interrupted in a segment
+        shared = [lr.scalings for lr in self.learners if lr.sees is None]
         self.rows = ScaledRows(
             self.samples,
-            self.learners[0].scalings,
+            shared[0] if shared else [None],
             batch_size,
             device,
             outcome.feature_reach,
@@ -133,10 +139,21 @@ class PrequentialRun:
             race, weights, self.n_readouts, batch_size, self.rows.groups
         )
         self.states = [PassState.attached(lr, self.rows, seed) for lr in self.learners]
+        for learner in self.learners if outcome.escape is not None else ():
+            learner.expect_classes()
 
-    def __getstate__(self) -> dict[str, object]:
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         """Leave out the copy that serves predictions; it is made again."""
-        return {**self.__dict__, "_flushed": None}
+        return copyreg.__newobj__, (type(self),), {**self.__dict__, "_flushed": None}  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Refuse what asks for the parts of a run and is not pickle, as skops does."""
+        raise TypeError(
+            "An estimator must be settings and numbers to be written without pickle, "
+            "as skops does, but this one holds a wrapped classifier, an encoder, an "
+            "interrupted stream or a trace on disk; pickle it, call its save, or fit "
+            "it with other readouts in memory"
+        )
 
     @property
     def is_numbers(self) -> bool:
@@ -364,6 +381,9 @@ class PrequentialRun:
         if checkpoint is not None:
             checkpoint.open(self.trace)
         self.trace.write_waiting()
+        folder = self.trace.folder
+        if folder is not None and groups is not None:
+            folder.amend(grouped=True)
         self.samples.append(X, order)
         if groups is not None:
             self.rows.groups.append(len(self.samples) - len(X), groups)
@@ -416,7 +436,7 @@ class PrequentialRun:
         # The first minibatch is learned with its own statistics, after it was scored
         # (uniformly, whatever they are: output layers start at zero).
         if not self.rows.n_refreshed and stop >= self.rows.first:
-            self.rows.refresh(self.rows.first)
+            self.rows.refresh_all(self.rows.first)
         self.rows.extend(stop)
         return stop
 
@@ -444,27 +464,45 @@ class PrequentialRun:
             self.pooled.history.append(*columns)
         if self.outcome.escape is not None:
             kept = self.outcome.escape.coded(kept, self.n_scored)
-        summaries = self.outcome.summarise(kept)
         due = self.rows.next_refresh(self.n_scored)
-        self.trace.append(losses, codelengths, reading.posterior, summaries, stored)
+        summaries = self.outcome.summarise(kept)
+        losers = self.keep(losses, codelengths, reading.posterior, summaries, stored)
+        if losers:
+            self.drop(losers)
+        self.refresh(due)
+
+    def keep(
+        self,
+        losses: np.ndarray,
+        codelengths: np.ndarray,
+        posterior: np.ndarray,
+        summaries: np.ndarray,
+        stored: StoredMixtures | None,
+    ) -> list[int]:
+        """Add rows to the trace; returns the readouts that retire after them."""
+        self.trace.append(losses, codelengths, posterior, summaries, stored)
         self.retirement.observe(losses)
         losers = self.retirement.losers(self.outcome, self.pooled)
         if losers:
             self.retirement.record(losers)
             self.forward.retire(losers)
-            self.drop(losers)
+        return losers
+
+    def refresh(self, due: float) -> None:
+        """Scale features and labels again, if so many rows were scored."""
         if self.n_scored < due:
             return
         if self.n_scored > self.rows.first:
-            changes = self.rows.refresh(self.n_scored)
+            changes = self.rows.refresh_all(self.n_scored)
             for learner in self.learners:
-                learner.re_express(changes)
+                learner.re_express(changes[learner.sees])
         self.outcome.refresh(self.labels, self.learners)
 
     def drop(self, columns: list[int]) -> None:
         """Free what readouts have learned that have retired, and their groups."""
         self._diverged, self._notes = self.diverged, self.notes
         self.learners, self.states = without(self.learners, self.states, columns)
+        self.rows.keep_views({learner.sees for learner in self.learners})
         if self.pooled is not None:
             self.pooled.retire(self.retirement.awake)
 
@@ -476,13 +514,14 @@ class PrequentialRun:
             return self._flushed
         other = copy.copy(self)
         # Seen rows, once they were scaled, stay as they are and need no copy.
-        shared = [self.samples, *([self.rows] if self.rows.n_refreshed else [])]
+        views = self.rows.views.values() if self.rows.n_refreshed else ()
+        shared = [self.samples, *views]
         memo = {id(thing): thing for thing in shared}
         parts = (self.learners, self.states, self.rows)
         other.learners, other.states, other.rows = copy.deepcopy(parts, memo)
         with self.arithmetic():
             if not other.rows.n_refreshed:
-                other.rows.refresh(self.n_scored)
+                other.rows.refresh_all(self.n_scored)
             for learner, state in zip(other.learners, other.states, strict=True):
                 state.learn(learner, other.rows, self.outcome, state.n_scored)
         self._flushed = other

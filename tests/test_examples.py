@@ -23,6 +23,7 @@ FEW_DIGITS = {
     "plot_data_efficiency": 64,
     "plot_equal_compute": 100,
     "plot_kernel_map": 400,
+    "plot_late_classes": 150,
     "plot_layer_and_pooling": 100,
     "plot_order_variance": 100,
     "plot_posterior": 200,

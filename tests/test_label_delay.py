@@ -231,7 +231,11 @@ def test_what_labels_in_time_are_needed_for_is_refused():
         switcher().fit(X, y, groups=np.arange(N))
     with pytest.raises(ValueError, match="'label_delay' parameter"):
         switcher(label_delay=-1).fit(X, y)
+    with pytest.raises(ValueError, match='"escape" and label_delay=11; name all'):
+        switcher(new_classes="escape").partial_fit(X, y)
     model = switcher(readouts=READOUTS[2:4]).fit(X, y)
+    with pytest.raises(ValueError, match=r"takes networks, .*, got labels that"):
+        switcher(readouts=READOUTS[2:4], split="kinds").fit(X, y)
     with pytest.raises(ValueError, match="A permutation test needs labels that are"):
         model.permutation_test(shuffled=True)
     with pytest.raises(ValueError, match="A file of losses needs labels that are"):

@@ -255,6 +255,11 @@ class TaskSequence(BaseEstimator):
             given = MDLReadoutSwitcher("closed-form")
         estimator: OnlineClassifier = clone(given)
         estimator._validate_params()
+        if getattr(estimator, "new_classes", "refuse") != "refuse":
+            raise ValueError(
+                "Tasks name all their classes, got a switcher with "
+                f'new_classes={estimator.new_classes!r}; pass new_classes="refuse"'
+            )
         return estimator
 
     def to_frame(self) -> DataFrame:

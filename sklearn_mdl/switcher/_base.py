@@ -141,6 +141,12 @@ class BaseSwitcher(FittedSwitcher):
                 "readouts must hold at least one readout, got an empty list; pass None "
                 "for the default grid"
             )
+        if self.label_delay and outcome.escape is not None:
+            raise ValueError(
+                "Classes that nobody names must be known with the next row, got "
+                f'new_classes="escape" and label_delay={self.label_delay}; name all '
+                "classes, or pass label_delay=0"
+            )
         self.readouts_ = self._pool(n_features, outcome)
         self.expert_weights_ = self._weights(self.readouts_)
         pooled = self._pooled(outcome)
@@ -150,6 +156,8 @@ class BaseSwitcher(FittedSwitcher):
         if self._folder != "memory":
             stored = self._stored(np.empty((0, len(self.readouts_))))
             about = description(stored, "float64", growing=True)
+            if outcome.escape is not None:
+                about["n_classes"] = None  # nobody knows
             if pooled is not None and self.store_mixtures:
                 about["pool_groups"] = [str(name) for name in pooled.groups.names]
             folder = StreamFolder(Path(self._folder), about)
@@ -283,6 +291,12 @@ class BaseSwitcher(FittedSwitcher):
             return None
         kept = None
         if self.store_mixtures:
+            if outcome.escape is not None:
+                raise ValueError(
+                    "Mixtures are stored with as many columns as there are classes, "
+                    'which may grow with new_classes="escape"; pass '
+                    "store_mixtures=False, or name all classes"
+                )
             sizes = len(groups.names), outcome.n_numbers
             kept = StoredMixtures.none(*sizes, outcome.dtype)
         parts = groups, self.expert_weights_, group_pass, kept

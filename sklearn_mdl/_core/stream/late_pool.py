@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -94,8 +94,9 @@ class LatePooledMixture(PooledMixture):
         labels: Floats,
         switching: Floats,
         firsts: NDArray[np.intp] | None = None,
+        escapes: Sequence[float] | None = None,
     ) -> PooledRows:
-        """Take in rows one after the other; there are no groups of them."""
+        """Take in rows one after the other; there are no groups, and no new classes."""
         given = zip(values, losses, labels.tolist(), switching.tolist(), strict=True)
         return PooledRows.of([self._code(self.mixed(v), *row) for v, *row in given])
 

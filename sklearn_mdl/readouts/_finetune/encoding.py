@@ -132,7 +132,7 @@ class EncodingLearner(Learner):
         for learner, state in zip(self.inner, self.states, strict=True):
             state.n_scored += len(y)
             # Whoever learns row by row: a minibatch is a group of rows to it.
-            state.close(learner, self.features, (0, 0))
+            state.disclose(learner, self.features, state.n_scored, (0, 0))
             state.learn(learner, self.features, self.outcome, state.n_scored)
 
     def _keep(self, rows: Tensor, y: Tensor) -> None:
@@ -145,6 +145,17 @@ class EncodingLearner(Learner):
         own = self.features.refresh(len(self.features.store))
         for learner in self.inner:
             learner.re_express(own)
+
+    def expect_classes(self) -> None:
+        """Let all readouts be ready for more classes."""
+        for learner in self.inner:
+            learner.expect_classes()
+
+    def add_classes(self, n: int) -> None:
+        """Let all readouts predict more classes."""
+        self.outcome.n_numbers += n
+        for learner in self.inner:
+            learner.add_classes(n)
 
     @property
     def notes(self) -> dict[int, list[str]]:  # type: ignore[override]

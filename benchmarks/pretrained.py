@@ -156,13 +156,13 @@ def accuracy(name, X, y, n_fitted, results):
     return json.loads(file.read_text())["accuracy"]
 
 
-def images_of(folder):
-    """The images of the last part, in one random order each, with their labels."""
+def images_of(folder, n_images=N_ENCODED):
+    """Images of three datasets, in one random order each, with their labels."""
     from PIL import Image
 
     with np.load(folder / "cifar10_test.npz") as archive:
         starts, data = archive["offsets"], archive["data"].tobytes()
-        rows = np.random.default_rng(0).permutation(len(starts) - 1)[:N_ENCODED]
+        rows = np.random.default_rng(0).permutation(len(starts) - 1)[:n_images]
         files = [io.BytesIO(data[starts[i] : starts[i + 1]]) for i in rows]
         pixels = np.stack([np.asarray(Image.open(f).convert("RGB")) for f in files])
         yield "cifar10", pixels, archive["labels"][rows]
@@ -170,15 +170,28 @@ def images_of(folder):
         parts = ("train", "val", "test")
         pixels = np.concatenate([archive[f"{part}_images"] for part in parts])
         labels = np.concatenate([archive[f"{part}_labels"][:, 0] for part in parts])
-        rows = np.random.default_rng(0).permutation(len(labels))[:N_ENCODED]
+        rows = np.random.default_rng(0).permutation(len(labels))[:n_images]
         yield "pneumonia", pixels[rows], labels[rows]
     pixels, labels = (
         np.frombuffer(gzip.decompress((folder / name).read_bytes()), np.uint8)
         for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
     )
     pixels, labels = pixels[16:].reshape(-1, 28, 28), labels[8:]
-    rows = np.random.default_rng(0).permutation(len(labels))[:N_ENCODED]
+    rows = np.random.default_rng(0).permutation(len(labels))[:n_images]
     yield "mnist", pixels[rows], labels[rows]
+
+
+def encoder_of(key, data, n_pixels=224, **options):
+    """One of the two MobileNetV2, with weights from ``DATA/weights``."""
+    encoder = MOBILENETS[key]
+    return TimmEncoder(
+        encoder.model_name,
+        checkpoint_path=data / "weights" / encoder.checkpoint_path,
+        model_options=encoder.model_options,
+        data_options={**HALVES, "input_size": (3, n_pixels, n_pixels)},
+        device="cpu",
+        **options,
+    )
 
 
 def encode(data, results):
@@ -186,17 +199,10 @@ def encode(data, results):
     cache = FeatureCache(results / "features")
     datasets = {}
     for name, pixels, labels in images_of(data / "images"):
-        features = {}
-        for key, encoder in MOBILENETS.items():
-            path = data / "weights" / encoder.checkpoint_path
-            encoder = TimmEncoder(
-                encoder.model_name,
-                checkpoint_path=path,
-                model_options=encoder.model_options,
-                data_options=HALVES,
-                device="cpu",
-            )
-            features[key] = np.array(cache.features(encoder, pixels))
+        features = {
+            key: np.array(cache.features(encoder_of(key, data), pixels))
+            for key in MOBILENETS
+        }
         datasets[name] = features, labels
     return datasets
 

@@ -31,6 +31,8 @@ from sklearn_mdl.baselines import (
     VariationalCode,
 )
 from sklearn_mdl.readouts import (
+    BlockReadout,
+    BlockReadoutRegressor,
     DummyReadout,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
@@ -63,6 +65,8 @@ OTHERS = [
     IncrementalReadout(GaussianNB(), batch_size=100),
     DummyReadout(),
     KernelReadoutRegressor(batch_size=100),
+    BlockReadout(KernelReadout(), slice(None)),
+    BlockReadoutRegressor(KernelReadoutRegressor(), slice(None)),
     LinearReadoutRegressor(**QUICK),
     MLPReadoutRegressor((8,), **QUICK),
     LinearProbe(lr=0.03, weight_decay=0.0, max_steps=20),

@@ -28,6 +28,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from sklearn_mdl import (
     IncrementalReadout,
+    KernelReadout,
     KNeighborsReadout,
     LinearReadout,
     MDLReadoutSwitcher,
@@ -40,7 +41,12 @@ from sklearn_mdl._core.numerics import flushed_denormals, one_thread
 from sklearn_mdl._core.stream.checkpoint import progress_of, resume
 from sklearn_mdl._core.stream.steps import ReplayStreams
 from sklearn_mdl.encoders import CachedEncoder, TimmEncoder, TorchEncoder, image_rows
-from sklearn_mdl.readouts import FineTunedReadout, FrozenReadout, ScratchReadout
+from sklearn_mdl.readouts import (
+    DummyReadout,
+    FineTunedReadout,
+    FrozenReadout,
+    ScratchReadout,
+)
 from sklearn_mdl.readouts._finetune.learner import drawn_seed
 from sklearn_mdl.readouts._finetune.networks import (
     AveragedNetwork,
@@ -361,6 +367,22 @@ FROZEN = [
     RefitReadout(LogisticRegression(), schedule=1.5),
     LinearReadout(scaling=None, lr=1e-3, random_state=3),
 ]
+
+
+def test_kernels_on_an_encoder_learn_minibatches_as_groups_of_rows():
+    """Bit for bit, and so do codes of labels alone."""
+    X, y = digits()
+    X, y = X[:80], y[:80]  # whole minibatches
+    one, own = encoder(), [KernelReadout(), KernelReadout("rbf"), DummyReadout()]
+    with one_thread(), flushed_denormals():
+        features = one.transform(X.reshape(-1, 8, 8))
+    found = scored(X, y, [(one, readout) for readout in own], batch_size=16)
+    alone = switcher(own, batch_size=16)
+    alone.partial_fit(features, y, np.arange(10), groups=np.arange(len(y)) // 16)
+    np.testing.assert_array_equal(found.readout_losses_, alone.readout_losses_)
+    np.testing.assert_allclose(
+        found.predict_proba(X[:9]), alone.predict_proba(features[:9]), 1e-4
+    )
 
 
 def test_frozen_pairs_code_as_their_readouts_do_on_features_bit_for_bit():

@@ -26,10 +26,12 @@ from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.model_selection import refit_codelength_scorer
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
+    BlockReadout,
     IncrementalReadout,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
 )
+from sklearn_mdl.switcher import load_losses
 from sklearn_mdl.switching import Race
 
 READOUTS = [
@@ -37,9 +39,11 @@ READOUTS = [
     MLPReadout((4,), lr=0.03, ema_step_size=0.1, n_replay_streams=2),
     KernelReadout(),
     KernelReadout("rbf", gamma=0.1, scaling=None, max_exact=32),
-    KNeighborsReadout(3),
+    KernelReadout(scaling="unit", window=64),
+    KNeighborsReadout(3, window=30),
     IncrementalReadout(GaussianNB()),
     RefitReadout(GaussianNB()),
+    *(BlockReadout(r, slice(1, 4)) for r in (KernelReadout(), KNeighborsReadout(3))),
 ]
 REGRESSORS = [LinearReadoutRegressor(lr=0.03), KernelReadoutRegressor()]
 SIZES = [1, 5, 1, 40, 2, 9, 1, 1, 20, 3, 17]  # beyond minibatches of 8 rows
@@ -256,6 +260,39 @@ def test_rankings_and_the_command_line_take_groups(tmp_path, capsys):
     own = MDLReadoutSwitcher("closed-form", shuffle=True, random_state=0)
     nats = own.fit(X, y, groups=groups).codelength_
     assert f"{nats:.1f} nats" in capsys.readouterr().out
+
+
+def test_the_command_line_encodes_and_decodes_in_groups(tmp_path, capsys):
+    pytest.importorskip("constriction")
+    X, y = stream()
+    paths = [str(tmp_path / f"{name}.npy") for name in ("X", "y", "groups")]
+    for path, array in zip(paths, (X, y, GROUPS), strict=True):
+        np.save(path, array)
+    message, out = str(tmp_path / "y.mdl"), str(tmp_path / "again.npy")
+    options = ["--groups", paths[2], "--readouts", "closed-form"]
+    main(["encode", *paths[:2], "--out", message, *options])
+    own = MDLReadoutSwitcher("closed-form", shuffle=True, random_state=0)
+    nats = own.fit(X, y, groups=GROUPS).codelength_
+    assert f"({nats:.1f} nats)" in capsys.readouterr().out
+    main(["decode", paths[0], message, "--out", out, *options])
+    np.testing.assert_array_equal(np.load(out), y)
+    assert main(["decode", paths[0], message, "--out", out, *options[2:]]) == 2
+    assert "features.groups" in capsys.readouterr().err
+
+
+def test_files_of_losses_in_groups_are_not_mixed_again(tmp_path):
+    """Not even if groups come late."""
+    X, y = stream()
+    late = switcher(store=tmp_path, race=None)
+    late.partial_fit(X[:30], y[:30], classes=range(C))
+    assert load_losses(late.store_ / "losses.npy").n_samples == 30
+    late.partial_fit(X[30:], y[30:], groups=GROUPS[30:])
+    early = switcher(store=tmp_path).fit(X, y, groups=GROUPS)
+    for one in (late, early):
+        with pytest.raises(ValueError, match="is of rows in groups, in which weights"):
+            load_losses(one.store_ / "losses.npy")
+    again = switcher(race=None).partial_fit(X[:30], y[:30], classes=range(C))
+    assert_same(again.partial_fit(X[30:], y[30:], groups=GROUPS[30:]), late)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])

@@ -38,6 +38,7 @@ READOUTS = {
     "recent": LinearReadout(lr=0.03, recency=0.5, n_replay_streams=5),
     "kernel": KernelReadout(),
     "kernel of raw rows": KernelReadout("rbf", gamma=0.1, scaling=None),
+    "kernel that forgets": KernelReadout(window=64),
     "diverging": MLPReadout((6,), lr=1e20, n_replay_streams=3),
 }
 PRIORS = [

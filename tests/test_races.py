@@ -32,6 +32,8 @@ from sklearn_mdl.display import (
 )
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
+    BlockReadout,
+    BlockReadoutRegressor,
     FineTunedReadout,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
@@ -47,17 +49,18 @@ from sklearn_mdl.switching import (
 )
 
 FAST = {"n_replay_streams": 1}
+SOME = slice(2, 9)  # columns of X
 CLASSIFIERS = [
     LinearReadout(lr=0.03, **FAST),
-    LinearReadout(lr=1e-5, **FAST),
+    BlockReadout(LinearReadout(lr=1e-5, **FAST), SOME),
     RefitReadout(LogisticRegression(), schedule=2),
     MLPReadout((8,), lr=0.01, ema_step_size=0.1, **FAST),
     MLPReadout((8,), lr=0.01, **FAST),
     MLPReadout((8,), lr=1e-5, **FAST),
     KNeighborsReadout(5),
-    KNeighborsReadout(70),
-    KernelReadout("rbf", alpha=0.1),
-    KernelReadout("rbf", alpha=1e4),
+    BlockReadout(KNeighborsReadout(70), SOME),
+    BlockReadout(KernelReadout("rbf", alpha=0.1), SOME),
+    BlockReadout(KernelReadout("rbf", alpha=1e4), SOME),
     IncrementalReadout(GaussianNB()),
     LinearReadout(lr=1e20, **FAST),
 ]
@@ -66,8 +69,8 @@ REGRESSORS = [
     LinearReadoutRegressor(lr=1e-5, **FAST),
     MLPReadoutRegressor((8,), lr=0.01, **FAST),
     MLPReadoutRegressor((8,), lr=1e-5, scaling="whiten", **FAST),
-    KernelReadoutRegressor("rbf", alpha=0.1),
-    KernelReadoutRegressor("rbf", alpha=1e4),
+    BlockReadoutRegressor(KernelReadoutRegressor("rbf", alpha=0.1), SOME),
+    BlockReadoutRegressor(KernelReadoutRegressor("rbf", alpha=1e4), SOME),
 ]
 IMAGES = [
     (encoder(), LinearReadout(lr=0.03, n_replay_streams=5)),
@@ -128,7 +131,8 @@ def test_the_others_go_on_with_the_same_bits_and_retired_ones_are_gone(kind):
     assert_allclose(race.readout_codelengths_, filled.sum(0), rtol=1e-12)
     assert_allclose(race.posterior_.sum(1), 1, rtol=1e-12)
     assert (race.posterior_[asleep] == 0).all()
-    assert_array_equal(forward(None, losses).posterior, race.posterior_)
+    weights = race.expert_weights_
+    assert_array_equal(forward(None, losses, weights).posterior, race.posterior_)
     # Nothing is left of them: neither learners nor parts of stacks.
     run = race._run
     assert sorted(run.columns) == np.flatnonzero(at < 0).tolist()

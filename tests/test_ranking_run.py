@@ -29,6 +29,7 @@ from sklearn_mdl import (
     MLPReadout,
     RepresentationScorer,
 )
+from sklearn_mdl._core.side_by_side import CLAIMED, Devices
 from sklearn_mdl.model_selection import (
     _cells as cells,
     _forecast as forecast,
@@ -38,7 +39,6 @@ from sklearn_mdl.model_selection import (
 )
 from sklearn_mdl.model_selection._cells import kept_steps, score_cell
 from sklearn_mdl.model_selection._encoding import Failure
-from sklearn_mdl.model_selection._running import _CLAIMED, Devices
 from sklearn_mdl.model_selection._store import CellStore, cell_of, text_of
 from sklearn_mdl.model_selection._tasks import Task, digest_of, draw_order
 from sklearn_mdl.switcher import load_losses
@@ -837,7 +837,7 @@ def four_gpus(monkeypatch):
 def claimed_by_processes(devices, n_processes, device="auto"):
     found = []
     for _ in range(n_processes):
-        _CLAIMED.clear()
+        CLAIMED.clear()
         found.append(devices.claim(device))
         assert devices.claim(device) == found[-1]  # it keeps its own
     return found

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from safetensors.numpy import save_file
 
 from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer
 from sklearn_mdl.cli._main import main
-from sklearn_mdl.datasets import load_representations
+from sklearn_mdl.datasets import load_representations, stage_rows
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -29,6 +30,7 @@ FEATURES = {
 }
 LABELS = np.where(FEATURES["deep"][:, 0] > 0, "up", "down")
 IDS = np.array([f"row{i}" for i in range(N)])
+PATIENTS = np.array([f"p{i // 3}" for i in range(N)])
 
 
 def write_table(path, columns):
@@ -57,6 +59,7 @@ def h5ad(root, gaps=(), labels=LABELS, **layout):
         column = obs.create_group("cell_type")
         column["codes"], column["categories"] = codes.astype("i1"), names.astype(object)
         obs["n_genes"] = np.arange(N)
+        obs["patient"] = PATIENTS.astype(object)
         for name, X in FEATURES.items():
             obsm.create_dataset(name, data=X, **layout)
         obsm.create_group("sparse")["data"] = np.ones(3)
@@ -71,14 +74,16 @@ def npz(root, gaps=()):
     names, codes = np.unique(LABELS, return_inverse=True)
     labels = np.where(np.isin(np.arange(N), list(gaps)), np.nan, codes)
     labels = labels if gaps else names[codes]
-    np.savez(root / "study.npz", ids=IDS, label=labels, **FEATURES)
+    named = {"ids": IDS, "label": labels, "patient": PATIENTS}
+    np.savez(root / "study.npz", **named, **FEATURES)
     return root / "study.npz"
 
 
 def arrow_table(gaps=()):
     lists = {name: X.tolist() for name, X in FEATURES.items()}
     labels = with_gaps(LABELS, gaps)
-    table = pa.table({"id": IDS.tolist(), "label": labels, **lists})
+    named = {"id": IDS.tolist(), "label": labels, "patient": PATIENTS.tolist()}
+    table = pa.table({**named, **lists})
     kinds = {"deep": pa.list_(pa.float32(), 3), "flat": pa.list_(pa.float64())}
     for name, kind in kinds.items():
         place = table.schema.get_field_index(name)
@@ -119,7 +124,7 @@ def saved(root, gaps=()):
     return root / "study"
 
 
-def hdf5(root, gaps=(), order=range(N)):
+def hdf5(root, gaps=(), order=range(N), columns=()):
     (root / "study").mkdir()
     for name, X in FEATURES.items():
         with h5py.File(root / "study" / f"{name}.h5", "w", track_order=True) as file:
@@ -127,8 +132,9 @@ def hdf5(root, gaps=(), order=range(N)):
                 item = file.create_dataset(f"{row}", data=X[row])
                 item.attrs["original_id"] = str(IDS[row])
     rows = [row for row in range(N) if row not in gaps]
-    columns = {"id": IDS[rows], "location": LABELS[rows]}
-    write_table(root / "study" / "labels.csv", columns)
+    table = {"id": IDS[rows], "location": LABELS[rows]}
+    table |= dict.fromkeys(columns, PATIENTS[rows])
+    write_table(root / "study" / "labels.csv", table)
     return root / "study"
 
 
@@ -143,6 +149,7 @@ def eva(root, gaps=(), wrap=lambda X: [torch.from_numpy(X)]):
             "embeddings": [f"{row}.pt" for row in range(N)],
             "target": [label or "" for label in with_gaps(LABELS, gaps)],
             "split": ["train"] * 30 + ["val"] * (N - 30),
+            "patient": PATIENTS,
         }
         write_table(folder / "manifest.csv", table)
     return root / "embeddings"
@@ -220,6 +227,47 @@ def test_a_label_column_that_is_not_there_lists_those_that_are(tmp_path, write):
     assert f"'{there}'" in text
     assert "got 'age'" in text
     assert "--label" in text
+
+
+@pytest.mark.parametrize("write", [w for w in WRITERS if w != hear])
+def test_groups_are_those_of_a_column(tmp_path, write):
+    options = {"columns": ["patient"]} if write == hdf5 else {}
+    path = write(tmp_path, {3, 31}, **options)
+    found = load_representations(path, groups="patient", missing="drop")
+    _, labels, groups = found.datasets["study"]
+    assert_array_equal(groups, np.delete(PATIENTS, [3, 31]))
+    assert len(labels) == N - 2
+    assert ", 14 groups; " in str(found)
+    text = message(path, groups="ward", missing="drop")
+    assert "column of groups must be one of" in text
+    assert "'patient'" in text
+
+
+def test_groups_that_a_format_does_not_name_are_refused(tmp_path):
+    text = message(hear(tmp_path), groups="patient")
+    assert "those of HEAR hold labels alone, got groups='patient'" in text
+    folder = tmp_path / "features" / "study"
+    folder.mkdir(parents=True)
+    for name, array in {**FEATURES, "labels": LABELS, "groups": PATIENTS}.items():
+        np.save(folder / f"{name}.npy", array)
+    assert "must be in files DATASET/groups.npy" in message(folder.parent, groups="a")
+    assert "study: 40 rows, 2 classes, 14 groups" in str(
+        load_representations(folder.parent)
+    )
+    np.savez(tmp_path / "a.npz", X=FEATURES["deep"], y=LABELS, p=np.full(N, np.nan))
+    assert "40 of 40 have none" in message(tmp_path / "a.npz", groups="p")
+
+
+def test_rank_learns_no_label_of_a_group_before_all_its_rows(tmp_path, capsys):
+    path, out = str(npz(tmp_path)), str(tmp_path / "out")
+    options = ["--out", out, "--n-orders", "1", "--encoders", "deep"]
+    main(["rank", path, "--groups", "patient", *options])
+    assert ", 14 groups; deep (3)" in capsys.readouterr().out
+    scorer = RepresentationScorer(n_orders=1, random_state=0)
+    scorer.fit({"study": ({"deep": FEATURES["deep"]}, LABELS, PATIENTS)})
+    with (tmp_path / "out" / "cells.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert float(row["codelength"]) == pytest.approx(scorer.codelengths_[0, 0])
 
 
 def test_what_lies_in_one_piece_is_mapped(tmp_path):
@@ -353,3 +401,64 @@ def test_rank_says_what_it_found(tmp_path, capsys, write):
     assert status == 0, printed
     assert "study: 40 rows, 2 classes; deep (3), flat (2)" in printed
     assert "2 cells" in printed
+
+
+# Shards
+
+
+def shard(path, rows, labels=LABELS):
+    """Write some rows of the deep features, in the format of the ending."""
+    X, y = FEATURES["deep"][rows], labels[rows]
+    if path.suffix == ".safetensors":
+        save_file({"rows": X, "y": (y == "up").astype("i8")}, path)
+        return
+    table = pa.table({"rows": list(X), "label": y, "id": IDS[rows]})
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, row_group_size=7)
+        return
+    with pa.ipc.new_stream(str(path), table.schema) as file:
+        file.write_table(table, max_chunksize=7)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "safetensors"])
+def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
+    names = [f"b.{kind}", f"a.{kind}"]
+    for i, name in enumerate(names):
+        shard(tmp_path / name, slice(15 * i, None if i else 15))
+    X, y = stage_rows([tmp_path / name for name in names], tmp_path / "rows")
+    assert isinstance(X, np.memmap)
+    assert not X.flags.writeable
+    assert_array_equal(X, FEATURES["deep"])
+    assert_array_equal(y if y.dtype.kind != "i" else np.where(y, "up", "down"), LABELS)
+    assert [path.name for path in (tmp_path / "rows").iterdir()] == ["features.npy"]
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "sentence"),
+    [
+        ([], {}, "Rows must be read from one shard at least, got none"),
+        (["a.csv"], {}, r"A shard must be a file \.parquet, .* got .*a\.csv"),
+        (["damaged.parquet"], {}, r"damaged\.parquet must be a parquet file, got:"),
+        (["damaged.safetensors"], {}, "must be a file of safetensors, got:"),
+        (["deep.parquet"], {"features": "x"}, r"must be one of \['rows'\], got 'x'"),
+        (["gaps.parquet"], {}, "must have a label in each row, but 1 lack one"),
+        (["deep.parquet", "flat.safetensors"], {}, "must be of one width, got 2"),
+        (["long.safetensors"], {}, "must have a label for each of 40 rows, got 3"),
+        (["half.safetensors"], {}, "must be of types F64, .* got I16; write it again"),
+        (["empty.parquet"], {}, "Shards must hold rows"),
+    ],
+)
+def test_damaged_shards_are_refused(names, options, sentence, tmp_path):
+    shard(tmp_path / "deep.parquet", slice(None))
+    for kind in ("parquet", "safetensors"):
+        (tmp_path / f"damaged.{kind}").write_text("none")
+    gaps = pa.table({"x": [[1.0]], "label": pa.array([None], pa.string())})
+    parquet.write_table(gaps, tmp_path / "gaps.parquet")
+    shard(tmp_path / "empty.parquet", slice(0))
+    flat, whole = FEATURES["flat"], np.zeros(N, "i8")
+    save_file({"x": flat, "y": whole}, tmp_path / "flat.safetensors")
+    save_file({"x": flat, "y": whole[:3]}, tmp_path / "long.safetensors")
+    save_file({"x": flat, "y": whole.astype("i2")}, tmp_path / "half.safetensors")
+    with pytest.raises(ValueError, match=sentence):
+        stage_rows([tmp_path / n for n in names], tmp_path / "rows", **options)
+    assert not (tmp_path / "rows" / "features.npy").exists()

@@ -95,7 +95,7 @@ POOL = [
     LinearReadout(**FAST),
     KNeighborsReadout(20, metric="cosine", scaling="whiten", calibration=False),
     IncrementalReadout(GaussianNB(var_smoothing=0.1)),
-    KNeighborsReadout(12, scaling=None, bandwidth=0.5),
+    KNeighborsReadout(12, scaling=None, bandwidth=0.5, window=40),
     IncrementalReadout(SGDClassifier(loss="log_loss"), n_replay_streams=2),
     RefitReadout(
         make_pipeline(StandardScaler(), SelectKBest(k=9), DecisionTreeClassifier()),
@@ -104,7 +104,7 @@ POOL = [
     KNeighborsReadout(1),
     IncrementalReadout(MLPClassifier((5,)), scaling="whiten", random_state=3),
     RefitReadout(CalibratedClassifierCV(SVC(), cv=2, ensemble=False), schedule=1),
-    KernelReadout("rbf", scaling="unit"),
+    KernelReadout("rbf", scaling="unit", window=64),
     MLPReadout((9,), **FAST, scaling="whiten"),
     KernelReadout(),
     DummyReadout("transition"),
@@ -425,7 +425,7 @@ def test_equally_near_rows_come_in_their_order():
     y = np.array([0, 1, 0, 1, 0, 1, 0, 1])
     _, seen = neighbours_of(X, y, KNeighborsReadout(scaling=None), batch_size=8)
     for k in range(1, 9):
-        distances, places = seen.nearest(torch.zeros(1, 2), 8, k)
+        distances, places = seen.nearest(torch.zeros(1, 2), (0, 8), k)
         assert places[0].tolist() == [0, 1, 2, 3, 4, 6, 7, 5][:k]
         assert distances[0].tolist() == [1, 1, 1, 1, 1, 1, 4, 18][:k]
 
@@ -436,13 +436,13 @@ def test_neighbours_are_the_same_by_any_blocks_kept_or_read_again(scaling, monke
     readouts = [KNeighborsReadout(k, scaling=scaling) for k in (3, 40)]
     whole, seen = neighbours_of(X, y, *readouts)
     query = seen._scaled(100, 120)
-    distances, places = seen.nearest(query, 96, 40)
+    distances, places = seen.nearest(query, (0, 96), 40)
     monkeypatch.setattr("sklearn_mdl.readouts._neighbors.BLOCK", 16)
     for kept in (6, 2, 0):
         seen.forget()
         seen._n_kept = kept
         for _ in range(2):
-            again, there = seen.nearest(query, 96, 40)
+            again, there = seen.nearest(query, (0, 96), 40)
             np.testing.assert_allclose(again, distances, rtol=1e-3)
             assert np.mean(there.numpy() == places.numpy()) > 0.99
         assert len(seen._blocks) == kept
@@ -456,7 +456,7 @@ def test_distances_follow_the_scaling_as_it_is_now():
     assert seen.rows.n_refreshed == 128
     scaled = (X - current.mean.numpy()) * current.transform.numpy()
     expected = np.sort(np.square(scaled[:128] - scaled[140]).sum(1))[:9]
-    found, _ = seen.nearest(seen._scaled(140, 141), 128, 9)
+    found, _ = seen.nearest(seen._scaled(140, 141), (0, 128), 9)
     np.testing.assert_allclose(found[0], expected, rtol=1e-3)
 
 

@@ -100,3 +100,17 @@ def short_names(names: Sequence[str]) -> list[str]:
         common = set.intersection(*alike)
         kept.append(" ".join([own[0], *(w for w in own[1:] if w not in common)]))
     return kept
+
+
+def duration_text(seconds: float) -> str:
+    """Write a time in the unit that suits it."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def size_text(n_bytes: int) -> str:
+    """Write a number of bytes as MB or GB."""
+    return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"

@@ -26,6 +26,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "message", type=Path, metavar="MESSAGE", help="what encode has written"
     )
+    _options.add_groups(parser, "; those that encode was given")
     _options.add_output(parser, "LABELS", ".npy, or .txt with one label a line")
     _options.add_switcher(parser)
 
@@ -33,7 +34,9 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the labels of a message."""
     _options.check_output(options.out)
-    _options.check_apart([options.out], (options.features, options.message))
+    _options.check_apart(
+        [options.out], (options.features, options.message, options.groups)
+    )
     if options.out.suffix not in SUFFIXES:
         raise ValueError(
             f"Labels must be written to a file that ends in {' or '.join(SUFFIXES)}, "
@@ -51,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
         read = sklearn_mdl.switcher.LabelMessage.from_bytes(message)
         _check_lines(read.header["labels"]["classes"])
     X = sklearn_mdl.datasets.load_features(options.features)
-    y = sklearn_mdl.decode_labels(switcher, X, message)
+    y = sklearn_mdl.decode_labels(switcher, X, message, _options.groups_of(options))
     if is_text:
         text = "".join(f"{label}\n" for label in y.tolist())
         options.out.write_text(text, encoding="utf-8")

@@ -20,6 +20,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
     _options.add_features(parser)
     default = " (default: FEATURES, if it holds them as well)"
     _options.add_labels(parser, default, nargs="?")
+    _options.add_groups(parser, "; the receiver needs the same file")
     _options.add_output(parser, "MESSAGE", "where to write the message")
     _options.add_switcher(parser)
 
@@ -27,10 +28,13 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write labels as a message, and print its size beside the codelength."""
     _options.check_output(options.out)
-    _options.check_apart([options.out], (options.features, options.labels))
+    _options.check_apart(
+        [options.out], (options.features, options.labels, options.groups)
+    )
     switcher = _options.switcher_of(options)
     X, y = _options.load_rows(options.features, options.labels or options.features)
-    message, fitted = sklearn_mdl.switcher.encode(switcher, X, y)
+    groups = _options.groups_of(options)
+    message, fitted = sklearn_mdl.switcher.encode(switcher, X, y, groups)
     options.out.write_bytes(message.to_bytes())
     print(*_lines(message, fitted.codelength_), f"wrote {options.out}", sep="\n")
 

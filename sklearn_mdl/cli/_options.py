@@ -19,7 +19,7 @@ Commands = argparse._SubParsersAction
 FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
 LABELS_HELP = "the same kinds of files: a class for each row"
 PRECISIONS = ("float32", "bfloat16", "tf32")  # as of switchers; none is imported
-READOUTS = ("default", "closed-form", "nets", "mixed")
+READOUTS = ("default", "closed-form", "nets", "mixed", "drift")
 
 
 def add_command(
@@ -54,6 +54,24 @@ def add_labels(
     parser.add_argument(
         "labels", type=Path, metavar="LABELS", nargs=nargs, help=LABELS_HELP + more
     )
+
+
+def add_groups(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add the file of groups."""
+    parser.add_argument(
+        "--groups",
+        type=Path,
+        metavar="PATH",
+        help="a group for each row, such as its patient, in a file as for labels: no "
+        "label of a group is learned before all its rows are coded" + more,
+    )
+
+
+def groups_of(options: argparse.Namespace) -> np.ndarray | None:
+    """Read the file of groups, if one was named."""
+    if options.groups is None:
+        return None
+    return sklearn_mdl.datasets.load_groups(options.groups)
 
 
 def add_output(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
@@ -189,8 +207,9 @@ def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) 
         choices=READOUTS,
         default=None if automatic else READOUTS[0],
         help="list of readouts: the default one; closed-form, kernels alone, which "
-        "is quicker; nets, networks alone; or mixed, which adds nearest neighbours and "
-        f"refitted classifiers to the default (default: {automatic or READOUTS[0]})",
+        "is quicker; nets, networks alone; mixed, which adds nearest neighbours and "
+        "refitted classifiers to the default; or drift, which adds kernels that forget "
+        f"(default: {automatic or READOUTS[0]})",
     )
 
 

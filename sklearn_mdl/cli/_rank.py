@@ -42,6 +42,12 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         metavar="NAME",
         help="only these splits, where files have some (default: all rows)",
     )
+    parser.add_argument(
+        "--groups",
+        metavar="COLUMN",
+        help="column that names the group of each row, such as its patient, whose "
+        "labels are learned after all its rows (default: DATASET/groups.npy)",
+    )
     _options.add_results(parser, default=Path("ranking"))
     _options.add_selection(parser)
     parser.add_argument(
@@ -92,6 +98,7 @@ def run(options: argparse.Namespace) -> None:
         options.features,
         label=options.label,
         splits=options.splits,
+        groups=options.groups,
         missing=options.missing,
     )
     datasets = _options.selected(found.datasets, options)

@@ -22,13 +22,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
     )
     _options.add_features(parser)
     _options.add_labels(parser)
-    parser.add_argument(
-        "--groups",
-        type=Path,
-        metavar="PATH",
-        help="a group for each row, such as its patient, in a file as for labels: no "
-        "label of a group is learned before all its rows are coded",
-    )
+    _options.add_groups(parser)
     _options.add_switcher(parser)
     _options.add_targets(parser)
     parser.add_argument(
@@ -56,9 +50,7 @@ def run(options: argparse.Namespace) -> None:
     X, y = _options.load_rows(options.features, options.labels, options.targets)
     kind = _options.kind_of(options, {str(options.labels): y})
     switcher = _options.switcher_of(options, options.n_jobs, kind)
-    groups = options.groups
-    if groups is not None:
-        groups = sklearn_mdl.datasets.load_groups(groups)
+    groups = _options.groups_of(options)
     print(*_lines(switcher.fit(X, y, groups=groups), y), sep="\n")
     if options.permutations is not None:
         print(_permuted(switcher.permutation_test(options.permutations)))

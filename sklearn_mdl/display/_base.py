@@ -60,6 +60,8 @@ class Switcher(Protocol):
     reference_codelengths_: Floats  # of a regressor
     readout_names_: list[str]
     readouts_: list[Readout]
+    block_names_: list[Hashable]
+    block_posterior_: Floats
 
 
 class Pooling(Protocol):

@@ -98,17 +98,20 @@ class PosteriorDisplay(base.Display):
         ----------
         estimator : MDLReadoutSwitcher
             A fitted one.
-        group : {"architecture"} or None
-            Whether to add up the settings of each architecture, in order of first
-            appearance, or to show every readout.
+        group : {"architecture", "block"} or None
+            Whether to add up the settings of each architecture, or the readouts of each
+            block of columns, in order of first appearance, or to show every readout.
         **plot_options : optional
             Passed to `plot`.
         """
         base.check_fitted(estimator, "posterior_")
-        base.check_choice(group, "group", ("architecture", None))
+        base.check_choice(group, "group", ("architecture", "block", None))
         posterior = estimator.posterior_
         if group is None:
             names = estimator.readout_names_
+        elif group == "block":
+            posterior = estimator.block_posterior_
+            names = [str(name or "all columns") for name in estimator.block_names_]
         else:
             members = base.architectures(estimator)
             posterior = _sums(posterior, list(members.values()))

@@ -174,11 +174,17 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         """
         return self.split_blocks(self.transform(X))
 
+    @property
+    def block_slices_(self) -> dict[str, slice]:
+        """Columns of each layer and pooling in the features, by name of the block."""
+        check_is_fitted(self, "block_names_")
+        ends = np.cumsum(self.block_widths_).tolist()
+        starts = [0, *ends[:-1]]
+        return dict(zip(self.block_names_, map(slice, starts, ends), strict=True))
+
     def split_blocks(self, features: np.ndarray) -> dict[str, np.ndarray]:
         """Cut features as `transform` returns them into views, by block."""
-        check_is_fitted(self, "block_names_")
-        blocks = np.split(features, np.cumsum(self.block_widths_)[:-1], axis=1)
-        return dict(zip(self.block_names_, blocks, strict=True))
+        return {name: features[:, own] for name, own in self.block_slices_.items()}
 
     def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:
         """Encode images minibatch by minibatch, from a row on.

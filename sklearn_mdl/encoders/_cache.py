@@ -328,6 +328,12 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         features = self.transform(X)
         return self.encoder_.split_blocks(features)
 
+    @property
+    def block_slices_(self) -> dict[str, slice]:
+        """Columns of each layer and pooling in the features, by name of the block."""
+        check_is_fitted(self, "encoder_")
+        return self.encoder_.block_slices_
+
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Name the features, as the encoder does."""
         check_is_fitted(self, "encoder_")

@@ -233,6 +233,8 @@ class TimmEncoder(ImageEncoder):
         Layers and pools, as ``layer|pool``.
     block_widths_ : list of int
         Their numbers of features.
+    block_slices_ : dict of str to slice
+        Their columns, as :func:`~sklearn_mdl.readouts.block_readouts` takes them.
     data_config_ : dict
         The preprocessing.
 

@@ -321,7 +321,7 @@ def environment(device: torch.device) -> dict[str, object]:
 
 def _switcher_of(task: Task, device: str | None) -> Switcher:
     switcher = switcher_of(task)
-    if device is not None:
+    if device is not None and switcher.split is None:  # parts have their own
         switcher.set_params(device=device)
     folder = stem_of(task.dataset, task.encoder, task.order)
     if switcher.store != "memory":  # cells must not write each other's traces

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from joblib import effective_n_jobs
 
-from sklearn_mdl._core.nets.mlp import count_parameters
-from sklearn_mdl._core.tables import Table
+from sklearn_mdl._core.tables import Table, duration_text, size_text
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task, draw_order, switcher_of
-from sklearn_mdl.readouts import hidden_widths
+from sklearn_mdl.readouts import state_bytes
 
 WARM, TIMED = 2, 4  # minibatches of a trial
 
@@ -86,7 +85,7 @@ class Forecast:
         return (
             f"{table.to_text()}\n"
             f"{self.n_missing} cells to run, {self.n_jobs} side by side: about "
-            f"{_duration(self.seconds)} and {_size(self.bytes)} by a trial on "
+            f"{duration_text(self.seconds)} and {size_text(self.bytes)} by a trial on "
             f"{WARM + TIMED} minibatches of each"
         )
 
@@ -139,7 +138,7 @@ def _is_kept(store: CellStore | None, task: Task) -> bool:
 def _trial(task: Task) -> tuple[float, int, int]:
     """Run over the first minibatches, of which the first ones do not count."""
     in_memory = {"store": "memory", "store_mixtures": False, "checkpoint": None}
-    switcher = switcher_of(task).set_params(**in_memory, verbose=0)
+    switcher = switcher_of(task).set_params(**in_memory, verbose=0, split=None)
     classes, batch = np.unique(task.y), switcher.batch_size
     named = {} if task.is_real else {"classes": classes}
     rows = draw_order(task.seed, task.order, len(task.y))
@@ -151,35 +150,14 @@ def _trial(task: Task) -> tuple[float, int, int]:
     seconds = (time.perf_counter() - start) / len(timed)
     _, d = task.X.shape
     n_outputs = 2 if task.is_real else len(classes)  # location and scale
-    state = sum(_state_of(r, d, n_outputs) for r in switcher.readouts_)
+    state = sum(state_bytes(r, d, n_outputs) for r in switcher.readouts_)
     # Features as float32, a loss and a probability for every readout.
     return seconds, 4 * d + 2 * 8 * len(switcher.readouts_), state
-
-
-def _state_of(readout: object, n_features: int, n_classes: int) -> int:
-    """Bytes of weights, gradients, moments and averages; 0 for other readouts."""
-    hidden = getattr(readout, "hidden_layer_sizes", None)
-    if hidden is None:
-        return 0
-    sizes = (n_features, *hidden_widths(hidden), n_classes)
-    return 5 * 4 * count_parameters(sizes)
 
 
 def _texts(row: ForecastRow) -> list[str]:
     missing = row.n_done < row.n_cells
     shape = f"{row.n_samples} x {row.n_features}"
     counts = map(str, (row.n_classes, row.n_cells, row.n_done))
-    cost = [_duration(row.seconds), _size(row.bytes)] if missing else ["-", "-"]
+    cost = [duration_text(row.seconds), size_text(row.bytes)] if missing else ["-", "-"]
     return [row.dataset, row.encoder, shape, *counts, *cost]
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    if seconds < 3600:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"

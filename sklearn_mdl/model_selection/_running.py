@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from itertools import chain, count, islice
-from pathlib import Path
+from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
+from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices
 from sklearn_mdl._core.stream.storage import is_mapped
 from sklearn_mdl._core.validation import kept_warnings, warn_caller
 from sklearn_mdl.model_selection._cells import Cell, score_cell
@@ -27,12 +22,7 @@ from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
 PORTION = 4  # tasks for each job, where their outcomes are returned together
-PASSES = 2  # over tasks whose process died: by its own doing, or by another's
-# Raised by joblib and Dask when a process dies. A task that cannot be unpickled breaks
-# a pool, too, but would do so again.
-DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
 BY_FILE = {"LokyBackend", "MultiprocessingBackend"}  # send maps as names of files
-_CLAIMED: dict[str, int] = {}  # by this process, for a run
 
 
 class Measurable(Protocol):
@@ -50,53 +40,6 @@ class Measurable(Protocol):
 
 T = TypeVar("T", bound=Measurable)
 R = TypeVar("R")
-
-
-class Devices:
-    """Deals the GPUs of a machine out to the processes of a run.
-
-    A process takes the first place that is free and keeps it; place ``p`` is GPU
-    ``p mod n``. Places are files in the directory for temporary files, so that every
-    machine deals out its own.
-    """
-
-    def __init__(self) -> None:
-        self.run = secrets.token_hex(8)
-
-    @property
-    def _folder(self) -> Path:  # of this machine, whichever dealt out the tasks
-        return Path(tempfile.gettempdir()) / f"sklearn_mdl-{self.run}"
-
-    def __enter__(self) -> Self:
-        """Begin a run."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """End it."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def claim(self, device: str) -> str | None:
-        """Return the device of this process, where there is more than one to choose.
-
-        Parameters
-        ----------
-        device : str
-            As an estimator has it; only "auto" and "cuda" leave a choice.
-        """
-        n_devices = torch.cuda.device_count() if device in ("auto", "cuda") else 0
-        if n_devices < 2:
-            return None
-        if self.run not in _CLAIMED:
-            self._folder.mkdir(exist_ok=True)
-            _CLAIMED[self.run] = next(filter(self._is_free, count()))
-        return f"cuda:{_CLAIMED[self.run] % n_devices}"
-
-    def _is_free(self, place: int) -> bool:
-        try:
-            os.close(os.open(self._folder / str(place), os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return False
-        return True
 
 
 def run_tasks(

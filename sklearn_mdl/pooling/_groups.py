@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +109,9 @@ class GroupedShare:
         totals = np.add.reduceat(joint, self._starts)
         if some_sleep:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            totals = np.divide(totals, awake, out=np.ones_like(totals), where=finite)
+            # Of groups that are all awake it stays as it is, whoever sleeps elsewhere.
+            partly = np.logical_or.reduceat(asleep, self._starts) & finite
+            np.divide(totals, awake, out=totals, where=partly)
             np.copyto(joint, self.weights * totals[self._members], where=asleep)
         if some_infinite:
             np.copyto(joint, self.weights, where=~finite[self._members])
@@ -121,6 +124,14 @@ class GroupedShare:
         if some_infinite:
             codelengths[~finite] = np.inf
         return codelengths
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the weights, and the step that they are for."""
+        return {"weights": self.weights, "step": np.array([self._t])}
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from where another share was."""
+        self.weights, self._t = np.array(state["weights"]), int(state["step"][0])
 
 
 def newton_step(hessian: Floats, gradient: Floats) -> Floats:
@@ -206,6 +217,9 @@ class GroupPass(ABC):
         """Drop some groups; the others take over what their weights can."""
         weights, self.hessian = without(self.weights, self.hessian, groups)
         self.weights = self._allowed(weights)
+
+    def add_classes(self, n: int) -> None:  # noqa: B027
+        """Go on with more classes, where labels are classes."""
 
     def _allowed(self, weights: Floats) -> Floats:
         """Return the nearest weights that a pool may have."""

@@ -4,9 +4,18 @@ from sklearn_mdl.readouts._base import (
     Readout as Readout,
     check_readout as check_readout,
 )
+from sklearn_mdl.readouts._blocks import (
+    BlockReadout,
+    BlockReadoutRegressor,
+    BlockSettings as BlockSettings,
+    block_readouts,
+    expanded as expanded,
+)
 from sklearn_mdl.readouts._build import (
     build_learners as build_learners,
     hidden_widths as hidden_widths,
+    shared_work as shared_work,
+    state_bytes as state_bytes,
 )
 from sklearn_mdl.readouts._dummy import DummyReadout
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
@@ -56,6 +65,8 @@ from sklearn_mdl.readouts._wrappers import (
 )
 
 __all__ = [
+    "BlockReadout",
+    "BlockReadoutRegressor",
     "DummyReadout",
     "FineTunedReadout",
     "FrozenReadout",
@@ -69,6 +80,7 @@ __all__ = [
     "MLPReadoutRegressor",
     "RefitReadout",
     "ScratchReadout",
+    "block_readouts",
     "default_readouts",
     "default_regressors",
     "preset_settings",

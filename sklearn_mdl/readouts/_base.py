@@ -29,6 +29,7 @@ class Readout(OnlineEstimator):
 
     stack: ClassVar[type[NetStack] | None] = None
     takes_raw_rows: ClassVar[bool] = False  # its learner scales them itself
+    block: ClassVar[str | None] = None  # name of the columns of X it looks at, if some
     scaling: str | None = "standard"
     batch_size: int = 32
     first_batch_size: int | None = None
@@ -44,6 +45,11 @@ class Readout(OnlineEstimator):
     def pool_group(self) -> str:
         """Kind of the readout: those of one kind switch, and kinds are pooled."""
         return f"{self.architecture}, {self.scaling or 'raw'}"
+
+    @property
+    def inner(self) -> Any:
+        """The readout itself, or the one inside, to which the settings belong."""
+        return self
 
     @classmethod
     def learners_of(

@@ -5,7 +5,7 @@ Networks of one shape become stacks, as few as memory and jobs allow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -138,6 +138,29 @@ def _bytes_of(members: Sequence[Member], size: StackSize) -> int:
     return trained + len(averages) * FLOAT * size.n_parameters
 
 
+def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
+    """Bytes of weights, gradients, moments and averages; 0 for other readouts."""
+    hidden = getattr(readout, "hidden_layer_sizes", None)
+    if hidden is None:
+        return 0
+    widths = (n_features, *hidden_widths(hidden), n_outputs)
+    return 5 * FLOAT * count_parameters(widths)
+
+
+def shared_work(readout: Readout, seed: int) -> Hashable:
+    """Name what a readout trains or computes: equal names are worked out once.
+
+    Networks that differ in averaging alone are one training, and kernels that differ in
+    their noise alone have one kernel matrix.
+    """
+    if readout.stack is None:
+        return readout.pool_group
+    net = cast("NetReadout", readout)
+    member = _member(net, 0, seed, readout.stack)
+    widths = hidden_widths(net.hidden_layer_sizes)
+    return widths, int(net.n_replay_streams), float(net.recency), member.training
+
+
 class Context(NamedTuple):
     """Settings that all learners of one run have in common.
 
@@ -176,7 +199,7 @@ def scaling_of(readout: Readout) -> str | None:
 
 
 def build_learners(
-    readouts: Sequence[Readout],
+    readouts: Sequence[Readout] | Mapping[int, Readout],
     n_features: int,
     n_classes: int,
     *,
@@ -189,8 +212,9 @@ def build_learners(
 
     Parameters
     ----------
-    readouts : sequence of readouts
-        In any order; a learner's ``columns`` remember the places.
+    readouts : sequence of readouts, or mapping of int to readout
+        In any order; a learner's ``columns`` remember the places: those in the
+        sequence, or the keys, for some of the readouts of a run.
     n_features, n_classes, seed, device, n_jobs, precision
         As in :class:`Context`.
 
@@ -210,13 +234,14 @@ def build_learners(
     MemoryError
         If the readouts together need more memory than the device has.
     """
-    for readout in readouts:
+    by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))
+    for readout in by_place.values():
         check_width(readout.scaling, n_features)
-    scalings = list(dict.fromkeys(map(scaling_of, readouts)))
+    scalings = list(dict.fromkeys(map(scaling_of, by_place.values())))
     context = Context(scalings, n_features, n_classes, seed, device, n_jobs, precision)
     stacked: dict[type[NetStack], list[tuple[int, NetReadout]]] = {}
     others: dict[type[Readout], list[tuple[int, Readout]]] = {}
-    for column, readout in enumerate(readouts):
+    for column, readout in by_place.items():
         if readout.stack is not None:
             member = column, cast("NetReadout", readout)
             stacked.setdefault(readout.stack, []).append(member)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from itertools import product
 from math import prod
 from numbers import Integral, Real
@@ -18,6 +19,7 @@ from sklearn.model_selection import ParameterSampler
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.sklearn_compat import Interval
+from sklearn_mdl.readouts._dummy import DummyReadout
 from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor
 from sklearn_mdl.readouts._neighbors import KNeighborsReadout
 from sklearn_mdl.readouts._net_regressors import (
@@ -207,13 +209,19 @@ KERNELS: list[dict[str, Any]] = [
 ]
 ALPHAS = (0.003, 0.3)
 REAL_ALPHAS = (0.003, 0.03, 1.0)
-NAMES = ("closed-form", "nets", "mixed")
+NAMES = ("closed-form", "nets", "mixed", "drift")
 PARTS = {
     "closed-form": ("kernels",),
     "nets": ("nets",),
     None: ("nets", "kernels"),
     "mixed": ("nets", "kernels", "others"),
+    "drift": ("nets", "kernels", "windows"),
 }
+# Windows of the list "drift": each forgets down to half of its own, so that whatever
+# the time since a change, one of them has seen at least half of the rows after it, and
+# none of those before.
+WINDOWS = (64, 128, 256, 512, 1024)
+STRATEGIES = ("frequency", "decayed", "transition")
 
 
 def named_readouts(
@@ -224,16 +232,20 @@ def named_readouts(
     if "nets" in parts:
         readouts += _default_grid(MLPReadout, n_features, n_classes)
     if "kernels" in parts:
-        readouts += _kernels(KernelReadout)
+        readouts += _kernels(KernelReadout, ALPHAS)
     if "others" in parts:
         readouts += _others(n_features)
+    if "windows" in parts:
+        for window in WINDOWS:
+            readouts += _kernels(partial(KernelReadout, window=window), ALPHAS)
+        readouts += [DummyReadout(strategy) for strategy in STRATEGIES]
     return readouts
 
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
     """Return the list of regressors that "closed-form", "nets" or None stands for."""
     nets = _default_grid(MLPReadoutRegressor, n_features, N_OUTPUTS)
-    kernels = _kernels(KernelReadoutRegressor)
+    kernels = _kernels(KernelReadoutRegressor, REAL_ALPHAS)
     lists: dict[str | None, list[BaseEstimator]] = {
         "nets": nets,
         "closed-form": kernels,
@@ -242,8 +254,9 @@ def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
     return DefaultGrid(lists[name])
 
 
-def _kernels(kind: type) -> list[BaseEstimator]:
-    alphas = ALPHAS if kind is KernelReadout else REAL_ALPHAS
+def _kernels(
+    kind: Callable[..., BaseEstimator], alphas: Sequence[float]
+) -> list[BaseEstimator]:
     return [kind(alpha=alpha, **own) for own in KERNELS for alpha in alphas]
 
 
@@ -334,7 +347,7 @@ def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
     Each is compared with those that have the same settings: nets with nets, wrapped
     classifiers with others of their class.
     """
-    settings = [_named_settings(readout) for readout in readouts]
+    settings = [_named_settings(getattr(r, "inner", r)) for r in readouts]
     groups: defaultdict[frozenset[str], list[dict[str, object]]] = defaultdict(list)
     for setting in settings:
         groups[frozenset(setting)].append(setting)
@@ -421,8 +434,10 @@ def grid_edges(
     edges : dict of str to (float, {"lowest", "highest"})
         By setting, its value and the edge.
     """
+    kind = _kind(readouts[int(np.argmin(codelengths))])
+    same = [k for k, r in enumerate(readouts) if _kind(r) == kind]
+    readouts = [getattr(readout, "inner", readout) for readout in readouts]
     best = readouts[int(np.argmin(codelengths))]
-    same = [k for k, r in enumerate(readouts) if _kind(r) == _kind(best)]
     edges = {}
     for name in _numeric(best):
         alike = [k for k in same if name in _numeric(readouts[k])]

@@ -154,6 +154,13 @@ class KernelGroup:
             mean = float(self.kernel.diagonal(self.view.rows).mean())
             self.scale = mean if mean > 0 else 1.0
 
+    def forget(self) -> None:
+        """Begin again without any rows."""
+        self.scale, ridge = 1.0, self.ridge
+        assert isinstance(ridge, ForwardRidge)
+        alphas, device = ridge.alphas.tolist(), ridge.alphas.device
+        self.ridge = ForwardRidge(alphas, ridge.n_outputs, device)
+
     def refresh(self, targets: Tensor) -> None:
         """Factor again, for the rows of the view and their targets (n, P)."""
         self.rescale()
@@ -203,11 +210,12 @@ class KernelGroup:
             reduced.begin(targets)
         self.ridge = reduced
 
-    def state_dict(self) -> list[dict[str, Tensor]]:
+    def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
         """Return what does not follow from rows and labels, by readout."""
         ridge = self.ridge
         if isinstance(ridge, ForwardRidge):
-            return [{} for _ in ridge.alphas]
+            errors = ridge.errors if with_errors else ()
+            return [{"errors": one} for one in errors] or [{} for _ in ridge.alphas]
         pairs = zip(ridge.covariance, ridge.weights, strict=True)
         return [{"covariance": one, "weights": other} for one, other in pairs]
 

@@ -17,7 +17,7 @@ from sklearn_mdl._core.kernels.functions import Pairs
 from sklearn_mdl._core.kernels.reduced import ReducedRidge
 from sklearn_mdl.readouts._kernel_groups import Stretch
 from sklearn_mdl.readouts._kernel_learners import KernelLearner
-from sklearn_mdl.readouts._kernel_rows import BLOCK, FIRST, is_refresh, last_refresh
+from sklearn_mdl.readouts._kernel_rows import FIRST, REDUCED, is_refresh, last_refresh
 
 
 class Labellings(NamedTuple):
@@ -65,6 +65,11 @@ class LabellingsLearner(KernelLearner):
             Yield squares of errors at the last refresh, too, where the stream is
             longer: another factor.
         """
+        if self.window is not None:
+            raise ValueError(
+                "Labellings that share a factor need readouts of all rows, got a "
+                f"KernelReadout with window={self.window}; leave it out"
+            )
         start = 0
         exact = min(n_rows, self.n_landmarks or n_rows)
         while start < exact:
@@ -86,8 +91,8 @@ class LabellingsLearner(KernelLearner):
             yield Stretch.joined([group.stretch(exact, known) for group in self.groups])
         for group in self.groups:
             group.reduce(exact, known[:exact])
-        for start in range(exact, n_rows, BLOCK):
-            yield self._reduced_stretch(start, known[start : start + BLOCK])
+        for start in range(exact, n_rows, REDUCED):
+            yield self._reduced_stretch(start, known[start : start + REDUCED])
 
     def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
         """Predict the rows of a block beyond the landmarks, and learn them."""

@@ -1,21 +1,24 @@
 """Kernel readouts on a stream: one learner for all of a list.
 
 Blocks of rows are counted from the beginning of the stream: 0, 8, 16, 32, and so on by
-32. The whole block is joined to the factor at once, as far as its rows are known, with
-nothing in place of the others: how a stream is cut changes no bit. Within it targets
-enter row by row.
+32, and by 64 beyond the landmarks. The whole block is joined to the factor at once, as
+far as its rows are known, with nothing in place of the others: how a stream is cut
+changes no bit. Within it targets enter row by row. A learner with a window begins again
+at fixed places, from the last half of its window: blocks are counted from there.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.functions import (
+    FIRST_DISTANCE,
     Pairs,
     median_distance,
 )
@@ -33,9 +36,11 @@ from sklearn_mdl.readouts._kernel_groups import (
 from sklearn_mdl.readouts._kernel_rows import (
     BLOCK,
     FIRST,
+    LaterRows,
+    Memory,
     RowScaler,
-    block_end,
-    block_start,
+    block_of,
+    first_known,
     is_refresh,
     last_refresh,
 )
@@ -51,8 +56,7 @@ class KernelLearner(Learner):
     members : sequence of Member
     n_outputs : int
         Columns ``P`` of the targets.
-    max_exact : int or None
-        Rows after which factors grow no more.
+    memory : Memory
     context : Context
     """
 
@@ -63,14 +67,19 @@ class KernelLearner(Learner):
         self,
         members: Sequence[Member],
         n_outputs: int,
-        max_exact: int | None,
+        memory: Memory,
         context: Context,
     ) -> None:
-        self.n_landmarks = None if max_exact is None else max_exact - max_exact % BLOCK
+        n_exact, self.window = memory
+        self.n_landmarks = None
+        if n_exact is not None and self.window is None:
+            self.n_landmarks = n_exact - n_exact % BLOCK
         self.scalings = context.scalings
         self.view = context.scalings.index(None)
         self.device = context.device
-        self.n_observed = 0
+        self.n_forgotten = 0  # rows before the first that is known
+        self.n_observed = 0  # rows known
+        self.n_added = 0  # columns of targets
         self._block: OpenBlock | None = None
         self._others: tuple[Tensor, Tensor] | None = None  # rows predicted last
         self._scaler = RowScaler(context.n_features)
@@ -92,7 +101,8 @@ class KernelLearner(Learner):
 
     def attach(self, rows: ScaledRows) -> None:
         """Remember the rows of the run."""
-        self.stream = rows
+        self.rows = rows
+        self.stream: ScaledRows | LaterRows = rows
 
     @abstractmethod
     def targets(self, labels: Tensor) -> Tensor:
@@ -145,6 +155,32 @@ class KernelLearner(Learner):
         if block.n_observed == len(block.factor[0]):
             self._close(block)
             self._block = None
+            if self.window is not None:
+                self._forget()
+
+    def _forget(self) -> None:
+        """Begin again with the later half of a full window, as if that were all."""
+        n_observed = self.n_forgotten + self.n_observed
+        if not self._begin_at(n_observed):
+            return
+        learned = self._faded()
+        self._scaler = RowScaler(self.rows.store.n_features)
+        for view in self.views.values():
+            view.forget()
+            view.distance = FIRST_DISTANCE
+        for group in self.groups:
+            group.forget()
+        self._recompute()
+        self._take_over(learned, self.stream.labels[: self.n_observed])
+
+    def _begin_at(self, n_observed: int) -> bool:
+        """Count from the first row that is known; returns if that is another one."""
+        start = 0 if self.window is None else first_known(n_observed, self.window)
+        is_other = start != self.n_forgotten
+        self.n_forgotten, self.n_observed = start, n_observed - start
+        if is_other:
+            self.stream = LaterRows(self.rows, start)
+        return is_other
 
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
@@ -155,6 +191,10 @@ class KernelLearner(Learner):
     def is_reduced(self) -> bool:
         """True if the stream is so long that its first rows are landmarks."""
         return self.n_landmarks is not None and self.n_observed >= self.n_landmarks
+
+    def _ends(self, row: int) -> tuple[int, int]:
+        """Return first row and end of the block that a row lies in."""
+        return block_of(row, self.n_landmarks)
 
     def _block_of(self, raw: Tensor) -> OpenBlock | None:
         """Return the block of the stream's next row, if that is what is given."""
@@ -167,7 +207,7 @@ class KernelLearner(Learner):
         if not np.array_equal(store.rows(number, number + 1)[0], given):
             return None
         self._check_memory(len(store))
-        self._block = self._opened(block_start(number), self.groups, number)
+        self._block = self._opened(self._ends(number)[0], self.groups, number)
         return self._block
 
     def _check_memory(self, n_rows: int) -> None:
@@ -179,7 +219,8 @@ class KernelLearner(Learner):
             If there is no bound on the rows of factors, and these are too many.
         """
         available = memory_of(self.device)
-        if self.n_landmarks is not None or available is None:
+        is_bounded = self.n_landmarks is not None or self.window is not None
+        if is_bounded or available is None:
             return
         n_factors = len(self.columns)
         needed = 4 * n_rows**2 * n_factors  # one triangle each, 8 bytes a number
@@ -194,7 +235,7 @@ class KernelLearner(Learner):
         self, start: int, groups: Sequence[KernelGroup], stop: int | None = None
     ) -> OpenBlock:
         """Open a block, and take in the labels of its rows before row ``stop``."""
-        end = block_end(start)
+        _, end = self._ends(start)
         raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
         missing = end - start - len(raw)
         scaled: dict[View, Tensor] = {}
@@ -294,7 +335,7 @@ class KernelLearner(Learner):
         means : Tensor of shape (K, n, P)
         variances : Tensor of shape (K, n)
         """
-        rows, start = raw.cpu().numpy(), block_start(self.n_observed)
+        rows, (start, _) = raw.cpu().numpy(), self._ends(self.n_observed)
         block = None
         if self.n_observed > start:
             block = self._opened(start, self.groups, self.n_observed)
@@ -337,8 +378,14 @@ class KernelLearner(Learner):
     def _learned(self) -> list[dict[str, Tensor]]:
         """Return what is learned beyond the factor, by readout."""
 
+    def _faded(self) -> Sequence[Mapping[str, Tensor]]:
+        """Return what stays of that where rows are forgotten."""
+        return self._learned()
+
     @abstractmethod
-    def _take_over(self, learned: list[Mapping[str, Tensor]], labels: Tensor) -> None:
+    def _take_over(
+        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
+    ) -> None:
         """Take over what is learned beyond the factor from labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
@@ -346,8 +393,9 @@ class KernelLearner(Learner):
 
         Factors follow from rows and labels.
         """
-        n_observed = torch.tensor(self.n_observed)
-        parts = [posterior for group in self.groups for posterior in group.state_dict()]
+        n_observed = torch.tensor(self.n_forgotten + self.n_observed)
+        own = (group.state_dict(self.n_added > 0) for group in self.groups)
+        parts = list(chain(*own))
         return {
             column: {"n_observed": n_observed, **own, **part}
             for column, own, part in zip(
@@ -358,12 +406,14 @@ class KernelLearner(Learner):
     def load_state_dict(self, learned: Learned) -> None:
         """Take over the state of readouts with the same settings, and factor again."""
         own = [learned[column] for column in self.columns]
-        self.n_observed = int(own[0]["n_observed"])
+        self._begin_at(int(own[0]["n_observed"]))
         with one_thread(), flushed_denormals():
             if self.is_reduced:
                 self._restore(own)
             else:
                 self._recompute()
+                if self.n_added:
+                    self._restore_errors(own)
         self._take_over(own, self.stream.labels[: self.n_observed])
 
     def _recompute(self) -> None:
@@ -371,7 +421,7 @@ class KernelLearner(Learner):
         steady = [group for group in self.groups if not group.is_refreshed]
         refreshed = last_refresh(self.n_observed)
         changed = bool(refreshed) and self._rescale_targets(refreshed)
-        complete = block_start(self.n_observed)
+        complete, _ = self._ends(self.n_observed)
         self._replay(0, refreshed, steady)
         read = {id(group.view) for group in steady}
         for view in self.views.values():
@@ -386,7 +436,7 @@ class KernelLearner(Learner):
 
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
         while start < stop and groups:
-            end = block_end(start)
+            _, end = self._ends(start)
             self._append(self._opened(start, groups, end), groups)
             start = end
 
@@ -395,6 +445,16 @@ class KernelLearner(Learner):
         for power in range(3, n_rows.bit_length()):
             self._scaler.refresh(self._new_rows(1 << power))
 
+    def _restore_errors(self, learned: list[Mapping[str, Tensor]]) -> None:
+        """Take over errors: their last bits depend on how many columns there were."""
+        first = 0
+        for group in self.groups:
+            last = first + len(group.ridge.alphas)
+            errors = torch.stack([one["errors"] for one in learned[first:last]])
+            assert isinstance(group.ridge, ForwardRidge)
+            group.ridge.restore(errors.to(self.device))
+            first = last
+
     def _restore(self, learned: list[Mapping[str, Tensor]]) -> None:
         """Make landmarks again, and take over the posteriors of their features."""
         assert self.n_landmarks is not None
@@ -402,10 +462,10 @@ class KernelLearner(Learner):
         self._rescale_targets(refreshed)
         self._measure(refreshed)
         self._fill_views(refreshed, self.n_landmarks)
-        first = 0
+        complete, first = self._ends(self.n_observed)[0], 0
         for group in self.groups:
             last = first + len(group.ridge.alphas)
-            group.reduce(block_start(self.n_observed), None, learned[first:last])
+            group.reduce(complete, None, learned[first:last])
             first = last
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:

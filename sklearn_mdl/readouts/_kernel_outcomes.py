@@ -20,22 +20,39 @@ from sklearn_mdl._core.stream.outcomes import (
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings, LabellingsLearner
+from sklearn_mdl.readouts._kernel_rows import Memory
 
 
 class KernelClassifierLearner(LabellingsLearner):
     """Kernel readouts of classes: scores of one-hot labels, calibrated forwards."""
 
     def __init__(
-        self, members: Sequence[Member], max_exact: int | None, context: Context
+        self, members: Sequence[Member], memory: Memory, context: Context
     ) -> None:
-        super().__init__(members, context.n_classes, max_exact, context)
+        super().__init__(members, context.n_classes, memory, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
+        self.mean = 1 / context.n_classes  # of the targets
 
     def targets(self, labels: Tensor) -> Tensor:
         """One-hot labels less their mean, (n, C)."""
         n_classes = len(self.calibration.counts)
         onehot = torch.nn.functional.one_hot(labels, n_classes)
-        return onehot.double() - 1 / n_classes
+        return onehot.double() - self.mean
+
+    def expect_classes(self) -> None:
+        """Let targets of classes that are not known yet be zero.
+
+        The softmax is blind to what all targets have in common.
+        """
+        self.mean = 0.0
+
+    def add_classes(self, n: int) -> None:
+        """Add columns of targets that were zero so far; factors stay."""
+        self.calibration.add_classes(n)
+        for group in self.groups:
+            group.ridge.add_outputs(n)
+        self.n_added += n
+        self._block = None  # opened again when it is needed
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Log-probabilities (K, n, C) of scores."""
@@ -100,7 +117,17 @@ class KernelClassifierLearner(LabellingsLearner):
             for one, other in zip(own.factors, own.curvature, strict=True)
         ]
 
-    def _take_over(self, learned: list[Mapping[str, Tensor]], labels: Tensor) -> None:
+    def _faded(self) -> list[dict[str, Tensor]]:
+        """Half of the curvature, as of the rows: later ones move the factors more."""
+        fresh = ForwardSoftmax(1, 1).curvature[0]
+        return [
+            {**one, "curvature": torch.from_numpy(fresh).lerp(one["curvature"], 0.5)}
+            for one in self._learned()
+        ]
+
+    def _take_over(
+        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
+    ) -> None:
         own = self.calibration
         own.factors = np.stack([one["factors"].numpy() for one in learned])
         own.curvature = np.stack([one["curvature"].numpy() for one in learned])
@@ -146,7 +173,7 @@ class KernelRegressorLearner(LabellingsLearner):
     Parameters
     ----------
     members : sequence of Member
-    max_exact : int or None
+    memory : Memory
     units : Units
     has_tails : mapping of int to bool
         By column, if the scale is unknown: then the density is a Student-t.
@@ -156,12 +183,12 @@ class KernelRegressorLearner(LabellingsLearner):
     def __init__(
         self,
         members: Sequence[Member],
-        max_exact: int | None,
+        memory: Memory,
         units: Units,
         has_tails: Mapping[int, bool],
         context: Context,
     ) -> None:
-        super().__init__(members, 1, max_exact, context)
+        super().__init__(members, 1, memory, context)
         self.units = units
         self.location, self.scale = units.location, units.scale
         self.has_tails = np.array([has_tails[column] for column in self.columns])
@@ -281,5 +308,7 @@ class KernelRegressorLearner(LabellingsLearner):
     def _learned(self) -> list[dict[str, Tensor]]:
         return [{"squares": torch.tensor(square)} for square in self.squares]
 
-    def _take_over(self, learned: list[Mapping[str, Tensor]], labels: Tensor) -> None:
+    def _take_over(
+        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
+    ) -> None:
         self.squares = np.array([float(one["squares"]) for one in learned])

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.stream.scaling import RunningStandardizer, Scaling
+from sklearn_mdl._core.stream.scaling import (
+    RunningStandardizer,
+    ScaledRows,
+    Scaling,
+)
 
 SCALINGS = ("standard", "centered-unit", "unit")
 FIRST = 8  # rows after which anything is scaled
 BLOCK = 32  # rows that enter a factor at once
+REDUCED = 64  # the same beyond landmarks: fewer passes over their posterior
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
 TINY = 1e-150
 
 
-def block_start(n_rows: int) -> int:
-    """First row of the block that row ``n_rows`` lies in."""
+def block_of(n_rows: int, n_landmarks: int | None = None) -> tuple[int, int]:
+    """Return first row and end of the block that row ``n_rows`` lies in."""
+    if n_landmarks is not None and n_rows >= n_landmarks:
+        start = n_rows - (n_rows - n_landmarks) % REDUCED
+        return start, start + REDUCED
     if n_rows >= BLOCK:
-        return n_rows - n_rows % BLOCK
-    return next(start for start in (16, FIRST, 0) if n_rows >= start)
-
-
-def block_end(n_rows: int) -> int:
-    """End of the block that row ``n_rows`` lies in."""
-    if n_rows >= BLOCK:
-        return n_rows - n_rows % BLOCK + BLOCK
-    return next(end for end in (FIRST, 16, BLOCK) if n_rows < end)
+        start = n_rows - n_rows % BLOCK
+        return start, start + BLOCK
+    ends = (0, FIRST, 16, BLOCK)
+    return next((s, e) for s, e in pairwise(ends) if n_rows < e)
 
 
 def is_refresh(n_rows: int) -> bool:
@@ -38,6 +44,63 @@ def is_refresh(n_rows: int) -> bool:
 def last_refresh(n_rows: int) -> int:
     """Return the largest of 8, 16, 32, ... that is at most ``n_rows``, or 0."""
     return 1 << (n_rows.bit_length() - 1) if n_rows >= FIRST else 0
+
+
+class Memory(NamedTuple):
+    """Rows that a factor holds.
+
+    Attributes
+    ----------
+    max_exact : int or None
+        Rows after which it grows no more.
+    window : int or None
+        Rows of the last past that it holds at most, in place of that bound.
+    """
+
+    max_exact: int | None
+    window: int | None = None
+
+
+def first_known(n_rows: int, window: int) -> int:
+    """Return the first row that a window holds after ``n_rows``.
+
+    It forgets its older half when it is full: whole blocks.
+    """
+    half = window // (2 * BLOCK) * BLOCK
+    return max(0, n_rows // half - 1) * half
+
+
+class LaterRows:
+    """The rows of a stream from one on, as a stream of their own.
+
+    Parameters
+    ----------
+    rows : ScaledRows
+    start : int
+        The first.
+    """
+
+    def __init__(self, rows: ScaledRows, start: int) -> None:
+        self._rows = rows
+        self._start = start
+
+    @property
+    def store(self) -> LaterRows:
+        """The raw rows."""
+        return self
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._rows.store) - self._start
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Return raw rows."""
+        return self._rows.store.rows(self._start + start, self._start + stop)
+
+    @property
+    def labels(self) -> Tensor:
+        """Labels, with room behind those that were revealed."""
+        return self._rows.labels[self._start :]
 
 
 class RowScaler:

@@ -23,7 +23,7 @@ from sklearn_mdl.readouts._kernel_outcomes import (
     KernelRegressorLearner,
     Units,
 )
-from sklearn_mdl.readouts._kernel_rows import SCALINGS
+from sklearn_mdl.readouts._kernel_rows import SCALINGS, Memory
 
 NAMES = {"arc-cosine", "rbf", "linear", "polynomial"}
 
@@ -90,13 +90,14 @@ class KernelSettings(Readout):
         return Member(column, self.scaling, kernel, float(self.alpha))
 
 
-def by_bound(
+def by_memory(
     members: Sequence[tuple[int, KernelSettings]],
-) -> dict[int | None, list[Member]]:
+) -> dict[Memory, list[Member]]:
     """Group readouts, given with their columns, by the rows that a factor holds."""
-    groups: dict[int | None, list[Member]] = {}
+    groups: dict[Memory, list[Member]] = {}
     for column, readout in members:
-        groups.setdefault(readout.max_exact, []).append(readout.member(column))
+        memory = Memory(readout.max_exact, getattr(readout, "window", None))
+        groups.setdefault(memory, []).append(readout.member(column))
     return groups
 
 
@@ -150,6 +151,11 @@ class KernelReadout(KernelSettings, BaseReadout):
         Rows after which the factor grows no more; None is no bound. These rows are
         landmarks from then on, and statistics stay those of the last refresh before.
         Whole blocks count, so that it is rounded down to a multiple of 32.
+    window : int, default=None
+        Rows of the last past that the factor holds at most, whatever `max_exact`; None
+        is all of them. Rounded down to a multiple of 64. When it is full, the older
+        half is forgotten, statistics of the rows and half of the calibration too: for
+        streams that drift.
     batch_size : int, default=32
         Minibatches of a run; this readout learns row by row whatever it is.
     device : str, default="auto"
@@ -191,6 +197,13 @@ class KernelReadout(KernelSettings, BaseReadout):
     >>> readout.score(X[128:], y[128:]) > 0.9
     True
     """
+
+    window: int | None = field(default=None, kw_only=True)
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **KernelSettings._parameter_constraints,
+        "window": [Interval(Integral, 64, None, closed="left"), None],
+    }
 
     def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
         """Predict rows as after a fit on the same rows with other labels.
@@ -248,8 +261,8 @@ class KernelReadout(KernelSettings, BaseReadout):
     ) -> list[KernelClassifierLearner]:
         """One learner for all whose factors grow alike: they share what they can."""
         return [
-            KernelClassifierLearner(own, max_exact, context)
-            for max_exact, own in by_bound(members).items()
+            KernelClassifierLearner(own, memory, context)
+            for memory, own in by_memory(members).items()
         ]
 
 
@@ -367,9 +380,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         for column, readout in members:
             alike.setdefault(readout.units, []).append((column, readout))
         return [
-            KernelRegressorLearner(own, max_exact, units, has_tails, context)
+            KernelRegressorLearner(own, memory, units, has_tails, context)
             for units, some in alike.items()
-            for max_exact, own in by_bound(some).items()
+            for memory, own in by_memory(some).items()
         ]
 
     @property

@@ -60,15 +60,16 @@ class SeenRows:
         self._origin: Tensor | None = None
 
     def nearest(
-        self, x: Tensor, n_rows: int, n_neighbors: int
+        self, x: Tensor, rows: tuple[int, int], n_neighbors: int
     ) -> tuple[Tensor, Tensor]:
-        """Find the nearest of the first ``n_rows`` rows.
+        """Find the nearest of some rows.
 
         Parameters
         ----------
         x : Tensor of shape (B, d)
             Scaled rows.
-        n_rows : int
+        rows : (int, int)
+            The first of those that are compared, and the one behind the last.
         n_neighbors : int
 
         Returns
@@ -78,14 +79,18 @@ class SeenRows:
             "cosine" (twice the cosine distance); nearest first.
         places : Tensor of shape (B, k)
             Of the rows; the earlier of two equally near ones comes first. ``k`` is the
-            smaller of ``n_neighbors`` and ``n_rows``.
+            smaller of ``n_neighbors`` and the number of rows.
         """
-        query, norms = self._as_points(x)
+        (first, last), (query, norms) = rows, self._as_points(x)
         best = torch.empty((len(x), 0), dtype=torch.int64, device=x.device)
-        for start in range(0, n_rows, BLOCK):
-            points, squares = self._block(start, min(start + BLOCK, n_rows))
+        for start in range(first - first % BLOCK, last, BLOCK):
+            points, squares = self._block(start, min(start + BLOCK, last))
+            offset = start
+            if start < first:
+                points, squares = points[first - start :], squares[first - start :]
+                offset = first
             found = torch.addmm(squares, query, points.T, alpha=-2)
-            best = torch.cat([best, _keys(found + norms[:, None], start)], 1)
+            best = torch.cat([best, _keys(found + norms[:, None], offset)], 1)
             k = min(n_neighbors, best.shape[1])
             best = best.topk(k, largest=False, sorted=True).values
         distances = (best >> PLACE_BITS).to(torch.int32).view(torch.float32)
@@ -146,14 +151,35 @@ class Voters(NamedTuple):
     calibration: bool
 
 
+class Points(NamedTuple):
+    """Rows between which distances are measured, and how.
+
+    Attributes
+    ----------
+    metric : {"euclidean", "cosine"}
+    scaling : {"standard", "whiten"} or None
+    window : int or None
+        Those of the last past that are compared; None is all.
+    """
+
+    metric: str
+    scaling: str | None
+    window: int | None = None
+
+    def rows(self, n_learned: int) -> tuple[int, int]:
+        """Return the first row that is compared, and the one behind the last."""
+        if self.window is None:
+            return 0, n_learned
+        return max(0, n_learned - self.window), n_learned
+
+
 class NeighborsLearner(Learner):
     """Readouts that use the same neighbours, more or fewer of them.
 
     Parameters
     ----------
     members : sequence of Voters
-    metric : {"euclidean", "cosine"}
-    scaling : {"standard", "whiten"} or None
+    points : Points
     context : Context
     """
 
@@ -162,15 +188,14 @@ class NeighborsLearner(Learner):
     def __init__(
         self,
         members: Sequence[Voters],
-        metric: str,
-        scaling: str | None,
+        points: Points,
         context: Context,
     ) -> None:
         self.columns = [member.column for member in members]
         self.members = list(members)
-        self.metric = metric
+        self.points = points
         self.scalings = context.scalings
-        self.view = context.scalings.index(scaling)
+        self.view = context.scalings.index(points.scaling)
         self.classes = torch.arange(context.n_classes, device=context.device)
         self.n_learned = 0
         start = [[IDENTITY, math.log(member.bandwidth)] for member in members]
@@ -179,7 +204,7 @@ class NeighborsLearner(Learner):
     def attach(self, rows: ScaledRows) -> None:
         """Remember the rows of the run."""
         self.rows = rows
-        self.seen = SeenRows(rows, self.view, self.metric)
+        self.seen = SeenRows(rows, self.view, self.points.metric)
 
     def predict(self, x: Tensor) -> Tensor:
         """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
@@ -196,7 +221,8 @@ class NeighborsLearner(Learner):
     def _excesses(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the ``e_i`` (n, k) and the votes (n, k, C) of every member."""
         most = max(member.n_neighbors for member in self.members)
-        distances, places = self.seen.nearest(x[self.view], self.n_learned, most)
+        compared = self.points.rows(self.n_learned)
+        distances, places = self.seen.nearest(x[self.view], compared, most)
         votes = (self.rows.labels[places][..., None] == self.classes).double()
         for member in self.members:
             near = distances[:, : member.n_neighbors]
@@ -251,6 +277,10 @@ class NeighborsLearner(Learner):
         if changes[self.view] is not None:
             self.seen.forget()
 
+    def add_classes(self, n: int) -> None:
+        """Predict more classes, for which no row has voted."""
+        self.classes = torch.arange(len(self.classes) + n, device=self.classes.device)
+
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts; the others go on with the same bits."""
         kept = [i for i, column in enumerate(self.columns) if column not in columns]
@@ -285,9 +315,10 @@ class _Ballot(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class KNeighborsReadout(BaseReadout):
-    r"""The nearest of all rows learned so far vote, weighted by their distance.
+    r"""The nearest of the rows learned so far vote, weighted by their distance.
 
-    Distances are exact, to every row that was learned and in the scaling as it is now.
+    Distances are exact, to every row that was learned, or the last `window` of them, in
+    the scaling as it is now.
     With :math:`e_i` the excess of the ``i``-th nearest row's squared distance over the
     nearest one's, in units of the mean squared distance of all ``n_neighbors``,
 
@@ -318,6 +349,8 @@ class KNeighborsReadout(BaseReadout):
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored: regularised
         standardising, or symmetric whitening with a shrunk covariance.
+    window : int, default=None
+        Rows of the last past that may vote; None is all of them.
     batch_size : int, default=32
         Rows learned at once. A switcher's own value wins over its readouts'.
     device : str, default="auto"
@@ -360,6 +393,7 @@ class KNeighborsReadout(BaseReadout):
     smoothing: float = 0.01
     calibration: bool = True
     scaling: str | None = "standard"
+    window: int | None = None
     batch_size: int = 32
     device: str = "auto"
 
@@ -372,6 +406,7 @@ class KNeighborsReadout(BaseReadout):
         "smoothing": [Interval(Real, 0, None, closed="neither")],
         "calibration": ["boolean"],
         "scaling": [StrOptions({"standard", "whiten"}), None],
+        "window": [Interval(Integral, 1, None, closed="left"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "device": [str],
     }
@@ -386,12 +421,12 @@ class KNeighborsReadout(BaseReadout):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[NeighborsLearner]:
         """One learner for all that use the same distances."""
-        groups: dict[tuple[str, str | None], list[Voters]] = {}
+        groups: dict[Points, list[Voters]] = {}
         for column, readout in members:
             settings = (getattr(readout, name) for name in Voters._fields[1:])
-            voters = groups.setdefault((readout.metric, readout.scaling), [])
-            voters.append(Voters(column, *settings))
+            points = Points(*(getattr(readout, name) for name in Points._fields))
+            groups.setdefault(points, []).append(Voters(column, *settings))
         return [
-            NeighborsLearner(voters, metric, scaling, context)
-            for (metric, scaling), voters in groups.items()
+            NeighborsLearner(voters, points, context)
+            for points, voters in groups.items()
         ]

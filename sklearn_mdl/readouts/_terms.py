@@ -45,8 +45,7 @@ class Terms(NamedTuple):
 
 def terms_of(readouts: Sequence[Any]) -> Terms:
     """Return the terms of a list of readouts, of whatever kinds."""
-    streams = {
-        int(r.n_replay_streams) for r in readouts if hasattr(r, "n_replay_streams")
-    }
-    scalings = [str(r.scaling or "none") for r in readouts if hasattr(r, "scaling")]
+    inner = [getattr(r, "inner", r) for r in readouts]
+    streams = {int(r.n_replay_streams) for r in inner if hasattr(r, "n_replay_streams")}
+    scalings = [str(r.scaling or "none") for r in inner if hasattr(r, "scaling")]
     return Terms(len(readouts), tuple(sorted(streams)), tuple(dict.fromkeys(scalings)))

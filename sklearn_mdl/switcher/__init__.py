@@ -1,5 +1,6 @@
 """Codelengths by switching between readouts; labels to bytes; loss files."""
 
+from sklearn_mdl.switcher._blocks import BlockTrace
 from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
 from sklearn_mdl.switcher._coding import decode_labels, encode as encode, encode_labels
 from sklearn_mdl.switcher._loss_files import (
@@ -20,6 +21,7 @@ from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
 from sklearn_mdl.switcher._segments import StreamSegments
 
 __all__ = [
+    "BlockTrace",
     "GroupMixtures",
     "LabelMessage",
     "MDLReadoutSwitcher",

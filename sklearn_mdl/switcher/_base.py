@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,22 +17,43 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.stream_folder import StreamFolder
-from sklearn_mdl._core.numerics import PRECISIONS, check_precision, resolve_device
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.numerics import (
+    PRECISIONS,
+    as_array,
+    check_precision,
+    resolve_device,
+)
+from sklearn_mdl._core.sklearn_compat import (
+    Constraints,
+    FitTasks,
+    Interval,
+    StrOptions,
+)
+from sklearn_mdl._core.stream.checkpoint import Checkpoint
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.storage import StoredMixtures
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.readouts import DefaultGrid, Readout, build_learners
+from sklearn_mdl.readouts import (
+    BlockSettings,
+    DefaultGrid,
+    Readout,
+    build_learners,
+)
 from sklearn_mdl.switcher._fitted import FittedSwitcher
 from sklearn_mdl.switcher._loss_files import description
+from sklearn_mdl.switcher._pass_forecast import PassForecast, forecast_of
+from sklearn_mdl.switcher._split import SplitPass, about_of, check_split, folder_of
+from sklearn_mdl.switcher._split_parts import Common
 from sklearn_mdl.switching import (
     PriorLike,
     Race,
     SwitchingPrior,
     as_prior,
+    group_columns,
     group_weights,
 )
 
@@ -67,6 +89,7 @@ class BaseSwitcher(FittedSwitcher):
     store_mixtures: bool = False
     checkpoint: StorePath | None = None
     n_jobs: int | None = None
+    split: Literal["kinds"] | None = None
     verbose: int = 0
     random_state: RandomState = None
 
@@ -88,6 +111,7 @@ class BaseSwitcher(FittedSwitcher):
         "store_mixtures": ["boolean"],
         "checkpoint": [str, PathLike, None],
         "n_jobs": [Integral, None],
+        "split": [StrOptions({"kinds"}), None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
@@ -123,10 +147,14 @@ class BaseSwitcher(FittedSwitcher):
         if self._folder != "memory":
             stored = self._stored(np.empty((0, len(self.readouts_))))
             about = description(stored, "float64", growing=True)
+            if outcome.escape is not None:
+                about["n_classes"] = None  # nobody knows
             if pooled is not None and self.store_mixtures:
                 about["pool_groups"] = [str(name) for name in pooled.groups.names]
             folder = StreamFolder(Path(self._folder), about)
-        device, n_jobs = resolve_device(self.device), effective_n_jobs(self.n_jobs)
+        # Parts have devices of their own; what they have learned is gathered here.
+        device = resolve_device("cpu" if self.split else self.device)
+        n_jobs = 1 if self.split else effective_n_jobs(self.n_jobs)
         check_precision(self.precision, device, n_jobs)
         learners = build_learners(
             self.readouts_,
@@ -153,6 +181,63 @@ class BaseSwitcher(FittedSwitcher):
             n_jobs=self.n_jobs,
         )
 
+    def _drive_in_parts(
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        order: np.ndarray | None,
+        *,
+        groups: np.ndarray | None,
+        checkpoint: Checkpoint | None,
+        tasks: FitTasks | None,
+        title: str | None,
+    ) -> None:
+        """Evaluate all rows of a new stream in parts; see ``_split``."""
+        check_split(self._run, groups, tasks)
+        with folder_of(checkpoint, self.store) as folder:
+            common = self._common(str(folder), about_of(checkpoint))
+            parts = SplitPass(self._run, common, self.n_jobs)
+            parts.drive(X, labels, order, checkpoint, title)
+
+    def _common(self, folder: str, about: Json) -> Common:
+        """Return whatever all parts of a pass must know."""
+        run, pooled = self._run, self._run.pooled
+        return Common(
+            self.readouts_,
+            None if pooled is None else pooled.groups.places(run.n_readouts),
+            self.expert_weights_,
+            copy.deepcopy(run.outcome),
+            run.samples.n_features,
+            self.batch_size,
+            self._first_batch_size,
+            self._seed,
+            self.device,
+            folder,
+            about,
+            self.precision,
+        )
+
+    def dry_run(self, X: ArrayLike, y: ArrayLike) -> PassForecast:
+        """Forecast seconds, memory and disk of ``fit``, by a trial on its first rows.
+
+        The trial takes at most 2,560 rows, since kernels go on at one cost beyond
+        2,048. Whoever retires later in a race is counted to the end, so that raced
+        passes are rather shorter.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A memory map is read where the trial needs it alone.
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        forecast : PassForecast
+            Prints as a few lines.
+        """
+        self._validate_params()
+        return forecast_of(self, as_array(X), np.asarray(as_array(y)))
+
     @property
     def _given(self) -> Sequence[object]:
         """Return the readouts that the user gave, a single one as a list of one."""
@@ -163,7 +248,10 @@ class BaseSwitcher(FittedSwitcher):
     @property
     def _is_by_name(self) -> bool:
         """Return True if the list of readouts is one of ours, not the user's."""
-        return isinstance(self.readouts, str | DefaultGrid | None)
+        if isinstance(self.readouts, str | DefaultGrid | None):
+            return True
+        named = [own for own in self._given if isinstance(own, BlockSettings)]
+        return len(named) == len(self._given) and all(own.is_list for own in named)
 
     def _racing(self) -> Race | None:
         """Return by which rule readouts retire, None if they do not."""
@@ -171,7 +259,9 @@ class BaseSwitcher(FittedSwitcher):
             return self.race
         race = Race()  # "auto", as was checked
         enough = len(self.readouts_) >= race.min_readouts
-        return race if self._is_by_name and enough else None
+        # Where some forget, the stream may drift: whoever loses now may win later.
+        drifts = any(getattr(readout, "window", None) for readout in self.readouts_)
+        return race if self._is_by_name and enough and not drifts else None
 
     def _pooled(self, outcome: Outcome) -> PooledMixture | None:
         """Return the groups that are pooled; None if there is nothing to pool."""
@@ -191,6 +281,12 @@ class BaseSwitcher(FittedSwitcher):
             return None
         kept = None
         if self.store_mixtures:
+            if outcome.escape is not None:
+                raise ValueError(
+                    "Mixtures are stored with as many columns as there are classes, "
+                    'which may grow with new_classes="escape"; pass '
+                    "store_mixtures=False, or name all classes"
+                )
             sizes = len(groups.names), outcome.n_numbers
             kept = StoredMixtures.none(*sizes, outcome.dtype)
         return PooledMixture(groups, self.expert_weights_, group_pass, kept)
@@ -210,8 +306,16 @@ class BaseSwitcher(FittedSwitcher):
         return self.store
 
     def _weights(self, readouts: list[Readout]) -> np.ndarray | None:
-        if self.expert_weights is None:
-            return None
-        if isinstance(self.expert_weights, str):  # "architecture", as was checked
-            return group_weights([readout.architecture for readout in readouts])
-        return np.asarray(self.expert_weights, dtype=np.float64)
+        """Prior weights: uniform over blocks, if there are several, whatever is in."""
+        given = self.expert_weights
+        if given is not None and not isinstance(given, str):
+            return np.asarray(given, dtype=np.float64)
+        names = [readout.block for readout in readouts]
+        n_blocks = len(set(names))
+        if given is None:
+            return group_weights(names) if n_blocks > 1 else None
+        found = group_weights([readout.architecture for readout in readouts])
+        if n_blocks > 1:
+            _, members = group_columns(names)
+            found /= n_blocks * np.bincount(members, found)[members]
+        return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from sklearn_mdl.readouts import (
     as_readout,
     check_images,
     check_readout,
+    expanded,
     named_readouts,
     preset_settings,
     readout_grid,
@@ -41,7 +42,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list, readout, "closed-form", "nets" or "mixed", default=None
+    readouts : list, readout, or a name of one of our lists, default=None
         The experts, in one list, or a single one: ``LinearReadout`` and
         ``MLPReadout`` (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
         ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or
@@ -53,7 +54,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         alone, which need no seed, and which a ``RepresentationScorer`` without a
         switcher takes for at most 2,048 labels; "mixed" adds nearest neighbours, a
         shrunk linear discriminant analysis (up to 1,024 features) and a logistic
-        regression to both.
+        regression to both; "drift" adds kernels that forget, and labels alone.
+    new_classes : {"refuse", "escape"}, default="refuse"
+        What becomes of labels that `classes` of ``partial_fit`` did not name. "refuse"
+        raises ValueError. "escape" codes their first appearance by an escape
+        (:func:`~sklearn_mdl.metrics.escape_codelengths`), from which on all readouts
+        predict the class; `classes` may then be left out, and ``fit`` names none.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
@@ -76,7 +82,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
         asleep, predicting what the mixture of the others does. "auto" is a `Race()`
         where `readouts` is None or a name, and None, as in the paper, where it is a
-        list.
+        list; and for "drift", where whoever loses now may win later.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
     first_batch_size : int, None or "auto", default="auto"
@@ -112,6 +118,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     n_jobs : int, default=None
         Learners that are evaluated side by side, as threads; the numbers are the same.
         Wrapped classifiers take turns in one thread, since they may share state.
+    split : "kinds" or None, default=None
+        "kinds" evaluates the readouts of ``fit`` in parts, ``n_jobs`` side by side
+        under the active joblib backend, each in a process with a device of its own, to
+        the same numbers; see :doc:`/machines`. ``measures`` are then of the mixtures of
+        kinds, and the fitted estimator predicts on the CPU.
     verbose : int, default=0
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -167,6 +178,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         three tried for its architecture: a wider grid may hold a better one. ``fit``
         warns of them if ``readouts`` was given.
     classes_ : ndarray of shape (n_classes,)
+        Sorted; with ``new_classes="escape"`` those that were named, and then new ones
+        in order of appearance.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
@@ -186,14 +199,17 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     readouts: (
         Sequence[object]
         | BaseEstimator
-        | Literal["closed-form", "nets", "mixed"]
+        | Literal["closed-form", "nets", "mixed", "drift"]
         | None
     ) = None
+    _: KW_ONLY
+    new_classes: Literal["refuse", "escape"] = "refuse"
 
     _parameter_constraints: ClassVar[Constraints] = {
+        "new_classes": [StrOptions({"refuse", "escape"})],
         "readouts": [
             *(list, tuple, BaseEstimator),
-            *(StrOptions({"closed-form", "nets", "mixed"}), None),
+            *(StrOptions({"closed-form", "nets", "mixed", "drift"}), None),
         ],
         **BaseSwitcher._parameter_constraints,
     }
@@ -244,7 +260,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
             return named_readouts(self.readouts, n_features, outcome.n_numbers)
-        readouts = [as_readout(given) for given in self._given]
+        readouts = expanded(
+            [as_readout(given) for given in self._given],
+            n_features,
+            lambda name, width: named_readouts(name, width, outcome.n_numbers),
+        )
         for readout in readouts:
             check_readout(readout)
         return [clone(readout) for readout in readouts]
@@ -259,12 +279,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         """
         check_is_fitted(self)
         labels = self._run.labels.cpu().numpy()
-        return codelengths_of_labels(labels, len(self.classes_))
+        escape = self._run.outcome.escape
+        return codelengths_of_labels(labels, len(self.classes_), escape)
 
     def _restarted(self, X: np.ndarray, labels: np.ndarray) -> Self:
-        return self._blank().partial_fit(
-            X, self.classes_[labels], classes=self.classes_
-        )
+        escape = self._run.outcome.escape
+        named = None if escape is None else escape.n_named
+        classes = self.classes_[:named] if named != 0 else None
+        return self._blank().partial_fit(X, self.classes_[labels], classes=classes)
 
     @property
     def readout_notes_(self) -> dict[str, list[str]]:

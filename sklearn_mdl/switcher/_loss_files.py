@@ -19,7 +19,12 @@ from numpy.typing import ArrayLike
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.whole_files import replaced
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace, mixtures_beside
+from sklearn_mdl.switcher._repooling import (
+    GroupMixtures,
+    PooledTrace,
+    mixtures_beside,
+    refuse_groups,
+)
 from sklearn_mdl.switching import PriorLike, as_prior, forward, normalised_weights
 
 FORMAT = "sklearn_mdl losses"
@@ -355,10 +360,6 @@ def save_losses(
     is interrupted, losses may be left without a description, but never with that of
     other losses.
 
-    References
-    ----------
-    Li, Bornschein and Hutter, 2023, Appendix A.3 (second stage).
-
     Examples
     --------
     >>> import numpy as np
@@ -412,12 +413,8 @@ def load_losses(path: str | Path) -> StoredLosses:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is of another kind or unreadable, or if its description belongs to
-        other losses, or to a later version.
-
-    References
-    ----------
-    Li, Bornschein and Hutter, 2023, Appendix A.3 (second stage).
+        If the file is of another kind or unreadable, if its description belongs to
+        other losses, or to a later version, or if rows were fitted in groups.
 
     Examples
     --------
@@ -438,6 +435,7 @@ def load_losses(path: str | Path) -> StoredLosses:
             "the path"
         )
     sidecar = path.with_suffix(".json")
+    refuse_groups(path, _text(sidecar))
     try:
         text = _text(sidecar)
         losses = np.lib.format.open_memmap(path, mode="r")

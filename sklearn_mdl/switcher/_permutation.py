@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,8 +49,8 @@ def check_permutations(n_permutations: object) -> None:
         )
 
 
-def kernels_of(readouts: Sequence[object]) -> list[Readout]:
-    """Return the kernel readouts of a list.
+def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
+    """Return the kernel readouts of a list, but for those that forget.
 
     Raises
     ------
@@ -58,7 +58,12 @@ def kernels_of(readouts: Sequence[object]) -> list[Readout]:
         If there is none.
     """
     kinds = KernelReadout, KernelReadoutRegressor
-    kernels = [readout for readout in readouts if isinstance(readout, kinds)]
+    kernels = [
+        readout
+        for readout in readouts
+        if isinstance(readout.inner, kinds)
+        and getattr(readout.inner, "window", None) is None
+    ]
     if not kernels:
         raise ValueError(
             "A permutation test needs kernel readouts, whose one factor serves all "
@@ -119,7 +124,7 @@ def _codelengths(
     for learner in build_learners(
         kernels, n_features, n_numbers, seed=0, device=first.device
     ):
-        learner.attach(first.rows)
+        learner.attach(first.rows.of(learner.sees, learner.scalings))
         losses.append(learner.null_losses(outputs))  # type: ignore[attr-defined]
     each = zip(*losses, strict=True)
     return np.stack([shared(np.concatenate(parts, 2)) for parts in each])

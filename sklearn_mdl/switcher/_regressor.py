@@ -14,10 +14,12 @@ from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl.readouts import (
+    BlockReadoutRegressor,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
     MLPReadoutRegressor,
     Readout,
+    expanded,
     named_regressors,
 )
 from sklearn_mdl.switcher._base import BaseSwitcher
@@ -90,6 +92,11 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         A directory from which an interrupted ``fit`` goes on, likewise.
     n_jobs : int, default=None
         Learners that are evaluated side by side, as threads; the numbers are the same.
+    split : "kinds" or None, default=None
+        "kinds" evaluates the readouts of ``fit`` in parts, ``n_jobs`` side by side
+        under the active joblib backend, each in a process with a device of its own, to
+        the same numbers; see :doc:`/machines`. ``measures`` are then of the mixtures of
+        kinds, and the fitted estimator predicts on the CPU.
     verbose : int, default=0
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -175,12 +182,23 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         if self.readouts is None or isinstance(self.readouts, str):
             readouts = named_regressors(self.readouts, n_features)
         else:
-            readouts = [clone(_checked(readout)) for readout in self._given]
+            given = expanded(self._given, n_features, _listed)
+            readouts = [clone(_checked(readout)) for readout in given]
         units = {"prior_location": self.prior_location, "prior_scale": self.prior_scale}
         for readout in readouts:
-            if isinstance(readout, KernelReadoutRegressor):
-                readout.set_params(**units)
+            if isinstance(readout.inner, KernelReadoutRegressor):
+                readout.inner.set_params(**units)
         return readouts
+
+
+def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
+    """Return the list of a name, or refuse it."""
+    if name == "mixed":
+        raise ValueError(
+            "A list of regressors must be 'closed-form', 'nets' or None, got 'mixed'; "
+            "choose one of these"
+        )
+    return named_regressors(name, n_features)
 
 
 def _checked(readout: object) -> Readout:
@@ -192,7 +210,7 @@ def _checked(readout: object) -> Readout:
         If it is none.
     """
     kinds = LinearReadoutRegressor, MLPReadoutRegressor, KernelReadoutRegressor
-    if not isinstance(readout, kinds):
+    if not isinstance(readout, (*kinds, BlockReadoutRegressor)):
         raise TypeError(
             "readouts must hold LinearReadoutRegressor, MLPReadoutRegressor and "
             f"KernelReadoutRegressor objects, got {readout!r}; build them with "

@@ -28,6 +28,7 @@ from sklearn_mdl.switching._forward import (
     forward,
 )
 from sklearn_mdl.switching._inputs import (
+    group_columns as group_columns,
     group_weights,
     normalised_weights as normalised_weights,
 )

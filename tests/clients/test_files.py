@@ -40,11 +40,16 @@ def test_anndata(tmp_path, kind, compression):
         anndata, labels.to_numpy() if kind != "category" else labels.values
     )
     adata.obs["cell_type"] = labels.set_axis(adata.obs_names)
+    adata.obs["patient"] = pd.Categorical(np.arange(len(labels)) // 2)
     with anndata.settings.override(allow_write_nullable_strings=True):
         adata.write_h5ad(tmp_path / "a.h5ad", compression=compression)
     found = load_representations(tmp_path / "a.h5ad", label="cell_type")
     assert_found(found, np.asarray(given))
     assert_found(load_representations(adata, label="cell_type"), np.asarray(given))
+    for source in (tmp_path / "a.h5ad", adata):
+        own = load_representations(source, label="cell_type", groups="patient")
+        ((_, _, groups),) = own.datasets.values()
+        np.testing.assert_array_equal(groups, adata.obs["patient"].astype(str))
     is_mapped = isinstance(found.datasets["a"][0]["all"], np.memmap)
     assert is_mapped == (compression is None)
 

@@ -9,7 +9,7 @@ scikit-learn's rule that ``__init__`` only stores parameters holds by constructi
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from numbers import Integral
 from os import PathLike
@@ -35,6 +35,7 @@ from sklearn_mdl._core.sklearn_compat import (
     with_callbacks,
 )
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT, Checkpoint
+from sklearn_mdl._core.stream.late_classes import check_groups
 from sklearn_mdl._core.stream.other_rows import continued
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.row_groups import grouped_order, keys_of
@@ -68,9 +69,11 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     shuffle: bool = False
     verbose: int = 0
     checkpoint: str | PathLike[str] | None = None
+    split: str | None = None
     random_state: RandomState
     _run: PrequentialRun = NotYet()  # type: ignore[assignment]
     _seed: int
+    _drive_in_parts: Callable[..., None]  # of estimators that can be split
     _all_diverged: str  # warning if no readout predicts any more
 
     @abstractmethod
@@ -88,8 +91,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Check features and labels."""
 
     @abstractmethod
-    def _encoded(self, y: np.ndarray) -> np.ndarray:
-        """Return labels as a run takes them."""
+    def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
+        """Return labels as a run takes them, which does so in an order."""
 
     @abstractmethod
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
@@ -102,6 +105,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _classes_of(self, y: np.ndarray) -> np.ndarray | None:
         """Return the classes of a whole stream, None where labels are numbers."""
         return None
+
+    def _forget_classes(self) -> None:
+        """Forget classes of rows that were not evaluated."""
 
     def _check_order(self, labels: np.ndarray) -> None:
         """Warn of labels that should have been permuted."""
@@ -160,7 +166,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             keys = keys_of(groups, len(rows))
             classes = self._classes_of(given)
             self._begin(rows.shape[1], classes, n_rows=len(rows), keys=keys)
-            labels = self._encoded(given)
+            labels = self._encoded(given, self.order_)
             if not self.shuffle:
                 self._check_order(labels)
             order = self.order_ if self.shuffle else None
@@ -188,6 +194,11 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream, or the first ones of a new one."""
         first = not hasattr(self, "_run")
+        if first and self.split is not None:
+            raise ValueError(
+                f"partial_fit goes on in one process, got split={self.split!r}; call "
+                "fit, or pass split=None"
+            )
         with fixed_arithmetic():
             with self._all_or_nothing():
                 rows, given = self._checked(X, y, reset=first)
@@ -196,7 +207,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 labels = self._encoded(given)
                 keys = keys_of(groups, len(rows))
                 if keys is not None:
-                    self._run.rows.groups.check(keys)
+                    check_groups(self._run, keys)
                 self._run.check_length(len(rows))
                 self._run.samples.check_reuse(rows)
             self._drive(rows, labels, keys=keys)
@@ -262,7 +273,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             with ExitStack() as locks:
                 for path in sorted(paths):  # in one order, lest two wait for each other
                     locks.enter_context(exclusive(path))
-                self._run.run(
+                is_split = given is not None and self.split is not None
+                drive = self._drive_in_parts if is_split else self._run.run
+                drive(
                     X,
                     labels,
                     order,
@@ -274,6 +287,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         finally:
             if hasattr(self, "order_"):
                 self.order_ = self.order_[: self._run.n_scored]
+            if self._run.outcome.escape is not None:
+                self._forget_classes()
         if self._run.diverged.all():
             warn_caller(self._all_diverged)
 
@@ -392,8 +407,12 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _continued(
         self, X: np.ndarray, y: np.ndarray, keys: np.ndarray | None = None
     ) -> np.ndarray:
-        with fixed_arithmetic():
-            return continued(self._run, X, self._encoded(y), keys)
+        try:
+            with fixed_arithmetic():
+                return continued(self._run, X, self._encoded(y), keys)
+        finally:
+            if self._run.outcome.escape is not None:
+                self._forget_classes()
 
     def _labels_seen(self) -> np.ndarray:
         labels: np.ndarray = self._run.labels.cpu().numpy()

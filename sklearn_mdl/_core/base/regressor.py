@@ -151,7 +151,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         """
         check_is_fitted(self)
         return measure_regression(
-            self._run.trace.summaries[:, 0],
+            self._run.trace.known_summaries()[:, 0],
             self._labels_seen(),
             self.codelength_,
             float(self.reference_codelengths_.sum()),
@@ -171,7 +171,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     def _outcome(self, classes: np.ndarray | None) -> RealTargets:
         return RealTargets(float(self.prior_location), float(self.prior_scale))
 
-    def _encoded(self, y: np.ndarray) -> np.ndarray:
+    def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
         """Return the labels as they are: none is unknown."""
         return y
 

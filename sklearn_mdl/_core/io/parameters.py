@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 Json = dict[str, Any]  # an object that JSON can hold
 # Where numbers are kept, what is shown, how work is shared: no bit depends on it.
 WITHOUT_EFFECT = frozenset(
-    {"store", "store_mixtures", "checkpoint", "verbose", "n_jobs"}
+    {"store", "store_mixtures", "checkpoint", "verbose", "n_jobs", "split"}
 )
 
 
@@ -74,7 +74,8 @@ def as_json(value: object, name: str) -> object:
     Parameters
     ----------
     value : object
-        Numbers, text, None, lists, tuples, arrays of numbers, dicts, estimators.
+        Numbers, text, None, lists, tuples, slices, arrays of numbers, dicts,
+        estimators.
     name : str
         Its name in an error.
 
@@ -98,6 +99,9 @@ def as_json(value: object, name: str) -> object:
         return [as_json(v, f"{name}[{i}]") for i, v in enumerate(value)]
     if isinstance(value, tuple):
         return {"tuple": [as_json(v, f"{name}[{i}]") for i, v in enumerate(value)]}
+    if isinstance(value, slice):
+        ends = value.start, value.stop, value.step
+        return {"slice": [as_json(v, name) for v in ends]}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufUO":
         return {"array": as_json(value.tolist(), name), "dtype": value.dtype.str}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
@@ -180,6 +184,8 @@ def from_json(text: object, classes: Mapping[str, type]) -> Any:
             return float(number)
         case {"tuple": list(items)}:
             return tuple(map(read, items))
+        case {"slice": [start, stop, step]}:
+            return slice(read(start), read(stop), read(step))
         case {"array": items, "dtype": str(dtype)}:
             return array_of(read(items), dtype)
         case {"dict": dict(items)}:

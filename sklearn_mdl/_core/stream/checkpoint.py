@@ -19,6 +19,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.stream.late_classes import recall_classes
 from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.storage import PrequentialTrace, StoredMixtures
@@ -37,17 +38,31 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
     TypeError
         If a learner cannot write down what it has learned.
     """
+    return {**learned_of(run), **mixed_of(run)}
+
+
+def learned_of(run: PrequentialRun) -> dict[str, np.ndarray]:
+    """Everything that learners need in order to go on; raises as progress_of."""
     arrays = {
         "labels": run.labels.cpu().numpy(),
-        "summaries": run.trace.summaries,
         "diverged": run.diverged,
-        "retired_at": run.retirement.retired_at,
         **run.rows.groups.state_dict(),
     }
     for learner in run.learners:
         for column, parts in learner.state_dict().items():
             for name, tensor in parts.items():
                 arrays[f"{READOUT}.{column}.{name}"] = tensor.detach().cpu().numpy()
+    if run.outcome.escape is not None:
+        arrays["n_named"] = np.array([run.outcome.escape.n_named])
+    return arrays
+
+
+def mixed_of(run: PrequentialRun) -> dict[str, np.ndarray]:
+    """Everything that the mixture needs, beside losses, in order to go on."""
+    arrays = {
+        "summaries": run.trace.summaries,
+        "retired_at": run.retirement.retired_at,
+    }
     if run.pooled is not None:
         state = run.pooled.state_dict().items()
         arrays |= {f"{POOL}.{name}": array for name, array in state}
@@ -80,6 +95,16 @@ def resume(
     ValueError
         If the arrays are not those of such a run.
     """
+    n_rows = restore(run, arrays)
+    mix_again(run, arrays, n_rows, losses)
+    retired = np.flatnonzero(~run.retirement.awake).tolist()
+    if retired:
+        run.forward.retire(retired)
+    return n_rows
+
+
+def restore(run: PrequentialRun, arrays: Mapping[str, np.ndarray]) -> int:
+    """Bring rows and learners of a run to where another one was; see :func:`resume`."""
     labels = torch.from_numpy(np.array(arrays["labels"])).to(run.outcome.dtype)
     n_rows, rows = len(labels), run.rows
     if n_rows > len(run.samples):
@@ -93,7 +118,7 @@ def resume(
             raise ValueError(f"row_groups must end by row {n_rows}")
     with run.arithmetic():
         for count in rows.refreshes(n_rows):
-            rows.refresh(count)
+            rows.refresh_all(count)
         rows.extend(n_rows)
         rows.reveal(0, labels)
         if rows.n_refreshed:
@@ -107,12 +132,10 @@ def resume(
         retired = np.flatnonzero(retired_at >= 0).tolist()
         if retired:
             run.drop(retired)
+        recall_classes(run, labels)
         learned = _learned(arrays)
         for learner in run.learners:
             learner.load_state_dict(learned)
-    _mix_again(run, arrays, n_rows, losses)
-    if retired:
-        run.forward.retire(retired)
     return n_rows
 
 
@@ -142,7 +165,7 @@ def _learned(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
     return learned
 
 
-def _mix_again(
+def mix_again(
     run: PrequentialRun,
     arrays: Mapping[str, np.ndarray],
     n_rows: int,

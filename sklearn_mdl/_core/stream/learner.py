@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
+from sklearn_mdl._core.stream.scaling import Features, ReExpression, ScaledRows
 
 if TYPE_CHECKING:
     from sklearn_mdl._core.stream.outcomes import TargetScaling
@@ -30,7 +30,10 @@ class Learner(ABC):
     columns : list of int
         Places of its ``K`` readouts among all readouts of the run.
     scalings : sequence of {"standard", "whiten", None}
-        The scalings in which it is given rows; the same for all learners of a run.
+        The scalings in which it is given rows; the same for all learners of a run that
+        see the same features.
+    sees : tuple of int or None
+        Columns of X that it is shown, as if there were no others; None is all.
     view : int
         The place among them of the scaling that it uses, if it uses one only.
     n_replay_streams : int
@@ -59,6 +62,7 @@ class Learner(ABC):
     columns: list[int]
     scalings: Sequence[str | None]
     view: int
+    sees: Features = None
     n_replay_streams: int = 0
     recency: float = 1.0
     rows_ahead: int | None = None
@@ -117,6 +121,20 @@ class Learner(ABC):
         raise TypeError(
             f"{type(self).__name__} must hold several readouts to drop some of them, "
             f"got {self.columns}; drop the learner"
+        )
+
+    def expect_classes(self) -> None:  # noqa: B027
+        """Be ready for more classes, before any row is given."""
+
+    def add_classes(self, n: int) -> None:
+        """Predict ``n`` more classes from now on, which come after the others.
+
+        Probabilities of the others keep their ratios, but for floors that depend on the
+        number of classes.
+        """
+        raise TypeError(
+            f"Readouts must be able to learn classes that were not named, but "
+            f"{type(self).__name__} is not; name all classes, or leave it out"
         )
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:

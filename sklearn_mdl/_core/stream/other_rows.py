@@ -35,8 +35,9 @@ def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
     order = torch.as_tensor(np.argsort(run.columns), device=run.device)
     known = run.diverged[run.retirement.awake]
     diverged = torch.as_tensor(known, device=run.device)[:, None]
-    x, n = run.rows.scaled(X), len(X)
-    found = [run.outcome.predict(lr, shown(lr, x, n)) for lr in run.learners]
+    n, views = len(X), run.rows.views.items()
+    x = {sees: view.scaled(view.store.pick(X)) for sees, view in views}
+    found = [run.outcome.predict(lr, shown(lr, x[lr.sees], n)) for lr in run.learners]
     values = torch.cat([each.values[:, :n] for each in found])[order]
     failed = values[..., 0].isnan() | diverged
     return usable(found[0].with_values(values), failed, run.outcome)

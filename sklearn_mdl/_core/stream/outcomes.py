@@ -21,7 +21,7 @@ from torch import Tensor
 from sklearn_mdl._core.nets.losses import FARTHEST, student_t_loss
 from sklearn_mdl._core.numerics import in_lanes, mixture
 from sklearn_mdl._core.stream.learner import Learner
-from sklearn_mdl.metrics import summarise
+from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
 
@@ -59,12 +59,15 @@ class Outcome(ABC):
         Numbers that are kept of every prediction of the mixture.
     feature_reach : float
         Deviations from their mean beyond which scaled features count as no further.
+    escape : EscapeCode or None
+        Code of rows that bring a class which is not known; None where there are none.
     """
 
     dtype: torch.dtype
     n_numbers: int
     n_kept: int
     feature_reach: float
+    escape: EscapeCode | None = None
 
     @abstractmethod
     def predict(self, learner: Learner, x: Tensor) -> Prediction:
@@ -113,6 +116,10 @@ class Outcome(ABC):
         """Mix the mixture of readouts with what a pool predicts, by shares (n, 2)."""
 
     @abstractmethod
+    def mix_groups(self, mixtures: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Mix what groups predict (n, G, Q) by weights (n, G), as :meth:`mix` does."""
+
+    @abstractmethod
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
         """Return what is kept of mixed predictions for the measures, (n, n_kept)."""
 
@@ -132,14 +139,16 @@ class ClassLabels(Outcome):
     Parameters
     ----------
     n_classes : int
+    escape : EscapeCode or None, default=None
     """
 
     dtype = torch.long
     n_kept = 3
     feature_reach = math.inf  # a class costs as many nats, at most
 
-    def __init__(self, n_classes: int) -> None:
+    def __init__(self, n_classes: int, escape: EscapeCode | None = None) -> None:
         self.n_numbers = n_classes
+        self.escape = escape
 
     def predict(self, learner: Learner, x: Tensor) -> ClassPrediction:
         """Ask a learner for the log-probabilities of rows."""
@@ -168,6 +177,11 @@ class ClassLabels(Outcome):
         both: np.ndarray = shares[:, :1] * mixed
         both += shares[:, 1:] * pooled
         return both
+
+    def mix_groups(self, mixtures: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Probabilities of the classes, (n, C)."""
+        found: np.ndarray = np.einsum("ngc,ng->nc", np.nan_to_num(mixtures), weights)
+        return found
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
         """Most probable class, its probability, sum of squared ones, (n, 3)."""
@@ -337,6 +351,13 @@ class RealTargets(Outcome):
         centre = (shares.T * mean).sum(0)
         square = (shares.T * (std**2 + (mean - centre) ** 2)).sum(0)
         return np.stack([centre, np.sqrt(square)], 1)
+
+    def mix_groups(self, mixtures: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Mean and standard deviation, (n, 2)."""
+        means, variances = np.where(weights > 0, mixtures.T[:2].swapaxes(1, 2), 0.0)
+        mean = (weights * means).sum(1)
+        square = (weights * (variances + (means - mean[:, np.newaxis]) ** 2)).sum(1)
+        return np.stack([mean, np.sqrt(square)], 1)
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
         """Return mean and standard deviation as they are."""

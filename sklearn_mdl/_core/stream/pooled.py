@@ -111,31 +111,48 @@ class Groups:
         starts = np.cumsum([0, *map(len, members[:-1])])
         return cls(names, np.concatenate(members).astype(np.intp), starts)
 
+    def places(self, n_readouts: int) -> list[int]:
+        """Return the place of each readout's group, -1 for those of none."""
+        found = np.full(n_readouts, -1)
+        sizes = np.diff([*self.starts, len(self.columns)])
+        found[self.columns] = np.repeat(np.arange(len(sizes)), sizes)
+        return list(map(int, found))
+
+    def sums(self, values: Floats) -> Floats:
+        """Sum values (n, K) of readouts over each group, (n, G)."""
+        found: Floats = np.add.reduceat(values[:, self.columns], self.starts, axis=1)
+        return found
+
 
 class _Awake(NamedTuple):
     """Groups with a readout awake, and their members in the order of these.
 
-    Places of the members are those among all readouts awake, and among all grouped.
+    Places of the members are those among all readouts awake, and among all grouped. A
+    group is whole if all its members are awake.
     """
 
     groups: NDArray[np.intp]
     places: NDArray[np.intp]
     grouped: NDArray[np.intp]
     members: Members
+    whole: NDArray[np.bool_]
 
     @classmethod
     def of(cls, groups: Groups, awake: NDArray[np.bool_]) -> Self:
         grouped = np.flatnonzero(awake[groups.columns])
         of_group = np.searchsorted(groups.starts, grouped, side="right") - 1
-        found, starts = np.unique(of_group, return_index=True)
+        found, starts, counts = np.unique(
+            of_group, return_index=True, return_counts=True
+        )
+        sizes = np.diff([*groups.starts, len(groups.columns)])
         members = Members(starts, len(grouped))
         grouped = grouped[members.order]
         places = (np.cumsum(awake) - 1)[groups.columns[grouped]]
-        return cls(found, places, grouped, members)
+        return cls(found, places, grouped, members, counts == sizes[found])
 
 
-class PooledMixture:
-    """Switching within groups of readouts, a pool across them, and their code.
+class GroupMixer:
+    """Readouts that switch within their groups, by a fixed share with rate ``1 / t``.
 
     Parameters
     ----------
@@ -143,7 +160,79 @@ class PooledMixture:
     weights : ndarray of shape (K,) or None
         Prior weights of all readouts; None is uniform.
     group_pass : GroupPass
-        Of the pool, for labels of this kind.
+        Says how predictions of this kind are mixed.
+
+    Attributes
+    ----------
+    groups : Groups
+    """
+
+    def __init__(
+        self, groups: Groups, weights: Floats | None, group_pass: GroupPass
+    ) -> None:
+        self.groups = groups
+        size = len(groups.columns)
+        prior = np.ones(size) if weights is None else weights[groups.columns]
+        self._within = GroupedShare(prior, groups.starts)
+        self._pass = group_pass
+        n_readouts = size if weights is None else len(weights)
+        self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
+
+    def mixed(self, values: Floats) -> Floats:
+        """Predictions of the groups' mixtures, of one row."""
+        _, places, grouped, members, whole = self._awake
+        weights = self._within.weights[grouped]
+        if len(grouped) < len(self.groups.columns):  # the others sleep
+            sums = np.where(whole, 1.0, members.sums(weights.copy()))
+            weights /= sums[members.groups]
+        return self._pass.mix(values[places], weights, members)
+
+    def of_all(self, mixed: Floats) -> Floats:
+        """Predictions of all groups, (G, Q); NaN asleep."""
+        whole = np.full((len(self.groups.names), *mixed.shape[1:]), np.nan)
+        whole[self._awake.groups] = mixed
+        return whole
+
+    def mixtures(self, values: Iterable[Floats], losses: Floats) -> Floats:
+        """Mix n rows of predictions (K, P) of readouts awake, one after the other.
+
+        Parameters
+        ----------
+        values : iterable of n ndarrays of shape (K, P)
+        losses : ndarray of shape (n, K)
+            What the labels cost all readouts, in nats; NaN asleep.
+
+        Returns
+        -------
+        mixtures : ndarray of shape (n, G, Q)
+            NaN asleep.
+        """
+        found = []
+        for row, costs in zip(values, losses, strict=True):
+            found.append(self.of_all(self.mixed(row)))
+            self._within.observe(costs[self.groups.columns])
+        return np.array(found)
+
+    def retire(self, awake: NDArray[np.bool_]) -> None:
+        """Go on with some readouts, by a mask (K,)."""
+        self._awake = _Awake.of(self.groups, awake)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return the weights within groups, and the step that they are for."""
+        return self._within.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from where another mixer was."""
+        self._within.load_state_dict(state)
+
+
+class PooledMixture(GroupMixer):
+    """Switching within groups of readouts, a pool across them, and their code.
+
+    Parameters
+    ----------
+    groups, weights, group_pass
+        As of :class:`GroupMixer`; the pass is that of the pool.
     stored : StoredMixtures or None
         An empty one, if what the groups predict is kept.
 
@@ -161,16 +250,10 @@ class PooledMixture:
         group_pass: GroupPass,
         stored: StoredMixtures | None = None,
     ) -> None:
-        self.groups = groups
+        super().__init__(groups, weights, group_pass)
         self.stored = stored
-        size = len(groups.columns)
-        prior = np.ones(size) if weights is None else weights[groups.columns]
-        self._within = GroupedShare(prior, groups.starts)
-        self._pass = group_pass
         self._choice = GroupedShare(np.ones(2), np.array([0]))
         self.history = PoolHistory(len(groups.names))
-        n_readouts = size if weights is None else len(weights)
-        self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
 
     @property
     def weights(self) -> Floats:
@@ -203,8 +286,8 @@ class PooledMixture:
     def retire(self, awake: NDArray[np.bool_]) -> None:
         """Go on with some readouts, by a mask (K,); a group without any is dropped."""
         before = self._awake.groups.tolist()
-        self._awake = now = _Awake.of(self.groups, awake)
-        left = set(now.groups.tolist())
+        super().retire(awake)
+        left = set(self._awake.groups.tolist())
         self._pass.retire([i for i, group in enumerate(before) if group not in left])
 
     @property
@@ -223,26 +306,42 @@ class PooledMixture:
         """
         return np.array([self.predict(row) for row in values.swapaxes(0, 1)])
 
+    def add_classes(self, n: int) -> None:
+        """Go on with more classes."""
+        self._pass.add_classes(n)
+
     def observe(
-        self, values: Floats, losses: Floats, label: float, switching: float
+        self,
+        mixed: Floats,
+        losses: Floats,
+        label: float | None,
+        switching: float,
+        escape: float = 0.0,
     ) -> PooledRow:
         """Take in one row.
 
         Parameters
         ----------
-        values : ndarray of shape (K, P)
-            Predictions of the readouts awake.
+        mixed : ndarray of shape (G, Q)
+            Predictions of the groups awake, as of :meth:`mixed`.
         losses : ndarray of shape (K,)
             What the label cost all of them, in nats; NaN asleep.
-        label : int or float
+        label : int, float or None
+            None is a class that nobody has predicted, which moves no weight.
         switching : float
             What it cost the switching mixture, in nats.
+        escape : float, default=0.0
+            Part of the costs that all readouts share.
         """
         weights, shares = self.weights, self.shares
-        mixed = self.mixed(values)
-        kept = None if self.stored is None else (label, self._of_all(mixed))
-        predicted, cost = self._pass.observe(mixed, label)
-        cost = switching if math.isnan(cost) else cost
+        kept = None
+        if label is None:
+            predicted, cost = self._pass.predict(mixed), 0.0
+        else:
+            if self.stored is not None:
+                kept = label, self.of_all(mixed)
+            predicted, cost = self._pass.observe(mixed, label)
+        cost = switching if math.isnan(cost) else cost + escape
         codelength = self._close(losses, switching, cost)
         return PooledRow(codelength, switching, cost, shares, weights, predicted, kept)
 
@@ -253,33 +352,44 @@ class PooledMixture:
         labels: Floats,
         switching: Floats,
         firsts: NDArray[np.intp] | None = None,
+        escapes: Sequence[float] | None = None,
     ) -> PooledRows:
         """Take in rows one after the other: (n, K), n of (K, P), (n,), (n,).
 
         ``firsts`` (n,) is the first row of each row's group: what codes and predicts
-        all rows of a group is the pool as it was then.
+        all rows of a group is the pool as it was then. ``escapes`` (n,) are the parts
+        of the costs that all readouts share.
         """
-        given = zip(values, losses, labels.tolist(), switching.tolist(), strict=True)
+        parts = values, losses, labels.tolist(), switching.tolist()
+        given = zip(*parts, escapes or [0.0] * len(losses), strict=True)
         if firsts is None:
-            return PooledRows.of([self.observe(*row) for row in given])
+            return PooledRows.of([self.observe(self.mixed(v), *r) for v, *r in given])
         found, known = [], self
         for i, row in enumerate(given):
             if firsts[i] == i:
                 known = self.snapshot()
-            found.append(known.snapshot().observe(*row))
-            self._learn(known, *row[:3], found[-1])
+            mixed = known.mixed(row[0])
+            found.append(known.snapshot().observe(mixed, *row[1:]))
+            self._learn(mixed, *row[1:3], found[-1])
         return PooledRows.of(found)
+
+    def extend_mixed(
+        self, losses: Floats, mixtures: Floats, labels: Floats, switching: Floats
+    ) -> PooledRows:
+        """Take in rows whose groups were mixed elsewhere: (n, K), (n, G, Q), (n,)."""
+        awake = mixtures[:, self._awake.groups]
+        given = zip(awake, losses, labels.tolist(), switching.tolist(), strict=True)
+        return PooledRows.of([self.observe(*row) for row in given])
 
     def _learn(
         self,
-        known: PooledMixture,
-        values: Floats,
+        mixed: Floats,
         losses: Floats,
         label: float,
         row: PooledRow,
     ) -> None:
         """Take in a row that was coded by what was known when its group began."""
-        self._pass.observe(known.mixed(values), label)
+        self._pass.observe(mixed, label)
         self._close(losses, row.switching, row.pool)
 
     def snapshot(self) -> PooledMixture:
@@ -321,20 +431,6 @@ class PooledMixture:
         (codelength,) = self._choice.observe(np.array([switching, pool]))
         return float(codelength)
 
-    def mixed(self, values: Floats) -> Floats:
-        """Predictions of the groups' mixtures, of one row."""
-        _, places, grouped, members = self._awake
-        weights = self._within.weights[grouped]
-        if len(grouped) < len(self.groups.columns):  # the others sleep
-            weights /= members.sums(weights.copy())[members.groups]
-        return self._pass.mix(values[places], weights, members)
-
-    def _of_all(self, mixed: Floats) -> Floats:
-        """Predictions of all groups, (G, Q); NaN asleep."""
-        whole = np.full((len(self.groups.names), *mixed.shape[1:]), np.nan)
-        whole[self._awake.groups] = mixed
-        return whole
-
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return what cannot be computed again from the readouts' losses."""
         history = self.history
@@ -345,46 +441,6 @@ class PooledMixture:
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Set the state of the pool; the rows must follow by :meth:`retrace`."""
         self._pass.load_state_dict(state)
-
-
-def pool_again(
-    group_pass: GroupPass,
-    mixtures: Iterable[Floats],
-    labels: np.ndarray,
-    switching: Floats,
-) -> PooledRows:
-    """Pool what groups had predicted for n rows, as if it were for the first time.
-
-    Parameters
-    ----------
-    group_pass : GroupPass
-        A new one.
-    mixtures : iterable of n ndarrays of shape (G, Q)
-        NaN from where a group has been asleep.
-    labels : ndarray of shape (n,)
-    switching : ndarray of shape (n,)
-        What the labels cost the switching mixture, in nats.
-    """
-    choice = GroupedShare(np.ones(2), np.array([0]))
-    awake = np.ones(len(group_pass.weights), dtype=bool)
-    found = []
-    for mixed, label, other in zip(
-        mixtures, labels.tolist(), switching.tolist(), strict=True
-    ):
-        asleep = np.logical_and.reduce(np.isnan(mixed), axis=1)
-        if asleep[awake].any():
-            group_pass.retire(np.flatnonzero(asleep[awake]).tolist())
-            awake &= ~asleep
-        weights, shares = np.zeros(len(awake)), choice.weights
-        weights[awake] = group_pass.weights
-        predicted, cost = np.empty(0), math.nan
-        if awake.any():
-            predicted, cost = group_pass.observe(np.asarray(mixed[awake]), label)
-        cost = other if math.isnan(cost) else cost
-        (codelength,) = choice.observe(np.array([other, cost]))
-        row = float(codelength), other, cost, shares, weights, predicted, None
-        found.append(PooledRow(*row))
-    return PooledRows.of(found)
 
 
 class PoolHistory:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,9 +25,10 @@ from torch import Tensor
 
 from sklearn_mdl._core.numerics import flushed_denormals
 from sklearn_mdl._core.stream.row_groups import RowGroups
-from sklearn_mdl._core.stream.storage import SampleStore
+from sklearn_mdl._core.stream.storage import SampleStore, SomeFeatures
 
 ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in place
+Features = tuple[int, ...] | None  # columns of X; None is all of them
 
 MAX_WHITENED_FEATURES = 2048
 BLOCK = 1024  # rows that are scaled and predicted at once, at most
@@ -238,7 +239,16 @@ class ScaledRows:
     n_refreshed : int
         Number of rows that the last refresh had taken in. Before the first, scaled rows
         are all zero, since nothing is known of them that a code may use.
+    sees : tuple of int or None
+        Columns of the stream that these rows hold.
+    views : dict of ScaledRows
+        Itself, and the same rows as learners see them that are shown some features
+        alone, by these features, with statistics of these alone: a learner learns there
+        what it would learn from a stream that has no others. Labels and groups are
+        shared.
     """
+
+    sees: Features = None
 
     def __init__(
         self,
@@ -267,6 +277,18 @@ class ScaledRows:
         self._n_rows = 0
         n_numbers = len(scalings) * self.block_size * max(1, store.n_features)
         self._kept = _Kept(KEPT_BYTES.get(device.type, KEPT_BYTES["cuda"]), n_numbers)
+        self.views: dict[Features, ScaledRows] = {self.sees: self}
+
+    def of(self, sees: Features, scalings: Sequence[str | None] = ()) -> ScaledRows:
+        """Return the rows as a learner sees them; its scalings make a new view."""
+        if sees is not None and sees not in self.views:
+            store, first = SomeFeatures(self.store, sees), self.first
+            settings = self.batch_size, self.device, self.reach, self.labels.dtype
+            view = ScaledRows(store, scalings, *settings, first)
+            view.sees, view.views = sees, {sees: view}
+            view.groups, view.labels = self.groups, self.labels
+            self.views[sees] = view
+        return self.views[sees]
 
     def between(self, start: int, stop: int) -> Tensor:
         """Rows ``start`` to ``stop`` in every scaling, (n_scalings, stop - start, d).
@@ -339,6 +361,10 @@ class ScaledRows:
             room = self.labels.new_empty(max(stop, 2 * len(self.labels)))
             room[: len(self.labels)] = self.labels
             self.labels = room
+        for view in self.views.values():
+            if view is not self:
+                view.labels = self.labels
+                view.extend(stop)
 
     def next_refresh(self, n_rows: int) -> int:
         """Return the first of f, 2f, 4f, ... rows, where scalings are due, after some.
@@ -374,6 +400,15 @@ class ScaledRows:
         size = min(self.first << doublings, self.batch_size)
         start = row - (row - begin) % size
         return start, min(start + size, begin + self.batch_size)
+
+    def keep_views(self, wanted: Collection[Features]) -> None:
+        """Forget the views of features that nobody sees any more."""
+        views = self.views.items()
+        self.views = {k: v for k, v in views if v is self or k in wanted}
+
+    def refresh_all(self, n_rows: int) -> dict[Features, list[ReExpression | None]]:
+        """Refresh these rows and all views of them; returns the changes of each."""
+        return {sees: view.refresh(n_rows) for sees, view in self.views.items()}
 
     def refresh(self, n_rows: int) -> list[ReExpression | None]:
         """Take in the store's rows up to ``n_rows`` and scale all rows again.

@@ -104,7 +104,7 @@ class PassState:
     @classmethod
     def attached(cls, learner: Learner, rows: ScaledRows, seed: int) -> Self:
         """Attach a learner to the rows of a run, and return its position there."""
-        learner.attach(rows)
+        learner.attach(rows.of(learner.sees, learner.scalings))
         n_streams, recency = learner.n_replay_streams, learner.recency
         streams = ReplayStreams(n_streams, recency=recency, seed=seed)
         return cls(streams, rows.device)
@@ -130,6 +130,7 @@ class PassState:
         It is calibrated on all of them first: where there are several parts, a later
         one may hold rows of the same group as an earlier one.
         """
+        rows = rows.of(learner.sees)
         parts, start = [], self.n_learned
         while start < stop:
             parts.append((start, min(rows.part(start)[1], stop)))
@@ -216,8 +217,10 @@ def prequential_steps(
     --------
     labels : Tensor of shape (n,)
         Labels of those rows, classes encoded. A minibatch, or a part of it, is learned
-        as soon as it is full and the groups of its rows have ended.
+        as soon as it is full and the groups of its rows have ended. Labels of the first
+        rows alone may be sent: the others are predicted again.
     """
+    rows = rows.of(learner.sees)
     while state.n_scored < stop:
         row = state.n_scored
         (start, end), closing = block_of(learner, rows, row), rows.groups.closing(row)
@@ -232,7 +235,8 @@ def prequential_steps(
         failed = lost.cumsum(1) > 0  # by each row (K, B): now, earlier, or before
         chosen = slice(row - start, until - start)
         labels = yield usable(prediction, failed, outcome, chosen)
-        state.failed = failed[:, chosen.stop - 1]
+        until = row + len(labels)
+        state.failed = failed[:, until - start - 1]
         rows.reveal(row, labels)
         state.n_scored = until
         if rows.groups.closing(until - 1) == until:

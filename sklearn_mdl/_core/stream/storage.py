@@ -135,11 +135,46 @@ class SampleStore:
             return pieces[0]
         return np.concatenate([np.empty((0, self.n_features), np.float32), *pieces])
 
+    def pick(self, X: np.ndarray) -> np.ndarray:
+        """Return of rows (n, d) that are not in it what it would hold."""
+        return X
+
     def branch(self) -> SampleStore:
         """Return a store that begins with these rows and goes on in memory alone."""
         other = SampleStore(self.n_features)
         other._parts, other._starts = [*self._parts], [*self._starts]
         return other
+
+
+class SomeFeatures(SampleStore):
+    """Some features of the rows of another store, which keeps them.
+
+    Parameters
+    ----------
+    store : SampleStore
+    features : tuple of int
+        Columns of its rows, in the order wanted.
+    """
+
+    def __init__(self, store: SampleStore, features: tuple[int, ...]) -> None:
+        super().__init__(len(features))
+        self.store = store
+        first, last = features[0], features[-1] + 1
+        adjacent = features == tuple(range(first, last))
+        self._picked = slice(first, last) if adjacent else list(features)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.store)
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Rows from ``start`` up to ``stop``, float32, as a store of them has them."""
+        return np.ascontiguousarray(self.pick(self.store.rows(start, stop)))
+
+    def pick(self, X: np.ndarray) -> np.ndarray:
+        """Return these features of other rows of the stream."""
+        found: np.ndarray = X[:, self._picked]
+        return found
 
 
 class _Copied:
@@ -406,6 +441,15 @@ class PrequentialTrace:
         self.write_waiting()
         names = StoredMixtures._fields
         return StoredMixtures(*(self._files[name].rows for name in names))
+
+    def known_summaries(self) -> np.ndarray:
+        """Return `summaries`; raises ValueError where predictions were not kept."""
+        if np.isnan(self.summaries).any():
+            raise ValueError(
+                "Measures need predictions of the mixture, but a split pass without a "
+                "pool has losses of readouts alone; fit with pooling or split=None"
+            )
+        return self.summaries
 
     @property
     def summaries(self) -> np.ndarray:

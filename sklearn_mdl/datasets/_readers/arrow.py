@@ -22,6 +22,7 @@ from sklearn_mdl.datasets._readers.parts import (
     Wanted,
     check_vector,
     chosen_splits,
+    groups_of,
     label_column,
     labels_of,
 )
@@ -104,7 +105,7 @@ def _parts(
 ) -> list[Part]:
     """Turn the tables of all splits into a part for each column of lists."""
     schema = next(iter(tables.values())).schema
-    encoders = [field.name for field in schema if _is_vector(pa, field.type)]
+    encoders = [field.name for field in schema if is_vector(pa, field.type)]
     if not encoders:
         raise ValueError(
             "Embeddings must be a column of lists of numbers, but the columns of "
@@ -120,6 +121,10 @@ def _parts(
     column = label_column([name for name in scalars if name != key], wanted, place)
     chunks = [table[column].to_pylist() for table in tables.values()]
     labels, known = labels_of(_named(schema, column, list(chain(*chunks))))
+    groups = None
+    if wanted.groups is not None:
+        own = [table[wanted.groups].to_pylist() for table in tables.values()]
+        groups = groups_of(list(chain(*own)), place)
     ids = None
     if key is not None:
         ids = np.array(
@@ -127,13 +132,14 @@ def _parts(
         )
     counts = ", ".join(f"{name} {len(own)}" for name, own in tables.items() if name)
     note = f"labels are column {column!r}" + (f"; splits: {counts}" if counts else "")
+    rest = labels, known, ids, note, groups
     return [
-        Part(dataset, name, _vectors(tables, name, place), labels, known, ids, note)
-        for name in encoders
+        Part(dataset, name, _vectors(tables, name, place), *rest) for name in encoders
     ]
 
 
-def _is_vector(pa: Any, kind: Any) -> bool:
+def is_vector(pa: Any, kind: Any) -> bool:
+    """Return True for lists of numbers."""
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not (is_list or pa.types.is_fixed_size_list(kind)):
         return False
@@ -157,11 +163,12 @@ def _vectors(tables: dict[str, Any], column: str, place: Path) -> np.ndarray:
     if not chunks:
         raise ValueError(f"{place} must hold rows, got none; write it again")
     width = len(chunks[0][0]) if chunks[0][0].is_valid else 0
-    blocks = [_block(chunk, width, column, place) for chunk in chunks]
+    blocks = [block_of(chunk, width, column, place) for chunk in chunks]
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
-def _block(chunk: Any, width: int, column: str, place: Path) -> np.ndarray:
+def block_of(chunk: Any, width: int, column: str, place: Path) -> np.ndarray:
+    """Return a chunk of lists of one width as an array (n, width)."""
     lengths = np.asarray(chunk.value_lengths().fill_null(0))
     if np.any(lengths != width):
         row = int(np.argmax(lengths != width))

@@ -18,6 +18,7 @@ from sklearn_mdl.datasets._readers.parts import (
     Wanted,
     check_vector,
     chosen_splits,
+    groups_of,
     label_column,
     labels_of,
     parsed,
@@ -47,9 +48,13 @@ def read_manifest(folder: Path, wanted: Wanted) -> Part:
     files = [folder / table["embeddings"][row] for row in rows]
     features = _read_vectors(files)
     ids = np.array([table["origin"][row] for row in rows])
+    groups = None
+    if wanted.groups is not None:
+        groups = groups_of([table[wanted.groups][row] for row in rows], path)
     counts = ", ".join(f"{name or 'no name'} {splits.count(name)}" for name in chosen)
     dataset, encoder = folder.name, folder.parent.name
-    return Part(dataset, encoder, features, labels, known, ids, f"splits: {counts}")
+    note = f"splits: {counts}"
+    return Part(dataset, encoder, features, labels, known, ids, note, groups)
 
 
 def _read_vectors(files: list[Path]) -> np.ndarray:

@@ -18,6 +18,7 @@ from sklearn_mdl.datasets._readers.parts import (
     Part,
     Wanted,
     check_vector,
+    groups_of,
     label_column,
     labels_of,
     parsed,
@@ -56,13 +57,16 @@ def read_by_id(path: Path, wanted: Wanted) -> list[Part]:
     key = next((name for name in ID_NAMES if name in columns), next(iter(columns)))
     column = label_column([name for name in columns if name != key], wanted, table)
     labels = dict(zip(columns[key], parsed(columns[column]), strict=True))
+    groups = None
+    if wanted.groups is not None:
+        groups = dict(zip(columns[key], columns[wanted.groups], strict=True))
     if len(labels) < len(columns[key]):
         raise ValueError(
             f"Ids must differ, but {len(columns[key]) - len(labels)} of column {key!r} "
             f"occur again in {table}; keep one row for each id"
         )
     dataset = path.name if path.is_dir() else table.stem
-    return [_labelled(dataset, file, labels, table.name) for file in files]
+    return [_labelled(dataset, file, labels, groups, table) for file in files]
 
 
 def _labels_file(path: Path, folder: Path) -> Path:
@@ -79,14 +83,26 @@ def _labels_file(path: Path, folder: Path) -> Path:
     return tables[0]
 
 
-def _labelled(dataset: str, path: Path, labels: dict[str, object], table: str) -> Part:
+def _labelled(
+    dataset: str,
+    path: Path,
+    labels: dict[str, object],
+    groups: dict[str, str] | None,
+    table: Path,
+) -> Part:
     ids, features = _read_vectors(path)
     found, known = labels_of([labels.get(name) for name in ids])
     n_unused = len(labels.keys() - set(ids))
-    note = f"{n_unused} ids of {table} have no embedding in {path.name}"
+    note = f"{n_unused} ids of {table.name} have no embedding in {path.name}"
+    # An id without a label is in no group of others: it is refused, or left out.
+    named = None
+    if groups is not None:
+        own = [groups.get(name, f"without a label: {name}") for name in ids]
+        named = groups_of(own, table)
     return Part(
         *(dataset, path.stem, features, found, known, np.array(ids)),
         note=note if n_unused else "",
+        groups=named,
     )
 
 
@@ -131,13 +147,21 @@ def read_h5ad(path: Path, wanted: Wanted) -> list[Part]:
         names = [n for n in obs if n not in (index, "__categories", "_index")]
         column = label_column(names, wanted, f"obs of {path}")
         labels, known = _obs_column(obs, column)
+        groups = None
+        if wanted.groups is not None:
+            own, in_one = _obs_column(obs, wanted.groups)
+            groups = groups_of(
+                [v if k else None for v, k in zip(own.tolist(), in_one, strict=True)],
+                path,
+            )
         ids = np.asarray(obs[index].asstr()[()], dtype=str)
         arrays = {
             key: mapped(item, path) for key, item in obsm.items() if _is_table(item)
         }
         skipped = [key for key in obsm if key not in arrays]
     fields = {"dataset": path.stem, "labels": labels, "known": known, "ids": ids}
-    return encoders_of(arrays, column, skipped, f"obsm of {path}", **fields)
+    parts = encoders_of(arrays, column, skipped, f"obsm of {path}", **fields)
+    return [part._replace(groups=groups) for part in parts]
 
 
 def encoders_of(

@@ -31,6 +31,12 @@ class _PlainUnpickler(pickle.Unpickler):
 
 def read_task(folder: Path, wanted: Wanted) -> Part:
     """Read all splits of one task: an encoder on a dataset."""
+    if wanted.groups is not None:
+        raise ValueError(
+            "Groups must be named in the files, but those of HEAR hold labels alone, "
+            f"got groups={wanted.groups!r} for {folder}; write DATASET/ENCODER.npy "
+            "with DATASET/labels.npy and DATASET/groups.npy"
+        )
     metadata = _read_json(folder / METADATA)
     kind = metadata.get("embedding_type") if isinstance(metadata, dict) else None
     if kind != "scene":

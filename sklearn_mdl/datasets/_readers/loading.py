@@ -15,6 +15,7 @@ from sklearn_mdl.datasets._readers.parts import (
     Part,
     Representations,
     Wanted,
+    groups_of,
     joined,
     label_column,
     labels_of,
@@ -114,6 +115,7 @@ def load_representations(
     *,
     label: str | None = None,
     splits: Sequence[str] | None = None,
+    groups: str | None = None,
     missing: str = "raise",
 ) -> Representations:
     """Read embeddings and labels from the files of other programs.
@@ -134,6 +136,11 @@ def load_representations(
     splits : list of str, default=None
         Splits to read, where files tell them; by default all, one after the other,
         since a prequential code holds nothing out.
+    groups : str, default=None
+        Column that names the group of each row, such as its patient: a column of
+        ``obs``, of the manifest or of the table, or an array of the ``.npz``. No label
+        of a group is then learned before all its rows are coded. HEAR names none, and a
+        directory of features has files of groups.
     missing : {"raise", "drop"}, default="raise"
         Refuse rows without a label, or without one of the encoders, or leave them out.
 
@@ -152,7 +159,7 @@ def load_representations(
     ValueError
         If a file is damaged or of another kind, if it is not clear which column holds
         the labels, if embeddings are of unequal length, if encoders have other rows or
-        labels, or if labels are missing.
+        labels, if labels are missing, or if there is no such column of groups.
 
     Examples
     --------
@@ -169,7 +176,7 @@ def load_representations(
         raise ValueError(
             f"missing must be 'raise' or 'drop', got {missing!r}; choose one of these"
         )
-    wanted = Wanted(label, splits)
+    wanted = Wanted(label, splits, groups)
     if is_anndata(source):
         return joined("AnnData", _of_anndata(source, wanted), missing)
     path = Path(source)  # type: ignore[arg-type]
@@ -181,6 +188,11 @@ def load_representations(
             "A file of embeddings must end in .h5ad, .parquet, .npz, .h5 or .hdf5, got "
             f"{str(path)!r}; other arrays go to DATASET/ENCODER.npy with "
             "DATASET/labels.npy"
+        )
+    if groups is not None:
+        raise ValueError(
+            "Groups of a feature directory must be in files DATASET/groups.npy, got "
+            f"groups={groups!r} for {str(path)!r}; write them there, and leave it out"
         )
     return Representations("feature directory", load_feature_directory(path), {}, [])
 
@@ -198,6 +210,11 @@ def _of_anndata(adata: Any, wanted: Wanted) -> list[Part]:
     labels, _ = labels_of(
         [v if k else None for v, k in zip(values.tolist(), known, strict=True)]
     )
+    named = None
+    if wanted.groups is not None:
+        own = adata.obs[wanted.groups]
+        pairs = zip(own.tolist(), own.notna().tolist(), strict=True)
+        named = groups_of([v if k else None for v, k in pairs], "obs")
     tables = {
         key: np.asarray(X) if hasattr(X, "__array__") else X
         for key, X in adata.obsm.items()
@@ -210,4 +227,5 @@ def _of_anndata(adata: Any, wanted: Wanted) -> list[Part]:
     skipped = [key for key in tables if key not in arrays]
     ids = np.asarray(adata.obs_names, dtype=str)
     fields = {"dataset": "AnnData", "labels": labels, "known": known, "ids": ids}
-    return hdf5.encoders_of(arrays, column, skipped, "obsm", **fields)
+    parts = hdf5.encoders_of(arrays, column, skipped, "obsm", **fields)
+    return [part._replace(groups=named) for part in parts]

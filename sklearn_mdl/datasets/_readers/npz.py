@@ -8,7 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from sklearn_mdl.datasets._files import check_member
-from sklearn_mdl.datasets._readers.parts import ID_NAMES, Part, Wanted, label_column
+from sklearn_mdl.datasets._readers.parts import (
+    ID_NAMES,
+    Part,
+    Wanted,
+    groups_of,
+    label_column,
+)
 
 
 def read_npz(path: Path, wanted: Wanted) -> list[Part]:
@@ -33,10 +39,13 @@ def read_npz(path: Path, wanted: Wanted) -> list[Part]:
     key = next((name for name in ID_NAMES if name in rows), None)
     column = label_column([name for name in rows if name != key], wanted, path)
     ids = None if key is None else arrays[key].astype(str)
+    groups = None
+    if wanted.groups is not None:
+        groups = groups_of(arrays[wanted.groups].tolist(), path)
     labels = arrays[column]
     known = ~np.isnan(labels) if labels.dtype.kind == "f" else None
     note = f"labels are array {column!r}"
     return [
-        Part(path.stem, name, arrays[name], labels, known, ids, note)
+        Part(path.stem, name, arrays[name], labels, known, ids, note, groups)
         for name in encoders
     ]

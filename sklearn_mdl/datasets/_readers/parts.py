@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,15 @@ ID_NAMES = ("id", "ids")
 
 
 class Wanted(NamedTuple):
-    """The label column and the splits that a caller asks for; None leaves it open."""
+    """The columns and splits that a caller asks for.
+
+    None leaves labels and splits open; without a column of groups each row is one by
+    itself.
+    """
 
     label: str | None = None
     splits: Sequence[str] | None = None
+    groups: str | None = None
 
 
 class Part(NamedTuple):
@@ -34,6 +39,8 @@ class Part(NamedTuple):
         Names of rows, by which encoders are aligned.
     note : str
         Remark for the user.
+    groups : ndarray of str, shape (n_samples,), or None
+        Groups of rows, such as patients; None if none were asked for.
     """
 
     dataset: str
@@ -43,6 +50,7 @@ class Part(NamedTuple):
     known: np.ndarray | None = None
     ids: np.ndarray | None = None
     note: str = ""
+    groups: np.ndarray | None = None
 
 
 class Representations(NamedTuple):
@@ -54,7 +62,8 @@ class Representations(NamedTuple):
         Format of the files.
     datasets : dict
         From the name of a dataset to a pair: a dict from the name of an encoder to its
-        features, of shape (n_samples, n_features), and labels of shape (n_samples,).
+        features, of shape (n_samples, n_features), and labels of shape (n_samples,);
+        where there are groups, they are a third part, (n_samples,).
     ids : dict of str to ndarray of shape (n_samples,)
         Names of the rows, of datasets that have some.
     notes : list of str
@@ -62,19 +71,20 @@ class Representations(NamedTuple):
     """
 
     kind: str
-    datasets: dict[str, tuple[dict[str, np.ndarray], np.ndarray]]
+    datasets: dict[str, tuple[Any, ...]]
     ids: dict[str, np.ndarray]
     notes: list[str]
 
     def __str__(self) -> str:
         """Describe datasets, encoders and remarks, in a line each."""
         lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
-        for name, (features, labels) in self.datasets.items():
+        for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
             classes = (
                 f", {len(np.unique(labels))} classes" if _may_be_classes(labels) else ""
             )
-            lines.append(f"  {name}: {len(labels)} rows{classes}; {widths}")
+            known = f", {len(np.unique(groups[0]))} groups" if groups else ""
+            lines.append(f"  {name}: {len(labels)} rows{classes}{known}; {widths}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
@@ -95,6 +105,8 @@ def label_column(columns: Iterable[str], wanted: Wanted, place: object) -> str:
         If there is no such column, or if several could be meant; it lists them.
     """
     there = list(columns)
+    check_groups(there, wanted, place)
+    there = [name for name in there if name != wanted.groups]
     if wanted.label in there:
         return str(wanted.label)
     found = there
@@ -107,6 +119,39 @@ def label_column(columns: Iterable[str], wanted: Wanted, place: object) -> str:
         f"The column of labels must be one of {there} in {place}, {asked}; name one of "
         "these as label (--label)"
     )
+
+
+def check_groups(columns: Iterable[str], wanted: Wanted, place: object) -> None:
+    """Refuse a column of groups that is not there.
+
+    Raises
+    ------
+    ValueError
+        It lists the columns.
+    """
+    there = list(columns)
+    if wanted.groups is not None and wanted.groups not in there:
+        raise ValueError(
+            f"The column of groups must be one of {there} in {place}, got "
+            f"{wanted.groups!r}; name one of these as groups (--groups)"
+        )
+
+
+def groups_of(values: Sequence[object], place: object) -> np.ndarray:
+    """Return the group of each row as text.
+
+    Raises
+    ------
+    ValueError
+        If a row has none.
+    """
+    _, known = labels_of([v if v is None or v != v else str(v) for v in values])
+    if not known.all():
+        raise ValueError(
+            f"Every row must be in a group, but {int(np.sum(~known))} of {len(known)} "
+            f"have none in {place}; give a row that stands alone a name of its own"
+        )
+    return np.array([str(value) for value in values])
 
 
 def chosen_splits(there: Sequence[str], wanted: Wanted, place: object) -> list[str]:
@@ -193,7 +238,9 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
                 f"Encoders must have different names on dataset {name!r}, got {names}; "
                 "rename their files or folders"
             )
-        found.datasets[name] = features, aligned[0].labels
+        groups = aligned[0].groups
+        kept = (features, aligned[0].labels)
+        found.datasets[name] = kept if groups is None else (*kept, groups)
         if aligned[0].ids is not None:
             found.ids[name] = aligned[0].ids
     return found
@@ -201,8 +248,7 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
 
 def _check_part(part: Part) -> None:
     lengths = {len(part.features), len(part.labels)}
-    if part.ids is not None:
-        lengths.add(len(part.ids))
+    lengths |= {len(own) for own in (part.ids, part.groups) if own is not None}
     if len(lengths) > 1:
         raise ValueError(
             "Embeddings and labels must have one row each for the same samples, got "
@@ -264,15 +310,17 @@ def _taken(part: Part, rows: np.ndarray) -> Part:
         labels=part.labels[rows],
         known=None if part.known is None else part.known[rows],
         ids=None if part.ids is None else part.ids[rows],
+        groups=None if part.groups is None else part.groups[rows],
     )
 
 
 def _check_same_labels(one: Part, other: Part) -> None:
-    for name in ("labels", "known"):
+    for name in ("labels", "known", "groups"):
         mine, its = getattr(one, name), getattr(other, name)
         if mine is not its and not np.array_equal(mine, its):
             raise ValueError(
-                f"Labels must be the same for all encoders of a dataset, but those of "
+                f"{'Groups' if name == 'groups' else 'Labels'} must be the same for "
+                "all encoders of a dataset, but those of "
                 f"{one.encoder!r} and {other.encoder!r} differ on {one.dataset!r}; "
                 "extract both from the same samples in one order"
             )

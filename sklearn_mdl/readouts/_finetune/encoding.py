@@ -62,14 +62,13 @@ class EncodingLearner(Learner):
         self.outcome = ClassLabels(context.n_classes)
         self.width = sum(image_encoder_of(encoder).block_widths_)
         self.inner = build_learners(
-            [readout for _, readout in members],
+            dict(members),
             self.width,
             context.n_classes,
             seed=context.seed,
             device=context.device,
+            precision=context.precision,
         )
-        for learner in self.inner:
-            learner.columns = [members[k][0] for k in learner.columns]
         self.columns = [k for learner in self.inner for k in learner.columns]
         self.foreign = any(learner.foreign for learner in self.inner)
         self._last: tuple[Tensor, np.ndarray] | None = None  # rows, and features
@@ -132,6 +131,8 @@ class EncodingLearner(Learner):
             self.features.refresh(len(self.features.store))
         for learner, state in zip(self.inner, self.states, strict=True):
             state.n_scored += len(y)
+            # Whoever learns row by row: a minibatch is a group of rows to it.
+            state.close(learner, self.features, (0, 0))
             state.learn(learner, self.features, self.outcome, state.n_scored)
 
     def _keep(self, rows: Tensor, y: Tensor) -> None:
@@ -144,6 +145,17 @@ class EncodingLearner(Learner):
         own = self.features.refresh(len(self.features.store))
         for learner in self.inner:
             learner.re_express(own)
+
+    def expect_classes(self) -> None:
+        """Let all readouts be ready for more classes."""
+        for learner in self.inner:
+            learner.expect_classes()
+
+    def add_classes(self, n: int) -> None:
+        """Let all readouts predict more classes."""
+        self.outcome.n_numbers += n
+        for learner in self.inner:
+            learner.add_classes(n)
 
     @property
     def notes(self) -> dict[int, list[str]]:  # type: ignore[override]

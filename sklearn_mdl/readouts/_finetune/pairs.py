@@ -30,9 +30,10 @@ class FrozenReadout(ImageReadout):
 
     In a list of readouts the pair ``(encoder, readout)`` means the same. The codes are
     those of the readout on features computed beforehand; but rows are images here, so
-    that networks which learn from images can stand beside it. Each image is encoded
-    once, when its minibatch is predicted, for all readouts of an encoder together;
-    replay reads features.
+    that networks which learn from images can stand beside it, and kernels, which learn
+    row by row otherwise, learn a minibatch of images at once, as a group of rows. Each
+    image is encoded once, when its minibatch is predicted, for all readouts of an
+    encoder together; replay reads features.
 
     Parameters
     ----------
@@ -96,6 +97,12 @@ class FrozenReadout(ImageReadout):
                 f"{self.readout!r}; pass it to the switcher without an encoder"
             )
         check_readout(self.readout)
+        if self.readout.block is not None:
+            raise TypeError(
+                "readout must look at all features of the encoder, but it looks at "
+                f"{self.readout.block!r} alone; encode the images first, and pass "
+                "features to the switcher"
+            )
 
     @property
     def architecture(self) -> str:

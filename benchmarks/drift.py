@@ -1,0 +1,321 @@
+"""Streams that drift: the list "drift" beside an oracle that knows the changes.
+
+``made`` draws streams from cells of real features by the rules of
+``benchmarks/_streams.py``, and codes them by lists of readouts, by the oracle, which is
+the default list restarted at the true changes, and by logistic regression refitted at
+the ends of blocks that grow by a fifth. ``river`` compares with classifiers of river on
+streams that river and other packages ship.
+"""
+
+import math
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+from benchmarks._data import feature_cells
+from benchmarks._kept import OPTION, kept
+from benchmarks._streams import drifting
+from sklearn_mdl import MDLReadoutSwitcher, RefitReadout
+from sklearn_mdl.readouts import DummyReadout
+
+CONTENDERS = {
+    "drift": {"readouts": "drift"},
+    "default": {},
+    "closed-form": {"readouts": "closed-form"},
+    "logistic": {"readouts": [RefitReadout(LogisticRegression(), schedule=1.2)]},
+}
+ORACLE = "oracle"
+LABELS = {"readouts": [DummyReadout(strategy) for strategy in ("frequency", "decayed")]}
+
+
+def fitted(X, y, n_classes, settings):
+    """Return a switcher that has seen a stream in its order."""
+    switcher = MDLReadoutSwitcher(**settings, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fits that have not converged
+        return switcher.partial_fit(X, y, classes=range(n_classes))
+
+
+class Made:
+    """Streams made from cells of real features."""
+
+    options = {
+        "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
+        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--kinds": {"nargs": "*", "default": ["abrupt"]},
+        "--seeds": {"nargs": "*", "type": int, "default": [0]},
+        "--rows": {"type": int, "default": 4300},
+        "--least": {"type": int, "default": 1000, "help": "rows of a segment"},
+        "--contenders": {"nargs": "*", "default": [*CONTENDERS, ORACLE]},
+        **OPTION,
+    }
+    param_names = ["cell", "kind", "seed", "contender"]
+    unit = "nats; saved: over labels alone"
+    formats = {"track_codelength": ".1f", "track_accuracy": ".4f", "track_saved": ".0f"}
+
+    def prepare(self):
+        self.cells = feature_cells(self.features, self.datasets, self.encoders)
+
+    @property
+    def params(self):
+        return [list(self.cells), self.kinds, self.seeds, self.contenders]
+
+    def setup(self, cell, kind, seed, name):
+        key = ["made", cell, kind, seed, self.rows, self.least, name]
+        self.found = kept(self.results, key, lambda: self.measure(*key[1:4], name))
+
+    def measure(self, cell, kind, seed, name):
+        X, y = self.cells[cell]
+        n_classes = int(y.max()) + 1
+        X, y, changes = drifting(X, y, kind, self.rows, self.least, seed)
+        settings = CONTENDERS["default" if name == ORACLE else name]
+        starts = [0, *changes.tolist()] if name == ORACLE else [0]
+        codelength, hits, blind = 0.0, 0, 0.0
+        for start, end in zip(starts, [*starts[1:], len(y)], strict=True):
+            switcher = fitted(X[start:end], y[start:end], n_classes, settings)
+            codelength += switcher.codelength_
+            hits += switcher.measures().accuracy * (end - start)
+            blind += switcher.reference_codelengths_.sum()
+        return {
+            "codelength": codelength,
+            "accuracy": hits / len(y),
+            "saved": blind - codelength,
+        }
+
+    def track_codelength(self, *row):
+        return self.found["codelength"]
+
+    def track_accuracy(self, *row):
+        return self.found["accuracy"]
+
+    def track_saved(self, *row):
+        """Nats saved over labels alone."""
+        return self.found["saved"]
+
+    def report(self, table):
+        """Ratios of codelengths to the oracle's, or to the last contender's."""
+        base = ORACLE if ORACLE in self.contenders else self.contenders[-1]
+        for kind in self.kinds:
+            for name in self.contenders:
+                ratios = [
+                    columns["track_codelength"][0]
+                    / table[*row[:3], base]["track_codelength"][0]
+                    for row, columns in table.items()
+                    if row[1] == kind and row[3] == name
+                ]
+                print(
+                    f"{kind}: {name} {np.mean(ratios):.3f} of {base} "
+                    f"({min(ratios):.3f} to {max(ratios):.3f})"
+                )
+
+
+RIVER = (
+    "adaptive random forest",
+    "Hoeffding adaptive tree",
+    "logistic regression",
+    "nearest neighbours",
+    "naive Bayes",
+    "ADWIN bagging of naive Bayes",
+)
+
+
+def classifiers():
+    """Classifiers of river for features of this kind, by name."""
+    from river import (
+        ensemble,
+        forest,
+        linear_model,
+        multiclass,
+        naive_bayes,
+        neighbors,
+        preprocessing,
+        tree,
+    )
+
+    logistic = multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
+    bayes = naive_bayes.GaussianNB()
+    models = [
+        forest.ARFClassifier(seed=0),
+        tree.HoeffdingAdaptiveTreeClassifier(seed=0),
+        logistic,
+        neighbors.KNNClassifier(),
+        bayes,
+        ensemble.ADWINBaggingClassifier(bayes, seed=0),
+    ]
+    scaled = [preprocessing.StandardScaler() | model for model in models]
+    return dict(zip(RIVER, scaled, strict=True))
+
+
+def progressive(model, X, y, n_classes):
+    """Losses (n,) in nats and hits (n,) of a classifier of river, row by row.
+
+    As where a switcher wraps a classifier, probabilities are mixed with the estimate of
+    Krichevsky and Trofimov, by a share of 1 / (n + 2): none is zero.
+    """
+    losses, hits, counts = np.empty(len(y)), np.zeros(len(y)), np.full(n_classes, 0.5)
+    for t, (row, label) in enumerate(zip(X, y.tolist(), strict=True)):
+        features = dict(enumerate(row.tolist()))
+        given = model.predict_proba_one(features)
+        proba = np.array([given.get(c, 0.0) for c in range(n_classes)])
+        frequencies = counts / counts.sum()
+        proba = proba / proba.sum() if proba.sum() > 0 else frequencies
+        mixed = proba + (frequencies - proba) / (t + 2)
+        losses[t], hits[t] = -math.log(mixed[label]), mixed.argmax() == label
+        counts[label] += 1
+        model.learn_one(features, label)
+    return losses, hits
+
+
+def bundled(name):
+    """Features, labels and number of classes of a stream in its order."""
+    if name == "SeattleWeather":
+        return _weather()
+    if name.startswith("Digits"):
+        X, y = load_digits(return_X_y=True)
+        X, y, _ = drifting(X, y, name.split()[1], len(y), 300, 0)
+        return X.astype(np.float32), y, 10
+    from river import datasets
+
+    rows = list(getattr(datasets, name)())
+    names = sorted({key for features, _ in rows for key in features})
+    X = np.array([[features[key] for key in names] for features, _ in rows])
+    y = np.unique([label for _, label in rows], return_inverse=True)[1]
+    return X.astype(np.float32), y, int(y.max()) + 1
+
+
+def _weather():
+    """Tomorrow's weather in Seattle, 2012 to 2015, from what is measured today."""
+    from vega_datasets import local_data
+
+    table = local_data.seattle_weather()
+    kinds, today = np.unique(table["weather"], return_inverse=True)
+    numbers = table[["precipitation", "temp_max", "temp_min", "wind"]].to_numpy()
+    angle = 2 * np.pi * table["date"].dt.dayofyear.to_numpy()[:, None] / 365.25
+    own = np.eye(len(kinds))[today]
+    X = np.hstack([numbers, own, np.cos(angle), np.sin(angle)])[:-1]
+    return X.astype(np.float32), today[1:], len(kinds)
+
+
+STREAMS = [
+    *("Phishing", "Bananas", "ImageSegments", "SeattleWeather"),
+    *("Digits abrupt", "Digits none"),
+]
+
+
+class River:
+    """Classifiers of river beside lists of readouts, on streams that packages ship."""
+
+    options = {
+        "--streams": {"nargs": "*", "default": STREAMS, "choices": STREAMS},
+        "--contenders": {"nargs": "*", "default": ["drift", *RIVER]},
+        **OPTION,
+    }
+    param_names = ["stream", "contender"]
+    unit = "nats; saved: over labels alone"
+    formats = {
+        "track_codelength": ".1f",
+        "track_per_row": ".4f",
+        "track_accuracy": ".4f",
+        "track_saved": ".1f",
+    }
+
+    @property
+    def params(self):
+        return [self.streams, self.contenders]
+
+    def setup(self, stream, name):
+        key = ["river", stream, name]
+        self.found = kept(self.results, key, lambda: self.measure(stream, name))
+
+    def measure(self, stream, name):
+        X, y, n_classes = bundled(stream)
+        if name in CONTENDERS:
+            switcher = fitted(X, y, n_classes, CONTENDERS[name])
+            losses, accuracy = switcher.codelengths_, switcher.measures().accuracy
+        else:
+            losses, hits = progressive(classifiers()[name], X, y, n_classes)
+            accuracy = hits.mean()
+        blind = fitted(X[:, :1], y, n_classes, LABELS).reference_codelengths_.sum()
+        return {
+            "codelength": losses.sum(),
+            "per_row": losses.mean(),
+            "accuracy": accuracy,
+            "saved": blind - losses.sum(),
+        }
+
+    def track_codelength(self, *row):
+        return self.found["codelength"]
+
+    def track_per_row(self, *row):
+        return self.found["per_row"]
+
+    def track_accuracy(self, *row):
+        return self.found["accuracy"]
+
+    def track_saved(self, *row):
+        """Nats saved over labels alone."""
+        return self.found["saved"]
+
+
+BLIND = "labels alone"
+
+
+def memory_of(readout):
+    """Return how far back a readout looks, in words."""
+    if isinstance(readout, DummyReadout):
+        return BLIND
+    window = getattr(readout, "window", None)
+    return "all rows" if window is None else f"{window} rows"
+
+
+class Picture:
+    """Which memory leads: the posterior by window on digits whose labels change."""
+
+    options = {
+        "image": {"type": Path, "help": "PNG to write"},
+        "--seed": {"type": int, "default": 0},
+    }
+
+    def report(self, table):
+        import matplotlib.pyplot as plt
+
+        X, y = load_digits(return_X_y=True)
+        X, y, changes = drifting(X, y, "abrupt", len(y), 300, self.seed)
+        switcher = fitted(X, y, 10, CONTENDERS["drift"])
+        fixed = fitted(X, y, 10, CONTENDERS["default"])
+        parts = [slice(*pair) for pair in pairwise([0, *changes, len(y)])]
+        restarted = [fitted(X[p], y[p], 10, CONTENDERS["default"]) for p in parts]
+        codelengths = {
+            "default": fixed.codelengths_,
+            "drift": switcher.codelengths_,
+            "oracle": np.concatenate([one.codelengths_ for one in restarted]),
+        }
+        memories = [memory_of(readout) for readout in switcher.readouts_]
+        figure, (upper, lower) = plt.subplots(
+            2, 1, figsize=(7.5, 5), sharex=True, layout="constrained"
+        )
+        names = list(dict.fromkeys(memories))
+        places = [np.equal(memories, name) for name in names]
+        shares = [switcher.posterior_[:, place].sum(1) for place in places]
+        colours = plt.get_cmap("viridis")(np.linspace(0.1, 0.95, len(names)))
+        colours[names.index(BLIND)] = 0.6, 0.6, 0.6, 1
+        upper.stackplot(range(len(y)), shares, labels=names, colors=colours)
+        upper.set(ylabel="posterior of readouts", ylim=(0, 1))
+        upper.legend(title="memory", loc="center left", bbox_to_anchor=(1, 0.5))
+        for (name, costs), colour in zip(
+            codelengths.items(), ("#E69F00", "#0072B2", "#000000"), strict=True
+        ):
+            lower.plot(np.cumsum(costs), label=name, color=colour)
+            print(f"{name}: {costs.sum():.1f} nats")
+        lower.set(xlabel="rows", ylabel="nats", xlim=(0, len(y)), ylim=(0, None))
+        lower.legend(title="readouts", loc="center left", bbox_to_anchor=(1, 0.5))
+        for axis in (upper, lower):
+            for change in changes:
+                axis.axvline(change, color="black", linestyle=":", linewidth=1)
+        print(f"labels change before rows {changes.tolist()} of {len(y)}")
+        figure.savefig(self.image, dpi=100, metadata={"Software": None})

@@ -1,0 +1,146 @@
+"""Which layer of two pre-trained networks: one sweep beside each layer by itself.
+
+``DATA/images`` and ``DATA/weights`` hold what docs/pretrained-encoders.md names. Five
+layers of two MobileNetV2 are compared on three datasets, by kernels in closed form. One
+code over all layers is compared with the code of each layer, and with the code of all
+features side by side; its cost with that of the most expensive layer. Seconds are those
+of the processor, on one thread, the least of several repeats; read them as ratios.
+
+Features are kept in the folder of results, so that a second run reads them.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.pretrained import MOBILENETS, encoder_of, images_of
+from sklearn_mdl import MDLReadoutSwitcher
+from sklearn_mdl.display import PosteriorDisplay
+from sklearn_mdl.encoders import FeatureCache
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.readouts import block_readouts
+
+LAYERS = ["blocks.1", "blocks.2", "blocks.4", "blocks.6", "last"]
+N_IMAGES = 1000
+PIXELS = 96  # of the network's input; the images have 28 to 32
+ENTRIES = "closed-form"  # of each layer
+
+
+def timed(n_repeats, X, y, **options):
+    """A switcher fitted on X, and the least of its seconds."""
+    seconds = []
+    for _ in range(n_repeats):
+        start = time.process_time()
+        switcher = MDLReadoutSwitcher(**options, device="cpu", random_state=0).fit(X, y)
+        seconds.append(time.process_time() - start)
+    return switcher, min(seconds)
+
+
+def grouped(switcher, by):
+    """Groups of a pool: by block, by kind, or by both."""
+    return {
+        "layer and kind": [r.pool_group for r in switcher.readouts_],
+        "kind": [r.inner.pool_group for r in switcher.readouts_],
+        "layer": [r.block for r in switcher.readouts_],
+    }[by]
+
+
+class Layers:
+    """The sweep, each layer, and all features side by side."""
+
+    options = {
+        "data": {"type": Path, "help": "folder of images and weights"},
+        "--results": {"type": Path, "default": Path("layers"), "help": "folder"},
+        "--figure": {"type": Path, "help": "PNG to write"},
+        "--images": {"type": int, "default": N_IMAGES, "help": "of each dataset"},
+        "--fits": {"type": int, "default": 2, "help": "of each timing"},
+        "--pools": {"action": "store_true", "help": "try other groups of the pool"},
+    }
+
+    def prepare(self):
+        cache = FeatureCache(self.results / "features")
+        self.cells = []
+        for name, pixels, labels in images_of(self.data / "images", self.images):
+            for key in MOBILENETS:
+                encoder = encoder_of(key, self.data, PIXELS, layer=LAYERS).fit(pixels)
+                features = np.array(cache.features(encoder, pixels))
+                self.cells.append((name, key, features, labels, encoder.block_slices_))
+
+    def report(self, table):
+        with threadpool_limits(1):
+            found = [self._compare(*cell) for cell in self.cells]
+        if self.figure is not None:
+            draw(found, self.figure)
+
+    def _compare(self, name, key, X, y, blocks):
+        one = [
+            timed(self.fits, X[:, own], y, readouts=ENTRIES) for own in blocks.values()
+        ]
+        sweep, seconds = timed(self.fits, X, y, readouts=block_readouts(blocks))
+        whole, long = timed(self.fits, X, y, readouts=ENTRIES)
+        nats = np.array([switcher.codelength_ for switcher, _ in one])
+        costs = np.array([cost for _, cost in one])
+        by_block = sweep.remix_by_block()
+        posterior = sweep.block_posterior_
+        left = [
+            readout.block
+            for readout, at in zip(sweep.readouts_, sweep.retired_at_, strict=True)
+            if at < 0
+        ]
+        print(f"\n{name}, {key}: {len(y)} labels, nats")
+        print("layer           width     alone  seconds  posterior  readouts left")
+        for i, (block, own) in enumerate(blocks.items()):
+            print(
+                f"{block:15}{own.stop - own.start:6d}{nats[i]:10.1f}{costs[i]:9.2f}"
+                f"{posterior[-1, i]:11.3f}{left.count(block):16d}"
+            )
+        for title, cost, code in [
+            ("sweep", seconds, sweep.codelength_),
+            ("  by switching alone", float("nan"), sweep.switching_codelength_),
+            ("  layers by Bayes", float("nan"), by_block.codelength),
+            ("side by side", long, whole.codelength_),
+        ]:
+            print(f"{title:21}{code:10.1f}{cost:9.2f}{code - nats.min():+11.1f}")
+        print(
+            f"sweep / most expensive layer {seconds / costs.max():.2f}, / all layers "
+            f"{seconds / costs.sum():.2f}, / side by side {seconds / long:.2f}",
+            flush=True,
+        )
+        if self.pools:
+            for by in ("layer and kind", "kind", "layer"):
+                other, cost = timed(
+                    1,
+                    X,
+                    y,
+                    readouts=block_readouts(blocks),
+                    pooling=LogLinearPool(groups=grouped(sweep, by)),
+                )
+                print(
+                    f"pool by {by:15}{other.codelength_:10.1f}{cost:9.2f}", flush=True
+                )
+        return name, key, sweep
+
+
+def draw(cells, path):
+    """Posteriors over layers, dataset by dataset."""
+    import matplotlib.pyplot as plt
+
+    rows, columns = len(MOBILENETS), len(cells) // len(MOBILENETS)
+    figure, panels = plt.subplots(
+        rows, columns, figsize=(10.5, 5.2), layout="constrained", sharey=True
+    )
+    for number, (name, key, sweep) in enumerate(cells):
+        ax = panels[number % rows, number // rows]
+        shown = PosteriorDisplay(sweep.block_posterior_, sweep.block_names_)
+        shown.plot(ax)
+        ax.get_legend().remove()
+        ax.set(title=f"{name}, {key}", xlabel="", ylabel="")
+    names = [name.partition("|")[0] for name in sweep.block_names_]
+    figure.legend(
+        shown.areas_[::-1], names[::-1], loc="outside right upper", title="layer"
+    )
+    figure.supxlabel("labels seen")
+    figure.supylabel("posterior probability")
+    figure.savefig(path, dpi=110)

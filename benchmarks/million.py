@@ -1,0 +1,199 @@
+"""From ten thousand rows to a million: CPU seconds and memory of one pass.
+
+Rows are those of a real encoder, drawn with replacement, each feature with normal noise
+of a tenth of its standard deviation; they lie in a memory-mapped file, as the pass's
+trace does. Each pass runs in a process of its own, with checkpoints; with ``--kill`` it
+is killed after so many CPU seconds, and a second process goes on, whose seconds are
+counted, too. Memory is what the process holds at most, without and with the pages of
+mapped files, which the system can take back.
+"""
+
+import multiprocessing
+import os
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks._data import feature_cells
+from benchmarks._kept import OPTION, kept
+from sklearn_mdl import MDLReadoutSwitcher
+
+SEED = 0
+PIECE = 100_000  # rows that are drawn at once
+NOISE = 0.1  # share of a feature's standard deviation
+LISTS = {"default": None, "closed-form": "closed-form", "nets": "nets"}
+
+
+class Million:
+    """One pass against the number of rows."""
+
+    options = {
+        "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
+        "folder": {"type": Path, "help": "where rows, traces and checkpoints lie"},
+        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--rows": {"type": int, "nargs": "*", "default": [10**4, 10**5, 10**6]},
+        "--lists": {"nargs": "*", "default": list(LISTS)[:2], "choices": list(LISTS)},
+        "--kill": {"type": float, "help": "kill the first process after such a time"},
+        "--image": {"type": Path, "help": "draw the table into this file"},
+        **OPTION,
+    }
+    param_names = ["cell", "list", "rows"]
+    unit = "nats; CPU seconds on one thread; MiB, without and with mapped files"
+    formats = {
+        "track_codelength": ",.0f",
+        "track_seconds": ",.0f",
+        "track_per_row": ".2f",
+        "track_memory": ",.0f",
+        "track_mapped": ",.0f",
+        "track_kills": ".0f",
+    }
+
+    def prepare(self):
+        self.cells = feature_cells(self.features, encoders=self.encoders)
+
+    @property
+    def params(self):
+        return [list(self.cells), self.lists, self.rows]
+
+    def setup(self, cell, name, n_rows):
+        def measure():
+            return self.measured(cell, name, n_rows)
+
+        self.found = kept(self.results, [cell, name, n_rows, self.kill], measure)
+
+    def measured(self, cell, name, n_rows):
+        """Run a pass in processes of its own until one comes to the end."""
+        folder = self.folder / f"{cell.replace('/', '-')}-{name}-{n_rows}"
+        shutil.rmtree(folder, ignore_errors=True)  # of a pass that was given up
+        folder.mkdir(parents=True)
+        write_rows(folder, *self.cells[cell], n_rows)
+        seconds, memory, mapped, kills = 0.0, 0, 0, 0
+        while not (folder / "codelength.txt").exists():
+            limit = self.kill if not kills else None
+            used = _run(folder, name, limit)
+            seconds += used[0]
+            memory, mapped = max(memory, used[1]), max(mapped, used[2])
+            kills += used[3]
+        codelength = float((folder / "codelength.txt").read_text())
+        shutil.rmtree(folder)
+        return {
+            "codelength": codelength,
+            "seconds": seconds,
+            "memory": memory / 2**20,
+            "mapped": mapped / 2**20,
+            "kills": kills,
+        }
+
+    def track_codelength(self, *row):
+        return self.found["codelength"]
+
+    def track_seconds(self, *row):
+        return self.found["seconds"]
+
+    def track_per_row(self, cell, name, n_rows):
+        """Milliseconds a row."""
+        return 1e3 * self.found["seconds"] / n_rows
+
+    def track_memory(self, *row):
+        return self.found["memory"]
+
+    def track_mapped(self, *row):
+        return self.found["mapped"]
+
+    def track_kills(self, *row):
+        return self.found["kills"]
+
+    def report(self, table):
+        """Draw seconds and memory against the rows."""
+        if self.image is None:
+            return
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+        columns = {"track_seconds": "CPU seconds", "track_memory": "memory (MiB)"}
+        for axis, (column, unit) in zip(axes, columns.items(), strict=True):
+            for series in dict.fromkeys(key[:2] for key in table):
+                rows = {k[2]: v[column] for k, v in table.items() if k[:2] == series}
+                label = series[1] if len(self.cells) == 1 else ", ".join(series)
+                axis.plot(list(rows), list(rows.values()), "o-", label=label)
+            axis.set(xlabel="rows", ylabel=unit, xscale="log")
+        sizes = np.array([min(self.rows), max(self.rows)], dtype=float)
+        least = min(v["track_seconds"] / k[2] for k, v in table.items())
+        axes[0].plot(sizes, least * sizes, ":", color="gray", label="linear")
+        axes[0].set(yscale="log")
+        axes[0].legend(frameon=False)
+        axes[1].set_ylim(bottom=0)
+        figure.savefig(self.image, dpi=100, metadata={"Software": None})
+        print(f"wrote {self.image}")
+
+
+def write_rows(folder, X, y, n_rows):
+    """Write so many rows, drawn with replacement and with noise, and their labels."""
+    rng = np.random.default_rng(SEED)
+    noise = NOISE * X.std(0)
+    shape = n_rows, X.shape[1]
+    rows = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, shape)
+    labels = np.empty(n_rows, dtype=np.intp)
+    for start in range(0, n_rows, PIECE):
+        stop = min(start + PIECE, n_rows)
+        drawn = rng.integers(len(X), size=stop - start)
+        jitter = rng.standard_normal((len(drawn), X.shape[1]), dtype=np.float32)
+        rows[start:stop] = X[drawn] + noise * jitter
+        labels[start:stop] = y[drawn]
+    rows.flush()
+    np.save(folder / "y.npy", labels)
+
+
+def _run(folder, name, limit):
+    """Run a process to its end or to a limit of CPU seconds, and watch what it uses.
+
+    Returns
+    -------
+    seconds : float
+    memory, mapped : int
+        Bytes held at most, without and with pages of mapped files.
+    killed : bool
+    """
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_fit, args=(folder, name))
+    process.start()
+    seconds, memory, mapped = 0.0, 0, 0
+    while process.is_alive():
+        used = _used(process.pid)
+        seconds = max(seconds, used[0])
+        memory, mapped = max(memory, used[1]), max(mapped, used[2])
+        if limit is not None and seconds > limit:
+            process.kill()
+            process.join()
+            return seconds, memory, mapped, True
+        time.sleep(0.25)
+    if process.exitcode:
+        raise RuntimeError(f"The pass must end, got exit code {process.exitcode}")
+    return seconds, memory, mapped, False
+
+
+def _used(pid):
+    """CPU seconds of a process so far, bytes of its own, and with mapped files."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return 0.0, 0, 0
+    rows = dict(line.split(":", 1) for line in status.splitlines())
+    own, mapped = (
+        1024 * int(rows.get(k, "0").split()[0]) for k in ("RssAnon", "VmHWM")
+    )
+    ticks = int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK"), own, mapped
+
+
+def _fit(folder, name):
+    X = np.load(folder / "X.npy", mmap_mode="r")
+    y = np.load(folder / "y.npy")
+    switcher = MDLReadoutSwitcher(
+        LISTS[name], checkpoint=folder / "pass", random_state=0, device="cpu"
+    )
+    codelength = switcher.fit(X, y).codelength_
+    (folder / "codelength.txt").write_text(repr(codelength))

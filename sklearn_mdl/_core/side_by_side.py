@@ -1,0 +1,66 @@
+"""Processes that work side by side: GPUs of each, and how joblib reports deaths."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from itertools import count
+from pathlib import Path
+from typing import Self
+
+import torch
+
+PASSES = 2  # over tasks whose process died: by its own doing, or by another's
+# Raised by joblib and Dask when a process dies. A task that cannot be unpickled breaks
+# a pool, too, but would do so again.
+DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
+CLAIMED: dict[str, int] = {}  # by this process, for a run
+
+
+class Devices:
+    """Deals the GPUs of a machine out to the processes of a run.
+
+    A process takes the first place that is free and keeps it; place ``p`` is GPU
+    ``p mod n``. Places are files in the directory for temporary files, so that every
+    machine deals out its own.
+    """
+
+    def __init__(self) -> None:
+        self.run = secrets.token_hex(8)
+
+    @property
+    def _folder(self) -> Path:  # of this machine, whichever dealt out the tasks
+        return Path(tempfile.gettempdir()) / f"sklearn_mdl-{self.run}"
+
+    def __enter__(self) -> Self:
+        """Begin a run."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End it."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def claim(self, device: str) -> str | None:
+        """Return the device of this process, where there is more than one to choose.
+
+        Parameters
+        ----------
+        device : str
+            As an estimator has it; only "auto" and "cuda" leave a choice.
+        """
+        n_devices = torch.cuda.device_count() if device in ("auto", "cuda") else 0
+        if n_devices < 2:
+            return None
+        if self.run not in CLAIMED:
+            self._folder.mkdir(exist_ok=True)
+            CLAIMED[self.run] = next(filter(self._is_free, count()))
+        return f"cuda:{CLAIMED[self.run] % n_devices}"
+
+    def _is_free(self, place: int) -> bool:
+        try:
+            os.close(os.open(self._folder / str(place), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True

@@ -1,0 +1,193 @@
+"""Shards of features that do not fit into memory: laid out in one memory map, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.io.safetensors_io import TYPES, mapped, read_head
+from sklearn_mdl.datasets._readers.arrow import block_of, is_vector
+from sklearn_mdl.datasets._readers.parts import Wanted, label_column
+
+ROWS = "features.npy"
+AT_ONCE = 4096  # rows
+Block = tuple[np.ndarray, np.ndarray]  # features (n, d), labels (n,)
+
+
+def stage_rows(
+    shards: Sequence[str | PathLike[str]],
+    folder: str | PathLike[str],
+    *,
+    features: str | None = None,
+    label: str | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lay out the rows of shards in one file, in order, and map it into memory.
+
+    Every shard is read once, a few thousand rows at a time, so that neither memory nor
+    the order of the shards matters; a pass then reads and replays rows of one local
+    file. Files at a URL must be fetched before, by whatever knows their store.
+
+    Parameters
+    ----------
+    shards : sequence of path-like
+        Files of Arrow (``.arrow``) or parquet, with a column of lists of numbers and
+        one of labels; or of safetensors, with a tensor (n, d) and one (n,). All of one
+        width, in the order of the rows.
+    folder : path-like
+        For ``features.npy``, float32, which takes 4 bytes for each number.
+    features, label : str, default=None
+        Names of columns or tensors; None takes the only ones that there are, and a
+        column of labels by its usual names.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        A memory map, read-only.
+    y : ndarray of shape (n_samples,)
+
+    Raises
+    ------
+    ValueError
+        If there is no shard, one is of another kind or width, a label is missing, or
+        columns are not named that must be. What stood in the folder still does.
+    ImportError
+        If pyarrow is missing, where it is needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from safetensors.numpy import save_file
+    >>> from sklearn_mdl.datasets import stage_rows
+    >>> for i in range(2):
+    ...     rows = np.full((3, 2), i, dtype=np.float32)
+    ...     save_file({"rows": rows, "y": np.arange(3)}, f"rows-{i}.safetensors")
+    >>> X, y = stage_rows(["rows-0.safetensors", "rows-1.safetensors"], ".")
+    >>> X.shape, y.tolist()
+    ((6, 2), [0, 1, 2, 0, 1, 2])
+    """
+    paths, place = [Path(shard) for shard in shards], Path(folder) / ROWS
+    if not paths:
+        raise ValueError(
+            "Rows must be read from one shard at least, got none; name the files in "
+            "the order of their rows"
+        )
+    wanted, labels = (features, label), list[np.ndarray]()
+    blocks = (block for path in paths for block in _blocks_of(path, *wanted))
+    first = next(blocks, None)
+    if first is None:
+        raise ValueError(
+            f"Shards must hold rows, but {paths[0]} begins none; write it again"
+        )
+    width = first[0].shape[1]
+
+    def rows() -> Iterator[np.ndarray]:
+        for X, y in _and_then(first, blocks):
+            if X.shape[1] != width:
+                raise ValueError(
+                    f"Shards must be of one width, got {X.shape[1]} behind {width} "
+                    "columns; stage files of one encoder"
+                )
+            labels.append(y)
+            yield X
+
+    place.parent.mkdir(parents=True, exist_ok=True)
+    GrowingArray(width, place, dtype="<f4").extend(rows())
+    return np.load(place, mmap_mode="r"), np.concatenate(labels)
+
+
+def _and_then(first: Block, others: Iterator[Block]) -> Iterator[Block]:
+    yield first
+    yield from others
+
+
+def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
+    if path.suffix == ".safetensors":
+        return _tensors(path, features, label)
+    if path.suffix in (".parquet", ".arrow"):
+        return _tables(path, features, label)
+    raise ValueError(
+        f"A shard must be a file .parquet, .arrow or .safetensors, got {path}; write "
+        "it as one of these"
+    )
+
+
+def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
+    try:
+        _, entries, start = read_head(path)
+    except Exception as error:  # of a library, in any way
+        raise ValueError(
+            f"{path} must be a file of safetensors, got: {error}; write it again"
+        ) from error
+    by_rank = {
+        rank: [name for name, entry in entries.items() if len(entry["shape"]) == rank]
+        for rank in (1, 2)
+    }
+    found = _named(by_rank[2], features, "features", path)
+    labels = label_column(by_rank[1], Wanted(label), path)
+    kinds = [entries[name]["dtype"] for name in (found, labels)]
+    if unknown := [kind for kind in kinds if kind not in TYPES]:
+        raise ValueError(
+            f"Tensors of {path} must be of types {', '.join(TYPES)}, got {unknown[0]}; "
+            "write it again"
+        )
+    X, y = (mapped(path, entries[name], start) for name in (found, labels))
+    if len(X) != len(y):
+        raise ValueError(
+            f"{path} must have a label for each of {len(X)} rows, got {len(y)}; write "
+            "it again"
+        )
+    for first in range(0, len(X), AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        yield X[part], np.array(y[part])
+
+
+def _tables(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
+    pa = needed("pyarrow", "stage_rows", "readers")
+    for batch in _batches(pa, path):
+        schema = batch.schema
+        vectors = [field.name for field in schema if is_vector(pa, field.type)]
+        found = _named(vectors, features, "features", path)
+        scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
+        column = batch.column(label_column(scalars, Wanted(label), path))
+        if column.null_count:
+            raise ValueError(
+                f"{path} must have a label in each row, but {column.null_count} lack "
+                "one; drop them"
+            )
+        if len(batch):
+            lists = batch.column(found)
+            width = len(lists[0]) if lists[0].is_valid else 0
+            rows = block_of(lists, width, found, path)
+            yield rows, np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _batches(pa: Any, path: Path) -> Iterator[Any]:
+    parquet = needed("pyarrow.parquet", "stage_rows", "readers")
+    try:
+        if path.suffix == ".parquet":
+            with parquet.ParquetFile(path, memory_map=True) as file:
+                yield from file.iter_batches(batch_size=AT_ONCE)
+            return
+        with pa.memory_map(str(path)) as source:
+            yield from pa.ipc.open_stream(source)
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(
+            f"{path} must be a {path.suffix[1:]} file, got: "
+            f"{str(error).splitlines()[0]}; write it again"
+        ) from error
+
+
+def _named(there: Sequence[str], wanted: str | None, what: str, path: Path) -> str:
+    if wanted in there:
+        return str(wanted)
+    if wanted is None and len(there) == 1:
+        return there[0]
+    raise ValueError(
+        f"The {what} of {path} must be one of {list(there)}, got {wanted!r}; name one"
+    )

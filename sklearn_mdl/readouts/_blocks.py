@@ -1,0 +1,336 @@
+"""Readouts of some columns of X: layers of one encoder on one list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from sklearn_mdl._core.base.classifier import OnlineClassifier
+from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl._core.base.regressor import OnlineRegressor
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl.readouts._base import BaseReadout, Readout
+from sklearn_mdl.readouts._build import Context, build_learners
+from sklearn_mdl.readouts._finetune.base import ImageReadout
+from sklearn_mdl.readouts._grid import NAMES
+
+Columns = slice | Sequence[int]
+
+
+@dataclass(eq=False, repr=False)
+class BlockSettings(Readout):
+    """Settings that readouts of some columns share, of classes or of real numbers."""
+
+    readout: BaseEstimator | str | None
+    columns: Columns
+    name: str | None = None
+    _: KW_ONLY
+    batch_size: int = 32
+    device: str = "auto"
+    random_state: RandomState = None
+
+    scaling = None  # of the rows of all columns; not a parameter
+    takes_raw_rows = True
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "readout": [Readout, StrOptions(set(NAMES)), None],
+        "columns": [slice, list, tuple, np.ndarray],
+        "name": [str, None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.is_list:
+            raise ValueError(
+                "readout must be a single one where it is fitted by itself, got the "
+                f"list {self.readout!r}; pass the block to a switcher"
+            )
+        self._check_readout(self.inner)
+        self.inner._validate_params()
+
+    def _check_readout(self, readout: Any) -> None:
+        """Refuse readouts that cannot be shown some columns alone."""
+        own = (
+            OnlineClassifier if isinstance(self, OnlineClassifier) else OnlineRegressor
+        )
+        if isinstance(readout, BlockSettings | ImageReadout):
+            raise TypeError(
+                "readout must look at features of a row, but it chooses what it looks "
+                f"at itself, got {readout!r}; pass the readout inside it"
+            )
+        if not isinstance(readout, own):
+            noun = "classes" if own is OnlineClassifier else "real numbers"
+            raise TypeError(
+                f"readout must be one of {noun}, as {type(self).__name__} is, got "
+                f"{readout!r}; wrap it in the other class of blocks"
+            )
+
+    @property
+    def is_list(self) -> bool:
+        """Return True if a name stands for a whole list of readouts."""
+        return self.readout is None or isinstance(self.readout, str)
+
+    @property
+    def inner(self) -> Any:
+        """The readout that looks at the block."""
+        return self.readout
+
+    @property
+    def block(self) -> str:  # type: ignore[override]
+        """Name of the block."""
+        return str(self.columns) if self.name is None else self.name
+
+    @property
+    def architecture(self) -> str:
+        """Name of the block and short name of the readout: "layer1: linear"."""
+        return f"{self.block}: {self.inner.architecture}"
+
+    @property
+    def pool_group(self) -> str:
+        """Block and kind: those of one kind on one block switch."""
+        return f"{self.block}: {self.inner.pool_group}"
+
+    def places(self, n_features: int) -> tuple[int, ...]:
+        """Columns of the block, in rows of so many features.
+
+        Raises
+        ------
+        ValueError
+            If there are no such columns.
+        """
+        columns = self.columns
+        if isinstance(columns, slice):
+            found = list(range(*columns.indices(n_features)))
+            ends = [end for end in (columns.start, columns.stop) if end is not None]
+            lie = bool(found) and all(-n_features <= end <= n_features for end in ends)
+        else:
+            found = np.arange(n_features)[_as_numbers(columns, n_features)].tolist()
+            lie = 0 < len(found) == len(set(found))
+        if not lie:
+            raise ValueError(
+                f"columns of block {self.block!r} must be different ones of the "
+                f"{n_features} of X, at least one, got {columns!r}; name those that X "
+                "has"
+            )
+        return tuple(found)
+
+    @classmethod
+    def learners_of(
+        cls, members: Sequence[tuple[int, Self]], context: Context
+    ) -> list[Learner]:
+        """Learners of the readouts of each block, which share what they can."""
+        blocks: dict[tuple[int, ...], list[tuple[int, Self]]] = {}
+        for column, member in members:
+            places = member.places(context.n_features)
+            blocks.setdefault(places, []).append((column, member))
+        learners: list[Learner] = []
+        for places, own in blocks.items():
+            found = build_learners(
+                {column: member.inner for column, member in own},
+                len(places),
+                context.n_classes,
+                seed=context.seed,
+                device=context.device,
+                n_jobs=context.n_jobs,
+                precision=context.precision,
+            )
+            for learner in found:
+                learner.sees = places
+            learners += found
+        return learners
+
+
+def _as_numbers(columns: Any, n_features: int) -> Any:
+    """Return columns as an index of so many features; none of them if it is none."""
+    index = np.asarray(columns)
+    if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index):
+        return []
+    inside = (-n_features <= index) & (index < n_features)
+    return index if inside.all() else []
+
+
+@dataclass(eq=False, repr=False)
+class BlockReadout(BlockSettings, BaseReadout):
+    """A readout of some columns of X, such as the features of one layer.
+
+    Its numbers are those of the readout on a table of these columns alone: scaling,
+    whitening and kernels know no others. Readouts of one block share what they share on
+    such a table. :func:`block_readouts` makes the list for several blocks.
+
+    Parameters
+    ----------
+    readout : readout, "closed-form", "nets", "mixed" or None
+        Any readout of a switcher that looks at features. In the list of a switcher the
+        name of a list, or None, stands for all its readouts, for features of the
+        block's width.
+    columns : slice or sequence of int
+        Of X.
+    name : str, default=None
+        Of the block; None names the columns.
+    batch_size : int, default=32
+        Rows learned at once. A switcher's own value wins.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+    random_state : int, RandomState instance or None, default=None
+        Replaces, outside a switcher, a readout's own if that is None.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+        Columns of X, those of other blocks among them.
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` evaluated the rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.utils import shuffle
+    >>> from sklearn_mdl import KernelReadout
+    >>> from sklearn_mdl.readouts import BlockReadout
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> readout = BlockReadout(KernelReadout(), slice(0, 6)).fit(X, y)
+    >>> alone = KernelReadout().fit(X[:, :6], y)
+    >>> readout.codelength_ == alone.codelength_
+    True
+    """
+
+
+@dataclass(eq=False, repr=False)
+class BlockReadoutRegressor(BlockSettings, OnlineRegressor):
+    """A regressor of some columns of X: :class:`BlockReadout` for real labels.
+
+    Parameters
+    ----------
+    readout : regressor, "closed-form", "nets" or None
+        Any readout of an ``MDLReadoutSwitcherRegressor``.
+    columns : slice or sequence of int
+        Of X.
+    name : str, default=None
+        Of the block; None names the columns.
+    batch_size : int, default=32
+        Rows learned at once. A switcher's own value wins.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+    random_state : int, RandomState instance or None, default=None
+        Replaces, outside a switcher, a readout's own if that is None.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    n_features_in_ : int
+        Columns of X, those of other blocks among them.
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` evaluated the rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn_mdl.readouts import BlockReadoutRegressor, KernelReadoutRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> readout = BlockReadoutRegressor(KernelReadoutRegressor(), slice(0, 5)).fit(X, y)
+    >>> alone = KernelReadoutRegressor().fit(X[:, :5], y)
+    >>> readout.codelength_ == alone.codelength_
+    True
+    """
+
+    @property
+    def prior_location(self) -> float:  # type: ignore[override]
+        """Of the fixed Student-t, in the units of the labels: the readout's own."""
+        return float(self.inner.prior_location)
+
+    @property
+    def prior_scale(self) -> float:  # type: ignore[override]
+        """Likewise."""
+        return float(self.inner.prior_scale)
+
+
+def block_readouts(
+    blocks: Mapping[str, Columns],
+    readouts: Sequence[BaseEstimator] | BaseEstimator | str | None = "closed-form",
+) -> list[BlockSettings]:
+    """Make the list of readouts that asks which of several blocks of columns is best.
+
+    Each block has the same readouts. A switcher's prior is uniform over blocks, then
+    over the readouts of each; its ``block_posterior_`` is the answer.
+
+    Parameters
+    ----------
+    blocks : mapping of str to slice or sequence of int
+        Columns of X by the name of the block, such as a layer, a pooling or a crop:
+        ``block_slices_`` of a fitted :class:`~sklearn_mdl.encoders.TimmEncoder` or
+        :class:`~sklearn_mdl.encoders.TorchEncoder`.
+    readouts : readout, list, "closed-form", "nets", "mixed" or None
+        As of :class:`~sklearn_mdl.MDLReadoutSwitcher`: the readouts of each block.
+
+    Returns
+    -------
+    readouts : list of BlockReadout or BlockReadoutRegressor
+        Block after block. Where the readouts are those of a name, a switcher pools and
+        races as it does with that name.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn_mdl import MDLReadoutSwitcher
+    >>> from sklearn_mdl.readouts import block_readouts
+    >>> X, y = load_wine(return_X_y=True)
+    >>> blocks = {"first": slice(0, 6), "second": slice(6, 13)}
+    >>> readouts = block_readouts(blocks)
+    >>> switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=0).fit(X, y)
+    >>> switcher.block_names_, switcher.block_posterior_.shape
+    (['first', 'second'], (178, 2))
+    """
+    one = readouts is None or isinstance(readouts, str | BaseEstimator)
+    given: Sequence[Any] = [readouts] if one else readouts  # type: ignore[assignment]
+    if not blocks or not given:
+        raise ValueError(
+            "blocks and readouts must hold at least one entry each, got "
+            f"{len(blocks)} blocks and {len(given)} readouts; name columns of X"
+        )
+    return [
+        _block(own, columns, name) for name, columns in blocks.items() for own in given
+    ]
+
+
+def expanded(
+    readouts: Sequence[Any], n_features: int, listed: Callable[[Any, int], list[Any]]
+) -> list[Any]:
+    """Return a list with all readouts of the lists that blocks in it name.
+
+    ``listed`` makes those of a name for features of a width.
+    """
+    found: list[Any] = []
+    for given in readouts:
+        if isinstance(given, BlockSettings) and given.is_list:
+            own = listed(given.readout, len(given.places(n_features)))
+            found += [_block(readout, given.columns, given.name) for readout in own]
+        else:
+            found.append(given)
+    return found
+
+
+def _block(readout: Any, columns: Columns, name: str | None) -> BlockSettings:
+    """Make a block of a copy of a readout, of whatever kind, or of a name."""
+    kind = BlockReadout
+    if isinstance(readout, OnlineRegressor):
+        kind = BlockReadoutRegressor
+    return kind(clone(readout, safe=False), columns, name)

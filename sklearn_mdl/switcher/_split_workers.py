@@ -1,0 +1,105 @@
+"""Workers of a split pass: whether they see its folder, and compute alike."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
+
+from sklearn_mdl._core.io.environment import environment_of, first_difference
+from sklearn_mdl._core.io.parameters import Json
+from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, resolve_device
+from sklearn_mdl._core.validation import warn_caller
+
+PLAN = "plan.json"
+PROBES = 2  # for each job, since which worker takes one is not ours to say
+
+
+class Worker(NamedTuple):
+    """What a worker says of itself before anything runs.
+
+    Attributes
+    ----------
+    name : str
+        Of its machine.
+    token : str or None
+        What it reads in the folder that all share; None where it sees none.
+    environment : dict
+    memory : int or None
+        Bytes of its device.
+    """
+
+    name: str
+    token: str | None
+    environment: Json
+    memory: int | None
+
+
+def introduce(folder: str, device: str) -> Worker:
+    """Say what a worker must say before anything runs."""
+    path, token = Path(folder) / PLAN, None
+    if path.is_file():
+        token = json.loads(path.read_text(encoding="utf-8"))["token"]
+    with fixed_arithmetic():
+        own = resolve_device(device)
+        found = environment_of(own)
+    return Worker(socket.gethostname(), token, found, memory_of(own))
+
+
+def workers_of(folder: str, device: str, n_jobs: int | None) -> list[Worker]:
+    """Ask workers of the active backend; those of Dask are all asked."""
+    client = getattr(get_active_backend()[0], "client", None)
+    if client is not None and hasattr(client, "run"):
+        return list(client.run(introduce, folder, device).values())
+    n_calls = PROBES * effective_n_jobs(n_jobs)
+    call = delayed(introduce)(folder, device)
+    return list(Parallel(n_jobs=n_jobs)(call for _ in range(n_calls)))
+
+
+def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
+    """Refuse workers that do not see the folder; warn of unlike ones.
+
+    Raises
+    ------
+    ValueError
+        If one does not see it.
+    """
+    blind = sorted({worker.name for worker in workers if worker.token != token})
+    if blind:
+        raise ValueError(
+            f"Workers must share the folder of a split pass, but {', '.join(blind)} "
+            f"does not see {folder}; name one on a disk that all mount as checkpoint"
+        )
+    for worker in workers:
+        other = first_difference(workers[0].environment, worker.environment)
+        if other is not None:
+            name, one, here = other
+            warn_caller(
+                f"the parts run where {name} is {one!r} (on {workers[0].name}) and "
+                f"where it is {here!r} (on {worker.name}), so that the last digits may "
+                "differ"
+            )
+            return
+
+
+def check_disk(folder: Path, n_bytes: int) -> None:
+    """Refuse a disk without room for so many bytes.
+
+    Raises
+    ------
+    OSError
+        If it has less.
+    """
+    free = shutil.disk_usage(folder).free
+    if n_bytes > free:
+        raise OSError(
+            f"A split pass needs {n_bytes / 1e9:.3g} GB for rows, a round and the "
+            f"states of readouts, but there are {free / 1e9:.3g} GB in {folder}; name "
+            "another disk as checkpoint"
+        )

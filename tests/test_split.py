@@ -1,0 +1,345 @@
+"""Passes in parts: the numbers of one process, whoever evaluates and whoever dies."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_array_equal
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_mdl import (
+    IncrementalReadout,
+    KernelReadout,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    MLPReadout,
+    RepresentationScorer,
+)
+from sklearn_mdl._core.stream import checkpoint as checkpoints
+from sklearn_mdl._core.stream.part import PartRun
+from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
+from sklearn_mdl.switcher import (
+    _split as split,
+    _split_parts as parts_module,
+    _split_workers as workers_module,
+)
+from sklearn_mdl.switching import Race
+
+READOUTS = [
+    LinearReadout(lr=0.03, n_replay_streams=2),
+    MLPReadout((8,), lr=0.01, n_replay_streams=2, ema_step_size=0.1),
+    LinearReadout(lr=0.003, n_replay_streams=2),
+    LinearReadout(lr=0.03, n_replay_streams=2, scaling="whiten"),
+    KernelReadout(alpha=1.0),
+    KernelReadout(alpha=0.1),
+]
+REGRESSORS = [
+    LinearReadoutRegressor(lr=0.03, n_replay_streams=2),
+    LinearReadoutRegressor(lr=0.003, n_replay_streams=2),
+    MLPReadoutRegressor((8,), lr=0.01, n_replay_streams=2),
+]
+ATTRIBUTES = [
+    *("codelengths_", "switching_codelengths_", "posterior_", "readout_losses_"),
+    *("pool_weights_", "pool_posterior_", "retired_at_", "readout_codelengths_"),
+]
+
+
+def rows(n=160, real=False):
+    X, y = (load_diabetes if real else load_breast_cancer)(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))[:n]
+    return X[order], y[order]
+
+
+def switcher(readouts=READOUTS, **options):
+    kind = MDLReadoutSwitcherRegressor if readouts is REGRESSORS else MDLReadoutSwitcher
+    defaults = {"shuffle": True, "random_state": 0, "device": "cpu"}
+    return kind(readouts, **{"pooling": LogLinearPool(), **defaults, **options})
+
+
+def in_parts(X, y, readouts=READOUTS, **options):
+    with parallel_config(backend="threading"):
+        return switcher(readouts, split="kinds", **options).fit(X, y)
+
+
+def assert_same(found, expected, X):
+    for name in ATTRIBUTES:
+        assert_array_equal(getattr(found, name), getattr(expected, name), name)
+    assert_array_equal(found.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"pooling": None, "n_jobs": 3},  # parts of a kind
+        {"race": Race(first=32, min_readouts=1, slack=0.0, tolerance=0.0)},
+        {"expert_weights": [1, 2, 0, 1, 1, 3], "pooling": [0, 1, 0, 0, 2, 1]},
+        {"readouts": REGRESSORS},
+    ],
+    ids=["pooled", "switching", "raced", "groups", "real"],
+)
+def test_parts_give_the_bits_of_one_process(options, monkeypatch, tmp_path):
+    monkeypatch.setattr(split, "ROUND_BYTES", 0)
+    monkeypatch.setattr(split, "SEGMENT", 50)
+    X, y = rows(real="readouts" in options)
+    expected = switcher(**options).fit(X, y)
+    found = in_parts(X, y, **options, store=tmp_path, store_mixtures=True)
+    assert_same(found, expected, X)
+    if "race" in options:
+        assert (found.retired_at_ >= 0).any()
+    assert sorted(p.name for p in tmp_path.iterdir()) == [found.store_.name]
+    assert_array_equal(
+        found.partial_fit(X[:40], y[:40]).codelengths_,
+        expected.partial_fit(X[:40], y[:40]).codelengths_,
+    )
+
+
+def test_measures_are_of_the_kinds_or_refused():
+    X, y = rows()
+    one, pooled = switcher().fit(X, y), in_parts(X, y)
+    assert abs(pooled.measures().accuracy - one.measures().accuracy) < 0.02
+    with pytest.raises(ValueError, match="Measures need predictions of the mixture"):
+        in_parts(X, y, pooling=None).measures()
+
+
+class Interrupted(Exception):
+    """Stands for a kill: nothing that follows is run."""
+
+
+def dying(kind, n_segments, monkeypatch):
+    """Write after each segment, and stop within one; returns the rows of each."""
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "SHARE", np.inf)
+    mix, counts = kind._mix, []
+
+    def mix_or_die(self, *given):
+        counts.append(len(given[1]))
+        if len(counts) == n_segments:
+            raise Interrupted
+        mix(self, *given)
+
+    monkeypatch.setattr(kind, "_mix", mix_or_die)
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("race", "n_segments"), [(None, 7), (Race(first=32, min_readouts=2), 9)]
+)
+def test_a_pass_that_was_killed_goes_on(race, n_segments, monkeypatch, tmp_path):
+    """In the middle of a round, and in a later one."""
+    counts = dying(PartRun, n_segments, monkeypatch)
+    options = {"checkpoint": tmp_path, "race": race}
+    X, y = rows(160)
+    with pytest.raises(Interrupted):
+        in_parts(X, y, **options)
+    assert list(tmp_path.glob("*-parts"))
+    found = in_parts(X, y, **options)
+    assert not list(tmp_path.glob("*-parts"))
+    assert_same(found, switcher(race=race).fit(X, y), X)
+    n_segments_run = len(counts)
+    assert_same(in_parts(X, y, **options), found, X)  # by its last checkpoint
+    assert len(counts) == n_segments_run
+    in_parts(X, y, race=race)
+    assert len(counts) - n_segments_run == n_segments_run - 1  # none ran twice
+
+
+@pytest.mark.parametrize(
+    "dies", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["lives", "dies"]
+)
+def test_workers_are_processes_that_are_replaced(dies, monkeypatch, tmp_path):
+    evaluate, marker = split.evaluate, str(tmp_path / "died")
+
+    def dying(common, part, devices):
+        if dies and part.start and not os.path.exists(marker):
+            open(marker, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return evaluate(common, part, devices)
+
+    monkeypatch.setattr(split, "evaluate", dying)
+    readouts, options = READOUTS[:3], {"race": Race(first=64, min_readouts=2)}
+    X, y = rows(100)
+    with parallel_config(backend="loky", n_jobs=2):
+        found = switcher(readouts, split="kinds", **options).fit(X, y)
+    assert os.path.exists(marker) == dies
+    assert_same(found, switcher(readouts, **options).fit(X, y), X)
+
+
+DASK = """
+import os, signal, sys
+import numpy as np
+from dask.distributed import Client, LocalCluster
+from joblib import parallel_config
+sys.path.insert(0, sys.argv[2])
+from test_split import READOUTS, assert_same, rows, switcher
+from sklearn_mdl.switcher import _split as split
+from sklearn_mdl.switching import Race
+
+evaluate, marker = split.evaluate, os.path.join(sys.argv[1], "died")
+
+def dying(common, part, devices):
+    if part.start and not os.path.exists(marker):
+        open(marker, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return evaluate(common, part, devices)
+
+def main():
+    X, y = rows()
+    options = {"race": Race(first=64)}
+    expected = switcher(**options).fit(X, y)
+    split.evaluate = dying
+    with LocalCluster(
+        n_workers=3, threads_per_worker=1, dashboard_address=None
+    ) as cluster, Client(cluster) as client:
+        before = set(client.run(os.getpid).values())
+        with parallel_config(backend="dask"):
+            found = switcher(split="kinds", checkpoint=sys.argv[1], **options)
+            found.fit(X, y)
+        after = set(client.run(os.getpid).values())
+    assert_same(found, expected, X)
+    print("lost", len(before - after), "of", len(before))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_that_loses_a_worker_gives_the_same_bits(tmp_path):
+    pytest.importorskip("distributed")
+    script = tmp_path / "pass.py"
+    script.write_text(DASK)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    done = subprocess.run(
+        [sys.executable, str(script), str(shared), os.path.dirname(__file__)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert not done.returncode, done.stderr
+    assert "lost 1 of 3" in done.stdout
+
+
+def test_cells_of_a_ranking_are_split():
+    X, y = rows(120)
+    data = {"cancer": ({"all": X, "some": X[:, :5]}, y)}
+    expected = RepresentationScorer(switcher()).fit(data)
+    with parallel_config(backend="threading"):
+        found = RepresentationScorer(switcher(split="kinds")).fit(data)
+    assert_array_equal(found.codelengths_, expected.codelengths_)
+
+
+def common(n_groups=None, **options):
+    fitted = switcher(**options)
+    fitted._begin(5, np.arange(2), n_rows=10)
+    run = fitted._run
+    groups = run.pooled and run.pooled.groups.places(run.n_readouts)
+    settings = 5, 32, None, 0, "cpu", "", {}
+    return parts_module.Common(fitted.readouts_, groups, None, run.outcome, *settings)
+
+
+@pytest.mark.parametrize(
+    ("options", "n_jobs", "parts"),
+    [
+        ({}, 1, [[1], [0, 2, 3], [4, 5]]),  # architectures
+        ({}, 4, [[1], [0, 2], [3], [4, 5]]),  # kinds
+        ({}, 9, [[1], [0, 2], [3], [4, 5]]),  # which stay whole
+        ({"pooling": None}, 9, [[1], [0], [2], [3], [4, 5]]),
+        ({"pooling": [0, 1, 1, 0, 2, 2]}, 9, [[1, 2], [0, 3], [4, 5]]),
+    ],
+)
+def test_parts_are_architectures_and_then_kinds(options, n_jobs, parts):
+    assert split.parts_of(common(**options), n_jobs) == parts
+
+
+def test_parts_that_do_not_fit_into_a_device_are_halved():
+    assert len(split.parts_of(common(pooling=None), 1, memory=1)) == 5
+
+
+def worker(**changes):
+    known = {"versions": {"torch": "2.7"}, "cpu_torch": "AVX2"}
+    return workers_module.Worker("a", "token", {**known, **changes}, None)
+
+
+def test_unlike_workers_are_warned_of(tmp_path):
+    with pytest.warns(UserWarning, match=r"cpu_torch is 'AVX2' \(on a\).*'AVX512'"):
+        split.check_workers([worker(), worker(cpu_torch="AVX512")], tmp_path, "token")
+
+
+def refused(what, monkeypatch, tmp_path):
+    X, y = rows(60)
+    if what == "disk":
+        usage = namedtuple("usage", "free")(1000)
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    if what == "blind":
+        monkeypatch.setattr(split, "workers_of", lambda *given: [worker()])
+    if what == "partial_fit":
+        switcher(split="kinds").partial_fit(X, y, classes=[0, 1])
+    if what == "groups":
+        switcher(split="kinds").fit(X, y, groups=np.arange(60) // 2)
+    if what == "foreign":
+        in_parts(X, y, [IncrementalReadout(GaussianNB()), READOUTS[0]])
+    if what == "begun":
+        dying(PrequentialRun, 2, monkeypatch)
+        with pytest.raises(Interrupted):
+            switcher(checkpoint=tmp_path).fit(X, y)
+        in_parts(X, y, checkpoint=tmp_path)
+    in_parts(X, y)
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("disk", r"A split pass needs .* GB for rows.*name another disk"),
+        ("blind", r"Workers must share the folder of a split pass, but a does not"),
+        ("partial_fit", r"partial_fit goes on in one process, got split='kinds'"),
+        ("groups", r"A split pass takes .* got groups of rows; pass split=None"),
+        ("foreign", r"got .*, whose states are no numbers; pass split=None"),
+        ("begun", r"32 of the 60 rows were evaluated in one process; pass split=None"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(what, sentence, monkeypatch, tmp_path):
+    monkeypatch.setattr(split, "evaluate", None)  # nothing runs before
+    with pytest.raises((ValueError, OSError), match=sentence):
+        refused(what, monkeypatch, tmp_path)
+
+
+def test_workers_say_what_they_see(tmp_path):
+    assert workers_module.introduce(str(tmp_path), "cpu").token is None
+    (tmp_path / split.PLAN).write_text(json.dumps({"token": "t"}))
+    (found, *_) = split.workers_of(str(tmp_path), "cpu", 1)
+    assert found.token == "t"
+    split.check_workers([found], tmp_path, "t")
+
+
+def test_a_forecast_counts_rows_parts_and_bytes(tmp_path):
+    X, y = rows(120)
+    options = {"race": None, "split": "kinds", "n_jobs": 2, "checkpoint": tmp_path}
+    few, many = (switcher(**options).dry_run(*given) for given in ((X, y), (X, y)))
+    assert (few.n_rows, few.n_readouts, few.n_parts, few.n_devices) == (120, 6, 3, 2)
+    assert few.trial_rows == 60
+    assert 0.5 * few.cpu_seconds <= few.seconds <= few.cpu_seconds
+    assert few.memory_bytes == many.memory_bytes
+    more = switcher(**options).dry_run(np.tile(X, (8, 1)), np.tile(y, 8))
+    losses = 2 * 8 * 6 * 7 * 120  # and posterior, of seven times as many rows
+    features = 4 * X.shape[1] * 7 * 120
+    assert more.disk_bytes - few.disk_bytes >= losses + 2 * features
+    assert more.cpu_seconds > 2 * few.cpu_seconds
+    assert "960 rows, 6 readouts in 3 parts on 2 devices: about" in str(more)
+    assert not any(tmp_path.iterdir())
+    one = switcher(REGRESSORS).dry_run(*rows(120, real=True))
+    assert (one.n_parts, one.n_devices, one.disk_bytes) == (1, 1, 0)
+    assert one.seconds == one.cpu_seconds

@@ -1,0 +1,193 @@
+"""Readouts that forget: kernels and neighbours with windows, and the list for drift."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from benchmarks._streams import drifting
+from sklearn_mdl import (
+    KernelReadout,
+    KNeighborsReadout,
+    MDLReadoutSwitcher,
+    decode_labels,
+    encode_labels,
+)
+from sklearn_mdl.readouts import DummyReadout
+from sklearn_mdl.readouts._grid import DefaultGrid
+
+WINDOW = 64
+N = 190
+KERNELS = [
+    KernelReadout(),  # scaled by statistics of the rows that it knows
+    KernelReadout(scaling="unit", alpha=0.3),  # none
+    KernelReadout("rbf", width=0.3, scaling="unit"),  # the median distance alone
+]
+
+
+def digits(n=N, change=None):
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))[:n]
+    X, y = X[order], y[order]
+    return X, y if change is None else np.where(np.arange(n) < change, y, (y + 5) % 10)
+
+
+def with_window(readout, window=WINDOW):
+    return clone(readout).set_params(window=window)
+
+
+def fitted(readout, X, y, cut=None):
+    readout = clone(readout)
+    for start in range(0, len(X), cut or len(X)):
+        rows = slice(start, start + (cut or len(X)))
+        readout.partial_fit(X[rows], y[rows], classes=range(10))
+    return readout
+
+
+def scores(readout, X):
+    """Predictions of a kernel readout before they are calibrated."""
+    run = readout._run
+    with run.arithmetic():
+        x = run.rows.scaled(X[:20].astype(np.float32))
+        return run.learners[0]._predict_others(x[0])[0].numpy()
+
+
+@pytest.mark.parametrize("readout", KERNELS, ids=str)
+@pytest.mark.parametrize(("n_rows", "start"), [(63, 0), (64, 32), (101, 64), (N, 128)])
+def test_a_full_window_forgets_its_older_half(readout, n_rows, start):
+    X, y = digits()
+    own = fitted(with_window(readout), X[:n_rows], y[:n_rows], cut=37)
+    fresh = fitted(readout, X[start:n_rows], y[start:n_rows])
+    assert_array_equal(scores(own, X), scores(fresh, X))
+
+
+def test_a_window_costs_nothing_before_it_is_full():
+    X, y = digits()
+    own, whole = (fitted(one, X, y) for one in (with_window(KERNELS[0]), KERNELS[0]))
+    same = own.codelengths_ == whole.codelengths_
+    assert same[:WINDOW].all()
+    assert not same[WINDOW + 1 :].any()
+
+
+def test_neighbours_are_of_the_window_alone():
+    X, y = digits(96)
+    plain = {"scaling": None, "calibration": False}
+    own = fitted(KNeighborsReadout(5, window=32, **plain), X, y)
+    last = fitted(KNeighborsReadout(5, **plain), X[64:], y[64:])
+    assert_allclose(own.predict_proba(X), last.predict_proba(X), rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [7, 40])
+def test_neighbours_of_a_window_are_the_same_by_any_blocks(size, monkeypatch):
+    X, y = digits()
+    readout = KNeighborsReadout(5, window=50)
+    whole = fitted(readout, X, y).codelengths_
+    monkeypatch.setattr("sklearn_mdl.readouts._neighbors.BLOCK", size)
+    assert_allclose(fitted(readout, X, y).codelengths_, whole, rtol=1e-3)
+
+
+def test_no_state_grows_with_a_window():
+    X, y = digits(320)
+    sizes = []
+    readout = fitted(KernelReadout(window=64), X[:130], y[:130])
+    for rows in (slice(130, 161), slice(161, 320)):
+        readout.partial_fit(X[rows], y[rows])
+        (learner,) = readout._run.learners
+        of_run = {"stream", "rows"}
+        state = {name: v for name, v in vars(learner).items() if name not in of_run}
+        sizes.append(len(pickle.dumps(state)))
+    assert sizes[1] < 1.5 * sizes[0]
+
+
+FORGETFUL = [
+    with_window(KERNELS[0]),
+    with_window(KERNELS[2], 128),
+    KNeighborsReadout(5, window=40),
+]
+
+
+@pytest.mark.parametrize("n_rows", [77, 128])
+def test_what_forgets_decodes_and_goes_on_from_a_file(tmp_path, n_rows):
+    X, y = digits(150)
+    switcher = MDLReadoutSwitcher(FORGETFUL, random_state=0)
+    whole, begun = (fitted(switcher, X[:n], y[:n]) for n in (150, n_rows))
+    begun.save(tmp_path / "stream.safetensors")
+    found = MDLReadoutSwitcher.load(tmp_path / "stream.safetensors")
+    for row, label in zip(X[n_rows:], y[n_rows:], strict=True):
+        found.partial_fit(row[None], [label])
+    assert_array_equal(found.readout_losses_, whole.readout_losses_)
+    assert_array_equal(found.predict_proba(X[:9]), whole.predict_proba(X[:9]))
+    message = encode_labels(switcher, X[:n_rows], y[:n_rows])
+    assert_array_equal(decode_labels(switcher, X[:n_rows], message), y[:n_rows])
+
+
+# Streams that drift
+
+
+def forgetting(**options):
+    """Readouts of the list for drift, fewer and with shorter windows."""
+    readouts = [*KERNELS[1:], with_window(KERNELS[1]), DummyReadout("transition")]
+    return MDLReadoutSwitcher(DefaultGrid(readouts), random_state=0, **options)
+
+
+def test_what_forgets_adapts_and_is_not_retired():
+    X, y = digits(300, change=150)
+    forgets = fitted(forgetting(), X, y)
+    remembers = fitted(MDLReadoutSwitcher(KERNELS[1:2], random_state=0), X, y)
+    assert forgets.codelength_ < 0.95 * remembers.codelength_
+    assert (forgets.retired_at_ == -1).all()
+    assert forgets.posterior_[-1, 2] > 0.9
+
+
+def test_random_labels_are_not_compressed():
+    X, _ = digits(300)
+    y = np.random.default_rng(1).integers(10, size=300)
+    # No code saves 5 nats with a probability above exp(-5).
+    assert fitted(forgetting(), X, y).codelength_ > 300 * np.log(10) - 5
+
+
+def test_lists_of_ours_are_raced_unless_one_forgets():
+    X, y = digits(20)
+    readouts = [KernelReadout(scaling="unit", alpha=alpha) for alpha in (1, 2, 3, 4)]
+    others = MDLReadoutSwitcher(DefaultGrid(readouts), random_state=0)
+    runs = [fitted(one, X, y)._run for one in (forgetting(), others)]
+    assert [run.retirement.next_count(0) for run in runs] == [np.inf, 256]
+
+
+def test_labellings_share_the_factors_of_readouts_that_forget_nothing():
+    X, y = digits(100)
+    kernels = KERNELS[:2]
+    options = {"shuffle": True, "random_state": 0}
+    both = MDLReadoutSwitcher([*kernels, with_window(kernels[0])], **options)
+    alone = MDLReadoutSwitcher(kernels, **options)
+    found, expected = (one.fit(X, y).null_codelengths(2) for one in (both, alone))
+    assert_array_equal(found, expected)
+    readout = with_window(kernels[0]).fit(X, y)
+    with pytest.raises(ValueError, match="need readouts of all rows"):
+        readout.predict_relabelled(y[None], X)
+
+
+@pytest.mark.parametrize("kind", ["abrupt", "partial", "gradual", "recurring", "none"])
+def test_streams_are_made_by_their_rules(kind):
+    """The benchmark's: a permutation of labels holds in every segment, or nearly."""
+    labels = np.random.default_rng(0).integers(6, size=2000)
+    X, y, changes = drifting(labels[:, None], labels, kind, 1700, 300, 3)
+    ends = [0, *changes, len(y)]
+    assert np.diff(ends).min() >= 300
+    assert len(changes) == (0 if kind == "none" else 3)
+    parts = [slice(*pair) for pair in pairwise(ends)]
+    pairs = [np.unique(np.c_[X[p, 0], y[p]], axis=0, return_counts=True) for p in parts]
+    meanings = [found[counts > 25] for found, counts in pairs]
+    if kind != "gradual":
+        assert [len(meaning) for meaning in meanings] == [6] * len(parts)
+        assert (meanings[0][:, 0] == meanings[0][:, 1]).all()
+    if kind == "recurring":
+        assert_array_equal(meanings[::2][0], meanings[::2][1])
+        assert_array_equal(meanings[1], meanings[3])
+    if kind == "partial":
+        moved = [np.sum(a[:, 1] != b[:, 1]) for a, b in pairwise(meanings)]
+        assert moved == [3, 3, 3]

@@ -9,6 +9,7 @@ streams that river and other packages ship.
 
 import math
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -261,6 +262,17 @@ class River:
         return self.found["saved"]
 
 
+BLIND = "labels alone"
+
+
+def memory_of(readout):
+    """Return how far back a readout looks, in words."""
+    if isinstance(readout, DummyReadout):
+        return BLIND
+    window = getattr(readout, "window", None)
+    return "all rows" if window is None else f"{window} rows"
+
+
 class Picture:
     """Which memory leads: the posterior by window on digits whose labels change."""
 
@@ -276,23 +288,30 @@ class Picture:
         X, y, changes = drifting(X, y, "abrupt", len(y), 300, self.seed)
         switcher = fitted(X, y, 10, CONTENDERS["drift"])
         fixed = fitted(X, y, 10, CONTENDERS["default"])
-        windows = [getattr(r, "window", None) or len(y) for r in switcher.readouts_]
+        parts = [slice(*pair) for pair in pairwise([0, *changes, len(y)])]
+        restarted = [fitted(X[p], y[p], 10, CONTENDERS["default"]) for p in parts]
+        codelengths = {
+            "default": fixed.codelengths_,
+            "drift": switcher.codelengths_,
+            "oracle": np.concatenate([one.codelengths_ for one in restarted]),
+        }
+        memories = [memory_of(readout) for readout in switcher.readouts_]
         figure, (upper, lower) = plt.subplots(
             2, 1, figsize=(7.5, 5), sharex=True, layout="constrained"
         )
-        sizes = sorted(set(windows))
-        shares = [switcher.posterior_[:, np.equal(windows, w)].sum(1) for w in sizes]
-        names = [f"{w} rows" for w in sizes[:-1]] + ["all rows"]
-        colours = plt.get_cmap("viridis")(np.linspace(0.95, 0.1, len(sizes)))
+        names = list(dict.fromkeys(memories))
+        places = [np.equal(memories, name) for name in names]
+        shares = [switcher.posterior_[:, place].sum(1) for place in places]
+        colours = plt.get_cmap("viridis")(np.linspace(0.1, 0.95, len(names)))
+        colours[names.index(BLIND)] = 0.6, 0.6, 0.6, 1
         upper.stackplot(range(len(y)), shares, labels=names, colors=colours)
         upper.set(ylabel="posterior of readouts", ylim=(0, 1))
         upper.legend(title="memory", loc="center left", bbox_to_anchor=(1, 0.5))
-        for name, one, colour in (
-            ("drift", switcher, "#0072B2"),
-            ("default", fixed, "#E69F00"),
+        for (name, costs), colour in zip(
+            codelengths.items(), ("#E69F00", "#0072B2", "#000000"), strict=True
         ):
-            lower.plot(np.cumsum(one.codelengths_), label=name, color=colour)
-            print(f"{name}: {one.codelength_:.1f} nats")
+            lower.plot(np.cumsum(costs), label=name, color=colour)
+            print(f"{name}: {costs.sum():.1f} nats")
         lower.set(xlabel="rows", ylabel="nats", xlim=(0, len(y)), ylim=(0, None))
         lower.legend(title="readouts", loc="center left", bbox_to_anchor=(1, 0.5))
         for axis in (upper, lower):

@@ -29,6 +29,7 @@ FEW_DIGITS = {
     "plot_posterior": 200,
     "plot_preferred_readouts": 100,
     "plot_switching_strategies": 200,
+    "plot_which_layer": 40,
 }
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*/*.py"))
 N_DIGITS = re.compile(r"^N_DIGITS = \d+", re.MULTILINE)

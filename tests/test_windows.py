@@ -10,7 +10,13 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from benchmarks._streams import drifting
-from sklearn_mdl import KernelReadout, KNeighborsReadout, MDLReadoutSwitcher
+from sklearn_mdl import (
+    KernelReadout,
+    KNeighborsReadout,
+    MDLReadoutSwitcher,
+    decode_labels,
+    encode_labels,
+)
 from sklearn_mdl.readouts import DummyReadout
 from sklearn_mdl.readouts._grid import DefaultGrid
 
@@ -85,15 +91,38 @@ def test_neighbours_of_a_window_are_the_same_by_any_blocks(size, monkeypatch):
 
 
 def test_no_state_grows_with_a_window():
-    X, y = digits(480)
+    X, y = digits(320)
     sizes = []
-    readout = fitted(KernelReadout(window=128), X[:160], y[:160])
-    for rows in (slice(160, 288), slice(288, 480)):
+    readout = fitted(KernelReadout(window=64), X[:130], y[:130])
+    for rows in (slice(130, 161), slice(161, 320)):
         readout.partial_fit(X[rows], y[rows])
         (learner,) = readout._run.learners
-        state = {name: v for name, v in vars(learner).items() if name != "stream"}
+        of_run = {"stream", "rows"}
+        state = {name: v for name, v in vars(learner).items() if name not in of_run}
         sizes.append(len(pickle.dumps(state)))
     assert sizes[1] < 1.5 * sizes[0]
+
+
+FORGETFUL = [
+    with_window(KERNELS[0]),
+    with_window(KERNELS[2], 128),
+    KNeighborsReadout(5, window=40),
+]
+
+
+@pytest.mark.parametrize("n_rows", [77, 128])
+def test_what_forgets_decodes_and_goes_on_from_a_file(tmp_path, n_rows):
+    X, y = digits(150)
+    switcher = MDLReadoutSwitcher(FORGETFUL, random_state=0)
+    whole, begun = (fitted(switcher, X[:n], y[:n]) for n in (150, n_rows))
+    begun.save(tmp_path / "stream.safetensors")
+    found = MDLReadoutSwitcher.load(tmp_path / "stream.safetensors")
+    for row, label in zip(X[n_rows:], y[n_rows:], strict=True):
+        found.partial_fit(row[None], [label])
+    assert_array_equal(found.readout_losses_, whole.readout_losses_)
+    assert_array_equal(found.predict_proba(X[:9]), whole.predict_proba(X[:9]))
+    message = encode_labels(switcher, X[:n_rows], y[:n_rows])
+    assert_array_equal(decode_labels(switcher, X[:n_rows], message), y[:n_rows])
 
 
 # Streams that drift

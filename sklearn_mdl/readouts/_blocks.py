@@ -135,13 +135,13 @@ class BlockSettings(Readout):
         learners: list[Learner] = []
         for places, own in blocks.items():
             found = build_learners(
-                [member.inner for _, member in own],
+                {column: member.inner for column, member in own},
                 len(places),
                 context.n_classes,
                 seed=context.seed,
                 device=context.device,
                 n_jobs=context.n_jobs,
-                columns=[column for column, _ in own],
+                precision=context.precision,
             )
             for learner in found:
                 learner.sees = places

@@ -199,7 +199,7 @@ def scaling_of(readout: Readout) -> str | None:
 
 
 def build_learners(
-    readouts: Sequence[Readout],
+    readouts: Sequence[Readout] | Mapping[int, Readout],
     n_features: int,
     n_classes: int,
     *,
@@ -207,18 +207,16 @@ def build_learners(
     device: torch.device,
     n_jobs: int = 1,
     precision: str = "float32",
-    columns: Sequence[int] | None = None,
 ) -> list[Learner]:
     """Make the learners of a list of readouts, of classes or of real numbers.
 
     Parameters
     ----------
-    readouts : sequence of readouts
-        In any order; a learner's ``columns`` remember the places.
+    readouts : sequence of readouts, or mapping of int to readout
+        In any order; a learner's ``columns`` remember the places: those in the
+        sequence, or the keys, for some of the readouts of a run.
     n_features, n_classes, seed, device, n_jobs, precision
         As in :class:`Context`.
-    columns : sequence of int or None
-        Their places among all readouts of a run; None is their places in the list.
 
     Returns
     -------
@@ -236,14 +234,14 @@ def build_learners(
     MemoryError
         If the readouts together need more memory than the device has.
     """
-    for readout in readouts:
+    by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))
+    for readout in by_place.values():
         check_width(readout.scaling, n_features)
-    scalings = list(dict.fromkeys(map(scaling_of, readouts)))
+    scalings = list(dict.fromkeys(map(scaling_of, by_place.values())))
     context = Context(scalings, n_features, n_classes, seed, device, n_jobs, precision)
     stacked: dict[type[NetStack], list[tuple[int, NetReadout]]] = {}
     others: dict[type[Readout], list[tuple[int, Readout]]] = {}
-    places = range(len(readouts)) if columns is None else columns
-    for column, readout in zip(places, readouts, strict=True):
+    for column, readout in by_place.items():
         if readout.stack is not None:
             member = column, cast("NetReadout", readout)
             stacked.setdefault(readout.stack, []).append(member)

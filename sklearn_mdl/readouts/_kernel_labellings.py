@@ -65,10 +65,10 @@ class LabellingsLearner(KernelLearner):
             Yield squares of errors at the last refresh, too, where the stream is
             longer: another factor.
         """
-        if self.memory.window is not None:
+        if self.window is not None:
             raise ValueError(
                 "Labellings that share a factor need readouts of all rows, got a "
-                f"KernelReadout with window={self.memory.window}; leave it out"
+                f"KernelReadout with window={self.window}; leave it out"
             )
         start = 0
         exact = min(n_rows, self.n_landmarks or n_rows)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,85 +36,16 @@ from sklearn_mdl.readouts._kernel_groups import (
 from sklearn_mdl.readouts._kernel_rows import (
     BLOCK,
     FIRST,
+    LaterRows,
+    Memory,
     RowScaler,
     block_of,
+    first_known,
     is_refresh,
     last_refresh,
 )
 
 PIECE = 512  # rows that are scaled, or joined, at once when a factor is computed again
-
-
-class Memory(NamedTuple):
-    """Rows that a factor holds.
-
-    Attributes
-    ----------
-    max_exact : int or None
-        Rows after which it grows no more.
-    window : int or None
-        Rows of the last past that it holds at most, in place of that bound.
-    """
-
-    max_exact: int | None
-    window: int | None = None
-
-    @property
-    def n_landmarks(self) -> int | None:
-        """Rows that become landmarks, whole blocks."""
-        if self.window is not None or self.max_exact is None:
-            return None
-        return self.max_exact - self.max_exact % BLOCK
-
-    @property
-    def n_kept(self) -> int | None:
-        """Rows that stay where a window is full: half of it, whole blocks."""
-        if self.window is None:
-            return None
-        return self.window // (2 * BLOCK) * BLOCK
-
-    def start(self, n_rows: int) -> int:
-        """Return the first row that is still known after ``n_rows``."""
-        if self.n_kept is None:
-            return 0
-        return max(0, n_rows // self.n_kept - 1) * self.n_kept
-
-
-class LaterRows:
-    """The rows of a stream from one on, as a stream of their own.
-
-    Parameters
-    ----------
-    rows : ScaledRows
-    start : int
-        The first.
-    """
-
-    def __init__(self, rows: ScaledRows, start: int) -> None:
-        self._rows = rows
-        self._start = start
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self._rows.store) - self._start
-
-    def later(self, start: int) -> LaterRows:
-        """Return the rows of the whole stream from another one on."""
-        return LaterRows(self._rows, start)
-
-    @property
-    def n_features(self) -> int:
-        """Width of a row."""
-        return self._rows.store.n_features
-
-    def rows(self, start: int, stop: int) -> np.ndarray:
-        """Return raw rows."""
-        return self._rows.store.rows(self._start + start, self._start + stop)
-
-    @property
-    def labels(self) -> Tensor:
-        """Labels, with room behind those that were revealed."""
-        return self._rows.labels[self._start :]
 
 
 class KernelLearner(Learner):
@@ -140,8 +70,10 @@ class KernelLearner(Learner):
         memory: Memory,
         context: Context,
     ) -> None:
-        self.memory = memory
-        self.n_landmarks = memory.n_landmarks
+        n_exact, self.window = memory
+        self.n_landmarks = None
+        if n_exact is not None and self.window is None:
+            self.n_landmarks = n_exact - n_exact % BLOCK
         self.scalings = context.scalings
         self.view = context.scalings.index(None)
         self.device = context.device
@@ -169,7 +101,8 @@ class KernelLearner(Learner):
 
     def attach(self, rows: ScaledRows) -> None:
         """Remember the rows of the run."""
-        self.stream = LaterRows(rows, self.n_forgotten)
+        self.rows = rows
+        self.stream: ScaledRows | LaterRows = rows
 
     @abstractmethod
     def targets(self, labels: Tensor) -> Tensor:
@@ -210,7 +143,7 @@ class KernelLearner(Learner):
         for i in range(len(labels)):
             self.learn(means[:, i], variances[:, i], labels[i : i + 1])
         for label in labels:
-            row = self.stream.rows(self.n_observed, self.n_observed + 1)
+            row = self.stream.store.rows(self.n_observed, self.n_observed + 1)
             block = self._block_of(torch.from_numpy(np.array(row)))
             assert block is not None
             self._enter(block, label[None])
@@ -222,17 +155,16 @@ class KernelLearner(Learner):
         if block.n_observed == len(block.factor[0]):
             self._close(block)
             self._block = None
-            start = self.memory.start(self.n_forgotten + self.n_observed)
-            if start > self.n_forgotten:
-                self._forget(start)
+            if self.window is not None:
+                self._forget()
 
-    def _forget(self, start: int) -> None:
-        """Begin again with the rows from one on, as if there were no others."""
+    def _forget(self) -> None:
+        """Begin again with the later half of a full window, as if that were all."""
+        n_observed = self.n_forgotten + self.n_observed
+        if not self._begin_at(n_observed):
+            return
         learned = self._faded()
-        self.n_observed -= start - self.n_forgotten
-        self.n_forgotten = start
-        self.stream = self.stream.later(start)
-        self._scaler = RowScaler(self.stream.n_features)
+        self._scaler = RowScaler(self.rows.store.n_features)
         for view in self.views.values():
             view.forget()
             view.distance = FIRST_DISTANCE
@@ -240,6 +172,15 @@ class KernelLearner(Learner):
             group.forget()
         self._recompute()
         self._take_over(learned, self.stream.labels[: self.n_observed])
+
+    def _begin_at(self, n_observed: int) -> bool:
+        """Count from the first row that is known; returns if that is another one."""
+        start = 0 if self.window is None else first_known(n_observed, self.window)
+        is_other = start != self.n_forgotten
+        self.n_forgotten, self.n_observed = start, n_observed - start
+        if is_other:
+            self.stream = LaterRows(self.rows, start)
+        return is_other
 
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
@@ -257,15 +198,15 @@ class KernelLearner(Learner):
 
     def _block_of(self, raw: Tensor) -> OpenBlock | None:
         """Return the block of the stream's next row, if that is what is given."""
-        number = self.n_observed
-        if len(raw) != 1 or len(self.stream) <= number:
+        store, number = self.stream.store, self.n_observed
+        if len(raw) != 1 or len(store) <= number:
             return None
         given, block = raw[0].cpu().numpy(), self._block
         if block is not None and block.is_next(given):
             return block
-        if not np.array_equal(self.stream.rows(number, number + 1)[0], given):
+        if not np.array_equal(store.rows(number, number + 1)[0], given):
             return None
-        self._check_memory(len(self.stream))
+        self._check_memory(len(store))
         self._block = self._opened(self._ends(number)[0], self.groups, number)
         return self._block
 
@@ -278,7 +219,7 @@ class KernelLearner(Learner):
             If there is no bound on the rows of factors, and these are too many.
         """
         available = memory_of(self.device)
-        is_bounded = (self.memory.n_kept or self.n_landmarks) is not None
+        is_bounded = self.n_landmarks is not None or self.window is not None
         if is_bounded or available is None:
             return
         n_factors = len(self.columns)
@@ -295,7 +236,7 @@ class KernelLearner(Learner):
     ) -> OpenBlock:
         """Open a block, and take in the labels of its rows before row ``stop``."""
         _, end = self._ends(start)
-        raw = np.array(self.stream.rows(start, min(end, len(self.stream))))
+        raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
         missing = end - start - len(raw)
         scaled: dict[View, Tensor] = {}
         pairs: dict[View, tuple[Pairs, Pairs]] = {}
@@ -365,7 +306,7 @@ class KernelLearner(Learner):
     def _new_rows(self, n_rows: int) -> np.ndarray:
         """Return the rows between one refresh and the next, after ``n_rows``."""
         start = n_rows // 2 if n_rows > FIRST else 0
-        return self.stream.rows(start, n_rows)
+        return self.stream.store.rows(start, n_rows)
 
     def _factor(self, n_rows: int) -> None:
         """Compute the factors of kernels that statistics have changed."""
@@ -383,7 +324,7 @@ class KernelLearner(Learner):
         if not first:
             view.forget()
         for start in range(first, n_rows, PIECE):
-            raw = self.stream.rows(start, min(start + PIECE, n_rows))
+            raw = self.stream.store.rows(start, min(start + PIECE, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
 
     def _predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
@@ -465,10 +406,7 @@ class KernelLearner(Learner):
     def load_state_dict(self, learned: Learned) -> None:
         """Take over the state of readouts with the same settings, and factor again."""
         own = [learned[column] for column in self.columns]
-        n_observed = int(own[0]["n_observed"])
-        self.n_forgotten = self.memory.start(n_observed)
-        self.n_observed = n_observed - self.n_forgotten
-        self.stream = self.stream.later(self.n_forgotten)
+        self._begin_at(int(own[0]["n_observed"]))
         with one_thread(), flushed_denormals():
             if self.is_reduced:
                 self._restore(own)

@@ -20,7 +20,7 @@ from sklearn_mdl._core.stream.outcomes import (
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings, LabellingsLearner
-from sklearn_mdl.readouts._kernel_learners import Memory
+from sklearn_mdl.readouts._kernel_rows import Memory
 
 
 class KernelClassifierLearner(LabellingsLearner):

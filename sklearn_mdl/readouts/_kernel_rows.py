@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.stream.scaling import RunningStandardizer, Scaling
+from sklearn_mdl._core.stream.scaling import (
+    RunningStandardizer,
+    ScaledRows,
+    Scaling,
+)
 
 SCALINGS = ("standard", "centered-unit", "unit")
 FIRST = 8  # rows after which anything is scaled
@@ -39,6 +44,63 @@ def is_refresh(n_rows: int) -> bool:
 def last_refresh(n_rows: int) -> int:
     """Return the largest of 8, 16, 32, ... that is at most ``n_rows``, or 0."""
     return 1 << (n_rows.bit_length() - 1) if n_rows >= FIRST else 0
+
+
+class Memory(NamedTuple):
+    """Rows that a factor holds.
+
+    Attributes
+    ----------
+    max_exact : int or None
+        Rows after which it grows no more.
+    window : int or None
+        Rows of the last past that it holds at most, in place of that bound.
+    """
+
+    max_exact: int | None
+    window: int | None = None
+
+
+def first_known(n_rows: int, window: int) -> int:
+    """Return the first row that a window holds after ``n_rows``.
+
+    It forgets its older half when it is full: whole blocks.
+    """
+    half = window // (2 * BLOCK) * BLOCK
+    return max(0, n_rows // half - 1) * half
+
+
+class LaterRows:
+    """The rows of a stream from one on, as a stream of their own.
+
+    Parameters
+    ----------
+    rows : ScaledRows
+    start : int
+        The first.
+    """
+
+    def __init__(self, rows: ScaledRows, start: int) -> None:
+        self._rows = rows
+        self._start = start
+
+    @property
+    def store(self) -> LaterRows:
+        """The raw rows."""
+        return self
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._rows.store) - self._start
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Return raw rows."""
+        return self._rows.store.rows(self._start + start, self._start + stop)
+
+    @property
+    def labels(self) -> Tensor:
+        """Labels, with room behind those that were revealed."""
+        return self._rows.labels[self._start :]
 
 
 class RowScaler:

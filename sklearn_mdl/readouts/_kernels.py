@@ -18,13 +18,12 @@ from sklearn_mdl.readouts._base import BaseReadout, Readout
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings
-from sklearn_mdl.readouts._kernel_learners import Memory
 from sklearn_mdl.readouts._kernel_outcomes import (
     KernelClassifierLearner,
     KernelRegressorLearner,
     Units,
 )
-from sklearn_mdl.readouts._kernel_rows import SCALINGS
+from sklearn_mdl.readouts._kernel_rows import SCALINGS, Memory
 
 NAMES = {"arc-cosine", "rbf", "linear", "polynomial"}
 
@@ -84,11 +83,6 @@ class KernelSettings(Readout):
             f"{self.architecture} {settings.get(kernel, '')}, {self.scaling or 'raw'}"
         )
 
-    @property
-    def memory(self) -> Memory:
-        """Rows that the factor holds."""
-        return Memory(self.max_exact)
-
     def member(self, column: int) -> Member:
         """Return the settings as a learner takes them."""
         names = Kernel._fields[1:]
@@ -102,7 +96,8 @@ def by_memory(
     """Group readouts, given with their columns, by the rows that a factor holds."""
     groups: dict[Memory, list[Member]] = {}
     for column, readout in members:
-        groups.setdefault(readout.memory, []).append(readout.member(column))
+        memory = Memory(readout.max_exact, getattr(readout, "window", None))
+        groups.setdefault(memory, []).append(readout.member(column))
     return groups
 
 
@@ -209,11 +204,6 @@ class KernelReadout(KernelSettings, BaseReadout):
         **KernelSettings._parameter_constraints,
         "window": [Interval(Integral, 64, None, closed="left"), None],
     }
-
-    @property
-    def memory(self) -> Memory:
-        """Rows that the factor holds."""
-        return Memory(self.max_exact, self.window)
 
     def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
         """Predict rows as after a fit on the same rows with other labels.

@@ -201,10 +201,10 @@ class BaseSwitcher(FittedSwitcher):
 
     def _common(self, folder: str, about: Json) -> Common:
         """Return whatever all parts of a pass must know."""
-        run = self._run
+        run, pooled = self._run, self._run.pooled
         return Common(
             self.readouts_,
-            run.pooled and run.pooled.groups.places(run.n_readouts),
+            None if pooled is None else pooled.groups.places(run.n_readouts),
             self.expert_weights_,
             copy.deepcopy(run.outcome),
             run.samples.n_features,
@@ -212,9 +212,9 @@ class BaseSwitcher(FittedSwitcher):
             self._first_batch_size,
             self._seed,
             self.device,
-            self.precision,
             folder,
             about,
+            self.precision,
         )
 
     def dry_run(self, X: ArrayLike, y: ArrayLike) -> PassForecast:

@@ -61,7 +61,8 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     kernels = [
         readout
         for readout in readouts
-        if isinstance(readout.inner, kinds) and readout.inner.memory.window is None
+        if isinstance(readout.inner, kinds)
+        and getattr(readout.inner, "window", None) is None
     ]
     if not kernels:
         raise ValueError(

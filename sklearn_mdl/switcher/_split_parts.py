@@ -43,11 +43,12 @@ class Common(NamedTuple):
         Before any label.
     n_features, batch_size, seed : int
     first_batch_size : int or None
-    device, precision : str
+    device : str
     folder : str
         Where rows and labels are, and the files of the parts.
     about : dict
         All that determines the numbers.
+    precision : str
     """
 
     readouts: list[Readout]
@@ -59,9 +60,9 @@ class Common(NamedTuple):
     first_batch_size: int | None
     seed: int
     device: str
-    precision: str
     folder: str
     about: Json
+    precision: str = "float32"
 
     def file_of(self, columns: Sequence[int]) -> Path:
         """Return the file of a part, which its first readout names."""

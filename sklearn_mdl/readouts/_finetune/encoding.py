@@ -62,12 +62,12 @@ class EncodingLearner(Learner):
         self.outcome = ClassLabels(context.n_classes)
         self.width = sum(image_encoder_of(encoder).block_widths_)
         self.inner = build_learners(
-            [readout for _, readout in members],
+            dict(members),
             self.width,
             context.n_classes,
             seed=context.seed,
             device=context.device,
-            columns=[column for column, _ in members],
+            precision=context.precision,
         )
         self.columns = [k for learner in self.inner for k in learner.columns]
         self.foreign = any(learner.foreign for learner in self.inner)

@@ -2,10 +2,10 @@
 
 ``overhead`` fits a list on the first rows of a stream, permuted, in one process and in
 parts under loky. Seconds are of the clock; CPU seconds are those of all processes,
-their start included. "ratio" is of the parts to the one process. ``points`` fits a list
-in one process on more and more rows: CPU seconds on one thread, and those of a row
-beside those of the first number of rows. With ``--results FILE`` an interrupted table
-goes on where it ended.
+their start included. "ratio" is of the parts to the one process. ``forecast`` sets
+what ``dry_run`` says beside what a pass takes, in CPU seconds on one thread. ``plan``
+computes hours of the paper's grid on ImageNet, and runs nothing. With ``--results
+FILE`` an interrupted table goes on where it ended.
 """
 
 import resource
@@ -16,7 +16,11 @@ from joblib.externals.loky import get_reusable_executor
 
 from benchmarks._data import feature_cells, permuted
 from benchmarks._kept import OPTION, kept
-from sklearn_mdl import MDLReadoutSwitcher
+from sklearn_mdl import MDLReadoutSwitcher, readout_grid
+from sklearn_mdl._core.nets.mlp import count_parameters
+from sklearn_mdl._core.stream.outcomes import ClassLabels
+from sklearn_mdl.readouts import preset_settings, shared_work
+from sklearn_mdl.switcher._split_parts import Common, parts_of, state_of
 
 CELL = "cifar10-30k/resnet20_sup-cifar10"
 LISTS = {"default": {}, "closed-form": {"readouts": "closed-form"}}
@@ -106,36 +110,128 @@ class Overhead(_Streams):
         return self.found["nats"]
 
 
-class Points(_Streams):
-    """CPU seconds of one process against the number of rows."""
+class Forecast(_Streams):
+    """CPU seconds that a pass takes, and those that its forecast says."""
 
     params = [[], []]
     param_names = ["readouts", "rows"]
     formats = {
-        "track_cpu": ".1f",
-        "track_milliseconds_a_row": ".2f",
-        "track_growth": ".2f",
-        "track_nats_a_row": ".4f",
+        "track_forecast": ".1f",
+        "track_seconds": ".1f",
+        "track_ratio": ".2f",
+        "track_trial": ".1f",
     }
 
     def prepare(self):
         super().prepare()
         self.params = [self.lists, self.rows]
-        self.first = {}
 
     def setup(self, name, n_rows):
-        key = ["points", name, n_rows]
-        self.found = kept(self.results, key, lambda: self.fitted(name, n_rows))
-        self.first.setdefault(name, self.found["cpu"] / n_rows)
+        def measure():
+            switcher = MDLReadoutSwitcher(**LISTS[name], random_state=0, device="cpu")
+            start = time.process_time()
+            said = switcher.dry_run(self.X[:n_rows], self.y[:n_rows])
+            trial = time.process_time() - start
+            found = self.fitted(name, n_rows)
+            return {**found, "said": said.cpu_seconds, "trial": trial}
 
-    def track_cpu(self, *row):
+        self.found = kept(self.results, ["forecast", name, n_rows], measure)
+
+    def track_forecast(self, *row):
+        return self.found["said"]
+
+    def track_seconds(self, *row):
         return self.found["cpu"]
 
-    def track_milliseconds_a_row(self, name, n_rows):
-        return 1e3 * self.found["cpu"] / n_rows
+    def track_ratio(self, *row):
+        return self.found["said"] / self.found["cpu"]
 
-    def track_growth(self, name, n_rows):
-        return self.found["cpu"] / n_rows / self.first[name]
+    def track_trial(self, *row):
+        return self.found["trial"]
 
-    def track_nats_a_row(self, name, n_rows):
-        return self.found["nats"] / n_rows
+
+class Plan:
+    """Hours of the paper's grid of frozen readouts on ImageNet, computed.
+
+    Nothing is run. Parts are those that a split pass is cut into for so many GPUs, and
+    a GPU takes them in turns, the longest first. A step of an optimiser takes 6
+    operations for each parameter and row, and moves the bytes that ``benchmarks gpu``
+    counts; it takes as long as the slower of the two. Every number that is assumed is
+    an option.
+    """
+
+    options = {
+        "--rows": {"type": int, "default": 1_281_167, "help": "of the training set"},
+        "--classes": {"type": int, "default": 1000},
+        "--operations": {
+            "type": float,
+            "default": 30e12,
+            "help": "a second that a GPU reaches in float32",
+        },
+        "--bandwidth": {
+            "type": float,
+            "default": 2e12,
+            "help": "bytes a second that a GPU reaches",
+        },
+    }
+    params = [[768, 2048], [1, 8, 64]]
+    param_names = ["features", "GPUs"]
+    unit = "hours; GB"
+    formats = {
+        "track_parts": ".0f",
+        "track_hours": ".2f",
+        "track_longest": ".2f",
+        "track_state_gb": ".1f",
+        "track_losses_gb": ".1f",
+        "track_rows_gb": ".1f",
+    }
+
+    def setup(self, n_features, n_gpus):
+        readouts = readout_grid("imagenet-frozen", random_state=0)
+        outcome = ClassLabels(self.classes)
+        self.batch_size = preset_settings("imagenet-frozen").batch_size
+        settings = n_features, self.batch_size, None, 0
+        common = Common(readouts, None, None, outcome, *settings, "cuda", "", {})
+        self.readouts, self.n_features = readouts, n_features
+        self.parts = parts_of(common, n_gpus)
+        self.seconds = sorted(map(self.cost, self.parts), reverse=True)
+        busy = [0.0] * n_gpus
+        for seconds in self.seconds:
+            busy[busy.index(min(busy))] += seconds
+        self.hours = max(busy) / 3600
+        self.state = max(state_of(common, [part]) for part in self.parts)
+
+    def cost(self, columns):
+        """Seconds of a part: of each training, and each average beside it."""
+        trainings, averages = {}, 0.0
+        for column in columns:
+            readout = self.readouts[column]
+            sizes = (self.n_features, *readout.hidden_layer_sizes, self.classes)
+            n_parameters = count_parameters(sizes)
+            steps = self.rows / self.batch_size * (readout.n_replay_streams + 1)
+            trainings[shared_work(readout, 0)] = n_parameters, steps
+            if readout.ema_step_size < 1:
+                averages += 2 * 4 * n_parameters * steps / self.bandwidth
+        moved = sum(10 * 4 * n * steps for n, steps in trainings.values())
+        operations = sum(
+            6 * n * steps * self.batch_size for n, steps in trainings.values()
+        )
+        return max(moved / self.bandwidth + averages, operations / self.operations)
+
+    def track_parts(self, *row):
+        return len(self.parts)
+
+    def track_hours(self, *row):
+        return self.hours
+
+    def track_longest(self, *row):
+        return self.seconds[0] / 3600
+
+    def track_state_gb(self, *row):
+        return self.state / 1e9
+
+    def track_losses_gb(self, *row):
+        return 2 * 8 * len(self.readouts) * self.rows / 1e9
+
+    def track_rows_gb(self, n_features, n_gpus):
+        return 4 * n_features * self.rows / 1e9

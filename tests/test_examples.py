@@ -23,11 +23,13 @@ FEW_DIGITS = {
     "plot_data_efficiency": 64,
     "plot_equal_compute": 100,
     "plot_kernel_map": 400,
+    "plot_late_classes": 150,
     "plot_layer_and_pooling": 100,
     "plot_order_variance": 100,
     "plot_posterior": 200,
     "plot_preferred_readouts": 100,
     "plot_switching_strategies": 200,
+    "plot_which_layer": 40,
 }
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*/*.py"))
 N_DIGITS = re.compile(r"^N_DIGITS = \d+", re.MULTILINE)

@@ -323,3 +323,23 @@ def test_workers_say_what_they_see(tmp_path):
     (found, *_) = split.workers_of(str(tmp_path), "cpu", 1)
     assert found.token == "t"
     split.check_workers([found], tmp_path, "t")
+
+
+def test_a_forecast_counts_rows_parts_and_bytes(tmp_path):
+    X, y = rows(120)
+    options = {"race": None, "split": "kinds", "n_jobs": 2, "checkpoint": tmp_path}
+    few, many = (switcher(**options).dry_run(*given) for given in ((X, y), (X, y)))
+    assert (few.n_rows, few.n_readouts, few.n_parts, few.n_devices) == (120, 6, 3, 2)
+    assert few.trial_rows == 60
+    assert 0.5 * few.cpu_seconds <= few.seconds <= few.cpu_seconds
+    assert few.memory_bytes == many.memory_bytes
+    more = switcher(**options).dry_run(np.tile(X, (8, 1)), np.tile(y, 8))
+    losses = 2 * 8 * 6 * 7 * 120  # and posterior, of seven times as many rows
+    features = 4 * X.shape[1] * 7 * 120
+    assert more.disk_bytes - few.disk_bytes >= losses + 2 * features
+    assert more.cpu_seconds > 2 * few.cpu_seconds
+    assert "960 rows, 6 readouts in 3 parts on 2 devices: about" in str(more)
+    assert not any(tmp_path.iterdir())
+    one = switcher(REGRESSORS).dry_run(*rows(120, real=True))
+    assert (one.n_parts, one.n_devices, one.disk_bytes) == (1, 1, 0)
+    assert one.seconds == one.cpu_seconds

@@ -327,7 +327,9 @@ def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
             stacklevel=2,
         )
     proba = switcher.predict_proba(X[known])
-    places = np.searchsorted(switcher.classes_, y[known])
+    by_name = np.argsort(switcher.classes_)
+    places = np.searchsorted(switcher.classes_, y[known], sorter=by_name)
+    places = by_name[places]
     right: Array = np.log(proba[np.arange(len(places)), places])
     return -float(right.mean())
 

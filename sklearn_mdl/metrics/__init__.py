@@ -1,5 +1,10 @@
 """Reference codes, learning curves, regret and prequential measures."""
 
+from sklearn_mdl.metrics._escape import (
+    EscapeCode as EscapeCode,
+    blind_codelengths as blind_codelengths,
+    escape_codelengths,
+)
 from sklearn_mdl.metrics._extrapolation import (
     Extrapolation,
     extrapolate,
@@ -42,6 +47,7 @@ __all__ = [
     "PrequentialMeasures",
     "RegressionMeasures",
     "decayed_frequency_codelengths",
+    "escape_codelengths",
     "excess_description_length",
     "expected_calibration_error",
     "extrapolate",

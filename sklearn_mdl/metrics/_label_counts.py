@@ -9,6 +9,7 @@ learning: are we evaluating it right?, ICCV).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from numbers import Real
 
 import numpy as np
@@ -30,10 +31,19 @@ class LabelCounts:
         self.decay = 2.0 ** (-1.0 / half_life)
         self.counts = np.full(n_classes, 0.5)  # beside the last of them
 
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.counts)
+
     def log_proba(self) -> Floats:
         """Log-probabilities (C,) of the next label."""
         found: Floats = np.log(self.counts / self.counts.sum())
         return found
+
+    def add_classes(self, n: int) -> None:
+        """Go on with more classes, none of which was seen."""
+        self.counts = np.append(self.counts, np.full(n, 0.5))
 
     def observe(self, label: int) -> None:
         """Count a label."""
@@ -62,6 +72,10 @@ class LabelTransitions:
             counts[list(seen)] += list(seen.values())
         found: Floats = np.log(counts / counts.sum())
         return found
+
+    def add_classes(self, n: int) -> None:
+        """Go on with more classes, none of which was seen."""
+        self.n_classes += n
 
     def observe(self, label: int) -> None:
         """Count a label behind the one before it."""
@@ -110,7 +124,7 @@ def decayed_frequency_codelengths(
             "for example 100"
         )
     labels, n_classes = encoded(y, n_classes)
-    return _costs(labels, LabelCounts(n_classes, float(half_life)))
+    return costs_of(labels, LabelCounts(n_classes, float(half_life)))
 
 
 def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
@@ -143,12 +157,16 @@ def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats
     array([0.693..., 0.693..., 1.386..., 0.693..., 0.693...])
     """
     labels, n_classes = encoded(y, n_classes)
-    return _costs(labels, LabelTransitions(n_classes))
+    return costs_of(labels, LabelTransitions(n_classes))
 
 
-def _costs(labels: list[int], code: LabelCounts | LabelTransitions) -> Floats:
-    costs = np.empty(len(labels))
+def costs_of(labels: Sequence[int], code: LabelCounts | LabelTransitions) -> Floats:
+    """Cost of each label (N,) in nats; none of one by which a code learns a class."""
+    costs = np.zeros(len(labels))
     for t, label in enumerate(labels):
-        costs[t] = -code.log_proba()[label]
+        if label < code.n_classes:
+            costs[t] = -code.log_proba()[label]
+        else:
+            code.add_classes(1)
         code.observe(label)
     return costs

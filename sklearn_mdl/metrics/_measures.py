@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl.metrics._escape import blind_codelengths
 from sklearn_mdl.metrics._references import frequency_codelength, uniform_codelength
 
 Floats = NDArray[np.float64]
@@ -54,7 +55,8 @@ class PrequentialMeasures(NamedTuple):
         Codelength of the uniform code, ``N log C`` nats.
     frequency_codelength : float
         Codelength of :func:`~sklearn_mdl.frequency_codelength`, which learns the
-        frequency of each class and uses no features; nats.
+        frequency of each class and uses no features; nats. Where classes could appear
+        that were not named, it learns them as they come.
     accuracy : float
         Share of examples whose label was the most probable class. Among equally
         probable classes, as before the first minibatch is learned, the first counts.
@@ -106,6 +108,7 @@ def measure(
     *,
     n_classes: int,
     n_bins: int,
+    n_named: int | None = None,
 ) -> PrequentialMeasures:
     """Measure predictions, each made before its label was seen.
 
@@ -120,11 +123,17 @@ def measure(
     n_classes : int
     n_bins : int
         Bins of the calibration error.
+    n_named : int or None
+        Classes known before the first row, if others could appear; a new class is then
+        one more that can be predicted. None is all.
 
     Returns
     -------
     measures : PrequentialMeasures
     """
+    frequency = frequency_codelength(labels, n_classes)
+    if n_named is not None:
+        frequency = float(blind_codelengths(labels, n_named)[:, 0].sum())
     predicted = summaries[:, PREDICTED].astype(np.intp)
     correct = predicted == labels
     brier = 1 - 2 * np.exp(-codelengths) + summaries[:, SQUARES]
@@ -133,7 +142,7 @@ def measure(
         n_classes=n_classes,
         codelength=float(codelengths.sum()),
         uniform_codelength=uniform_codelength(len(labels), n_classes),
-        frequency_codelength=frequency_codelength(labels, n_classes),
+        frequency_codelength=frequency,
         accuracy=float(correct.mean()),
         balanced_accuracy=_mean_recall(correct, labels),
         brier_score=float(brier.mean()),

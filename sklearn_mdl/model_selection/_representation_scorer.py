@@ -332,6 +332,11 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     ) -> list[Task | Failure]:
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # refuses settings that it cannot write down
+        if getattr(self.switcher, "new_classes", "refuse") != "refuse":
+            raise ValueError(
+                "Encoders must be compared on classes that are all named, got a "
+                'switcher with new_classes="escape"; pass one with "refuse"'
+            )
         if self.n_permutations is not None:
             _check_kernels(None if self.switcher is None else self.switcher.readouts)
         datasets = cast(Datasets, opened(datasets))

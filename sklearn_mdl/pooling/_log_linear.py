@@ -180,6 +180,11 @@ class PoolPass(GroupPass):
         values *= weights[:, np.newaxis]
         return members.sums(values)
 
+    def add_classes(self, n: int) -> None:
+        """Go on with more classes; weights stay."""
+        n_groups, n_classes = self._shape
+        self._shape = n_groups, n_classes + n
+
     def predict(self, proba: Floats) -> Floats:
         """Probabilities (C,) of the pool for one row.
 

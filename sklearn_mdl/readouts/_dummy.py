@@ -64,6 +64,11 @@ class DummyLearner(Learner):
     ) -> None:
         """Do nothing: every label was counted when it was observed."""
 
+    def add_classes(self, n: int) -> None:
+        """Count more classes."""
+        for code in self.codes.values():
+            code.add_classes(n)
+
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts."""
         self.columns = [column for column in self.columns if column not in columns]

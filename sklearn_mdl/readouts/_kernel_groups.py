@@ -210,11 +210,12 @@ class KernelGroup:
             reduced.begin(targets)
         self.ridge = reduced
 
-    def state_dict(self) -> list[dict[str, Tensor]]:
+    def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
         """Return what does not follow from rows and labels, by readout."""
         ridge = self.ridge
         if isinstance(ridge, ForwardRidge):
-            return [{} for _ in ridge.alphas]
+            errors = ridge.errors if with_errors else ()
+            return [{"errors": one} for one in errors] or [{} for _ in ridge.alphas]
         pairs = zip(ridge.covariance, ridge.weights, strict=True)
         return [{"covariance": one, "weights": other} for one, other in pairs]
 

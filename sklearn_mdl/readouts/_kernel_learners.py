@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import torch
@@ -78,6 +79,7 @@ class KernelLearner(Learner):
         self.device = context.device
         self.n_forgotten = 0  # rows before the first that is known
         self.n_observed = 0  # rows known
+        self.n_added = 0  # columns of targets
         self._block: OpenBlock | None = None
         self._others: tuple[Tensor, Tensor] | None = None  # rows predicted last
         self._scaler = RowScaler(context.n_features)
@@ -392,7 +394,8 @@ class KernelLearner(Learner):
         Factors follow from rows and labels.
         """
         n_observed = torch.tensor(self.n_forgotten + self.n_observed)
-        parts = [posterior for group in self.groups for posterior in group.state_dict()]
+        own = (group.state_dict(self.n_added > 0) for group in self.groups)
+        parts = list(chain(*own))
         return {
             column: {"n_observed": n_observed, **own, **part}
             for column, own, part in zip(
@@ -409,6 +412,8 @@ class KernelLearner(Learner):
                 self._restore(own)
             else:
                 self._recompute()
+                if self.n_added:
+                    self._restore_errors(own)
         self._take_over(own, self.stream.labels[: self.n_observed])
 
     def _recompute(self) -> None:
@@ -439,6 +444,16 @@ class KernelLearner(Learner):
         """Take in the rows of all refreshes up to ``n_rows``."""
         for power in range(3, n_rows.bit_length()):
             self._scaler.refresh(self._new_rows(1 << power))
+
+    def _restore_errors(self, learned: list[Mapping[str, Tensor]]) -> None:
+        """Take over errors: their last bits depend on how many columns there were."""
+        first = 0
+        for group in self.groups:
+            last = first + len(group.ridge.alphas)
+            errors = torch.stack([one["errors"] for one in learned[first:last]])
+            assert isinstance(group.ridge, ForwardRidge)
+            group.ridge.restore(errors.to(self.device))
+            first = last
 
     def _restore(self, learned: list[Mapping[str, Tensor]]) -> None:
         """Make landmarks again, and take over the posteriors of their features."""

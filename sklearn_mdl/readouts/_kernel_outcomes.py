@@ -31,12 +31,28 @@ class KernelClassifierLearner(LabellingsLearner):
     ) -> None:
         super().__init__(members, context.n_classes, memory, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
+        self.mean = 1 / context.n_classes  # of the targets
 
     def targets(self, labels: Tensor) -> Tensor:
         """One-hot labels less their mean, (n, C)."""
         n_classes = len(self.calibration.counts)
         onehot = torch.nn.functional.one_hot(labels, n_classes)
-        return onehot.double() - 1 / n_classes
+        return onehot.double() - self.mean
+
+    def expect_classes(self) -> None:
+        """Let targets of classes that are not known yet be zero.
+
+        The softmax is blind to what all targets have in common.
+        """
+        self.mean = 0.0
+
+    def add_classes(self, n: int) -> None:
+        """Add columns of targets that were zero so far; factors stay."""
+        self.calibration.add_classes(n)
+        for group in self.groups:
+            group.ridge.add_outputs(n)
+        self.n_added += n
+        self._block = None  # opened again when it is needed
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Log-probabilities (K, n, C) of scores."""

@@ -277,6 +277,10 @@ class NeighborsLearner(Learner):
         if changes[self.view] is not None:
             self.seen.forget()
 
+    def add_classes(self, n: int) -> None:
+        """Predict more classes, for which no row has voted."""
+        self.classes = torch.arange(len(self.classes) + n, device=self.classes.device)
+
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts; the others go on with the same bits."""
         kept = [i for i, column in enumerate(self.columns) if column not in columns]

@@ -300,24 +300,24 @@ class NetStack(Learner):
         first = self.columns[self.sources.index(0)]
         self._set_counts(learned[first]["n_steps"].tolist())
 
-    @torch.no_grad()
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts; the others go on with the same bits."""
+        self._rebuild([m for m in self.members if m.column not in columns], 0)
+
+    @torch.no_grad()
+    def _rebuild(self, members: Sequence[Member], n_added: int) -> None:
+        """Begin again with some readouts, as they are but for outputs that are zero."""
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
-        (first, *_), target = self.net.module_.pairs, self.target
-        rest = type(self)(
-            self.shape,
-            [member for member in self.members if member.column not in columns],
-            self.scalings,
-            first[0].shape[-1],
-            self.net.module_.pairs[-1][0].shape[-2],
-            first[0].device,
-        )
+        pairs, target = self.net.module_.pairs, self.target
+        sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added
+        about = self.shape, members, self.scalings, *sizes, self.views.device
+        rest = type(self)(*about)
         self.__dict__.clear()
         self.__dict__.update(rest.__dict__)
         for column, own in self._parts(repeated=True).items():
             for name, tensor in own.items():
-                tensor.copy_(parts[column][name])
+                known = parts[column][name]
+                tensor[tuple(map(slice, known.shape))].copy_(known)
         self._set_counts(counts)
         self.target = target
 
@@ -369,6 +369,12 @@ class ReadoutStack(NetStack):
             "criterion__label_smoothing": [t.label_smoothing for t in trainings],
             "criterion__n_classes": n_outputs,
         }
+
+    def add_classes(self, n: int) -> None:
+        """Add outputs of zero weights, with moments of zero."""
+        self._rebuild(self.members, n)
+        for module in (self.net.module_, *self.averages.copies):
+            module.bias_outputs(n)
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:

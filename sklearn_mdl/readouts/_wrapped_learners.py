@@ -165,6 +165,11 @@ class WrappedLearner(Learner):
             gaps = (proba * logits).sum(1) - own
             self.calibration.learn_factor(float(np.mean(gaps)))
 
+    def add_classes(self, n: int) -> None:
+        """Predict more classes by their frequencies, until a fit has seen them."""
+        self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
+        self.known = np.append(self.known, np.zeros(n, bool))
+
     def _counted(self, labels: Array) -> Array:
         return np.bincount(labels, minlength=len(self.counts))
 
@@ -243,6 +248,12 @@ class IncrementalLearner(WrappedLearner):
         costs at most twice what learning once does.
         """
         if changes[self.view] is not None:
+            self._learn_again()
+
+    def add_classes(self, n: int) -> None:
+        """Learn everything once more: an estimator is told its classes at first."""
+        super().add_classes(n)
+        if self.n_updates:
             self._learn_again()
 
     def _learn_again(self) -> None:

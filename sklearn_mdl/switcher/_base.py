@@ -147,6 +147,8 @@ class BaseSwitcher(FittedSwitcher):
         if self._folder != "memory":
             stored = self._stored(np.empty((0, len(self.readouts_))))
             about = description(stored, "float64", growing=True)
+            if outcome.escape is not None:
+                about["n_classes"] = None  # nobody knows
             if pooled is not None and self.store_mixtures:
                 about["pool_groups"] = [str(name) for name in pooled.groups.names]
             folder = StreamFolder(Path(self._folder), about)
@@ -279,6 +281,12 @@ class BaseSwitcher(FittedSwitcher):
             return None
         kept = None
         if self.store_mixtures:
+            if outcome.escape is not None:
+                raise ValueError(
+                    "Mixtures are stored with as many columns as there are classes, "
+                    'which may grow with new_classes="escape"; pass '
+                    "store_mixtures=False, or name all classes"
+                )
             sizes = len(groups.names), outcome.n_numbers
             kept = StoredMixtures.none(*sizes, outcome.dtype)
         return PooledMixture(groups, self.expert_weights_, group_pass, kept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -55,6 +55,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         switcher takes for at most 2,048 labels; "mixed" adds nearest neighbours, a
         shrunk linear discriminant analysis (up to 1,024 features) and a logistic
         regression to both; "drift" adds kernels that forget, and labels alone.
+    new_classes : {"refuse", "escape"}, default="refuse"
+        What becomes of labels that `classes` of ``partial_fit`` did not name. "refuse"
+        raises ValueError. "escape" codes their first appearance by an escape
+        (:func:`~sklearn_mdl.metrics.escape_codelengths`), from which on all readouts
+        predict the class; `classes` may then be left out, and ``fit`` names none.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
@@ -173,6 +178,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         three tried for its architecture: a wider grid may hold a better one. ``fit``
         warns of them if ``readouts`` was given.
     classes_ : ndarray of shape (n_classes,)
+        Sorted; with ``new_classes="escape"`` those that were named, and then new ones
+        in order of appearance.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
@@ -195,8 +202,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         | Literal["closed-form", "nets", "mixed", "drift"]
         | None
     ) = None
+    _: KW_ONLY
+    new_classes: Literal["refuse", "escape"] = "refuse"
 
     _parameter_constraints: ClassVar[Constraints] = {
+        "new_classes": [StrOptions({"refuse", "escape"})],
         "readouts": [
             *(list, tuple, BaseEstimator),
             *(StrOptions({"closed-form", "nets", "mixed", "drift"}), None),
@@ -269,12 +279,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         """
         check_is_fitted(self)
         labels = self._run.labels.cpu().numpy()
-        return codelengths_of_labels(labels, len(self.classes_))
+        escape = self._run.outcome.escape
+        return codelengths_of_labels(labels, len(self.classes_), escape)
 
     def _restarted(self, X: np.ndarray, labels: np.ndarray) -> Self:
-        return self._blank().partial_fit(
-            X, self.classes_[labels], classes=self.classes_
-        )
+        escape = self._run.outcome.escape
+        named = None if escape is None else escape.n_named
+        classes = self.classes_[:named] if named != 0 else None
+        return self._blank().partial_fit(X, self.classes_[labels], classes=classes)
 
     @property
     def readout_notes_(self) -> dict[str, list[str]]:

@@ -57,7 +57,9 @@ def encode_labels(
     X : array-like of shape (n_samples, n_features)
         Features, taken as float32.
     y : array-like of shape (n_samples,)
-        Labels of at least two classes: integers, booleans or text.
+        Labels of at least two classes: integers, booleans or text. The names of classes
+        stand in the header; with ``new_classes="escape"`` in order of appearance, and
+        their first appearances are coded in the payload.
     groups : array-like of shape (n_samples,), default=None
         As for ``fit``: known to the decoder, as the features are.
 
@@ -118,12 +120,14 @@ def encode(
     estimator = _fresh_copy(switcher)
     X, y = estimator._checked(X, y, reset=True)
     keys = keys_of(groups, len(X))
-    classes, labels = np.unique(y, return_inverse=True)
-    about: Header = {"dtype": y.dtype.str, "classes": _listed(classes)}
     stream = LabelEncoderStream()
     # One thread, in torch and in BLAS: encoder and decoder sum in the same order.
     with fixed_arithmetic(), one_blas_thread():
-        estimator._begin(X.shape[1], classes, n_rows=len(X), keys=keys)
+        named = estimator._classes_of(y)
+        estimator._begin(X.shape[1], named, n_rows=len(X), keys=keys)
+        labels = estimator._encoded(y, estimator.order_)
+        classes = _listed(estimator.classes_)
+        about: Header = {"dtype": y.dtype.str, "classes": classes}
         if not estimator.shuffle and is_grouped(labels):
             warn_caller(
                 GROUPED,
@@ -187,7 +191,7 @@ def decode_labels(
     keys = keys_of(groups, len(rows))
     about = dict(read.header["labels"])
     promised = about.pop("sha256")
-    classes = _classes(read)
+    classes = _classes(read, in_order=estimator.new_classes != "escape")
     decoded: list[int] = []
     with fixed_arithmetic(), one_blas_thread():
         for part, here in _requirements(estimator, rows, keys).items():
@@ -198,11 +202,17 @@ def decode_labels(
                     f"{name} that is {cut_short(mine)} here and {cut_short(there)} in "
                     "the message; make them the same"
                 )
-        estimator._begin(rows.shape[1], classes, n_rows=len(rows), keys=keys)
+        named = estimator._classes_of(classes)
+        estimator._begin(rows.shape[1], named, n_rows=len(rows), keys=keys)
         stream = LabelDecoderStream(read.payload)
 
         def reveal(probabilities: np.ndarray) -> int:
             decoded.append(stream.take(probabilities))
+            if decoded[-1] >= len(classes):
+                raise ValueError(
+                    f"A payload must bring the {len(classes)} classes of its message, "
+                    "got another one; use the features and settings of the encoder"
+                )
             return decoded[-1]
 
         _run(estimator, rows, keys, reveal)
@@ -306,15 +316,20 @@ def _listed(classes: np.ndarray) -> list[object]:
     return listed
 
 
-def _classes(read: LabelMessage) -> np.ndarray:
-    """Return the classes (C,) of a message: no more than its labels, nor its bytes."""
+def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
+    """Return the classes (C,) of a message: no more than its labels, nor its bytes.
+
+    They are sorted, if they must be in order.
+    """
     labels = read.header["labels"]
     dtype, listed = labels["dtype"], labels["classes"]
     n_samples = read.header["features"]["n_samples"]
     if DTYPES.fullmatch(dtype) and len(listed) <= n_samples:
         try:
             classes = array_of(listed, dtype)
-            if classes.ndim == 1 and _listed(np.unique(classes)) == listed:
+            known = np.unique(classes)
+            whole = known if in_order else classes
+            if classes.shape == known.shape and _listed(whole) == listed:
                 return classes
         except (ValueError, TypeError, OverflowError, Warning):
             pass

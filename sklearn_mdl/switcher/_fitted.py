@@ -307,7 +307,7 @@ class FittedSwitcher(OnlineEstimator):
             [readout.architecture for readout in self.readouts_],
             self.expert_weights_,
             self._prior_text,
-            len(self.classes_) if hasattr(self, "classes_") else None,
+            len(getattr(self, "classes_", ())) or None,
             mixtures,
         )
 
@@ -460,6 +460,12 @@ class FittedSwitcher(OnlineEstimator):
                 "pass shuffled=True if you have shuffled them"
             )
         self._refuse_groups("A permutation test", "as permuted labels do")
+        if self._run.outcome.escape is not None:
+            raise ValueError(
+                "A permutation test needs classes that are all named, since permuted "
+                'ones appear elsewhere, but new_classes="escape" was fitted; fit with '
+                '"refuse"'
+            )
         return self._run, kernels_of(self.readouts_), self._seed
 
     def _refuse_groups(self, what: str, how: str) -> None:

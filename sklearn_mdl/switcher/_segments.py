@@ -14,6 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl.display import data_frame
 from sklearn_mdl.metrics import (
+    EscapeCode,
+    blind_codelengths,
     decayed_frequency_codelengths,
     frequency_codelengths,
     transition_codelengths,
@@ -76,11 +78,17 @@ class StreamSegments:
         return data_frame({"segment": range(len(self.starts)), **columns}, "segment")
 
 
-def codelengths_of_labels(labels: NDArray[np.intp], n_classes: int) -> Floats:
+def codelengths_of_labels(
+    labels: NDArray[np.intp], n_classes: int, escape: EscapeCode | None = None
+) -> Floats:
     """Cost of every label given those before it alone, in nats."""
-    codes = [frequency_codelengths, decayed_frequency_codelengths]
-    losses = [code(labels, n_classes) for code in [*codes, transition_codelengths]]
-    return forward(FixedShare(), np.stack(losses, 1)).codelengths
+    if escape is not None:
+        losses = blind_codelengths(labels, escape.n_named)
+    else:
+        codes = [frequency_codelengths, decayed_frequency_codelengths]
+        costs = [code(labels, n_classes) for code in [*codes, transition_codelengths]]
+        losses = np.stack(costs, 1)
+    return forward(FixedShare(), losses).codelengths
 
 
 def segment_ends(

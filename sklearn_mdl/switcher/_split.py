@@ -25,7 +25,11 @@ from tqdm import tqdm
 
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.parameters import Json
-from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.io.safetensors_io import (
+    read_archive,
+    read_some,
+    write_archive,
+)
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
 from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices
 from sklearn_mdl._core.stream.checkpoint import (
@@ -253,7 +257,8 @@ class SplitPass:
         awake = self.run.retirement.awake
         for columns in self.parts:
             if awake[columns].any():
-                arrays, _ = read_archive(self.common.file_of(columns))
+                path, names = self.common.file_of(columns), ("losses", "mixtures")
+                arrays = read_some(path, names)
                 found.append((columns, self.common.groups_of(columns), arrays))
         n_groups = 0 if self.run.pooled is None else len(self.run.pooled.groups.names)
         for first in range(start, stop, SEGMENT):
@@ -313,12 +318,14 @@ def check_split(run: PrequentialRun, groups: np.ndarray | None, tasks: object) -
     Raises
     ------
     ValueError
-        If there are groups of rows, callbacks, or readouts that are not numbers alone.
+        If there are groups of rows, callbacks, classes that nobody names, or readouts
+        that are not numbers alone.
     """
     other = [type(lr).__name__ for lr in run.learners if not lr.is_numbers]
     for given, what in (
         (groups is not None, "groups of rows"),
         (tasks is not None, "callbacks"),
+        (run.outcome.escape is not None, "classes that may appear"),
         (other, f"{', '.join(other)}, whose states are no numbers"),
     ):
         if given:

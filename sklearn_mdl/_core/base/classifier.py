@@ -26,13 +26,16 @@ from sklearn_mdl._core.validation import (
     refuse_missing,
     warn_caller,
 )
-from sklearn_mdl.metrics import PrequentialMeasures, measure
+from sklearn_mdl.metrics import EscapeCode, PrequentialMeasures, measure
+
+NONE_NAMED = np.empty(0)
 
 
 class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     """Base of classifiers that predict each example before they learn it."""
 
     classes_: np.ndarray
+    new_classes: str = "refuse"
     _all_diverged = (
         "all readouts have diverged and predict uniformly since then, so that the code "
         "says little about the features; lower the learning rates"
@@ -58,6 +61,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur; required at the first call, optional afterwards.
+            Where new classes may appear (``new_classes="escape"``): those that are
+            named before, or none.
         groups : array-like of shape (n_samples,), default=None
             As for :meth:`fit`. All rows of a group must come in one call, since the end
             of a call ends it.
@@ -78,19 +83,23 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             self._check_classes(classes)
         elif classes is not None:
             known = np.unique(as_labels(classes))
+        elif self.new_classes == "escape":
+            known = NONE_NAMED
         with warnings.catch_warnings():  # a few rows may well be of as many classes
             warnings.filterwarnings("ignore", "The number of unique classes")
             return self._continue(X, y, known, groups)
 
-    def fit_stream(self, blocks: Iterable[object], classes: ArrayLike) -> Self:
+    def fit_stream(
+        self, blocks: Iterable[object], classes: ArrayLike | None = None
+    ) -> Self:
         """Forget everything, then evaluate blocks of rows one after the other.
 
         Parameters
         ----------
         blocks : iterable of (X, y)
             Each as for :meth:`partial_fit`, from a generator or a torch ``DataLoader``.
-        classes : array-like of shape (n_classes,)
-            All labels that can occur, since the first blocks may lack some.
+        classes : array-like of shape (n_classes,), default=None
+            As for :meth:`partial_fit`, since the first blocks may lack some.
 
         Returns
         -------
@@ -165,19 +174,23 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             With the codelength, and two reference codes, in nats.
         """
         check_is_fitted(self)
+        escape = self._run.outcome.escape
         return measure(
             self._run.trace.known_summaries(),
             self.codelengths_,
             self._labels_seen(),
             n_classes=len(self.classes_),
             n_bins=n_bins,
+            n_named=None if escape is None else escape.n_named,
         )
 
     def _check_classes(self, classes: ArrayLike | None) -> None:
         found = None if classes is None else np.unique(as_labels(classes))
-        if found is not None and not np.array_equal(found, self.classes_):
+        escape = self._run.outcome.escape
+        named = self.classes_ if escape is None else self.classes_[: escape.n_named]
+        if found is not None and not np.array_equal(found, named):
             raise ValueError(
-                f"classes must stay {self.classes_.tolist()!r} as at the first call, "
+                f"classes must stay {named.tolist()!r} as at the first call, "
                 f"got {found.tolist()!r}; fit a new estimator for others"
             )
 
@@ -198,7 +211,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return rows, labels
 
     def _classes_of(self, y: np.ndarray) -> np.ndarray:
-        return np.unique(y)
+        if self.new_classes == "escape":
+            return NONE_NAMED
+        classes: np.ndarray = np.unique(y)
+        return classes
 
     def _outcome(self, classes: np.ndarray | None) -> ClassLabels:
         if classes is None:
@@ -206,6 +222,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
                 "classes must be passed on the first call to partial_fit. It was None; "
                 "name all labels that can occur"
             )
+        if self.new_classes == "escape":
+            self.classes_, escape = classes, EscapeCode(len(classes))
+            return ClassLabels(escape.n_classes, escape)
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs labels of at least two classes, got "
@@ -218,8 +237,12 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if is_grouped(labels):
             warn_caller(GROUPED)
 
-    def _encoded(self, y: np.ndarray) -> np.ndarray:
-        labels = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
+    def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
+        if self.new_classes == "escape":
+            self.classes_ = joined(self.classes_, y if order is None else y[order])
+        by_name = np.argsort(self.classes_)
+        labels = np.searchsorted(self.classes_, y, sorter=by_name)
+        labels = np.take(by_name, labels.clip(max=len(by_name) - 1))
         unknown = self.classes_[labels] != y
         if np.any(unknown):
             raise ValueError(
@@ -228,6 +251,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             )
         return labels
 
+    def _forget_classes(self) -> None:
+        self.classes_ = self.classes_[: self._run.outcome.n_numbers]
+
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
         decoded: np.ndarray = self.classes_[labels]
         return decoded
@@ -235,3 +261,23 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def _fingerprint_of(self, labels: np.ndarray) -> str:
         named = np.concatenate([self.classes_, self.classes_[labels]])
         return fingerprint(named.astype(str), "U")
+
+
+def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return classes, and after them those of labels that are new, as they appear.
+
+    Raises
+    ------
+    ValueError
+        If labels are of another type than the classes.
+    """
+    classes = classes if len(classes) else y[:0]
+    kinds = [part.dtype.kind.replace("u", "i") for part in (classes, y)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"New classes must be of the type of the others, {classes.dtype}, got "
+            f"labels of type {y.dtype}; convert them with astype"
+        )
+    names, firsts = np.unique(y, return_index=True)
+    names = names[np.argsort(firsts)]
+    return np.concatenate([classes, names[~np.isin(names, classes)]])

@@ -35,6 +35,7 @@ from sklearn_mdl._core.sklearn_compat import (
     with_callbacks,
 )
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT, Checkpoint
+from sklearn_mdl._core.stream.late_classes import check_groups
 from sklearn_mdl._core.stream.other_rows import continued
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.row_groups import grouped_order, keys_of
@@ -90,8 +91,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Check features and labels."""
 
     @abstractmethod
-    def _encoded(self, y: np.ndarray) -> np.ndarray:
-        """Return labels as a run takes them."""
+    def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
+        """Return labels as a run takes them, which does so in an order."""
 
     @abstractmethod
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
@@ -104,6 +105,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _classes_of(self, y: np.ndarray) -> np.ndarray | None:
         """Return the classes of a whole stream, None where labels are numbers."""
         return None
+
+    def _forget_classes(self) -> None:
+        """Forget classes of rows that were not evaluated."""
 
     def _check_order(self, labels: np.ndarray) -> None:
         """Warn of labels that should have been permuted."""
@@ -162,7 +166,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             keys = keys_of(groups, len(rows))
             classes = self._classes_of(given)
             self._begin(rows.shape[1], classes, n_rows=len(rows), keys=keys)
-            labels = self._encoded(given)
+            labels = self._encoded(given, self.order_)
             if not self.shuffle:
                 self._check_order(labels)
             order = self.order_ if self.shuffle else None
@@ -203,7 +207,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 labels = self._encoded(given)
                 keys = keys_of(groups, len(rows))
                 if keys is not None:
-                    self._run.rows.groups.check(keys)
+                    check_groups(self._run, keys)
                 self._run.check_length(len(rows))
                 self._run.samples.check_reuse(rows)
             self._drive(rows, labels, keys=keys)
@@ -283,6 +287,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         finally:
             if hasattr(self, "order_"):
                 self.order_ = self.order_[: self._run.n_scored]
+            if self._run.outcome.escape is not None:
+                self._forget_classes()
         if self._run.diverged.all():
             warn_caller(self._all_diverged)
 
@@ -401,8 +407,12 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _continued(
         self, X: np.ndarray, y: np.ndarray, keys: np.ndarray | None = None
     ) -> np.ndarray:
-        with fixed_arithmetic():
-            return continued(self._run, X, self._encoded(y), keys)
+        try:
+            with fixed_arithmetic():
+                return continued(self._run, X, self._encoded(y), keys)
+        finally:
+            if self._run.outcome.escape is not None:
+                self._forget_classes()
 
     def _labels_seen(self) -> np.ndarray:
         labels: np.ndarray = self._run.labels.cpu().numpy()

@@ -171,7 +171,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     def _outcome(self, classes: np.ndarray | None) -> RealTargets:
         return RealTargets(float(self.prior_location), float(self.prior_scale))
 
-    def _encoded(self, y: np.ndarray) -> np.ndarray:
+    def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
         """Return the labels as they are: none is unknown."""
         return y
 

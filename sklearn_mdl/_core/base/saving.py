@@ -229,13 +229,18 @@ def _go_to(
     seed: int,
 ) -> None:
     """Bring an estimator that has only parameters to where the arrays were taken."""
-    estimator._begin(n_features, classes, seed=seed)
+    named = classes
+    if classes is not None and "n_named" in arrays:
+        named = classes[: int(arrays["n_named"][0])]
+    estimator._begin(n_features, named, seed=seed)
     run: PrequentialRun = estimator._run
     if classes is not None:
         _check_labels(arrays["labels"], run, len(classes))
     run.begin(arrays["rows"])
     resume(run, arrays, arrays["losses"])
     run.end()
+    if classes is not None:
+        estimator.classes_ = classes
 
 
 def _check_classes(settings: object, known: Container[str]) -> None:

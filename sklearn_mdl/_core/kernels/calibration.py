@@ -101,6 +101,11 @@ class ForwardSoftmax:
         proba /= proba.sum(-1, keepdims=True)
         return proba
 
+    def add_classes(self, n: int) -> None:
+        """Go on with more classes, none of which was seen."""
+        room = np.zeros((*self.counts.shape[:-1], n))
+        self.counts = np.concatenate([self.counts, room], -1)
+
     def retire(self, kept: Sequence[int]) -> None:
         """Keep some of the readouts only."""
         self.factors = self.factors[list(kept)]

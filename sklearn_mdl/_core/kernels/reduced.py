@@ -124,6 +124,10 @@ class ReducedRidge:
         near = torch.bmm(pending.block.cross[:, :n_own], features.mT)
         return pending.completed(means, variances, near)
 
+    def add_outputs(self, n: int) -> None:
+        """Go on with more columns of targets, which were zero so far."""
+        self.weights = torch.nn.functional.pad(self.weights, (0, n))
+
     def retire(self, kept: Sequence[int]) -> None:
         """Keep some of the noises only; their numbers do not change."""
         self.alphas = self.alphas[list(kept)]

@@ -201,10 +201,28 @@ class ForwardRidge:
             panels.append(panel._replace(errors=own))
         self._panels = panels
 
+    def add_outputs(self, n: int) -> None:
+        """Go on with more columns of targets, which were zero so far."""
+        self.n_outputs += n
+        self._panels = [
+            panel._replace(errors=torch.nn.functional.pad(panel.errors, (0, n)))
+            for panel in self._panels
+        ]
+
+    @property
+    def errors(self) -> Tensor:
+        """Errors of all rows, (A, n_rows, P)."""
+        found = [panel.errors[:, :rows] for _, rows, panel in self._filled()]
+        return torch.cat(found or [self.alphas.new_zeros(len(self.alphas), 0, 0)], 1)
+
+    def restore(self, errors: Tensor) -> None:
+        """Take over errors (A, n_rows, P)."""
+        for start, rows, panel in self._filled():
+            panel.errors[:, :rows] = errors[:, start : start + rows]
+
     def means(self, targets: Tensor) -> Tensor:
         """Predictions (A, n_rows, P) of all rows, each from those before it alone."""
-        errors = [panel.errors[:, :rows] for _, rows, panel in self._filled()]
-        return targets - self.diagonal()[..., None] * torch.cat(errors, 1)
+        return targets - self.diagonal()[..., None] * self.errors
 
     def squares(self, n_rows: int | None = None) -> Tensor:
         """Return sums of squared errors over all or the first rows, (A, P)."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Self, cast
 
 import numpy as np
 import torch
+from scipy.special import logsumexp
 from torch import Tensor, nn
 
 from sklearn_mdl._core.numerics import rounded_product, tensor_floats
@@ -120,6 +122,16 @@ class StackedMLP(nn.Module):
             if i:
                 grad = torch.bmm(grad, weight)
                 grad = torch.ops.aten.threshold_backward(grad, h, 0.0)
+
+    @torch.no_grad()
+    def bias_outputs(self, n: int) -> None:
+        """Bias the last outputs to a probability of ``1 / C`` each, for inputs of zero.
+
+        So they begin as all began; ratios of the others stay.
+        """
+        for bias in self.pairs[-1][1]:  # one by one: a stack equals its parts
+            known = bias[0, :-n].cpu().double().numpy()
+            bias[0, -n:] = float(logsumexp(known)) - math.log(len(known))
 
     def arrays(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return weights and biases, layer by layer."""

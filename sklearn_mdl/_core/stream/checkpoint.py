@@ -19,6 +19,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.stream.late_classes import recall_classes
 from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.storage import PrequentialTrace, StoredMixtures
@@ -51,6 +52,8 @@ def learned_of(run: PrequentialRun) -> dict[str, np.ndarray]:
         for column, parts in learner.state_dict().items():
             for name, tensor in parts.items():
                 arrays[f"{READOUT}.{column}.{name}"] = tensor.detach().cpu().numpy()
+    if run.outcome.escape is not None:
+        arrays["n_named"] = np.array([run.outcome.escape.n_named])
     return arrays
 
 
@@ -129,6 +132,7 @@ def restore(run: PrequentialRun, arrays: Mapping[str, np.ndarray]) -> int:
         retired = np.flatnonzero(retired_at >= 0).tolist()
         if retired:
             run.drop(retired)
+        recall_classes(run, labels)
         learned = _learned(arrays)
         for learner in run.learners:
             learner.load_state_dict(learned)

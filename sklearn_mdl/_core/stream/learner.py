@@ -123,6 +123,20 @@ class Learner(ABC):
             f"got {self.columns}; drop the learner"
         )
 
+    def expect_classes(self) -> None:  # noqa: B027
+        """Be ready for more classes, before any row is given."""
+
+    def add_classes(self, n: int) -> None:
+        """Predict ``n`` more classes from now on, which come after the others.
+
+        Probabilities of the others keep their ratios, but for floors that depend on the
+        number of classes.
+        """
+        raise TypeError(
+            f"Readouts must be able to learn classes that were not named, but "
+            f"{type(self).__name__} is not; name all classes, or leave it out"
+        )
+
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """All that it has learned, by column and name, however readouts are grouped.
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from sklearn_mdl._core.nets.losses import FARTHEST, student_t_loss
 from sklearn_mdl._core.numerics import in_lanes, mixture
 from sklearn_mdl._core.stream.learner import Learner
-from sklearn_mdl.metrics import summarise
+from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
 
@@ -59,12 +59,15 @@ class Outcome(ABC):
         Numbers that are kept of every prediction of the mixture.
     feature_reach : float
         Deviations from their mean beyond which scaled features count as no further.
+    escape : EscapeCode or None
+        Code of rows that bring a class which is not known; None where there are none.
     """
 
     dtype: torch.dtype
     n_numbers: int
     n_kept: int
     feature_reach: float
+    escape: EscapeCode | None = None
 
     @abstractmethod
     def predict(self, learner: Learner, x: Tensor) -> Prediction:
@@ -136,14 +139,16 @@ class ClassLabels(Outcome):
     Parameters
     ----------
     n_classes : int
+    escape : EscapeCode or None, default=None
     """
 
     dtype = torch.long
     n_kept = 3
     feature_reach = math.inf  # a class costs as many nats, at most
 
-    def __init__(self, n_classes: int) -> None:
+    def __init__(self, n_classes: int, escape: EscapeCode | None = None) -> None:
         self.n_numbers = n_classes
+        self.escape = escape
 
     def predict(self, learner: Learner, x: Tensor) -> ClassPrediction:
         """Ask a learner for the log-probabilities of rows."""

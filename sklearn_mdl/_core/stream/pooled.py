@@ -306,8 +306,17 @@ class PooledMixture(GroupMixer):
         """
         return np.array([self.predict(row) for row in values.swapaxes(0, 1)])
 
+    def add_classes(self, n: int) -> None:
+        """Go on with more classes."""
+        self._pass.add_classes(n)
+
     def observe(
-        self, mixed: Floats, losses: Floats, label: float, switching: float
+        self,
+        mixed: Floats,
+        losses: Floats,
+        label: float | None,
+        switching: float,
+        escape: float = 0.0,
     ) -> PooledRow:
         """Take in one row.
 
@@ -317,14 +326,22 @@ class PooledMixture(GroupMixer):
             Predictions of the groups awake, as of :meth:`mixed`.
         losses : ndarray of shape (K,)
             What the label cost all of them, in nats; NaN asleep.
-        label : int or float
+        label : int, float or None
+            None is a class that nobody has predicted, which moves no weight.
         switching : float
             What it cost the switching mixture, in nats.
+        escape : float, default=0.0
+            Part of the costs that all readouts share.
         """
         weights, shares = self.weights, self.shares
-        kept = None if self.stored is None else (label, self.of_all(mixed))
-        predicted, cost = self._pass.observe(mixed, label)
-        cost = switching if math.isnan(cost) else cost
+        kept = None
+        if label is None:
+            predicted, cost = self._pass.predict(mixed), 0.0
+        else:
+            if self.stored is not None:
+                kept = label, self.of_all(mixed)
+            predicted, cost = self._pass.observe(mixed, label)
+        cost = switching if math.isnan(cost) else cost + escape
         codelength = self._close(losses, switching, cost)
         return PooledRow(codelength, switching, cost, shares, weights, predicted, kept)
 
@@ -335,13 +352,16 @@ class PooledMixture(GroupMixer):
         labels: Floats,
         switching: Floats,
         firsts: NDArray[np.intp] | None = None,
+        escapes: Sequence[float] | None = None,
     ) -> PooledRows:
         """Take in rows one after the other: (n, K), n of (K, P), (n,), (n,).
 
         ``firsts`` (n,) is the first row of each row's group: what codes and predicts
-        all rows of a group is the pool as it was then.
+        all rows of a group is the pool as it was then. ``escapes`` (n,) are the parts
+        of the costs that all readouts share.
         """
-        given = zip(values, losses, labels.tolist(), switching.tolist(), strict=True)
+        parts = values, losses, labels.tolist(), switching.tolist()
+        given = zip(*parts, escapes or [0.0] * len(losses), strict=True)
         if firsts is None:
             return PooledRows.of([self.observe(self.mixed(v), *r) for v, *r in given])
         found, known = [], self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import copyreg
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
@@ -20,6 +21,7 @@ from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, one_blas_thread
 from sklearn_mdl._core.sklearn_compat import FitTasks
 from sklearn_mdl._core.stream.interruption import deferred_interrupt
+from sklearn_mdl._core.stream.late_classes import check_groups, late_rows, learn_late
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
@@ -121,6 +123,7 @@ class PrequentialRun:
         n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
         self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
         self._flushed: PrequentialRun | None = None
+        self.late: list[int] = []  # rows of this call that bring a new class
         self.can_go_on = True  # False if the last call was interrupted in a segment
         shared = [lr.scalings for lr in self.learners if lr.sees is None]
         self.rows = ScaledRows(
@@ -136,6 +139,8 @@ class PrequentialRun:
             race, weights, self.n_readouts, batch_size, self.rows.groups
         )
         self.states = [PassState.attached(lr, self.rows, seed) for lr in self.learners]
+        for learner in self.learners if outcome.escape is not None else ():
+            learner.expect_classes()
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         """Leave out the copy that serves predictions; it is made again."""
@@ -262,6 +267,8 @@ class PrequentialRun:
             checkpoint.resume(self)
         ordered = torch.as_tensor(y if order is None else y[order])
         labels = ordered.to(self.device, self.outcome.dtype)  # where predictions are
+        coming = labels[self.n_scored - begin :]
+        self.late = [] if self.outcome.escape is None else late_rows(self, coming)
         n_rows, stopped = len(self.samples), False
         if tasks is not None:
             tasks.begin(self.count_segments())
@@ -281,19 +288,20 @@ class PrequentialRun:
                     tasks.begin_part()
                 start, stop = self.n_scored, self.open_segment()
                 revealed = labels[start - begin : stop - begin]
-                found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-                    self._jobs(revealed)
-                )
-                self._mix(list(chain(*found)), revealed)
+                if start in self.late:
+                    learn_late(self, int(revealed[0]))
+                else:
+                    found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+                        self._jobs(revealed)
+                    )
+                    self._mix(list(chain(*found)), revealed)
                 if bar is not None:
                     bar.update(stop - start)
                 wish = tasks is not None and tasks.end_part()
                 stopped = wish or interrupted() or self.trace.refusal is not None
                 if checkpoint is not None and not stopped:
                     checkpoint.save_if_due(self)
-        self.end()
-        if checkpoint is not None:
-            checkpoint.save(self)
+        self.end(checkpoint)
         if tasks is not None:
             tasks.end()
         if interrupted():
@@ -335,14 +343,20 @@ class PrequentialRun:
     ) -> tuple[ForwardTrace, PooledRows | None]:
         """Mix losses (n, K), and n predictions (K, P) if pooled, of whole groups.
 
-        Nothing that mixes them moves within a group.
+        Nothing that mixes them moves within a group. Where classes may appear, the
+        losses rise by what it costs that none of these rows brings one.
         """
+        escapes = None
+        if self.outcome.escape is not None:
+            escapes = [self.outcome.escape.observe(label) for label in labels.tolist()]
+            losses += np.array(escapes)[:, np.newaxis]
         firsts = self.rows.groups.firsts(start, start + len(losses))
         reading = held(self.forward.extend(losses), losses, firsts)
         if self.pooled is None or values is None:
             return reading, None
         codelengths = reading.codelengths
-        return reading, self.pooled.extend(losses, values, labels, codelengths, firsts)
+        given = losses, values, labels, codelengths
+        return reading, self.pooled.extend(*given, firsts, escapes)
 
     def begin(
         self,
@@ -363,7 +377,7 @@ class PrequentialRun:
         self.check_length(len(X))
         if groups is not None:
             groups = groups if order is None else groups[order]
-            self.rows.groups.check(groups)
+            check_groups(self, groups)
         if checkpoint is not None:
             checkpoint.open(self.trace)
         self.trace.write_waiting()
@@ -377,8 +391,10 @@ class PrequentialRun:
         self.can_go_on = False  # until the end
         return len(self.samples) - len(X)
 
-    def end(self) -> None:
+    def end(self, checkpoint: Checkpoint | None = None) -> None:
         """End the stream here: forget rows that were taken in but not evaluated.
+
+        Then the checkpoint is written, if there is one.
 
         Raises
         ------
@@ -387,9 +403,12 @@ class PrequentialRun:
         """
         self.samples.cut(self.n_scored)
         self.rows.groups.cut(self.n_scored)
+        self.late = []
         self.can_go_on = True
         if self.trace.refusal is not None:
             raise self.trace.refusal
+        if checkpoint is not None:
+            checkpoint.save(self)
 
     def count_segments(self) -> int:
         """Count the segments that are not yet evaluated."""
@@ -402,11 +421,13 @@ class PrequentialRun:
         """Return the end of a segment.
 
         None goes beyond a refresh of the scalings, or where readouts may retire, but
-        for the rest of a group.
+        for the rest of a group. A row that brings a new class is one by itself.
         """
         refresh = self.rows.next_refresh(start)
         stop = min(start + self.segment, refresh, len(self.samples))
         stop = int(min(stop, self.retirement.next_count(start)))
+        for late in self.late[bisect_left(self.late, start) :][:1]:
+            stop = min(stop, max(late, start + 1))
         return self.rows.groups.closing(stop - 1)
 
     def open_segment(self) -> int:
@@ -441,6 +462,8 @@ class PrequentialRun:
             kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
             columns = pooled.switching, pooled.pool, pooled.shares, pooled.weights
             self.pooled.history.append(*columns)
+        if self.outcome.escape is not None:
+            kept = self.outcome.escape.coded(kept, self.n_scored)
         due = self.rows.next_refresh(self.n_scored)
         summaries = self.outcome.summarise(kept)
         losers = self.keep(losses, codelengths, reading.posterior, summaries, stored)

@@ -217,7 +217,8 @@ def prequential_steps(
     --------
     labels : Tensor of shape (n,)
         Labels of those rows, classes encoded. A minibatch, or a part of it, is learned
-        as soon as it is full and the groups of its rows have ended.
+        as soon as it is full and the groups of its rows have ended. Labels of the first
+        rows alone may be sent: the others are predicted again.
     """
     rows = rows.of(learner.sees)
     while state.n_scored < stop:
@@ -234,7 +235,8 @@ def prequential_steps(
         failed = lost.cumsum(1) > 0  # by each row (K, B): now, earlier, or before
         chosen = slice(row - start, until - start)
         labels = yield usable(prediction, failed, outcome, chosen)
-        state.failed = failed[:, chosen.stop - 1]
+        until = row + len(labels)
+        state.failed = failed[:, until - start - 1]
         rows.reveal(row, labels)
         state.n_scored = until
         if rows.groups.closing(until - 1) == until:

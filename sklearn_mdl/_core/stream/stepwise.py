@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import flushed_denormals
+from sklearn_mdl._core.stream.late_classes import learn_late, steps_of
 from sklearn_mdl._core.stream.outcomes import Prediction
 from sklearn_mdl._core.stream.pooled import PooledRows
 from sklearn_mdl._core.stream.run import PrequentialRun
-from sklearn_mdl._core.stream.steps import prequential_steps
 from sklearn_mdl.switching import ForwardTrace
 
 
@@ -48,7 +48,8 @@ def stepwise(
         Of the mixture, for the next row, given all rows and labels before it. They sum
         to one but for rounding, and may be zero. Learners predict as many rows at once
         as they can; the weights of the mixture move with every label, or, where rows
-        are grouped, after each group.
+        are grouped, after each group. Where new classes may appear there is one more,
+        that of an escape; as a label it is the number of the new class.
 
     Receives
     --------
@@ -64,39 +65,53 @@ def stepwise(
     """
     run.begin(X, order, groups=groups)
     while run.n_scored < len(run.samples):
-        start = run.n_scored
         with run.arithmetic():
             stop = run.open_segment()
-        queues = [
-            _Queue(prequential_steps(learner, run.rows, state, run.outcome, stop), run)
-            for learner, state in zip(run.learners, run.states, strict=True)
-        ]
-        in_order, awake = np.argsort(run.columns), run.retirement.awake
-        losses, readings, pooled = [], [], []
-        while start < stop:
-            group, given, labels = start, [], []
-            for _ in range(group, run.rows.groups.closing(group)):
-                row = np.concatenate([queue.row() for queue in queues])[in_order]
-                label = yield _mixture(run, row)  # of predictions (K, C)
-                given.append(row)
-                labels.append(label)
-                losses.append(np.full(run.n_readouts, np.nan))
-                losses[-1][awake] = -row[:, label]
-                for queue in queues:
-                    queue.reveal(label)
-            start = group + len(labels)
+        late = yield from _segment(run, stop)
+        if late is not None:
+            with run.arithmetic():
+                learn_late(run, late)
+    run.end()
+
+
+def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int | None]:
+    """Evaluate rows up to one, or up to that of a new class, which is returned."""
+    queues = [_Queue(steps, run) for steps in steps_of(run, stop)]
+    in_order, awake = np.argsort(run.columns), run.retirement.awake
+    losses, readings, pooled = [], [], []
+    start, late = run.n_scored, None
+    while start < stop and late is None:
+        group, given, labels = start, [], []
+        for _ in range(group, run.rows.groups.closing(group)):
+            row = np.concatenate([queue.row() for queue in queues])[in_order]
+            label = yield _mixture(run, row)  # of predictions (K, C)
+            if label >= run.outcome.n_numbers:  # no row is in a group then
+                late = label
+                break
+            given.append(row)
+            labels.append(label)
+            losses.append(np.full(run.n_readouts, np.nan))
+            losses[-1][awake] = -row[:, label]
+            for queue in queues:
+                queue.reveal(label)
+        start = group + len(labels)
+        if labels:
             # The same state of denormals as where a run mixes.
             with flushed_denormals(False):
                 own = np.stack(losses[-len(labels) :])
                 reading, found = run.mix(own, given, np.array(labels), group)
+            losses[-len(labels) :] = own
             readings.append(reading)
-            if found is not None:
-                pooled.append(found)
+            pooled += [] if found is None else [found]
+    if late is not None:
+        for queue in queues:
+            queue.cut()
+    if losses:
         values = [v for queue in queues for v in torch.cat(queue.predicted, dim=1)]
         with run.arithmetic():
             joined = PooledRows.joined(pooled) if pooled else None
             run.close_segment(np.stack(losses), _joined(readings), values, joined)
-    run.end()
+    return late
 
 
 class _Queue:
@@ -120,11 +135,21 @@ class _Queue:
         """Keep the label of that row; the learner goes on when its block is full."""
         self._revealed.append(label)
         if len(self._revealed) == self._rows.shape[1]:
-            labels = torch.tensor(
-                self._revealed, dtype=torch.long, device=self._run.device
-            )
+            labels = self._as_tensor()
             self._revealed = []
             self._advance(labels)
+
+    def cut(self) -> None:
+        """End here: rows that were predicted, but not revealed, are no part of it."""
+        n_revealed = len(self._revealed)
+        if n_revealed:
+            self._advance(self._as_tensor())
+            self.predicted[-2] = self.predicted[-2][:, :n_revealed]
+        self.predicted.pop()
+        self._steps.close()
+
+    def _as_tensor(self) -> Tensor:
+        return torch.tensor(self._revealed, dtype=torch.long, device=self._run.device)
 
     def _advance(self, labels: Tensor | None) -> None:
         with self._run.arithmetic(), flushed_denormals():
@@ -157,4 +182,7 @@ def _mixture(run: PrequentialRun, log_proba: np.ndarray) -> np.ndarray:
         if run.pooled is not None:
             switching, pool = run.pooled.shares
             mixture = switching * mixture + pool * run.pooled.predict(log_proba)
+        if run.outcome.escape is not None:
+            probability = run.outcome.escape.probability
+            mixture = np.append((1.0 - probability) * mixture, probability)
     return mixture

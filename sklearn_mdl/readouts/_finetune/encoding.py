@@ -146,6 +146,17 @@ class EncodingLearner(Learner):
         for learner in self.inner:
             learner.re_express(own)
 
+    def expect_classes(self) -> None:
+        """Let all readouts be ready for more classes."""
+        for learner in self.inner:
+            learner.expect_classes()
+
+    def add_classes(self, n: int) -> None:
+        """Let all readouts predict more classes."""
+        self.outcome.n_numbers += n
+        for learner in self.inner:
+            learner.add_classes(n)
+
     @property
     def notes(self) -> dict[int, list[str]]:  # type: ignore[override]
         """Exceptions and warnings of wrapped estimators, by column."""

@@ -119,6 +119,21 @@ class NetworkLearner(Learner):
             if not self._step(some_x[self.view], some_y):
                 break
 
+    def add_classes(self, n: int) -> None:
+        """Add outputs to the head, with moments of zero."""
+        head = self.network.head
+        self.network.add_classes(n)
+        if self.average is not None:
+            cast(HeadedNetwork, self.average.network).add_classes(n)
+        for parameter in (head.weight, head.bias):
+            parameter.grad = None
+            state = self.net.optimizer_.state[parameter]
+            for name, moment in state.items():
+                if isinstance(moment, Tensor) and moment.ndim:
+                    room = parameter.new_zeros(n, *moment.shape[1:])
+                    state[name] = torch.cat([moment, room])
+        self._last = None
+
     def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on the logit scale, by the loss of new rows."""
         if self.calibration is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
@@ -208,6 +209,15 @@ class HeadedNetwork(nn.Module):
         self.head = nn.Linear(width, n_classes)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
+
+    @torch.no_grad()
+    def add_classes(self, n: int) -> None:
+        """Add outputs of zero weights, with ``1 / C`` each where features are zero."""
+        weight, bias = self.head.weight, self.head.bias
+        known = torch.logsumexp(bias.double(), 0) - math.log(len(bias))
+        weight.data = torch.nn.functional.pad(weight, (0, 0, 0, n))
+        bias.data = torch.cat([bias, known.to(bias).expand(n)])
+        self.head.out_features += n
 
     def prepare(self, images: Tensor) -> Tensor:
         """Preprocess images (n, H, W, C), uint8, for the trunk."""

@@ -1,0 +1,139 @@
+"""First appearances of classes that nobody named: an escape code, and blind codes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.metrics._label_counts import LabelCounts, LabelTransitions, costs_of
+from sklearn_mdl.metrics._references import Floats, encoded
+
+
+class EscapeCode:
+    """Which rows of a stream bring a class that is not known yet.
+
+    Classes are integers: those that were named, and then each new one the next. The
+    first row brings some class for the first time in any case; of the rows after it, KT
+    counts those that did, see :func:`escape_codelengths`.
+
+    Parameters
+    ----------
+    n_named : int
+        Classes that are known before the first row. If there are none, class 0 is that
+        of the first row, which is certain.
+
+    Attributes
+    ----------
+    n_named, n_classes : int
+        Classes that were named, and that are known so far, of which there is at least
+        one.
+    probabilities : list of float
+        Probability of an escape at each row so far.
+    """
+
+    def __init__(self, n_named: int) -> None:
+        self.n_named = n_named
+        self.n_classes = max(n_named, 1)
+        self.probabilities: list[float] = []
+        self._seen: set[int] = set()
+
+    @property
+    def probability(self) -> float:
+        """Probability that the next row brings a class that is not known."""
+        n_rows = len(self.probabilities)
+        if not n_rows:
+            return 0.5 if self.n_named else 0.0
+        return (len(self._seen) - 0.5) / n_rows
+
+    def observe(self, label: int) -> float:
+        """Cost in nats of knowing if a row escapes; the class is known from then on."""
+        probability, is_new = self.probability, label >= self.n_classes
+        self.probabilities.append(probability)
+        self._seen.add(label)
+        self.n_classes = max(self.n_classes, label + 1)
+        return 0.0 - math.log(probability if is_new else 1.0 - probability)
+
+    def coded(self, proba: Floats, start: int) -> Floats:
+        """Join probabilities (n, C) of known classes and that of an escape, (n, C + 1).
+
+        The first one is that of row ``start``, which was observed, as all of them were.
+        """
+        escapes = np.array(self.probabilities[start : start + len(proba)])[:, None]
+        return np.hstack([proba * (1.0 - escapes), escapes])
+
+
+def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
+    r"""Cost of the places at which classes appear that were not named, in nats.
+
+    Row ``t``, counted from 1, brings such a class with probability
+
+    .. math::
+
+        e_t = \frac{m - 1/2}{t - 1} ,
+
+    where ``m`` is the number of classes among the rows before it: the estimate of
+    Krichevsky and Trofimov for the event that a row brings a class for the first time,
+    from the rows after the first one, which always does. So :math:`1/2 \le (t - 1) e_t
+    \le t - 3/2`, a probability. Of the first row it is 1/2 if classes were named, and 1
+    if none was. Which of the known classes the others have is not part of this cost,
+    nor is the name of a new one.
+
+    Parameters
+    ----------
+    y : array-like of shape (N,)
+        Labels of any sortable type, in the order in which they are coded.
+    classes : array-like of shape (n_classes,), default=()
+        Classes that are known before the first row.
+
+    Returns
+    -------
+    codelengths : ndarray of shape (N,)
+        :math:`-\log e_t` of each row that brings a class that was neither named nor
+        seen, and :math:`-\log(1 - e_t)` of each other one, in nats.
+
+    References
+    ----------
+    Krichevsky and Trofimov, 1981, The performance of universal encoding, IEEE
+    Transactions on Information Theory 27. Cleary and Witten, 1984, Data compression
+    using adaptive coding and partial string matching, IEEE Transactions on
+    Communications 32 (escapes).
+
+    Examples
+    --------
+    >>> escape_codelengths(["cat", "cat", "dog", "cat"])
+    array([0.        , 0.693..., 1.386..., 0.693...])
+    """
+    encoded(y, None)  # refuses what are no labels
+    names = {c: i for i, c in enumerate(np.unique(np.asarray(classes)).tolist())}
+    code = EscapeCode(len(names))
+    labels = np.asarray(y).tolist()
+    costs = [code.observe(names.setdefault(name, len(names))) for name in labels]
+    return np.array(costs, dtype=np.float64)
+
+
+def blind_codelengths(labels: NDArray[np.intp], n_named: int) -> Floats:
+    """Cost of labels to codes that see labels alone and learn classes as they come.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (N,)
+        Classes as integers, those not named in order of appearance.
+    n_named : int
+        As of :class:`EscapeCode`.
+
+    Returns
+    -------
+    codelengths : ndarray of shape (N, 3)
+        In nats, of frequencies, recent frequencies and transitions, escapes included.
+    """
+    escape, n_classes = EscapeCode(n_named), max(n_named, 1)
+    given: Sequence[int] = labels.tolist()
+    escapes = np.array([escape.observe(label) for label in given])
+    counts, recent = LabelCounts(n_classes), LabelCounts(n_classes, 100.0)
+    codes = counts, recent, LabelTransitions(n_classes)
+    found: Floats = np.stack([costs_of(given, code) for code in codes], 1)
+    found += escapes[:, np.newaxis]
+    return found

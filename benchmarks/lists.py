@@ -26,8 +26,7 @@ from benchmarks._memory import apart
 from benchmarks.codelength import ORDERS
 from benchmarks.logistic import best_codelength
 from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
-from sklearn_mdl._core.stream import run
-from sklearn_mdl._core.stream.steps import score_segment
+from sklearn_mdl._core.stream import steps
 from sklearn_mdl.readouts._kernel_learners import KernelLearner
 
 LISTS = {
@@ -279,19 +278,19 @@ class Shares:
     def setup(self, cell, n_rows):
         X, y = (values[:n_rows] for values in permuted(*self.cells[cell], 0))
         self.seconds, self.held = {False: 0.0, True: 0.0}, 0
-        plain = run.score_segment
-        run.score_segment = self.score_segment
+        self.plain = steps.score_segment
+        steps.score_segment = self.score_segment
         try:
             MDLReadoutSwitcher(random_state=0, device="cpu").fit(X, y)
         finally:
-            run.score_segment = plain
+            steps.score_segment = self.plain
 
     def score_segment(self, part, labels):
         """Time a segment of one learner, and weigh it if it is one of kernels."""
         learner = part[0].gi_frame.f_locals["learner"]
         is_kernel = isinstance(learner, KernelLearner)
         start = time.process_time()
-        found = score_segment(part, labels)
+        found = self.plain(part, labels)
         self.seconds[is_kernel] += time.process_time() - start
         if is_kernel:
             self.held = max(self.held, _bytes_of(learner))

@@ -414,7 +414,7 @@ def all_kinds():
 
 def default_nets():
     """Today's default nets for four features and three classes, called by name."""
-    from sklearn_mdl.readouts._grid import named_readouts
+    from sklearn_mdl.readouts._lists import named_readouts
 
     return list(named_readouts("nets", 4, 3))
 

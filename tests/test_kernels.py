@@ -24,7 +24,7 @@ from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.functions import Kernel, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge
 from sklearn_mdl.readouts import KernelReadoutRegressor, _kernel_learners
-from sklearn_mdl.readouts._grid import named_readouts
+from sklearn_mdl.readouts._lists import named_readouts
 
 KINDS = {
     "arc-cosine": {},

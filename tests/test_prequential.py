@@ -15,9 +15,9 @@ from sklearn.datasets import load_digits
 
 from sklearn_mdl import FixedShare, LinearReadout, MDLReadoutSwitcher, MLPReadout
 from sklearn_mdl._core.numerics import one_thread
-from sklearn_mdl._core.stream import run as run_module
+from sklearn_mdl._core.stream import steps as steps_module
 from sklearn_mdl._core.stream.learner import Learner
-from sklearn_mdl._core.stream.other_rows import predictions
+from sklearn_mdl._core.stream.other_rows import flushed_copy, predictions
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.run import SEGMENT, PrequentialRun
 from sklearn_mdl._core.stream.scaling import ScaledRows
@@ -291,7 +291,7 @@ def test_labels_are_brought_to_where_the_predictions_are(monkeypatch):
         found.append(labels.device.type)
         raise EOFError
 
-    monkeypatch.setattr(run_module, "score_segment", score)
+    monkeypatch.setattr(steps_module, "score_segment", score)
     with pytest.raises(EOFError):
         run.run(X, y)
     assert found == ["meta"]
@@ -318,7 +318,7 @@ def test_learned_copy_knows_the_pending_rows_and_the_original_does_not(n):
     run, untouched = run_of(Diary()), run_of(Diary())
     run_segments(run, X[:n], y[:n])
     run_segments(untouched, X[:n], y[:n])
-    other = run.flushed_copy()
+    other = flushed_copy(run)
     (theirs,), (own,) = other.learners, run.learners
     assert (other is run) == (n % B == 0)
     np.testing.assert_array_equal(theirs.counts, np.bincount(y[:n], minlength=C))
@@ -334,7 +334,7 @@ def test_learned_copy_is_dropped_when_more_rows_come():
     run = run_of(Diary())
     for n in (6, 7, 13):
         run_segments(run, X[run.n_scored : n], y[run.n_scored : n])
-        counts = run.flushed_copy().learners[0].counts
+        counts = flushed_copy(run).learners[0].counts
         np.testing.assert_array_equal(counts, np.bincount(y[:n], minlength=C))
 
 
@@ -348,7 +348,7 @@ def test_run_copied_on_the_way_goes_on_alone(copied):
     straight, run = run_of(Diary()), run_of(Diary())
     run_segments(straight, X, y)
     run_segments(run, X[:18], y[:18])
-    run.flushed_copy()
+    flushed_copy(run)
     other = copied(run)
     for each in (other, run):
         run_segments(each, X[18:], y[18:])

@@ -28,11 +28,8 @@ from sklearn_mdl._core.stream.steps import (
 )
 from sklearn_mdl.readouts import preset_settings
 from sklearn_mdl.readouts._build import build_learners
-from sklearn_mdl.readouts._grid import (
-    default_readouts,
-    named_readouts,
-    readout_names,
-)
+from sklearn_mdl.readouts._grid import readout_names
+from sklearn_mdl.readouts._lists import default_readouts, named_readouts
 
 CPU = torch.device("cpu")
 FAST = {"lr": 0.02, "n_replay_streams": 2}

@@ -26,14 +26,14 @@ from sklearn_mdl import (
     encode_labels,
     heldout_codelength_scorer,
 )
-from sklearn_mdl._core.stream.other_rows import predictions
+from sklearn_mdl._core.stream.other_rows import flushed_copy, predictions
 from sklearn_mdl.metrics import gaussian_codelengths
 from sklearn_mdl.readouts import (
     LinearReadoutRegressor,
     MLPReadoutRegressor,
     regressor_grid,
 )
-from sklearn_mdl.readouts._grid import named_regressors
+from sklearn_mdl.readouts._lists import named_regressors
 from sklearn_mdl.switcher import load_losses
 
 B = 16
@@ -124,7 +124,7 @@ def test_refreshed_scaling_of_labels_moves_no_prediction():
     """At 2B rows all is rescaled; the next minibatch is predicted as it would be."""
     X, y = data()
     before = pool().fit(X[: 2 * B - 1], y[: 2 * B - 1])
-    learned = before._run.flushed_copy()  # its pending minibatch lacks a row
+    learned = flushed_copy(before._run)  # its pending minibatch lacks a row
     after = pool().fit(X[: 2 * B], y[: 2 * B])
     units = {stack.target for stack in after._run.learners}
     assert [u.n_rows for u in units] == [2 * B]

@@ -18,7 +18,7 @@ from sklearn_mdl import (
     encode_labels,
 )
 from sklearn_mdl.readouts import DummyReadout
-from sklearn_mdl.readouts._grid import DefaultGrid
+from sklearn_mdl.readouts._lists import DefaultGrid
 
 WINDOW = 64
 N = 190

@@ -31,12 +31,7 @@ from sklearn_mdl.readouts._floor import (
     spread as spread,
 )
 from sklearn_mdl.readouts._grid import (
-    DefaultGrid as DefaultGrid,
-    default_readouts,
-    default_regressors,
     grid_edges as grid_edges,
-    named_readouts as named_readouts,
-    named_regressors as named_regressors,
     readout_names as readout_names,
     regressor_grid,
 )
@@ -49,6 +44,13 @@ from sklearn_mdl.readouts._isolation import (
 )
 from sklearn_mdl.readouts._kernel_labellings import Labellings as Labellings
 from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor
+from sklearn_mdl.readouts._lists import (
+    DefaultGrid as DefaultGrid,
+    default_readouts,
+    default_regressors,
+    named_readouts as named_readouts,
+    named_regressors as named_regressors,
+)
 from sklearn_mdl.readouts._neighbors import KNeighborsReadout
 from sklearn_mdl.readouts._net_regressors import (
     LinearReadoutRegressor,

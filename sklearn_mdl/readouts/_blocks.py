@@ -18,7 +18,7 @@ from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl.readouts._base import BaseReadout, Readout
 from sklearn_mdl.readouts._build import Context, build_learners
 from sklearn_mdl.readouts._finetune.base import ImageReadout
-from sklearn_mdl.readouts._grid import NAMES
+from sklearn_mdl.readouts._lists import NAMES
 
 Columns = slice | Sequence[int]
 

@@ -16,7 +16,7 @@ from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
-from sklearn_mdl._core.stream.other_rows import predictions
+from sklearn_mdl._core.stream.other_rows import flushed_copy, predictions
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.validation import (
     GROUPED,
@@ -131,7 +131,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         rows: np.ndarray = self._validated(X, reset=False)
         blocks = []
         with self._run.arithmetic():
-            run = self._run.flushed_copy()
+            run = flushed_copy(self._run)
             with np.errstate(divide="ignore"):  # a readout of weight zero
                 log_weights = np.log(run.weights)[:, None, None]
             for prediction in predictions(run, rows):

@@ -16,7 +16,7 @@ from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
-from sklearn_mdl._core.stream.other_rows import predictions
+from sklearn_mdl._core.stream.other_rows import flushed_copy, predictions
 from sklearn_mdl._core.stream.outcomes import LEAST_SPREAD, RealTargets
 from sklearn_mdl.metrics import (
     RegressionMeasures,
@@ -110,7 +110,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         rows: np.ndarray = self._validated(X, reset=False)
         found = []
         with self._run.arithmetic():
-            run = self._run.flushed_copy()
+            run = flushed_copy(self._run)
             weights = torch.from_numpy(run.weights)[:, None]
             for prediction in predictions(run, rows):
                 values = prediction.values.cpu()

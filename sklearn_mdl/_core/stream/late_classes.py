@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -11,11 +10,8 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic, flushed_denormals
-from sklearn_mdl._core.stream.outcomes import Prediction
 from sklearn_mdl._core.stream.pooled import PooledRows
-from sklearn_mdl._core.stream.steps import prequential_steps, score_segment
-
-Steps = Generator[Prediction, Tensor, None]
+from sklearn_mdl._core.stream.steps import score_segment
 
 if TYPE_CHECKING:
     from sklearn_mdl._core.stream.run import PrequentialRun
@@ -40,18 +36,12 @@ def check_groups(run: PrequentialRun, keys: np.ndarray) -> None:
 
 def late_rows(run: PrequentialRun, labels: Tensor) -> list[int]:
     """Return the rows that bring a new class, given labels from the incoming row on."""
+    if run.outcome.escape is None:
+        return []
     new, n_known = labels.cpu().numpy(), run.outcome.n_numbers
     known = np.maximum.accumulate(np.append(n_known - 1, new))
     found: list[int] = (run.n_scored + np.flatnonzero(new > known[:-1])).tolist()
     return found
-
-
-def steps_of(run: PrequentialRun, stop: int) -> list[Steps]:
-    """Begin the steps of all learners of a run over rows up to ``stop``."""
-    return [
-        prequential_steps(learner, run.rows, state, run.outcome, stop)
-        for learner, state in zip(run.learners, run.states, strict=True)
-    ]
 
 
 def learn_late(run: PrequentialRun, label: int) -> None:
@@ -63,7 +53,7 @@ def learn_late(run: PrequentialRun, label: int) -> None:
     row, escape, awake = run.n_scored, run.outcome.escape, run.retirement.awake
     assert escape is not None
     with fixed_arithmetic(), flushed_denormals():
-        found = [next(steps).values for steps in steps_of(run, row + 1)]
+        found = [next(steps).values for steps in run.steps(row + 1)]
     values, cost = list(chain(*found)), escape.observe(label)
     losses = np.where(awake, cost, np.nan)[np.newaxis]
     reading, pooled = run.forward.extend(losses), None
@@ -74,7 +64,7 @@ def learn_late(run: PrequentialRun, label: int) -> None:
         pooled = PooledRows.of([run.pooled.observe(mixed, losses[0], None, nats, cost)])
     add_classes(run, 1)
     labels = torch.full((1,), label, dtype=run.outcome.dtype, device=run.device)
-    score_segment(steps_of(run, row + 1), labels)
+    score_segment(run.steps(row + 1), labels)
     run.close_segment(losses, reading, values, pooled)
 
 

@@ -43,6 +43,31 @@ def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
     return usable(found[0].with_values(values), failed, run.outcome)
 
 
+def flushed_copy(run: PrequentialRun) -> PrequentialRun:
+    """Return a copy that has learned its pending rows too, for prediction only.
+
+    Labels that are not known yet, since they come late, stay so.
+    """
+    if all(state.n_learned == state.n_known for state in run.states):
+        return run
+    if run.flushed is not None:
+        return run.flushed
+    other = copy.copy(run)
+    # Seen rows, once they were scaled, stay as they are and need no copy.
+    views = run.rows.views.values() if run.rows.n_refreshed else ()
+    shared = [run.samples, *views]
+    memo = {id(thing): thing for thing in shared}
+    parts = (run.learners, run.states, run.rows)
+    other.learners, other.states, other.rows = copy.deepcopy(parts, memo)
+    with run.arithmetic():
+        if not other.rows.n_refreshed:
+            other.rows.refresh_all(run.n_scored)
+        for learner, state in zip(other.learners, other.states, strict=True):
+            state.learn(learner, other.rows, run.outcome, state.n_known)
+    run.flushed = other
+    return other
+
+
 def continued(
     run: PrequentialRun,
     X: np.ndarray,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import copyreg
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
+from joblib import Parallel
 from torch import Tensor
 from tqdm import tqdm
 
@@ -28,10 +26,12 @@ from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
 from sklearn_mdl._core.stream.retirement import Retirement, without
 from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl._core.stream.scaling import ScaledRows
+from sklearn_mdl._core.stream.segments import count_segments, segment_end
 from sklearn_mdl._core.stream.steps import (
     PassState,
+    Steps,
     prequential_steps,
-    score_segment,
+    segment_jobs,
 )
 from sklearn_mdl._core.stream.storage import (
     PrequentialTrace,
@@ -95,6 +95,8 @@ class PrequentialRun:
     retirement : Retirement
         Readouts that have retired. Learners and states are those of the others.
     trace : PrequentialTrace
+    flushed : PrequentialRun or None
+        A copy that serves predictions; see ``other_rows``.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class PrequentialRun:
         self.trace = PrequentialTrace(self.n_readouts, folder, outcome.n_kept, stored)
         n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
         self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
-        self._flushed: PrequentialRun | None = None
+        self.flushed: PrequentialRun | None = None
         self.late: list[int] = []  # rows of this call that bring a new class
         self.can_go_on = True  # False if the last call was interrupted in a segment
         shared = [lr.scalings for lr in self.learners if lr.sees is None]
@@ -158,7 +160,7 @@ class PrequentialRun:
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         """Leave out the copy that serves predictions; it is made again."""
-        return copyreg.__newobj__, (type(self),), {**self.__dict__, "_flushed": None}  # type: ignore[attr-defined]
+        return copyreg.__newobj__, (type(self),), {**self.__dict__, "flushed": None}  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[object, ...]:
         """Refuse what asks for the parts of a run and is not pickle, as skops does."""
@@ -281,11 +283,10 @@ class PrequentialRun:
             checkpoint.resume(self)
         ordered = torch.as_tensor(y if order is None else y[order])
         labels = ordered.to(self.device, self.outcome.dtype)  # where predictions are
-        coming = labels[self.n_scored - begin :]
-        self.late = [] if self.outcome.escape is None else late_rows(self, coming)
+        self.late = late_rows(self, labels[self.n_scored - begin :])
         n_rows, stopped = len(self.samples), False
         if tasks is not None:
-            tasks.begin(self.count_segments())
+            tasks.begin(count_segments(self))
         with (
             # A hidden bar would take tqdm's lock, too, which the child of a fork
             # may hold for good after a Ctrl-C.
@@ -305,9 +306,8 @@ class PrequentialRun:
                 if start in self.late:
                     learn_late(self, int(revealed[0]))
                 else:
-                    found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-                        self._jobs(revealed)
-                    )
+                    jobs = segment_jobs(self.learners, self.steps(stop), revealed)
+                    found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
                     self._mix(list(chain(*found)), revealed)
                 if bar is not None:
                     bar.update(stop - start)
@@ -321,17 +321,12 @@ class PrequentialRun:
         if interrupted():
             raise KeyboardInterrupt
 
-    def _jobs(self, labels: Tensor) -> Iterator[object]:
-        """Yield a call for each learner, and one for all foreign ones in turn."""
-        stop = self.n_scored + len(labels)
-        steps = [
+    def steps(self, stop: int) -> list[Steps]:
+        """Begin the steps of all learners over rows up to ``stop``."""
+        return [
             prequential_steps(learner, self.rows, state, self.outcome, stop)
             for learner, state in zip(self.learners, self.states, strict=True)
         ]
-        n_own = sum(not learner.foreign for learner in self.learners)
-        for part in [*([each] for each in steps[:n_own]), steps[n_own:]]:
-            if part:
-                yield delayed(score_segment)(part, labels)
 
     def _mix(
         self, found: Sequence[tuple[np.ndarray, Prediction]], labels: Tensor
@@ -401,7 +396,7 @@ class PrequentialRun:
         self.samples.append(X, order)
         if groups is not None:
             self.rows.groups.append(len(self.samples) - len(X), groups)
-        self._flushed = None
+        self.flushed = None
         self.can_go_on = False  # until the end
         return len(self.samples) - len(X)
 
@@ -424,31 +419,9 @@ class PrequentialRun:
         if checkpoint is not None:
             checkpoint.save(self)
 
-    def count_segments(self) -> int:
-        """Count the segments that are not yet evaluated."""
-        count, start = 0, self.n_scored
-        while start < len(self.samples):
-            count, start = count + 1, self.segment_end(start)
-        return count
-
-    def segment_end(self, start: int) -> int:
-        """Return the end of a segment.
-
-        None goes beyond a refresh of the scalings, or where readouts may retire, but
-        for the rest of a group. A row that brings a new class is one by itself.
-        """
-        refresh = self.rows.next_refresh(start)
-        stop = min(start + self.segment, refresh, len(self.samples))
-        groups = self.rows.groups
-        count = self.retirement.next_count(groups.known(start)) + groups.delay
-        stop = int(min(stop, count))
-        for late in self.late[bisect_left(self.late, start) :][:1]:
-            stop = min(stop, max(late, start + 1))
-        return groups.closing(stop - 1)
-
     def open_segment(self) -> int:
         """Make the rows of the next segment ready; returns its end."""
-        stop = self.segment_end(self.n_scored)
+        stop = segment_end(self, self.n_scored)
         # The first minibatch is learned with its own statistics, after it was scored
         # (uniformly, whatever they are: output layers start at zero).
         if not self.rows.n_refreshed and stop >= self.rows.first:
@@ -522,27 +495,3 @@ class PrequentialRun:
         self.rows.keep_views({learner.sees for learner in self.learners})
         if self.pooled is not None:
             self.pooled.retire(self.retirement.awake)
-
-    def flushed_copy(self) -> PrequentialRun:
-        """Return a copy that has learned its pending rows too, for prediction only.
-
-        Labels that are not known yet, since they come late, stay so.
-        """
-        if all(state.n_learned == state.n_known for state in self.states):
-            return self
-        if self._flushed is not None:
-            return self._flushed
-        other = copy.copy(self)
-        # Seen rows, once they were scaled, stay as they are and need no copy.
-        views = self.rows.views.values() if self.rows.n_refreshed else ()
-        shared = [self.samples, *views]
-        memo = {id(thing): thing for thing in shared}
-        parts = (self.learners, self.states, self.rows)
-        other.learners, other.states, other.rows = copy.deepcopy(parts, memo)
-        with self.arithmetic():
-            if not other.rows.n_refreshed:
-                other.rows.refresh_all(self.n_scored)
-            for learner, state in zip(other.learners, other.states, strict=True):
-                state.learn(learner, other.rows, self.outcome, state.n_known)
-        self._flushed = other
-        return other

@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 import torch
+from joblib import delayed
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic, flushed_denormals
@@ -16,6 +17,7 @@ from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.scaling import ScaledRows
 
 Batch = tuple[Tensor, Tensor]  # rows (n_scalings, n, d), labels (n,)
+Steps = Generator[Prediction, Tensor, None]
 
 
 class ReplayStreams:
@@ -262,6 +264,19 @@ def usable(
     values = prediction.values
     values = torch.where(failed[..., None], outcome.fallback(values), values)
     return prediction.with_values(values[:, rows])
+
+
+def segment_jobs(
+    learners: Sequence[Learner], steps: Sequence[Steps], labels: Tensor
+) -> Iterator[object]:
+    """Yield a call for each learner on a segment, and one for all foreign in turn.
+
+    Foreign learners must come last.
+    """
+    n_own = sum(not learner.foreign for learner in learners)
+    for part in [*([each] for each in steps[:n_own]), steps[n_own:]]:
+        if part:
+            yield delayed(score_segment)(part, labels)
 
 
 def score_segment(

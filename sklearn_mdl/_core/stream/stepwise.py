@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import flushed_denormals
-from sklearn_mdl._core.stream.late_classes import learn_late, steps_of
+from sklearn_mdl._core.stream.late_classes import learn_late
 from sklearn_mdl._core.stream.outcomes import Prediction
 from sklearn_mdl._core.stream.pooled import PooledRows
 from sklearn_mdl._core.stream.run import PrequentialRun
@@ -76,7 +76,7 @@ def stepwise(
 
 def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int | None]:
     """Evaluate rows up to one, or up to that of a new class, which is returned."""
-    queues = [_Queue(steps, run) for steps in steps_of(run, stop)]
+    queues = [_Queue(steps, run) for steps in run.steps(stop)]
     in_order, awake = np.argsort(run.columns), run.retirement.awake
     losses, readings, pooled = [], [], []
     start, late = run.n_scored, None

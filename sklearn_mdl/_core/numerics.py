@@ -205,9 +205,7 @@ def resolve_device(device: str) -> torch.device:
 
 
 def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
-    """Refuse a precision of products that the device lacks."""
-    if precision == "float32":
-        return
+    """Refuse a precision of products, below float32, that the device lacks."""
     if not _multiplies(precision, device):
         gpu = f"a GPU of compute capability {AMPERE}.0"
         needed = f"a CPU with AVX-512 BF16, or {gpu} and torch 2.8"

@@ -56,7 +56,10 @@ class Frozen(_Tasks):
 class FineTuned(_Tasks):
     """Images; MobileNetV2 0.35 at 64 pixels, whose trunk is trained."""
 
-    options = OPTIONS
+    options = {
+        **OPTIONS,
+        "--lr": {"type": float, "default": 0.003, "help": "learning rate"},
+    }
 
     def report(self, table):
         tasks = {}
@@ -79,6 +82,6 @@ class FineTuned(_Tasks):
             },
         )
         tuned = FineTunedReadout(
-            encoder, lr=0.01, n_replay_streams=2, batch_size=16, random_state=0
+            encoder, lr=self.lr, n_replay_streams=2, batch_size=16, random_state=0
         )
         self.print_pairs(tuned, tasks)

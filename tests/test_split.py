@@ -290,6 +290,10 @@ def refused(what, monkeypatch, tmp_path):
         switcher(split="kinds").partial_fit(X, y, classes=[0, 1])
     if what == "groups":
         switcher(split="kinds").fit(X, y, groups=np.arange(60) // 2)
+    if what == "delay":
+        in_parts(X, y, label_delay=3)
+    if what == "escape":
+        in_parts(X, y, pooling=None, new_classes="escape")
     if what == "foreign":
         in_parts(X, y, [IncrementalReadout(GaussianNB()), READOUTS[0]])
     if what == "begun":
@@ -307,6 +311,8 @@ def refused(what, monkeypatch, tmp_path):
         ("blind", r"Workers must share the folder of a split pass, but a does not"),
         ("partial_fit", r"partial_fit goes on in one process, got split='kinds'"),
         ("groups", r"A split pass takes .* got groups of rows; pass split=None"),
+        ("delay", r"got labels that come late; pass split=None"),
+        ("escape", r"got classes that may appear; pass split=None"),
         ("foreign", r"got .*, whose states are no numbers; pass split=None"),
         ("begun", r"32 of the 60 rows were evaluated in one process; pass split=None"),
     ],

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -36,7 +36,6 @@ from sklearn_mdl._core.stream.steps import (
 from sklearn_mdl._core.stream.storage import (
     PrequentialTrace,
     SampleStore,
-    StoredMixtures,
 )
 from sklearn_mdl.switching import (
     DelayedForwardPass,
@@ -460,16 +459,9 @@ class PrequentialRun:
             self.drop(losers)
         self.refresh(due)
 
-    def keep(
-        self,
-        losses: np.ndarray,
-        codelengths: np.ndarray,
-        posterior: np.ndarray,
-        summaries: np.ndarray,
-        stored: StoredMixtures | None,
-    ) -> list[int]:
-        """Add rows to the trace; returns the readouts that retire after them."""
-        self.trace.append(losses, codelengths, posterior, summaries, stored)
+    def keep(self, losses: np.ndarray, *others: Any) -> list[int]:
+        """Add rows to the trace, as it takes them; returns who retires after them."""
+        self.trace.append(losses, *others)
         self.retirement.observe(losses)
         losers = self.retirement.losers(self.outcome, self.pooled)
         if losers:

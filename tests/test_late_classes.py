@@ -6,7 +6,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from finetune_cases import LEARNS, digits, encoder
+from finetune_cases import FAST, digits, encoder
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import betaln
 from sklearn.linear_model import LogisticRegression, SGDClassifier
@@ -40,15 +40,16 @@ KINDS = {
     "window": KernelReadout(window=64),
     "neighbours": KNeighborsReadout(5),
     "labels": DummyReadout("transition"),
-    "recent labels": DummyReadout("decayed"),
     "updated": IncrementalReadout(SGDClassifier(loss="log_loss", random_state=0)),
     "refitted": RefitReadout(LogisticRegression()),
 }
 IMAGES = {
-    "fine-tuned": FineTunedReadout(encoder(), **LEARNS, ema_step_size=0.3),
+    "fine-tuned": FineTunedReadout(
+        encoder(), **FAST, n_replay_streams=0, ema_step_size=0.3
+    ),
     "frozen": (encoder(), LinearReadout(lr=0.01)),
 }
-N, D = 90, 5
+N, D = 70, 5
 FIRSTS = [0, 5, 31, 40, 41]  # rows at which classes appear
 NAMES = np.array(["dog", "bird", "cat", "ant", "eel"])
 
@@ -225,7 +226,6 @@ def test_a_class_named_but_unseen_and_one_that_appeared_end_in_the_same_odds(rea
 
 
 MIXED = [
-    KINDS["linear"],
     KINDS["averaged"],
     LinearReadout(lr=0.001, n_replay_streams=2),
     KINDS["kernel"],
@@ -280,7 +280,7 @@ def test_what_is_coded_is_a_distribution_with_one_more_class_and_is_measured_so(
 
 def test_random_labels_are_not_compressed_beyond_their_entropy():
     saved = []
-    for seed in range(3):
+    for seed in range(2):
         X = stream(seed)[0]
         y = np.random.default_rng(100 + seed).integers(5, size=N)
         saved.append(N * math.log(5) - scored(MIXED[:4], X, y, **MIXING).codelength_)
@@ -317,11 +317,11 @@ def test_a_pass_that_was_killed_or_interrupted_goes_on(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore:the labels are grouped")
 def test_a_stream_may_be_of_one_class_for_long():
     X, y = stream()
-    y = np.where(np.arange(N) < 70, "dog", y)
+    y = np.where(np.arange(N) < 50, "dog", y)
     found = scored("closed-form", X, y)
-    free = np.array([math.log((t - 1) / (t - 1.5)) for t in range(2, 71)])
+    free = np.array([math.log((t - 1) / (t - 1.5)) for t in range(2, 51)])
     assert found.codelengths_[0] == pytest.approx(0, abs=1e-12)
-    assert_allclose(found.codelengths_[1:70], free, rtol=1e-9)
+    assert_allclose(found.codelengths_[1:50], free, rtol=1e-9)
     assert_allclose(found.predict_proba(X).sum(1), 1, rtol=1e-12)
 
 

@@ -17,6 +17,7 @@ from sklearn_mdl.display._posteriors import PosteriorDisplay
 from sklearn_mdl.display._ranks import RankDisplay
 from sklearn_mdl.display._regret_split import RegretSplitDisplay
 from sklearn_mdl.display._segments import SegmentsDisplay
+from sklearn_mdl.display._transfer import TransferDisplay
 from sklearn_mdl.display._two_axes import TwoAxesDisplay
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "RankingHeatmapDisplay",
     "RegretSplitDisplay",
     "SegmentsDisplay",
+    "TransferDisplay",
     "TwoAxesDisplay",
 ]

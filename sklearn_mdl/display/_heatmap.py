@@ -185,7 +185,7 @@ class RankingHeatmapDisplay(base.Display):
         size = min(8.0, base.size_for(self.values.shape[1], inches[0] / width))
         for ((i, j), value), text in zip(np.ndenumerate(shown), texts, strict=True):
             place: base.Style = {"ha": "center", "va": "center", "fontsize": size}
-            dark = _luminance(self.image_.cmap(self.image_.norm(value))) < 0.5
+            dark = luminance(self.image_.cmap(self.image_.norm(value))) < 0.5
             ax.text(j, i, text, color="white" if dark else "black", **place)
         ax.xaxis.tick_top()
         base.name_ticks(ax.xaxis, self.datasets, inches[0])
@@ -248,7 +248,7 @@ class RankingHeatmapDisplay(base.Display):
         return pandas.DataFrame(self.values, self.encoders, self.datasets)
 
 
-def _luminance(colour: ArrayLike) -> float:
+def luminance(colour: ArrayLike) -> float:
     """Return how bright a colour is, from 0 to 1."""
     return float(np.dot(np.asarray(colour)[:3], [0.299, 0.587, 0.114]))
 

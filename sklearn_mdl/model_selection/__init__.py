@@ -39,6 +39,7 @@ from sklearn_mdl.model_selection._tables import (
     readout_table as readout_table,
     spread_text as spread_text,
 )
+from sklearn_mdl.model_selection._task_sequence import TaskSequence
 from sklearn_mdl.model_selection._tasks import (
     on_equal_terms as on_equal_terms,
     settings_of_cells as settings_of_cells,
@@ -55,6 +56,7 @@ __all__ = [
     "PrequentialSplit",
     "Ranking",
     "RepresentationScorer",
+    "TaskSequence",
     "codelength_scorer",
     "heldout_codelength_scorer",
     "refit_codelength_scorer",

@@ -74,7 +74,7 @@ class Best:
                 f"{self.rival}"
             )
         more = max(1.0, float(f"{self.more_labels:.1g}"))
-        return f"about {more:.0f} more labels would settle it"
+        return f"about {more:.0f} more label{'s' * (more > 1)} would settle it"
 
     def sentences(self) -> list[str]:
         """Return the choice, its certainty and the ties, in words."""

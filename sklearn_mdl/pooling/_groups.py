@@ -83,6 +83,13 @@ class GroupedShare:
         self.weights = self._prior.copy()
         self._t = 1
 
+    def ahead(self, n_steps: int) -> Floats:
+        """Probability of each expert so many steps after the incoming one, (K,)."""
+        if not n_steps:
+            return self.weights
+        kept = self._t / (self._t + n_steps)  # no redraw, at rates 1 / (t + i)
+        return self._prior + kept * (self.weights - self._prior)
+
     def observe(self, losses: Floats) -> Floats:
         """Move the weights by the losses (K,) of a step, in nats.
 

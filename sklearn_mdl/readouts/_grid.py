@@ -215,9 +215,9 @@ PARTS = {
     "mixed": ("nets", "kernels", "others"),
     "drift": ("nets", "kernels", "windows"),
 }
-# Windows of the list "drift": each forgets down to half of its own, so that whatever
-# the time since a change, one of them has seen at least half of the rows after it, and
-# none of those before.
+# Windows of the list "drift": each forgets down to half of its own, so that from 64 to
+# 2,048 rows after a change one of them holds at least a quarter of the rows since then,
+# and none of those before.
 WINDOWS = (64, 128, 256, 512, 1024)
 STRATEGIES = ("frequency", "decayed", "transition")
 

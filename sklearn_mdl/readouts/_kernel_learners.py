@@ -338,7 +338,7 @@ class KernelLearner(Learner):
         rows, (start, _) = raw.cpu().numpy(), self._ends(self.n_observed)
         block = None
         if self.n_observed > start:
-            block = self._opened(start, self.groups, self.n_observed)
+            block = self._block or self._opened(start, self.groups, self.n_observed)
         means, variances, first = [], [], 0
         for number, group in enumerate(self.groups):
             view, last = group.view, first + len(group.ridge.alphas)

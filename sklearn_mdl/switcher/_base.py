@@ -32,6 +32,7 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
 )
 from sklearn_mdl._core.stream.checkpoint import Checkpoint
+from sklearn_mdl._core.stream.late_pool import LatePooledMixture
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
 from sklearn_mdl._core.stream.run import PrequentialRun
@@ -82,6 +83,7 @@ class BaseSwitcher(FittedSwitcher):
     race: Racing = "auto"
     batch_size: int = 32
     first_batch_size: int | Literal["auto"] | None = "auto"
+    label_delay: int = 0
     shuffle: bool = False
     device: str = "auto"
     precision: str = "float32"
@@ -104,6 +106,7 @@ class BaseSwitcher(FittedSwitcher):
         ],
         "pooling": [StrOptions({"auto"}), None, LogLinearPool, list, tuple, np.ndarray],
         "race": [StrOptions({"auto"}), None, Race],
+        "label_delay": [Interval(Integral, 0, None, closed="left")],
         "shuffle": ["boolean"],
         "device": [str],
         "precision": [StrOptions(set(PRECISIONS))],
@@ -137,6 +140,12 @@ class BaseSwitcher(FittedSwitcher):
             raise ValueError(
                 "readouts must hold at least one readout, got an empty list; pass None "
                 "for the default grid"
+            )
+        if self.label_delay and outcome.escape is not None:
+            raise ValueError(
+                "Classes that nobody names must be known with the next row, got "
+                f'new_classes="escape" and label_delay={self.label_delay}; name all '
+                "classes, or pass label_delay=0"
             )
         self.readouts_ = self._pool(n_features, outcome)
         self.expert_weights_ = self._weights(self.readouts_)
@@ -179,6 +188,7 @@ class BaseSwitcher(FittedSwitcher):
             device=device,
             folder=folder,
             n_jobs=self.n_jobs,
+            label_delay=self.label_delay,
         )
 
     def _drive_in_parts(
@@ -289,7 +299,10 @@ class BaseSwitcher(FittedSwitcher):
                 )
             sizes = len(groups.names), outcome.n_numbers
             kept = StoredMixtures.none(*sizes, outcome.dtype)
-        return PooledMixture(groups, self.expert_weights_, group_pass, kept)
+        parts = groups, self.expert_weights_, group_pass, kept
+        if self.label_delay:
+            return LatePooledMixture(*parts, delay=self.label_delay)
+        return PooledMixture(*parts)
 
     @property
     def _first_batch_size(self) -> int | None:

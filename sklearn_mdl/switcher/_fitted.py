@@ -36,6 +36,7 @@ from sklearn_mdl.switcher._segments import (
     segment_ends,
 )
 from sklearn_mdl.switching import (
+    DelayedForwardPass,
     ForwardTrace,
     PriorLike,
     as_prior,
@@ -190,9 +191,14 @@ class FittedSwitcher(OnlineEstimator):
             mixture alone; :meth:`repool` has pooled codelengths.
         """
         check_is_fitted(self)
-        losses = self.readout_losses_
+        losses, groups = self.readout_losses_, self._run.rows.groups
+        if groups.delay:
+            stream = DelayedForwardPass(
+                switching, losses.shape[1], self.expert_weights_, delay=groups.delay
+            )
+            return stream.extend(losses)
         found = forward(as_prior(switching), losses, self.expert_weights_)
-        return held(found, losses, self._run.rows.groups.firsts(0, len(losses)))
+        return held(found, losses, groups.firsts(0, len(losses)))
 
     def remix_by_block(self, switching: PriorLike = "learned-share") -> BlockTrace:
         """Code each block of columns by its own readouts, and mix the blocks.
@@ -469,7 +475,13 @@ class FittedSwitcher(OnlineEstimator):
         return self._run, kernels_of(self.readouts_), self._seed
 
     def _refuse_groups(self, what: str, how: str) -> None:
-        if self._run.rows.groups.ends:
+        groups = self._run.rows.groups
+        if groups.delay:
+            raise ValueError(
+                f"{what} needs labels that are known before the next row, {how}, got "
+                f"label_delay={groups.delay}; fit with label_delay=0"
+            )
+        if groups.ends:
             raise ValueError(
                 f"{what} needs rows that are learned one by one, {how}, but they were "
                 "fitted in groups; fit without groups, on one row of each"

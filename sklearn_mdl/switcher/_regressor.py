@@ -73,6 +73,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         doubled, and so on up to `batch_size`. None learns whole minibatches from the
         start, as the paper; "auto" is 8 where `readouts` is None or a name, and None
         where it is a list.
+    label_delay : int, default=0
+        Rows that are predicted between a row and its label: the label of row ``t`` is
+        known to readouts, calibration, posterior, pool and race once row
+        ``t + label_delay`` is coded, and not before. Not together with ``groups``.
     shuffle : bool, default=False
         Permute the rows once in ``fit``; the order is kept in ``order_``.
     device : str, default="auto"

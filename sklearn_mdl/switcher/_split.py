@@ -318,12 +318,13 @@ def check_split(run: PrequentialRun, groups: np.ndarray | None, tasks: object) -
     Raises
     ------
     ValueError
-        If there are groups of rows, callbacks, classes that nobody names, or readouts
-        that are not numbers alone.
+        If there are groups of rows, late labels, callbacks, classes that nobody names,
+        or readouts that are not numbers alone.
     """
     other = [type(lr).__name__ for lr in run.learners if not lr.is_numbers]
     for given, what in (
         (groups is not None, "groups of rows"),
+        (run.rows.groups.delay, "labels that come late"),
         (tasks is not None, "callbacks"),
         (run.outcome.escape is not None, "classes that may appear"),
         (other, f"{', '.join(other)}, whose states are no numbers"),

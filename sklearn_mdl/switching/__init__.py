@@ -20,6 +20,7 @@ Switching, ICLR, with two differences: there is no transition into the first ste
 experts have the prior weights, and the rate of fixed share is cut at one.
 """
 
+from sklearn_mdl.switching._delayed import DelayedForwardPass as DelayedForwardPass
 from sklearn_mdl.switching._durations import RunLength, SwitchDistribution
 from sklearn_mdl.switching._forward import (
     ForwardPass as ForwardPass,

@@ -63,6 +63,17 @@ class MarkovFilter:
             return logs(self.weights)
         return log_sums(self.scores)
 
+    def ahead(self, n_steps: int) -> Floats:
+        """Probability of each expert so many steps after the next one, shape (K,)."""
+        state = self._unscaled()
+        for t in range(self.t + 1, self.t + n_steps + 1):
+            state = apply(state, self.w, self.prior.transition(t))
+        weights: Floats = np.add.reduce(state, axis=0)
+        return weights
+
+    def _unscaled(self) -> Floats:
+        return self.state
+
     def advance(
         self,
         losses: Floats,
@@ -244,6 +255,10 @@ class CumulativeFilter:
         """Their logs, which do not underflow."""
         return self.scores - log_sums(self.scores[:, np.newaxis])
 
+    def ahead(self, n_steps: int) -> Floats:
+        """Probability of each expert so many steps after the next one: the same."""
+        return self.weights
+
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
         """Process the rows of `losses`, and write into the other two arrays."""
         shifts = row_minima(losses)
@@ -297,6 +312,12 @@ class MixtureFilter:
         """Their logs, which do not underflow."""
         parts = np.stack([part.log_weights for part in self.filters])
         return log_sums(self.odds.log_weights[:, np.newaxis] + parts)
+
+    def ahead(self, n_steps: int) -> Floats:
+        """Probability of each expert so many steps after the next one, shape (K,)."""
+        parts = [part.ahead(n_steps)[np.newaxis] for part in self.filters]
+        weights: Floats = _averages(self.odds.weights[np.newaxis], parts)[0]
+        return weights
 
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
         """Process the rows of `losses`, and write into the other two arrays."""

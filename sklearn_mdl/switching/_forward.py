@@ -117,9 +117,9 @@ class ForwardPass:
         first row of the posterior of the next `extend`. Those of the experts awake sum
         to one; others have none.
         """
-        return (
-            np.exp(self._log_shares()) if self._asleep.any() else self._filter.weights
-        )
+        if not self._asleep.any():
+            return self._filter.weights
+        return np.exp(self._log_shares(self._asleep))
 
     def retire(self, experts: ArrayLike) -> None:
         """Let some experts sleep from the next step on, for ever.
@@ -146,9 +146,9 @@ class ForwardPass:
                 "keep one"
             )
 
-    def _log_shares(self) -> Floats:
+    def _log_shares(self, asleep: NDArray[np.bool_]) -> Floats:
         """Return logs of the probabilities of those awake among them, (K,)."""
-        scores = np.where(self._asleep, -np.inf, self._filter.log_weights)
+        scores = np.where(asleep, -np.inf, self._filter.log_weights)
         # Labels that were impossible may have left them no weight at all.
         return scores - max(float(log_sums(scores)), np.finfo(float).min)
 
@@ -225,11 +225,17 @@ class ForwardPass:
         self._filter.advance(losses[plain], codelengths[plain], posterior[plain])
         for i in range(n_plain, len(losses)):
             self._asleep = asleep[i]
-            shares, awake = self._log_shares(), ~asleep[i]
-            codelengths[i], _ = condition_scores(shares[awake], losses[i, awake])
-            posterior[i] = np.exp(shares)
-            row = np.where(awake, losses[i], codelengths[i])[np.newaxis]
-            self._filter.advance(row, np.empty(1), np.empty_like(row))
+            posterior[i] = self.weights
+            codelengths[i] = self._observe(losses[i])
+
+    def _observe(self, losses: Floats) -> float:
+        """Condition on the losses (K,) of a step; returns what the mixture costs."""
+        asleep = np.isnan(losses)
+        shares = self._log_shares(asleep)
+        codelength, _ = condition_scores(shares[~asleep], losses[~asleep])
+        row = np.where(asleep, codelength, losses)[np.newaxis]
+        self._filter.advance(row, np.empty(1), np.empty_like(row))
+        return codelength
 
 
 def forward(

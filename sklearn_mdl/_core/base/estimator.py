@@ -174,13 +174,14 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             self._drive(rows, labels, order, keys, checkpoint, given)
         run = self._run
         by_minibatch = all(learner.rows_ahead is None for learner in run.learners)
-        if by_minibatch and run.n_scored <= run.rows.first:
+        first, delay = run.rows.first if by_minibatch else 1, run.rows.groups.delay
+        if (by_minibatch or delay) and run.n_scored <= first + delay:
             warn_caller(
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
-                f"{run.rows.first} are learned, so that the code says nothing of "
-                "the features; fit more rows, or set a smaller first_batch_size or "
-                "batch_size"
+                f"{first} are learned, so that the code says nothing of the features; "
+                "fit more rows, or set a smaller first_batch_size, batch_size or "
+                "label_delay"
             )
         self._after_fit()
         return self

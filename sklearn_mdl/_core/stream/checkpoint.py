@@ -123,7 +123,8 @@ def restore(run: PrequentialRun, arrays: Mapping[str, np.ndarray]) -> int:
         rows.reveal(0, labels)
         if rows.n_refreshed:
             # No learner has units of its own yet, so that none is re-expressed.
-            run.outcome.refresh(labels[: rows.n_refreshed], run.learners)
+            known = labels[: rows.groups.known(rows.n_refreshed)]
+            run.outcome.refresh(known, run.learners)
         for learner, state in zip(run.learners, run.states, strict=True):
             failed = np.asarray(arrays["diverged"])[list(learner.columns)]
             state.resume(rows, n_rows, torch.from_numpy(failed))

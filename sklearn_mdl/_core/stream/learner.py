@@ -43,6 +43,8 @@ class Learner(ABC):
         Rows that it predicts before it must observe their labels; None is a minibatch,
         in blocks of at most 1,024 rows. Predictions are made on whole blocks, counted
         from the beginning of a minibatch, with zeros for rows that are not known yet.
+        Where labels come late it predicts later rows in between, and a block again
+        before it observes its labels.
     foreign : bool
         Runs code of others. It is never shown rows that are not known, so that its
         blocks may be shorter, and takes turns with others of its kind after every

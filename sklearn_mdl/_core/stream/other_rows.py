@@ -52,12 +52,17 @@ def continued(
     """Codelengths of rows that follow, (n,), in nats; evaluated by a copy."""
     if not len(X):
         return np.empty(0)
+    other = branched(run)
+    other.run(X, y, groups=groups)
+    return other.trace.codelengths
+
+
+def branched(run: PrequentialRun) -> PrequentialRun:
+    """Return a copy that can go on; its trace holds the rows that follow alone."""
     own = {
         id(run.samples): run.samples.branch(),
         id(run.trace): run.trace.branch(),
     }
     if run.pooled is not None:
         own[id(run.pooled.history)] = run.pooled.history.branch()
-    other = copy.deepcopy(run, own)
-    other.run(X, y, groups=groups)
-    return other.trace.codelengths
+    return copy.deepcopy(run, own)

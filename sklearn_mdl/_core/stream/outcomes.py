@@ -312,7 +312,9 @@ class RealTargets(Outcome):
             learner.retarget(self._units(TargetScaling.of(y)))
 
     def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:
-        """Take in all labels (n,) seen so far, and give learners other units."""
+        """Take in all labels (n,) known so far, and give learners other units."""
+        if not len(y):
+            return
         self.known, self._fallback = TargetScaling.of(y), None
         for learner in learners:
             learner.retarget(self._units(self.known))

@@ -28,7 +28,8 @@ class Retirement:
         Prior weights of the readouts; one without any keeps nobody running.
     n_readouts, batch_size : int
     groups : RowGroups
-        Of the stream; readouts retire at the end of one.
+        Of the stream; readouts retire at the end of one, by losses whose labels are
+        known.
 
     Attributes
     ----------
@@ -55,6 +56,7 @@ class Retirement:
         self._n_seen = self._since = 0  # rows taken in; of them before the sums
         self._count = self.next_count(0)
         self._sums = np.zeros(n_readouts)
+        self._late = np.empty((0, n_readouts))  # losses whose labels are not known yet
         self.retired_at = np.full(n_readouts, -1)
 
     @property
@@ -62,17 +64,20 @@ class Retirement:
         """Mask of the readouts that run, (K,)."""
         return self.retired_at < 0
 
-    def next_count(self, n_seen: int) -> float:
-        """Return the next number of examples at which readouts may retire."""
+    def next_count(self, n_known: int) -> float:
+        """Return the next number of labels known at which readouts may retire."""
         if self._race is None:
             return np.inf
-        return self._race.next_count(n_seen, self._batch_size)
+        return self._race.next_count(n_known, self._batch_size)
 
     def observe(self, losses: Floats) -> None:
         """Take in losses (n, K), in nats."""
         if self._race is None:
             self._n_seen += len(losses)
             return
+        losses = np.concatenate([self._late, losses])
+        n_known = max(0, len(losses) - self._groups.delay)
+        losses, self._late = losses[:n_known], losses[n_known:]
         for row in losses:  # one order of summation, however rows are cut
             begins = self._n_seen == self._count // 2
             if self._n_seen >= self._count and self._is_whole:
@@ -97,7 +102,8 @@ class Retirement:
         ValueError
             If they are NaN elsewhere than where readouts had retired.
         """
-        rows = self._n_seen + np.arange(len(losses))[:, np.newaxis]
+        n_scored = self._n_seen + len(self._late)
+        rows = n_scored + np.arange(len(losses))[:, np.newaxis]
         asleep = (self.retired_at >= 0) & (rows >= self.retired_at)
         if (np.isnan(losses) != asleep).any():
             raise ValueError("Losses must be NaN just where readouts have retired")
@@ -117,7 +123,7 @@ class Retirement:
 
     def record(self, columns: list[int]) -> None:
         """Remember that readouts retire now."""
-        self.retired_at[columns] = self._n_seen
+        self.retired_at[columns] = self._n_seen + len(self._late)
 
 
 def without(

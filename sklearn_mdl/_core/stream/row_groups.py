@@ -1,7 +1,8 @@
-"""Groups of rows of a stream, such as the images of one patient.
+"""When labels of a stream are known: after a delay, or after the rows of a group.
 
-No label of a group is learned before all its rows are coded: every row of it is
-predicted, and the predictions mixed, by what was known before its first one.
+No label of a group, such as the images of one patient, is learned before all its rows
+are coded: every row of it is predicted, and the predictions mixed, by what was known
+before its first one. With a delay every label is known so many rows late.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class RowGroups:
 
     Attributes
     ----------
+    delay : int
+        Rows that are predicted between a row and its label; there are no groups then.
     starts, ends : list of int
         First row of each group that was given, and the row after its last.
     keys : list of int
@@ -31,6 +34,7 @@ class RowGroups:
     """
 
     def __init__(self) -> None:
+        self.delay = 0
         self.starts: list[int] = []
         self.ends: list[int] = []
         self.keys: list[int] = []
@@ -42,8 +46,13 @@ class RowGroups:
         Raises
         ------
         ValueError
-            If rows of one group do not follow each other.
+            If rows of one group do not follow each other, or labels come late.
         """
+        if self.delay:
+            raise ValueError(
+                "Labels must be known either late or by group, got groups and "
+                f"label_delay={self.delay}; leave one of them out"
+            )
         found = keys[_beginnings(keys)].tolist()
         if len(set(found)) < len(found) or not self._known.isdisjoint(found):
             raise ValueError(
@@ -75,6 +84,12 @@ class RowGroups:
         if place >= 0 and row < self.ends[place]:
             return self.ends[place]
         return row + 1
+
+    def known(self, n_scored: int) -> int:
+        """Return of how many rows the labels are known once so many are predicted."""
+        if n_scored and self.closing(n_scored - 1) > n_scored:
+            return self.starts[bisect_right(self.starts, n_scored - 1) - 1]
+        return max(0, n_scored - self.delay)
 
     def firsts(self, start: int, stop: int) -> NDArray[np.intp] | None:
         """Return the first row of each row's group, from ``start`` on, (n,).

@@ -38,7 +38,13 @@ from sklearn_mdl._core.stream.storage import (
     SampleStore,
     StoredMixtures,
 )
-from sklearn_mdl.switching import ForwardPass, ForwardTrace, Race, SwitchingPrior
+from sklearn_mdl.switching import (
+    DelayedForwardPass,
+    ForwardPass,
+    ForwardTrace,
+    Race,
+    SwitchingPrior,
+)
 
 if TYPE_CHECKING:
     from sklearn_mdl._core.stream.checkpoint import Checkpoint
@@ -74,6 +80,8 @@ class PrequentialRun:
         Of the trace, and of rows that are not memory-mapped; None keeps them in memory.
     n_jobs : int or None
         Learners that are evaluated side by side, as threads.
+    label_delay : int
+        Rows that are predicted between a row and its label.
 
     Attributes
     ----------
@@ -105,6 +113,7 @@ class PrequentialRun:
         device: torch.device,
         folder: StreamFolder | None = None,
         n_jobs: int | None = None,
+        label_delay: int = 0,
     ) -> None:
         self.learners = sorted(learners, key=lambda learner: learner.foreign)
         self.outcome = outcome
@@ -117,6 +126,10 @@ class PrequentialRun:
         path = None if folder is None else Path("features.npy")
         self.samples = SampleStore(n_features, path, folder)
         self.forward = ForwardPass(prior, self.n_readouts, weights)
+        if label_delay:
+            self.forward = DelayedForwardPass(
+                prior, self.n_readouts, weights, delay=label_delay
+            )
         self.pooled = pooled
         stored = None if pooled is None else pooled.stored
         self.trace = PrequentialTrace(self.n_readouts, folder, outcome.n_kept, stored)
@@ -135,6 +148,7 @@ class PrequentialRun:
             outcome.dtype,
             first_batch_size,
         )
+        self.rows.groups.delay = label_delay
         self.retirement = Retirement(
             race, weights, self.n_readouts, batch_size, self.rows.groups
         )
@@ -425,10 +439,12 @@ class PrequentialRun:
         """
         refresh = self.rows.next_refresh(start)
         stop = min(start + self.segment, refresh, len(self.samples))
-        stop = int(min(stop, self.retirement.next_count(start)))
+        groups = self.rows.groups
+        count = self.retirement.next_count(groups.known(start)) + groups.delay
+        stop = int(min(stop, count))
         for late in self.late[bisect_left(self.late, start) :][:1]:
             stop = min(stop, max(late, start + 1))
-        return self.rows.groups.closing(stop - 1)
+        return groups.closing(stop - 1)
 
     def open_segment(self) -> int:
         """Make the rows of the next segment ready; returns its end."""
@@ -496,7 +512,8 @@ class PrequentialRun:
             changes = self.rows.refresh_all(self.n_scored)
             for learner in self.learners:
                 learner.re_express(changes[learner.sees])
-        self.outcome.refresh(self.labels, self.learners)
+        known = self.labels[: self.rows.groups.known(self.n_scored)]
+        self.outcome.refresh(known, self.learners)
 
     def drop(self, columns: list[int]) -> None:
         """Free what readouts have learned that have retired, and their groups."""
@@ -507,8 +524,11 @@ class PrequentialRun:
             self.pooled.retire(self.retirement.awake)
 
     def flushed_copy(self) -> PrequentialRun:
-        """Return a copy that has learned its pending rows too, for prediction only."""
-        if all(state.n_learned == state.n_scored for state in self.states):
+        """Return a copy that has learned its pending rows too, for prediction only.
+
+        Labels that are not known yet, since they come late, stay so.
+        """
+        if all(state.n_learned == state.n_known for state in self.states):
             return self
         if self._flushed is not None:
             return self._flushed
@@ -523,6 +543,6 @@ class PrequentialRun:
             if not other.rows.n_refreshed:
                 other.rows.refresh_all(self.n_scored)
             for learner, state in zip(other.learners, other.states, strict=True):
-                state.learn(learner, other.rows, self.outcome, state.n_scored)
+                state.learn(learner, other.rows, self.outcome, state.n_known)
         self._flushed = other
         return other

@@ -87,9 +87,9 @@ class PassState:
     ----------
     n_scored, n_learned : int
         Rows predicted, and rows learned, which lag behind by less than a part of a
-        minibatch and the rows of an open group.
-    n_closed : int
-        Rows of whole groups: those whose labels the learner may know.
+        minibatch and the rows of an open group, or the delay of labels.
+    n_known : int
+        Rows whose labels the learner knows: of whole groups, and not late.
     failed : Tensor of shape (K,), bool
         Readouts that had no prediction for a row so far: those that diverged.
     """
@@ -98,7 +98,7 @@ class PassState:
         self.streams = streams
         self.n_scored = 0
         self.n_learned = 0
-        self.n_closed = 0
+        self.n_known = 0
         self.failed = torch.zeros(1, dtype=torch.bool, device=device)  # broadcasts
 
     @classmethod
@@ -111,9 +111,9 @@ class PassState:
 
     def resume(self, rows: ScaledRows, n_scored: int, failed: Tensor) -> None:
         """Go to where so many rows were scored, and all full parts of them learned."""
-        self.n_scored = self.n_closed = n_scored
+        self.n_scored, self.n_known = n_scored, rows.groups.known(n_scored)
         self.failed = failed.to(self.failed.device)
-        self.n_learned, _ = rows.part(n_scored)
+        self.n_learned, _ = rows.part(self.n_known)
         for _ in range(-(-self.n_learned // rows.batch_size)):
             self.streams.advance()
 
@@ -144,10 +144,14 @@ class PassState:
             (x, y), replayed = lesson(rows, self.streams, start, end)
             learner.update(x, y, replayed)
 
-    def close(
-        self, learner: Learner, rows: ScaledRows, predicted: tuple[int, int]
+    def disclose(
+        self,
+        learner: Learner,
+        rows: ScaledRows,
+        n_known: int,
+        predicted: tuple[int, int],
     ) -> None:
-        """Make the labels of all rows scored known, at the end of a group.
+        """Make the labels of so many rows known, at the end of a group or late.
 
         Parameters
         ----------
@@ -156,14 +160,13 @@ class PassState:
         """
         if learner.rows_ahead is not None:
             start, stop = (
-                block_of(learner, rows, row)[0]
-                for row in (self.n_closed, self.n_scored)
+                block_of(learner, rows, row)[0] for row in (self.n_known, n_known)
             )
             if start < stop:  # whole blocks
                 if predicted != (start, stop):
                     learner.predict(rows.between(start, stop))
                 learner.observe(rows.labels[start:stop])
-        self.n_closed = self.n_scored
+        self.n_known = n_known
 
 
 def lesson(
@@ -205,7 +208,7 @@ def prequential_steps(
     a row predicts the outcome's fallback from that row on (uniformly, if these are
     classes), before its label is seen: it never costs more than one that always did so
     in its place. Rows of a group are predicted, block after block, before any of their
-    labels is made known to the learner.
+    labels is made known to the learner; so are as many rows as labels are late.
 
     Yields
     ------
@@ -217,7 +220,7 @@ def prequential_steps(
     --------
     labels : Tensor of shape (n,)
         Labels of those rows, classes encoded. A minibatch, or a part of it, is learned
-        as soon as it is full and the groups of its rows have ended. Labels of the first
+        as soon as it is full and the labels of its rows are known. Labels of the first
         rows alone may be sent: the others are predicted again.
     """
     rows = rows.of(learner.sees)
@@ -227,7 +230,9 @@ def prequential_steps(
         if learner.rows_ahead is not None and closing > end:
             start, end = row, min(closing, row + rows.block_size)
         until = min(end, stop)
-        if state.n_closed < start:  # it has blocks to learn when the group ends
+        if rows.groups.delay:  # up to where it learns next
+            until = min(until, rows.part(state.n_learned)[1] + rows.groups.delay)
+        elif state.n_known < start:  # it has blocks to learn when the group ends
             until = min(until, closing)
         x = shown(learner, rows.between(start, end), until - start)
         prediction = outcome.predict(learner, x)
@@ -239,9 +244,10 @@ def prequential_steps(
         state.failed = failed[:, until - start - 1]
         rows.reveal(row, labels)
         state.n_scored = until
-        if rows.groups.closing(until - 1) == until:
-            state.close(learner, rows, (start, end))
-            state.learn(learner, rows, outcome, rows.part(until)[0])
+        known = rows.groups.known(until)
+        if known > state.n_known:
+            state.disclose(learner, rows, known, (start, end))
+            state.learn(learner, rows, outcome, rows.part(known)[0])
 
 
 def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:

@@ -132,7 +132,7 @@ class EncodingLearner(Learner):
         for learner, state in zip(self.inner, self.states, strict=True):
             state.n_scored += len(y)
             # Whoever learns row by row: a minibatch is a group of rows to it.
-            state.close(learner, self.features, (0, 0))
+            state.disclose(learner, self.features, state.n_scored, (0, 0))
             state.learn(learner, self.features, self.outcome, state.n_scored)
 
     def _keep(self, rows: Tensor, y: Tensor) -> None:

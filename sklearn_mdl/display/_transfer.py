@@ -1,0 +1,115 @@
+"""Nats that one task saves the next, as a heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_mdl.display import _base as base
+from sklearn_mdl.display._heatmap import luminance
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+
+class TransferDisplay(base.Display):
+    """Nats that a task (row) saves a task that follows it (column).
+
+    Above zero the first task helps the second, below zero it stands in its way. Numbers
+    whose interval holds zero are pale.
+
+    Parameters
+    ----------
+    transfer : array-like of shape (n_tasks, n_tasks)
+        ``L(column) - L(column | row)``, in nats; the diagonal is left out.
+    names : sequence of length n_tasks
+    intervals : array-like of shape (n_tasks, n_tasks, 2), optional
+        Of the transfer.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the map was drawn last.
+    image_ : matplotlib AxesImage
+
+    Examples
+    --------
+    >>> from sklearn_mdl.display import TransferDisplay
+    >>> TransferDisplay([[0, 12], [-3, 0]], ["digits", "signs"]).frame()
+            digits  signs
+    digits     NaN   12.0
+    signs     -3.0    NaN
+    """
+
+    def __init__(
+        self,
+        transfer: ArrayLike,
+        names: Sequence[str],
+        intervals: ArrayLike | None = None,
+    ) -> None:
+        self.names = [str(name) for name in names]
+        self.transfer = np.array(transfer, dtype=float)
+        shape = (len(self.names),) * 2
+        if intervals is None:
+            intervals = np.full((*shape, 2), np.nan)
+        self.intervals = np.asarray(intervals, dtype=float)
+        shapes = self.transfer.shape, self.intervals.shape
+        if shapes != (shape, (*shape, 2)) or len(names) < 2:
+            raise ValueError(
+                f"`transfer` and `intervals` must have shapes {shape} and "
+                f"{(*shape, 2)}, for at least two tasks, got {shapes}: give one value "
+                "for each pair."
+            )
+        np.fill_diagonal(self.transfer, np.nan)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the map, with a number in every field.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        display : TransferDisplay
+            The display itself.
+        """
+        n_tasks = len(self.names)
+        beside = base.CHARACTER * base.longest(self.names)
+        side = max(2.0, 0.75 * n_tasks)
+        ax = self._use_axes(ax, side + beside + 1.2, side + beside + 0.6)
+        most = max(float(np.nanmax(np.abs(self.transfer))), np.finfo(float).tiny)
+        colours = base.plot_extra("matplotlib.colors").Normalize(-most, most)
+        self.image_ = ax.imshow(self.transfer, cmap="RdBu", aspect="auto", norm=colours)
+        for (i, j), value in np.ndenumerate(self.transfer):
+            if i == j:
+                continue
+            dark = luminance(self.image_.cmap(self.image_.norm(value))) < 0.5
+            low, high = self.intervals[i, j]
+            colour = "white" if dark else "black"
+            pale = 0.5 if low <= 0 <= high else 1.0
+            text = f"{np.round(value, 0) + 0.0:.0f}"
+            if np.isfinite(low):
+                text += f"\n±{(high - low) / 2:.0f}"
+            place: base.Style = {"ha": "center", "va": "center", "fontsize": 8}
+            ax.text(j, i, text, color=colour, alpha=pale, **place)
+        ax.xaxis.tick_top()
+        ax.xaxis.set_label_position("top")
+        base.name_ticks(ax.xaxis, self.names, side)
+        base.name_ticks(ax.yaxis, self.names, side)
+        ax.tick_params(length=0)
+        ax.tick_params("x", rotation=90)
+        ax.spines[:].set_visible(False)
+        ax.set(xlabel="second task", ylabel="first task")
+        self.figure_.colorbar(self.image_, ax=ax, label="nats saved on the second task")
+        return self
+
+    def frame(self) -> DataFrame:
+        """Return the drawn table: first tasks by second tasks, in nats."""
+        pandas = base.plot_extra("pandas")
+        return pandas.DataFrame(self.transfer, self.names, self.names)

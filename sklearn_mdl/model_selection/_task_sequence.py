@@ -1,0 +1,341 @@
+"""Several tasks of one encoder, one after the other: what the first saves the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._core.base.classifier import OnlineClassifier
+from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl._core.numerics import fixed_arithmetic
+from sklearn_mdl._core.sklearn_compat import (
+    Constraints,
+    Interval,
+    StrOptions,
+    fit_context,
+)
+from sklearn_mdl._core.stream.other_rows import branched
+from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.stepwise import stepwise
+from sklearn_mdl.display import TransferDisplay, data_frame
+from sklearn_mdl.model_selection._scorers import _detach
+from sklearn_mdl.switcher import MDLReadoutSwitcher
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+Floats = NDArray[np.float64]
+LEAST = 1e-300  # beside each class of a task, so that none is impossible
+
+
+class _Task(NamedTuple):
+    """Rows of a task, encoded labels, and the classes that its rows can have."""
+
+    X: np.ndarray
+    y: NDArray[np.intp]
+    classes: slice
+
+
+@dataclass(eq=False, repr=False)
+class TaskSequence(BaseEstimator):
+    """Codelengths of tasks that follow each other, and what one saves the next.
+
+    All tasks have the same features: those of one encoder, or images. ``L(B)`` is the
+    codelength of task B alone, ``L(B | A)`` that of its rows in the stream that has A
+    before it, so that ``L(A) + L(B | A)`` is the length of both. The transfer from A to
+    B is ``L(B) - L(B | A)``, in nats.
+
+    Parameters
+    ----------
+    switcher : MDLReadoutSwitcher or readout, default=None
+        Cloned for every stream; None takes one with ``"closed-form"`` readouts.
+    heads : {"separate", "shared"}, default="separate"
+        "shared": labels that are equal are the same class in all tasks. "separate":
+        every task has classes of its own. The stream then has the classes of all tasks,
+        and as the task of a row is known, its label is coded among those of its task:
+        the prediction is restricted to them.
+    n_orders : int, default=3
+        Random orders of the rows of every task.
+    level : float, default=0.9
+        Coverage of the intervals over orders.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the orders, and the switcher if it has no integer of its own.
+
+    Attributes
+    ----------
+    task_names_ : list of str
+    codelengths_ : ndarray of shape (n_orders, n_tasks)
+        ``L(B)``, in nats.
+    conditional_codelengths_ : ndarray of shape (n_orders, n_tasks, n_tasks)
+        ``L(B | A)``, in nats, with A in rows and B in columns; NaN on the diagonal.
+    transfer_ : ndarray of shape (n_tasks, n_tasks)
+        ``L(B) - L(B | A)``, in nats, mean of the orders; NaN on the diagonal.
+    transfer_intervals_ : ndarray of shape (n_tasks, n_tasks, 2)
+        Of Student's t over orders; NaN of one order. They say nothing of other tasks.
+    sequence_ : list of str
+        The tasks in the order of the sequence.
+    sequence_codelengths_ : ndarray of shape (n_orders, n_tasks)
+        Of each task in that order, given all before it, in nats; sums over tasks are
+        the length of the whole sequence.
+
+    Notes
+    -----
+    What is carried over depends on the readouts. With frozen features and separate
+    heads that is the posterior over readouts, calibration and scaling, and no more: the
+    heads of linear and kernel readouts are independent; with shared classes rows count
+    as well. Networks carry over hidden layers, and ``FineTunedReadout`` and
+    ``ScratchReadout`` a trunk: theirs is the matrix that can show transfer.
+
+    References
+    ----------
+    Bornschein et al., 2023, NEVIS'22: a stream of 100 tasks sampled from 30 years of
+    computer vision research, JMLR 24.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_mdl import KernelReadout
+    >>> from sklearn_mdl.model_selection import TaskSequence
+    >>> X, y = load_digits(return_X_y=True)
+    >>> tasks = {"first": (X[:100], y[:100]), "second": (X[100:200], y[100:200])}
+    >>> sequence = TaskSequence(KernelReadout(), heads="shared", n_orders=2)
+    >>> bool(sequence.fit(tasks).transfer_[0, 1] > 0)
+    True
+    """
+
+    switcher: OnlineClassifier | None = None
+    _: KW_ONLY
+    heads: str = "separate"
+    n_orders: int = 3
+    level: float = 0.9
+    random_state: RandomState = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "switcher": [OnlineClassifier, None],
+        "heads": [StrOptions({"separate", "shared"})],
+        "n_orders": [Interval(Integral, 1, None, closed="left")],
+        "level": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        tasks: Mapping[str, tuple[ArrayLike, ArrayLike]],
+        order: Sequence[str] | None = None,
+    ) -> Self:
+        """Evaluate every task alone and after every other, and the whole sequence.
+
+        Parameters
+        ----------
+        tasks : mapping of str to (X, y)
+            Features (n_samples, n_features), as many for all, and labels (n_samples,).
+        order : sequence of str, default=None
+            All names, in the order of the sequence; None takes that of `tasks`.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than two tasks, if their widths differ, if one has a
+            single class or none, or if `order` does not name every task once.
+        """
+        names = _names_of(tasks)
+        sequence = names if order is None else [str(name) for name in order]
+        if sorted(sequence) != sorted(names):
+            raise ValueError(
+                f"order must name each of {names} once, got {sequence}; leave it out "
+                "to take them as they are"
+            )
+        found = self._encoded(tasks)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        places = [names.index(name) for name in sequence]
+        n_tasks = len(names)
+        shape = self.n_orders, n_tasks
+        self.codelengths_, self.sequence_codelengths_ = np.empty(shape), np.empty(shape)
+        self.conditional_codelengths_ = np.full((*shape, n_tasks), np.nan)
+        for i in range(self.n_orders):
+            ordered = [_permuted(task, [seed, i, j]) for j, task in enumerate(found)]
+            with fixed_arithmetic():
+                self._evaluate(ordered, places, i, seed)
+        self.task_names_, self.sequence_ = names, sequence
+        saved = self.codelengths_[:, np.newaxis] - self.conditional_codelengths_
+        self.transfer_ = saved.mean(axis=0)
+        self.transfer_intervals_ = _intervals(saved, self.level)
+        return self
+
+    def _encoded(self, tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[_Task]:
+        """Check tasks, and encode their labels as classes of one stream."""
+        pairs = {str(name): self._checked(str(name), *tasks[name]) for name in tasks}
+        widths = {name: X.shape[1] for name, (X, _) in pairs.items()}
+        if len(set(widths.values())) > 1:
+            raise ValueError(
+                "Tasks must have features of one width, those of one encoder, got "
+                f"{widths}; encode all of them alike"
+            )
+        labels = [y for _, y in pairs.values()]
+        if self.heads == "shared":
+            if len({y.dtype.kind in "OUS" for y in labels}) > 1:
+                raise ValueError(
+                    "Shared classes must be text in all tasks or in none, got dtypes "
+                    f"{[str(y.dtype) for y in labels]}; name classes alike, or take "
+                    'heads="separate"'
+                )
+            classes = np.unique(np.concatenate(labels))
+            everything = slice(0, len(classes))
+            return [
+                _Task(X, np.searchsorted(classes, y), everything)
+                for X, y in pairs.values()
+            ]
+        found, first = [], 0
+        for X, y in pairs.values():
+            classes, encoded = np.unique(y, return_inverse=True)
+            own = slice(first, first + len(classes))
+            found.append(_Task(X, first + encoded, own))
+            first = own.stop
+        return found
+
+    def _checked(
+        self, name: str, X: ArrayLike, y: ArrayLike
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Check features and labels of a task."""
+        try:
+            rows, labels = self._estimator()._checked(X, y, reset=True)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"Task {name!r}: {error}") from error
+        n_classes = len(np.unique(labels))
+        if n_classes < 2:
+            raise ValueError(
+                f"A task must have at least two classes, but {name!r} has {n_classes}; "
+                "leave it out"
+            )
+        return rows, labels
+
+    def _evaluate(
+        self, tasks: list[_Task], sequence: list[int], i: int, seed: int
+    ) -> None:
+        """Evaluate one order of the rows: pairs first, then the sequence."""
+        for a, first in enumerate(tasks):
+            run = self._run_of(tasks, seed)
+            self.codelengths_[i, a] = _cost(run, first)
+            for b, second in enumerate(tasks):
+                if a != b:
+                    nats = _cost(branched(run), second)
+                    self.conditional_codelengths_[i, a, b] = nats
+            if a == sequence[0]:
+                rest = [_cost(run, tasks[b]) for b in sequence[1:]]
+                self.sequence_codelengths_[i] = [self.codelengths_[i, a], *rest]
+
+    def _run_of(self, tasks: list[_Task], seed: int) -> PrequentialRun:
+        """Begin a stream with the classes of all tasks."""
+        estimator = self._estimator()
+        _detach(estimator, seed)
+        classes = np.arange(max(task.classes.stop for task in tasks))
+        estimator._checked(tasks[0].X, tasks[0].y, reset=True)
+        estimator._begin(tasks[0].X.shape[1], classes)
+        return estimator._run
+
+    def _estimator(self) -> OnlineClassifier:
+        given = self.switcher
+        if given is None:
+            given = MDLReadoutSwitcher("closed-form")
+        estimator: OnlineClassifier = clone(given)
+        estimator._validate_params()
+        if getattr(estimator, "new_classes", "refuse") != "refuse":
+            raise ValueError(
+                "Tasks name all their classes, got a switcher with "
+                f'new_classes={estimator.new_classes!r}; pass new_classes="refuse"'
+            )
+        return estimator
+
+    def to_frame(self) -> DataFrame:
+        """Return a row for each ordered pair of tasks, in nats."""
+        check_is_fitted(self)
+        pairs = np.argwhere(~np.eye(len(self.task_names_), dtype=bool))
+        first, second = pairs.T
+        low, high = self.transfer_intervals_[first, second].T
+        conditional = self.conditional_codelengths_.mean(axis=0)
+        return data_frame(
+            {
+                "first": [self.task_names_[a] for a in first],
+                "second": [self.task_names_[b] for b in second],
+                "codelength": self.codelengths_.mean(axis=0)[second],
+                "conditional_codelength": conditional[first, second],
+                "transfer": self.transfer_[first, second],
+                "low": low,
+                "high": high,
+            },
+            "first",
+        )
+
+    def plot(self, ax: Axes | None = None) -> TransferDisplay:
+        """Draw the transfer matrix as a heat map.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        display : TransferDisplay
+        """
+        check_is_fitted(self)
+        found = TransferDisplay(
+            self.transfer_, self.task_names_, self.transfer_intervals_
+        )
+        return found.plot(ax)
+
+
+def _names_of(tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[str]:
+    if not isinstance(tasks, Mapping) or len(tasks) < 2:
+        what = len(tasks) if isinstance(tasks, Mapping) else type(tasks).__name__
+        raise ValueError(
+            "tasks must be a mapping of at least two names to pairs (X, y), got "
+            f"{what}; give all tasks of the sequence"
+        )
+    return [str(name) for name in tasks]
+
+
+def _permuted(task: _Task, seed: list[int]) -> _Task:
+    order = np.random.default_rng(seed).permutation(len(task.y))
+    return task._replace(X=task.X[order], y=task.y[order])
+
+
+def _cost(run: PrequentialRun, task: _Task) -> float:
+    """Go on over a task; returns what its labels cost, in nats."""
+    if task.classes.stop - task.classes.start == run.outcome.n_numbers:
+        run.run(task.X, task.y)
+        return float(run.trace.codelengths[-len(task.y) :].sum())
+    steps = stepwise(run, task.X)
+    proba, total = next(steps), 0.0
+    for label in task.y.tolist():
+        own = proba[task.classes] + LEAST
+        total -= float(np.log(own[label - task.classes.start] / own.sum()))
+        with suppress(StopIteration):  # after the last row
+            proba = steps.send(label)
+    return total
+
+
+def _intervals(saved: Floats, level: float) -> Floats:
+    """Intervals (T, T, 2) of means over orders (n_orders, T, T)."""
+    n_orders = len(saved)
+    if n_orders < 2:
+        return np.full((*saved.shape[1:], 2), np.nan)
+    half = stats.t.ppf((1 + level) / 2, n_orders - 1) * saved.std(axis=0, ddof=1)
+    mean, half = saved.mean(axis=0), half / np.sqrt(n_orders)
+    return np.stack([mean - half, mean + half], axis=-1)

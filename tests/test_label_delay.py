@@ -1,0 +1,242 @@
+"""Laws of labels that come late: row t is coded by labels before t - n alone."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_mdl import (
+    FixedShare,
+    KernelReadout,
+    KNeighborsReadout,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    MLPReadout,
+    MultiOutputSwitcher,
+    RefitReadout,
+    decode_labels,
+    encode_labels,
+)
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.readouts import (
+    DummyReadout,
+    IncrementalReadout,
+    KernelReadoutRegressor,
+    LinearReadoutRegressor,
+)
+from sklearn_mdl.switching import (
+    BayesMixture,
+    DelayedForwardPass,
+    LearnedShare,
+    Race,
+    SwitchDistribution,
+    UniversalShare,
+    forward,
+)
+
+READOUTS = [
+    LinearReadout(lr=0.03, n_replay_streams=2),
+    MLPReadout((4,), lr=0.03, ema_step_size=0.1, n_replay_streams=2),
+    KernelReadout(),
+    KernelReadout("rbf", gamma=0.1, scaling=None, max_exact=32),
+    DummyReadout("transition"),
+    KNeighborsReadout(3),
+    IncrementalReadout(GaussianNB()),
+    RefitReadout(GaussianNB()),
+]
+REGRESSORS = [LinearReadoutRegressor(lr=0.03), KernelReadoutRegressor()]
+N, D, C, DELAY = 72, 4, 3, 11
+TRACES = ["codelengths_", "readout_losses_", "posterior_", "pool_weights_"]
+
+
+def stream(seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(C, size=N)
+    return rng.normal(size=(N, D)) + 2 * np.eye(C, D)[y], y
+
+
+def switcher(kind="classes", **options):
+    options = {
+        "batch_size": 8,
+        "first_batch_size": 4,
+        "pooling": LogLinearPool(),
+        "race": Race(slack=0.5, min_readouts=2, first=16),
+        "random_state": 0,
+        "label_delay": DELAY,
+        **options,
+    }
+    if kind == "classes":
+        return MDLReadoutSwitcher(**{"readouts": READOUTS, **options})
+    return MDLReadoutSwitcherRegressor(REGRESSORS, **{**options, "race": None})
+
+
+def labels_of(kind, y):
+    return y if kind == "classes" else y + np.linspace(0, 0.1, len(y))
+
+
+def assert_same(one, other, rows=slice(None)):
+    for name in [*TRACES, "pool_posterior_"]:
+        found, wanted = getattr(one, name)[rows], getattr(other, name)[rows]
+        np.testing.assert_array_equal(found, wanted, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+@pytest.mark.parametrize("n_known", [3, 50])
+def test_a_row_is_coded_by_labels_before_the_delay_alone(kind, n_known):
+    X, y = stream()
+    other = y.copy()
+    other[n_known:] = (other[n_known:] + 1) % C
+    one, two = (switcher(kind).fit(X, labels_of(kind, v)) for v in (y, other))
+    assert_same(one, two, slice(n_known))
+    stop = n_known + DELAY + 1  # row t knows label t - DELAY - 1
+    for name in ("posterior_", "pool_weights_", "pool_posterior_"):
+        found, wanted = getattr(one, name), getattr(two, name)
+        np.testing.assert_array_equal(found[:stop], wanted[:stop], err_msg=name)
+        assert (found[stop:] != wanted[stop:]).any()
+    # The same predictions, and so the same losses of what did not change.
+    summaries = one._run.trace.summaries, two._run.trace.summaries
+    np.testing.assert_array_equal(summaries[0][:stop], summaries[1][:stop])
+    assert (summaries[0][stop:] != summaries[1][stop:]).any()
+
+
+def test_a_late_readout_predicts_what_it_knew_in_time():
+    """What learns row by row predicts as one that has just learned the labels known."""
+    X, y = stream()
+    options = {"pooling": None, "race": None, "readouts": READOUTS[2:5]}
+    late = switcher(**options).fit(X, y)
+    for t in (12, 40, N - 1):
+        n_known = t - DELAY
+        intime = switcher(**options, label_delay=0)
+        intime.partial_fit(X[:n_known], y[:n_known], range(C))
+        run = intime._run
+        for learner, state in zip(run.learners, run.states, strict=True):
+            assert state.n_known == n_known
+            found = learner.predict(run.rows.scaled(X[t : t + 1])[:, :1])
+            np.testing.assert_allclose(
+                late.readout_losses_[t, learner.columns],
+                -found[:, 0, y[t]],
+                rtol=1e-6,
+            )
+
+
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+def test_calls_change_nothing(kind):
+    X, y = stream()
+    y = labels_of(kind, y)
+    whole, pieces = switcher(kind).fit(X, y), switcher(kind)
+    classes = {"classes": range(C)} if kind == "classes" else {}
+    for start, stop in [(0, 6), (6, 7), (7, 49), (49, N)]:
+        pieces.partial_fit(X[start:stop], y[start:stop], **classes)
+        pieces.predict(X[:2])  # leaves no trace
+    assert_same(whole, pieces)
+    np.testing.assert_array_equal(whole.predict(X), pieces.predict(X))
+    assert (whole.retired_at_ >= 0).any() == (kind == "classes")
+    assert whole.n_samples_seen_ == len(whole.codelengths_) == N
+
+
+def test_late_labels_come_back_from_a_message():
+    X, y = stream()
+    model = switcher(shuffle=True)
+    message = encode_labels(model, X, y)
+    np.testing.assert_array_equal(decode_labels(model, X, message), y)
+    with pytest.raises(ValueError, match="label_delay"):
+        decode_labels(model.set_params(label_delay=0), X, message)
+
+
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+def test_a_late_fit_goes_on_from_a_checkpoint_and_a_file(kind, tmp_path):
+    X, y = stream()
+    y = labels_of(kind, y)
+    options = {"readouts": READOUTS[:6]} if kind == "classes" else {}
+    whole, begun, again = (
+        switcher(kind, checkpoint=place, **options)
+        for place in (None, tmp_path, tmp_path)
+    )
+    whole.fit(X, y)
+    begun.fit(X, y)
+    assert_same(again.fit(X, y), whole)
+    whole.save(tmp_path / "model.safetensors")
+    loaded = type(whole).load(tmp_path / "model.safetensors")
+    for one in (loaded, whole, again):
+        one.partial_fit(X[:19], y[:19])
+    assert_same(loaded, whole)
+    assert_same(again, whole)
+    np.testing.assert_array_equal(loaded.predict(X), whole.predict(X))
+
+
+PRIORS = {
+    "bayes": BayesMixture(),
+    "fixed": FixedShare(m=2),
+    "learned": LearnedShare(ms=(2, 6)),
+    "distribution": SwitchDistribution(),
+    "universal": UniversalShare(),
+}
+
+
+@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("delay", [0, 1, 2, 9])
+def test_the_forward_pass_is_the_sum_over_all_sequences(name, delay):
+    """p(expert at t | labels before t - n), every sequence of experts enumerated."""
+    n_rows, n_experts, prior = 5, 2, PRIORS[name]
+    losses = np.random.default_rng(0).exponential(2.0, (n_rows, n_experts))
+    weights = [0.3, 0.7]
+    found = DelayedForwardPass(prior, n_experts, weights, delay=delay).extend(losses)
+    expected = np.zeros((n_rows, n_experts))
+    for sequence in itertools.product(range(n_experts), repeat=n_rows):
+        # Its probability a priori: what it alone would explain, by infinite losses.
+        only = np.full((n_rows, n_experts), np.inf)
+        only[np.arange(n_rows), sequence] = 0.0
+        plain = forward(prior, only, weights)
+        for t in range(n_rows):
+            known = range(max(0, t - delay))
+            explained = sum(losses[i, sequence[i]] for i in known)
+            expected[t, sequence[t]] += np.exp(-plain.codelength - explained)
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.posterior, expected, rtol=1e-9)
+    costs = -np.log((expected * np.exp(-losses)).sum(axis=1))
+    np.testing.assert_allclose(found.codelengths, costs, rtol=1e-9)
+
+
+def test_a_label_that_never_comes_in_time_teaches_nothing():
+    X, y = stream()
+    with pytest.warns(UserWarning, match="learn before its last label"):
+        model = switcher(label_delay=N).fit(X, y)
+    np.testing.assert_allclose(model.codelengths_, np.log(C), rtol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(X[:3]), 1 / C, rtol=1e-12)
+
+
+def test_what_was_learned_late_predicts_and_remixes():
+    X, y = stream()
+    model = switcher(readouts=READOUTS[1:4]).fit(X, y)
+    more = np.random.default_rng(1).normal(size=(1, D))
+    kernels = switcher(readouts=READOUTS[2:4]).fit(X, y)
+    nats = kernels.heldout_codelengths(more, y[:1])
+    np.testing.assert_allclose(nats, -kernels.predict_log_proba(more)[0, y[0]])
+    again = model.remix("learned-share")
+    np.testing.assert_array_equal(again.posterior, model.posterior_)
+    np.testing.assert_array_equal(again.codelengths, model.switching_codelengths_)
+    segments = kernels.segments(2)
+    assert segments.restarted_codelengths[0] == pytest.approx(segments.codelengths[0])
+    columns = np.stack([y, (y + 1) % C], 1)
+    both = MultiOutputSwitcher(switcher(readouts=READOUTS[2:4])).fit(X, columns)
+    alone = switcher(readouts=READOUTS[2:4]).fit(X, y)
+    assert both.output_codelengths_[0] == pytest.approx(alone.codelength_)
+
+
+def test_what_labels_in_time_are_needed_for_is_refused():
+    X, y = stream()
+    with pytest.raises(ValueError, match="either late or by group"):
+        switcher().fit(X, y, groups=np.arange(N))
+    with pytest.raises(ValueError, match="'label_delay' parameter"):
+        switcher(label_delay=-1).fit(X, y)
+    with pytest.raises(ValueError, match='"escape" and label_delay=11; name all'):
+        switcher(new_classes="escape").partial_fit(X, y)
+    model = switcher(readouts=READOUTS[2:4]).fit(X, y)
+    with pytest.raises(ValueError, match=r"takes networks, .*, got labels that"):
+        switcher(readouts=READOUTS[2:4], split="kinds").fit(X, y)
+    with pytest.raises(ValueError, match="A permutation test needs labels that are"):
+        model.permutation_test(shuffled=True)
+    with pytest.raises(ValueError, match="A file of losses needs labels that are"):
+        model.save_losses("losses.npy")

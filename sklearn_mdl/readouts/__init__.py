@@ -18,6 +18,7 @@ from sklearn_mdl.readouts._build import (
     state_bytes as state_bytes,
 )
 from sklearn_mdl.readouts._dummy import DummyReadout
+from sklearn_mdl.readouts._edges import grid_edges as grid_edges
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
 from sklearn_mdl.readouts._finetune.pairs import (
     FrozenReadout,
@@ -31,7 +32,6 @@ from sklearn_mdl.readouts._floor import (
     spread as spread,
 )
 from sklearn_mdl.readouts._grid import (
-    grid_edges as grid_edges,
     readout_names as readout_names,
     regressor_grid,
 )

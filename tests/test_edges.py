@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import SGDClassifier
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout, readout_grid
-from sklearn_mdl.readouts._grid import grid_edges
+from sklearn_mdl.readouts._edges import grid_edges
 
 RATES = [1e-4, 1e-3, 1e-2, 1e-1]
 

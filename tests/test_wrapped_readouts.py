@@ -51,12 +51,9 @@ from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.stream.steps import ReplayStreams
 from sklearn_mdl.readouts import DummyReadout
+from sklearn_mdl.readouts._edges import grid_edges
 from sklearn_mdl.readouts._floor import class_frequencies, complete, floored
-from sklearn_mdl.readouts._grid import (
-    grid_edges,
-    named_readouts,
-    readout_names,
-)
+from sklearn_mdl.readouts._grid import named_readouts, readout_names
 from sklearn_mdl.readouts._isolation import KEPT_TEXTS, Notes, collected
 
 PLAIN = {"scaling": None, "calibration": False}

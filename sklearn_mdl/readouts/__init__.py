@@ -18,6 +18,7 @@ from sklearn_mdl.readouts._build import (
     state_bytes as state_bytes,
 )
 from sklearn_mdl.readouts._dummy import DummyReadout
+from sklearn_mdl.readouts._edges import grid_edges as grid_edges
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
 from sklearn_mdl.readouts._finetune.pairs import (
     FrozenReadout,
@@ -34,7 +35,6 @@ from sklearn_mdl.readouts._grid import (
     DefaultGrid as DefaultGrid,
     default_readouts,
     default_regressors,
-    grid_edges as grid_edges,
     named_readouts as named_readouts,
     named_regressors as named_regressors,
     readout_names as readout_names,

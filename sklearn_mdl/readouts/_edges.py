@@ -1,0 +1,79 @@
+"""Settings at the edges of a grid: a wider one may hold a better readout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from sklearn_mdl._core.sklearn_compat import Interval
+
+INTERIOR = 3  # of two values one is always the lowest and one the highest
+
+
+def grid_edges(
+    readouts: Sequence[BaseEstimator], codelengths: NDArray[np.float64]
+) -> dict[str, tuple[float, str]]:
+    """Find settings in which the best readout is the lowest or highest of those tried.
+
+    It is compared with the readouts of its own architecture, in numeric settings with
+    at least three values there. The best must be strictly better than all with other
+    values of the setting. A value at which the setting's range ends, such as no weight
+    decay, is no edge: there is nothing to try beyond it.
+
+    Parameters
+    ----------
+    readouts : sequence of length K
+    codelengths : ndarray of shape (K,)
+        In nats.
+
+    Returns
+    -------
+    edges : dict of str to (float, {"lowest", "highest"})
+        By setting, its value and the edge.
+    """
+    kind = _kind(readouts[int(np.argmin(codelengths))])
+    same = [k for k, r in enumerate(readouts) if _kind(r) == kind]
+    readouts = [getattr(readout, "inner", readout) for readout in readouts]
+    best = readouts[int(np.argmin(codelengths))]
+    edges = {}
+    for name in _numeric(best):
+        alike = [k for k in same if name in _numeric(readouts[k])]
+        values = np.array([getattr(readouts[k], name) for k in alike], np.float64)
+        value = float(getattr(best, name))
+        others = codelengths[alike][values != value]
+        tried = sorted(set(values.tolist()))
+        if len(tried) < INTERIOR or others.min() <= codelengths.min():
+            continue
+        side = {tried[0]: "lowest", tried[-1]: "highest"}.get(value)
+        if side is not None and not _is_end_of_range(best, name, value):
+            edges[name] = (value, side)
+    return edges
+
+
+def _kind(readout: BaseEstimator) -> str:
+    return str(getattr(readout, "architecture", type(readout).__name__))
+
+
+def _numeric(readout: BaseEstimator) -> list[str]:
+    """List settings whose values have an order, but for those a switcher has itself."""
+    return [
+        name
+        for name, value in readout.get_params(deep=False).items()
+        if isinstance(value, Real)
+        and not isinstance(value, bool)
+        and name not in {"batch_size", "first_batch_size", "random_state"}
+    ]
+
+
+def _is_end_of_range(readout: BaseEstimator, name: str, value: float) -> bool:
+    ranges = getattr(readout, "_parameter_constraints", {}).get(name, [])
+    return any(
+        (value == r.left and r.closed in {"left", "both"})
+        or (value == r.right and r.closed in {"right", "both"})
+        for r in ranges
+        if isinstance(r, Interval)
+    )

@@ -36,8 +36,6 @@ def check_groups(run: PrequentialRun, keys: np.ndarray) -> None:
 
 def late_rows(run: PrequentialRun, labels: Tensor) -> list[int]:
     """Return the rows that bring a new class, given labels from the incoming row on."""
-    if run.outcome.escape is None:
-        return []
     new, n_known = labels.cpu().numpy(), run.outcome.n_numbers
     known = np.maximum.accumulate(np.append(n_known - 1, new))
     found: list[int] = (run.n_scored + np.flatnonzero(new > known[:-1])).tolist()

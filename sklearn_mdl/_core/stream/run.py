@@ -282,7 +282,8 @@ class PrequentialRun:
             checkpoint.resume(self)
         ordered = torch.as_tensor(y if order is None else y[order])
         labels = ordered.to(self.device, self.outcome.dtype)  # where predictions are
-        self.late = late_rows(self, labels[self.n_scored - begin :])
+        if self.outcome.escape is not None:
+            self.late = late_rows(self, labels[self.n_scored - begin :])
         n_rows, stopped = len(self.samples), False
         if tasks is not None:
             tasks.begin(count_segments(self))

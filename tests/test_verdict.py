@@ -375,7 +375,7 @@ def test_pairs_come_by_what_they_say():
         "wins": ranking.win_table().wins,
         "ties": ranking.win_table().ties,
     }
-    rows = sklearn_mdl.report._report._pairs(statistics).rows
+    rows = sklearn_mdl.report._report._pairs(statistics, True).rows
     said = [(float(row[4]), -abs(np.log(float(row[2])))) for row in rows]
     assert all(
         p < q or (p == q and a <= b + 0.01)

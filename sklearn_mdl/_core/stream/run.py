@@ -282,8 +282,8 @@ class PrequentialRun:
             checkpoint.resume(self)
         ordered = torch.as_tensor(y if order is None else y[order])
         labels = ordered.to(self.device, self.outcome.dtype)  # where predictions are
-        if self.outcome.escape is not None:
-            self.late = late_rows(self, labels[self.n_scored - begin :])
+        rest = labels[self.n_scored - begin :]
+        self.late = [] if self.outcome.escape is None else late_rows(self, rest)
         n_rows, stopped = len(self.samples), False
         if tasks is not None:
             tasks.begin(count_segments(self))

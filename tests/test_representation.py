@@ -768,6 +768,7 @@ def test_the_frame_holds_the_cells(fitted):
         *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
         *("codelength", "switching_codelength", "per_example", "saved_per_example"),
         *(
+            "saved_over_labels",
             "accuracy",
             "rank",
             "best_readout",

@@ -3,19 +3,24 @@
 Disjoint draws of a dataset's rows are ranked by the list "closed-form", in two orders:
 at ``n`` labels the task has its ``n / 5`` most frequent classes. ``choices`` asks each
 draw for the best of all encoders and of random subsets, and counts how often that
-encoder has the shortest code in the mean over all other draws. ``spread`` divides the
+encoder has the shortest code in the mean over all other draws; and, where
+``choice.json`` has the later truth, how often it is the most accurate one, too, and
+what accuracy is lost otherwise. ``spread`` divides the
 standard deviation of paired differences over draws by the one that the losses of a
 single draw give, without the factor ``TRAINING``. That factor was chosen on three
 datasets, which are counted apart. With ``--results`` cells are kept; without, all are
 scored again.
 """
 
+import json
 import tempfile
 from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
+from benchmarks._choice_tables import Kept
+from benchmarks.choice import KEPT
 from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer
 from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.model_selection import Ranking
@@ -27,6 +32,7 @@ N_ORDERS = 2
 N_SUBSETS = 12
 LEAST, MOST = 0.8, 0.95
 COUNTS = ("choices", "said", "right", "surer", "surer_right")
+TRUTHS = ("judged", "true", "regret")
 GROUPS = {
     "chosen on": lambda name: name in CHOSEN_ON,
     "others": lambda name: name not in CHOSEN_ON,
@@ -44,6 +50,13 @@ def draws_of(features, y, n):
         ({name: np.asarray(X)[chosen] for name, X in features.items()}, y[chosen])
         for chosen in draws
     ]
+
+
+def later_accuracies(dataset, n):
+    """Later accuracy by encoder, as ``choice.json`` has it; None if it does not."""
+    known = Kept.from_json(json.loads(KEPT.read_text()))
+    found = known.accuracy.get((dataset, n))
+    return None if found is None else dict(zip(known.encoders, found, strict=True))
 
 
 class _Draws:
@@ -97,6 +110,8 @@ class Choices(_Draws):
     formats = {
         **dict.fromkeys(["track_choices", "track_right"], "g"),
         **dict.fromkeys(["track_surer", "track_surer_right"], "g"),
+        **dict.fromkeys(["track_judged", "track_true"], "g"),
+        "track_regret": ".4f",
         "track_said": ".3f",
     }
 
@@ -104,6 +119,7 @@ class Choices(_Draws):
         super().setup(n, dataset)
         names, rng = self.scorer.encoder_names_, np.random.default_rng(n)
         codes, found = self.codelengths(), []
+        truth = later_accuracies(dataset, n)
         subsets = [
             rng.choice(names, 2 + k % 4, replace=False) for k in range(N_SUBSETS)
         ]
@@ -113,8 +129,10 @@ class Choices(_Draws):
                 best = ranking.best()
                 others = np.delete(codes[:, columns], k, axis=0).mean(0)
                 right = names[columns[int(others.argmin())]]
-                found.append((best.probability, right == best.encoder))
-        said, is_right = np.array(found).T
+                lost = truth and max(map(truth.get, subset)) - truth[best.encoder]
+                lost = np.nan if lost is None else lost
+                found.append((best.probability, right == best.encoder, lost))
+        said, is_right, self.lost = np.array(found).T
         self.said, self.is_right = said, is_right.astype(bool)
         self.is_sure = (said >= LEAST) & (said < MOST)
 
@@ -133,14 +151,26 @@ class Choices(_Draws):
     def track_surer_right(self, n, dataset):
         return (self.is_right & (self.said >= MOST)).sum()
 
+    def track_judged(self, n, dataset):
+        """Sure choices of which the later truth is known."""
+        return np.isfinite(self.lost[self.is_sure]).sum()
+
+    def track_true(self, n, dataset):
+        return (self.lost[self.is_sure] == 0).sum()
+
+    def track_regret(self, n, dataset):
+        """Accuracy lost in the mean of those."""
+        lost = self.lost[self.is_sure]
+        return np.nanmean(lost) if np.isfinite(lost).any() else 0.0
+
     def report(self, table):
         rows = {
-            key: np.array([values[f"track_{name}"][0] for name in COUNTS])
+            key: np.array([values[f"track_{name}"][0] for name in COUNTS + TRUTHS])
             for key, values in table.items()
         }
         for title, is_in in GROUPS.items():
             counts = np.array([row for (_, name), row in rows.items() if is_in(name)])
-            n_sure, said, right, n_surer, surer_right = counts.T
+            n_sure, said, right, n_surer, surer_right, n_judged, true, lost = counts.T
             rng = np.random.default_rng(0)
             draws = rng.integers(0, len(counts), (1000, len(counts)))
             shares = right[draws].sum(1) / n_sure[draws].sum(1)
@@ -149,7 +179,10 @@ class Choices(_Draws):
             print(
                 f"{title}: {n_all:.0f} choices, said {said @ n_sure / n_all:.3f}, "
                 f"right {right.sum() / n_all:.3f} [{low:.3f}, {high:.3f}]; surer "
-                f"{n_beyond:.0f}, right {surer_right.sum() / n_beyond:.3f}"
+                f"{n_beyond:.0f}, right {surer_right.sum() / n_beyond:.3f}; of "
+                f"{n_judged.sum():.0f} choices the most accurate later: "
+                f"{true.sum() / n_judged.sum():.3f}, accuracy lost "
+                f"{lost @ n_judged / n_judged.sum():.4f}"
             )
 
 

@@ -83,6 +83,7 @@ NO_TABLE = {
     "FrozenReadout",
     "RepresentationScorer",
     "ScratchReadout",
+    "TaskSequence",
     "TimmEncoder",
     "TorchEncoder",
 }

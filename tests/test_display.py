@@ -489,7 +489,7 @@ def test_from_estimator_shows_every_readout_if_asked(switcher):
 
 
 def test_from_estimator_refuses_other_groups(switcher):
-    with pytest.raises(ValueError, match=r"'architecture', None\], got 'lr'"):
+    with pytest.raises(ValueError, match=r"'architecture', 'block', None\], got 'lr'"):
         PosteriorDisplay.from_estimator(switcher, group="lr")
 
 

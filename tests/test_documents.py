@@ -15,6 +15,7 @@ import textwrap
 from functools import wraps
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 import sklearn.datasets
 from public_names import PATHS, public
@@ -135,6 +136,7 @@ def test_python_in_documents_runs(path, tmp_path, monkeypatch):
     namespace = {"__name__": "__main__"}
     for block in blocks(path.read_text(encoding="utf-8")):
         exec(compile(block, relative(path), "exec"), namespace)
+    plt.close("all")
 
 
 def imports_of_ours(text):

@@ -17,7 +17,7 @@ from sklearn_mdl import (
 )
 from sklearn_mdl.baselines import _compare
 from sklearn_mdl.model_selection import _tasks
-from sklearn_mdl.readouts import _grid as grid, default_readouts, terms_of
+from sklearn_mdl.readouts import _lists as grid, default_readouts, terms_of
 from sklearn_mdl.report import _report
 
 

@@ -10,7 +10,12 @@ from finetune_cases import FAST, digits, encoder
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import betaln
 from sklearn.linear_model import LogisticRegression, SGDClassifier
-from test_checkpoint import Killed, asked_in_segment, killed_after
+from test_checkpoint import (
+    Killed,
+    asked_in_segment,
+    ctrl_c_as_in_a_terminal as ctrl_c_as_in_a_terminal,
+    killed_after,
+)
 from test_honesty import READOUTS
 
 from sklearn_mdl import (

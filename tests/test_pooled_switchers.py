@@ -281,7 +281,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     X, y = rows("classes")
     whole = pooled(checkpoint=tmp_path / "whole").fit(X, y)
     run = type(whole._run)
-    monkeypatch.setattr(run, "end", lambda self: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(run, "end", lambda *_: (_ for _ in ()).throw(OSError("full")))
     monkeypatch.setattr("sklearn_mdl._core.stream.checkpoint.SECONDS", 0.0)
     with pytest.raises(OSError, match="full"):
         pooled(checkpoint=tmp_path / "cut").fit(X, y)

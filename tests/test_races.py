@@ -207,7 +207,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
     whole = raced(kind, checkpoint=tmp_path / "whole").fit(X, y)
     monkeypatch.setattr("sklearn_mdl._core.stream.checkpoint.SECONDS", 0.0)
     monkeypatch.setattr(
-        type(whole._run), "end", lambda self: (_ for _ in ()).throw(OSError("full"))
+        type(whole._run), "end", lambda *_: (_ for _ in ()).throw(OSError("full"))
     )
     with pytest.raises(OSError, match="full"):
         raced(kind, checkpoint=tmp_path / "cut").fit(X, y)

@@ -30,6 +30,7 @@ from sklearn_mdl import (
     RepresentationScorer,
 )
 from sklearn_mdl._core.side_by_side import CLAIMED, Devices
+from sklearn_mdl._core.tables import duration_text
 from sklearn_mdl.model_selection import (
     _cells as cells,
     _forecast as forecast,
@@ -335,7 +336,7 @@ PAIR = np.tile([0, 1], 20)
         lambda text: b"\xff\xfe" + text,
         lambda text: b"[" * 100_000,
         lambda text: text.replace(b'"n_classes": 2', b'"n_classes": 3'),
-        lambda text: text.replace(b'"format": 3', b'"format": 1'),
+        lambda text: text.replace(b'"format": 4', b'"format": 1'),
         lambda text: b"9" * 10_000,
     ],
 )
@@ -356,7 +357,7 @@ def test_a_damaged_cell_is_reported_and_scored_again(tmp_path, monkeypatch, dama
     [
         (lambda whole: whole["identity"].update(seed=7), "it describes another cell"),
         (lambda whole: whole["cell"].pop("seed"), "its entries are not those of a"),
-        (lambda whole: whole.update(format=99), "its format is 99, not 3"),
+        (lambda whole: whole.update(format=99), "its format is 99, not 4"),
         (
             lambda whole: whole["cell"].update(n_samples=3),
             "its trace is of 40 ",
@@ -1073,7 +1074,7 @@ def test_a_ranking_killed_at_random_points_ends_in_the_same_bytes(tmp_path):
     [(0.04, "0.0 s"), (59.9, "59.9 s"), (90, "1.5 min"), (9000, "2.5 h")],
 )
 def test_durations_are_given_in_a_unit_that_suits_them(seconds, text):
-    assert forecast._duration(seconds) == text
+    assert duration_text(seconds) == text
 
 
 def test_features_under_the_name_of_others_are_made_again(tmp_path):

@@ -825,6 +825,7 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
     for block, name, totals in zip(blocks, datasets, fitted.codelengths_, strict=True):
         n, n_classes = len(datasets[name][1]), len(set(datasets[name][1]))
         uniform = n * np.log(n_classes)
+        saved = fitted.saved_per_example("labels")[list(datasets).index(name)]
         head, _, *rows = block.splitlines()
         assert head.startswith(f"{name}: {n} examples, {n_classes} classes")
         assert f"{uniform:.1f} nats" in head
@@ -834,7 +835,7 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
                 fitted.encoder_names_[e],
                 f"{totals[e]:.1f}",
                 f"{totals[e] / n:.4f}",
-                f"{(uniform - totals[e]) / n:.4f}",
+                f"{saved[e]:.4f}",
                 f"{fitted.accuracies_[list(datasets).index(name), e]:.1%}",
                 str(cells[name, fitted.encoder_names_[e]].n_features),
                 str(rank),

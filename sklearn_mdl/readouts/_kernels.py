@@ -151,15 +151,15 @@ class KernelReadout(KernelSettings, BaseReadout):
         Rows after which the factor grows no more; None is no bound. These rows are
         landmarks from then on, and statistics stay those of the last refresh before.
         Whole blocks count, so that it is rounded down to a multiple of 32.
+    batch_size : int, default=32
+        Minibatches of a run; this readout learns row by row whatever it is.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     window : int, default=None
         Rows of the last past that the factor holds at most, whatever `max_exact`; None
         is all of them. Rounded down to a multiple of 64. When it is full, the older
         half is forgotten, statistics of the rows and half of the calibration too: for
         streams that drift.
-    batch_size : int, default=32
-        Minibatches of a run; this readout learns row by row whatever it is.
-    device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
 
     Attributes
     ----------

@@ -55,11 +55,6 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         switcher takes for at most 2,048 labels; "mixed" adds nearest neighbours, a
         shrunk linear discriminant analysis (up to 1,024 features) and a logistic
         regression to both; "drift" adds kernels that forget, and labels alone.
-    new_classes : {"refuse", "escape"}, default="refuse"
-        What becomes of labels that `classes` of ``partial_fit`` did not name. "refuse"
-        raises ValueError. "escape" codes their first appearance by an escape
-        (:func:`~sklearn_mdl.metrics.escape_codelengths`), from which on all readouts
-        predict the class; `classes` may then be left out, and ``fit`` names none.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
@@ -131,6 +126,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, replay and the permutation.
+    new_classes : {"refuse", "escape"}, default="refuse"
+        What becomes of labels that `classes` of ``partial_fit`` did not name. "refuse"
+        raises ValueError. "escape" codes their first appearance by an escape
+        (:func:`~sklearn_mdl.metrics.escape_codelengths`), from which on all readouts
+        predict the class; `classes` may then be left out, and ``fit`` names none.
 
     Attributes
     ----------

@@ -435,7 +435,7 @@ def load_losses(path: str | Path) -> StoredLosses:
             "the path"
         )
     sidecar = path.with_suffix(".json")
-    refuse_groups(path, _text(sidecar))
+    refuse_groups(path, sidecar)
     try:
         text = _text(sidecar)
         losses = np.lib.format.open_memmap(path, mode="r")

@@ -166,7 +166,7 @@ def pool_again(
     return PooledRows.of(found)
 
 
-def refuse_groups(path: Path, text: str | None) -> None:
+def refuse_groups(path: Path, sidecar: Path) -> None:
     """Refuse a file of a stream in groups, by its description.
 
     Raises
@@ -175,7 +175,7 @@ def refuse_groups(path: Path, text: str | None) -> None:
         If it says so.
     """
     try:
-        about = json.loads(text or "null")
+        about = json.loads(sidecar.read_text("utf-8")) if sidecar.is_file() else None
     except (ValueError, RecursionError):  # said of what it is, by who reads it
         return
     if isinstance(about, dict) and about.get("grouped"):

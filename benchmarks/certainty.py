@@ -13,7 +13,6 @@ scored again.
 """
 
 import json
-import tempfile
 from dataclasses import replace
 from itertools import combinations
 
@@ -78,10 +77,9 @@ class _Draws:
         draws = draws_of(features, np.asarray(y), n)
         named = {f"{dataset} {n} {k}": draw for k, draw in enumerate(draws)}
         switcher = MDLReadoutSwitcher(readouts="closed-form")
-        with tempfile.TemporaryDirectory() as folder:
-            self.scorer = RepresentationScorer(
-                switcher, n_orders=N_ORDERS, results=self.results or folder
-            ).fit(named)
+        self.scorer = RepresentationScorer(
+            switcher, n_orders=N_ORDERS, results=self.results
+        ).fit(named)
         self.draws = [
             [cell for cell in self.scorer.cells_ if cell.dataset == name]
             for name in named

@@ -120,7 +120,7 @@ class Million:
                 axis.plot(list(rows), list(rows.values()), "o-", label=label)
             axis.set(xlabel="rows", ylabel=unit, xscale="log")
         sizes = np.array([min(self.rows), max(self.rows)], dtype=float)
-        least = min(v["track_seconds"] / k[2] for k, v in table.items())
+        least = min(v["track_seconds"][0] / k[2] for k, v in table.items())
         axes[0].plot(sizes, least * sizes, ":", color="gray", label="linear")
         axes[0].set(yscale="log")
         axes[0].legend(frameon=False)

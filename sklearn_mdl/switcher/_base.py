@@ -164,7 +164,7 @@ class BaseSwitcher(FittedSwitcher):
         # Parts have devices of their own; what they have learned is gathered here.
         device = resolve_device("cpu" if self.split else self.device)
         n_jobs = 1 if self.split else effective_n_jobs(self.n_jobs)
-        if self.precision != "float32":
+        if self.precision != "float32" and not self.split:
             check_precision(self.precision, device, n_jobs)
         learners = build_learners(
             self.readouts_,

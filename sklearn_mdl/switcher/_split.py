@@ -279,18 +279,13 @@ class SplitPass:
     ) -> None:
         run = self.run
         reading = run.forward.extend(losses)
-        codelengths, stored = reading.codelengths, None
-        summaries = np.full((len(losses), run.outcome.n_kept), np.nan)
+        kept, pooled = None, None
         if run.pooled is not None:
-            found = run.pooled.extend_mixed(losses, mixtures, labels, codelengths)
-            codelengths, stored = found.codelengths, found.stored
-            columns = found.switching, found.pool, found.shares, found.weights
-            run.pooled.history.append(*columns)
+            given = losses, mixtures, labels, reading.codelengths
+            pooled = run.pooled.extend_mixed(*given)
             weights = run.pooled.groups.sums(reading.posterior)
             kept = run.outcome.mix_groups(mixtures, weights)
-            kept = run.outcome.mix_with(kept, found.predicted, found.shares)
-            summaries = run.outcome.summarise(kept)
-        losers = run.keep(losses, codelengths, reading.posterior, summaries, stored)
+        losers = run.keep(losses, reading, kept, pooled)
         if losers and run.pooled is not None:
             run.pooled.retire(run.retirement.awake)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -444,25 +444,34 @@ class PrequentialRun:
         in_order = (values[i] for i in np.argsort(self.columns))
         awake = reading.posterior.T[self.retirement.awake]
         weights = torch.as_tensor(awake).to(self.device)
-        codelengths, stored = reading.codelengths, None
-        kept = self.outcome.mix(in_order, weights)
-        if self.pooled is not None and pooled is not None:
-            codelengths, stored = pooled.codelengths, pooled.stored
-            kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
-            columns = pooled.switching, pooled.pool, pooled.shares, pooled.weights
-            self.pooled.history.append(*columns)
-        if self.outcome.escape is not None:
-            kept = self.outcome.escape.coded(kept, self.n_scored)
         due = self.rows.next_refresh(self.n_scored)
-        summaries = self.outcome.summarise(kept)
-        losers = self.keep(losses, codelengths, reading.posterior, summaries, stored)
+        kept = self.outcome.mix(in_order, weights)
+        losers = self.keep(losses, reading, kept, pooled)
         if losers:
             self.drop(losers)
         self.refresh(due)
 
-    def keep(self, losses: np.ndarray, *others: Any) -> list[int]:
-        """Add rows to the trace, as it takes them; returns who retires after them."""
-        self.trace.append(losses, *others)
+    def keep(
+        self,
+        losses: np.ndarray,
+        reading: ForwardTrace,
+        kept: np.ndarray | None,
+        pooled: PooledRows | None,
+    ) -> list[int]:
+        """Add rows, and what all readouts predicted; returns who retires after them."""
+        codelengths, stored = reading.codelengths, None
+        if self.pooled is not None and pooled is not None:
+            codelengths, stored = pooled.codelengths, pooled.stored
+            columns = pooled.switching, pooled.pool, pooled.shares, pooled.weights
+            self.pooled.history.append(*columns)
+        summaries = np.full((len(losses), self.outcome.n_kept), np.nan)
+        if kept is not None:
+            if pooled is not None:
+                kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
+            if self.outcome.escape is not None:
+                kept = self.outcome.escape.coded(kept, self.n_scored)
+            summaries = self.outcome.summarise(kept)
+        self.trace.append(losses, codelengths, reading.posterior, summaries, stored)
         self.retirement.observe(losses)
         losers = self.retirement.losers(self.outcome, self.pooled)
         if losers:

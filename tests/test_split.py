@@ -233,13 +233,19 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_bits(tmp_path):
     assert "lost 1 of 3" in done.stdout
 
 
-def test_cells_of_a_ranking_are_split():
+@pytest.mark.parametrize("options", [{}, {"pooling": None}])
+def test_cells_of_a_ranking_are_split(options, tmp_path):
     X, y = rows(120)
     data = {"cancer": ({"all": X, "some": X[:, :5]}, y)}
-    expected = RepresentationScorer(switcher()).fit(data)
+    expected = RepresentationScorer(switcher(**options)).fit(data)
     with parallel_config(backend="threading"):
-        found = RepresentationScorer(switcher(split="kinds")).fit(data)
-    assert_array_equal(found.codelengths_, expected.codelengths_)
+        split = switcher(split="kinds", **options)
+        for _ in range(2):  # the second time cells are read
+            found = RepresentationScorer(split, results=tmp_path).fit(data)
+            assert_array_equal(found.codelengths_, expected.codelengths_)
+            # No process has what the mixture of all readouts predicts.
+            assert np.isnan(found.accuracies_).all() == ("pooling" in options)
+            assert found.summary()
 
 
 def common(n_groups=None, **options):

@@ -38,7 +38,7 @@ _KINDS = {
 def text_of(cell: Cell, identity: Mapping[str, object]) -> bytes:
     """Write a cell as JSON: all but its trace, its identity, and a checksum."""
     kept = cell.kept()
-    if cell.is_real:  # JSON knows no NaN
+    if math.isnan(cell.accuracy):  # JSON knows no NaN
         kept["accuracy"] = None
     kept["readouts"] = {
         name: nats if math.isfinite(nats) else repr(nats)  # JSON knows no infinity
@@ -73,7 +73,7 @@ def cell_of(
     kept = content["cell"]
     if not isinstance(kept, dict) or kept.keys() != _KINDS.keys():
         raise ValueError("its entries are not those of a cell")
-    if kept["accuracy"] is None and kept["n_classes"] == 0:
+    if kept["accuracy"] is None:
         kept["accuracy"] = math.nan
     for name, kind in _KINDS.items():
         if not isinstance(kept[name], kind) or isinstance(kept[name], bool):

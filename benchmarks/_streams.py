@@ -2,9 +2,17 @@
 
 import numpy as np
 
+ROOM = 1.05  # of the shortest segments, or places are drawn for ever
+
 
 def change_points(rng, n_rows, n_least, n_changes=3):
     """Draw rows before which labels change: all segments have ``n_least`` rows."""
+    needed = (n_changes + 1) * n_least * ROOM
+    if n_rows < needed:
+        raise ValueError(
+            f"{n_changes + 1} segments of at least {n_least} rows, at places drawn at "
+            f"random, need {needed:.0f} rows, got {n_rows}; pass --least or --rows"
+        )
     while True:
         points = np.sort(rng.integers(n_least, n_rows, n_changes))
         if np.diff([0, *points, n_rows]).min() >= n_least:

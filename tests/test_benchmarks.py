@@ -3,9 +3,12 @@
 import importlib
 import re
 
+import numpy as np
 import pytest
 from joblib import parallel_config
+from numpy.testing import assert_array_equal
 
+from benchmarks import _streams
 from benchmarks.__main__ import benchmark_names, main, make_parser, rows_of, run
 
 
@@ -98,3 +101,30 @@ def test_every_benchmark_has_help_for_its_tables(name, capsys):
             parser.parse_args([*table, "--help"])
         assert exit_.value.code == 0
         assert "usage: python -m benchmarks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["abrupt", "partial", "gradual", "recurring", "none"])
+def test_streams_drift_by_their_rules(kind):
+    X, y = np.arange(800.0)[:, None], np.arange(800) % 5
+    rows, labels, changes = _streams.drifting(X, y, kind, 500, 60, seed=0)
+    before = y[rows[:, 0].astype(int)]
+    if kind == "none":
+        assert not len(changes)
+        assert_array_equal(labels, before)
+        return
+    assert np.diff([0, *changes, 500]).min() >= 60
+    if kind != "gradual":
+        assert_array_equal(labels[: changes[0]], before[: changes[0]])
+    assert (labels != before)[changes[0] :].any()
+    if kind == "recurring":  # the second change takes the first one back
+        middle = slice(changes[1], changes[2])
+        assert_array_equal(labels[middle], before[middle])
+
+
+def test_segments_that_do_not_fit_are_refused():
+    with pytest.raises(
+        ValueError, match=r"least 300 rows, .* need 1260 rows, got 1259"
+    ):
+        _streams.change_points(np.random.default_rng(0), 1259, 300)
+    points = _streams.change_points(np.random.default_rng(0), 1260, 300)
+    assert np.diff([0, *points, 1260]).min() >= 300

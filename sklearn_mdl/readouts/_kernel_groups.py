@@ -11,7 +11,11 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Kernel, Pairs
-from sklearn_mdl._core.kernels.reduced import ReducedRidge
+from sklearn_mdl._core.kernels.reduced import (
+    ExtendedRidge,
+    ReducedRidge,
+    landmark_root,
+)
 from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge
 
 
@@ -181,33 +185,30 @@ class KernelGroup:
         variances = ridge.diagonal()[:, start:].square()
         return Stretch(start, means, variances, ridge.squares(start))
 
-    def reduce(
-        self,
-        n_rows: int,
-        targets: Tensor | None,
-        learned: Sequence[Mapping[str, Tensor]] = (),
-    ) -> None:
-        """Make landmarks of the rows of the view.
+    def extend(self) -> None:
+        """Make landmarks of the rows of the view."""
+        assert isinstance(self.ridge, ForwardRidge)
+        self.ridge = ExtendedRidge(self.ridge, self._kernel())
+
+    def condense(self, targets: Tensor) -> None:
+        """Let a posterior take the place of the factors, given all targets (N, P)."""
+        assert isinstance(self.ridge, ExtendedRidge)
+        self.ridge = self.ridge.condensed(targets)
+
+    def restore(self, n_rows: int, learned: Sequence[Mapping[str, Tensor]]) -> None:
+        """Make landmarks of the rows of the view, with posteriors of ``state_dict``.
 
         Parameters
         ----------
         n_rows : int
             Rows evaluated so far.
-        targets : Tensor of shape (M, P) or None
-            Of the landmarks, if these are all the rows.
         learned : sequence of mapping
-            The posterior of every readout otherwise, as of ``state_dict``.
+            The posterior of every readout.
         """
-        everything = slice(None)
-        kernel = self._gram(everything, everything)
-        reduced = ReducedRidge(self.ridge.alphas, kernel, n_rows)
-        if targets is None:
-            names = "covariance", "weights"
-            device = kernel.device
-            own = (torch.stack([one[name] for one in learned]) for name in names)
-            reduced.covariance, reduced.weights = (part.to(device) for part in own)
-        else:
-            reduced.begin(targets)
+        kernel, names = self._kernel(), ("covariance", "weights")
+        reduced = ReducedRidge(landmark_root(kernel), self.ridge.alphas, n_rows)
+        own = (torch.stack([one[name] for one in learned]) for name in names)
+        reduced.covariance, reduced.weights = (part.to(kernel.device) for part in own)
         self.ridge = reduced
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
@@ -218,6 +219,11 @@ class KernelGroup:
             return [{"errors": one} for one in errors] or [{} for _ in ridge.alphas]
         pairs = zip(ridge.covariance, ridge.weights, strict=True)
         return [{"covariance": one, "weights": other} for one, other in pairs]
+
+    def _kernel(self) -> Tensor:
+        """Return the kernel (n_rows, n_rows) of the rows of the view."""
+        everything = slice(None)
+        return self._gram(everything, everything)
 
     def _gram(self, one: slice, other: slice) -> Tensor:
         rows = self.view.rows
@@ -252,7 +258,9 @@ class OpenBlock:
         self.base = torch.cat([part.base for part in parts]).cpu()  # (K, B, P)
         self.errors = torch.zeros_like(self.base)
         beyond = [p.beyond.expand(len(p.factor), -1) for p in parts]
-        self._beyond = torch.cat(beyond).cpu()  # (K, B)
+        self.deviations = self.factor.diagonal(dim1=1, dim2=2)  # (K, B)
+        self._variances = self.deviations.square() + torch.cat(beyond).cpu()
+        self._means: Tensor | None = None  # of the next row
         self.n_observed = 0
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
@@ -270,20 +278,19 @@ class OpenBlock:
 
     def means(self) -> Tensor:
         """Return predictions (K, P) of the next row."""
-        t = self.n_observed
-        own = torch.bmm(self.factor[:, t : t + 1, :t], self.errors[:, :t])
-        return self.base[:, t] + own[:, 0]
-
-    def deviations(self) -> Tensor:
-        """Return the diagonal (K,) of the factor in the next row."""
-        return self.factor[:, self.n_observed, self.n_observed]
+        if self._means is None:
+            t = self.n_observed
+            own = torch.bmm(self.factor[:, t : t + 1, :t], self.errors[:, :t])
+            self._means = self.base[:, t] + own[:, 0]
+        return self._means
 
     def variances(self) -> Tensor:
         """Return variances (K,) of the next row's prediction."""
-        return self.deviations().square() + self._beyond[:, self.n_observed]
+        return self._variances[:, self.n_observed]
 
     def observe(self, target: Tensor) -> None:
         """Take in the target (P,) of the next row."""
-        errors = (target - self.means()) / self.deviations()[:, None]
-        self.errors[:, self.n_observed] = errors
+        deviations = self.deviations[:, self.n_observed, None]
+        self.errors[:, self.n_observed] = (target - self.means()) / deviations
         self.n_observed += 1
+        self._means = None

@@ -10,7 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Kernel, Pairs
+from sklearn_mdl._core.kernels.functions import (
+    FIRST_DISTANCE,
+    Kernel,
+    Pairs,
+    squared_lengths,
+)
 from sklearn_mdl._core.kernels.reduced import (
     ExtendedRidge,
     ReducedRidge,
@@ -48,6 +53,7 @@ class View:
         self.distance = FIRST_DISTANCE
         self.n_rows = 0
         self._room: Tensor | None = None
+        self._squares: Tensor | None = None
 
     @property
     def has_statistics(self) -> bool:
@@ -60,25 +66,44 @@ class View:
         assert self._room is not None
         return self._room[: self.n_rows]
 
+    @property
+    def squares(self) -> Tensor:
+        """Their squared lengths, (n_rows,)."""
+        assert self._squares is not None
+        return self._squares[: self.n_rows]
+
     def append(self, rows: Tensor) -> None:
         """Add scaled rows."""
         stop = self.n_rows + len(rows)
         if self._room is None or stop > len(self._room):
-            room = rows.new_zeros(max(stop, 2 * self.n_rows), rows.shape[1])
+            n_most = max(stop, 2 * self.n_rows)
+            room = rows.new_zeros(n_most, rows.shape[1])
+            squares = rows.new_zeros(n_most)
             if self.n_rows:
                 room[: self.n_rows] = self.rows
-            self._room = room
+                squares[: self.n_rows] = self.squares
+            self._room, self._squares = room, squares
+        assert self._squares is not None
         self._room[self.n_rows : stop] = rows
+        self._squares[self.n_rows : stop] = squared_lengths(rows)
         self.n_rows = stop
+
+    def pairs(self, rows: Tensor, others: slice = slice(None)) -> Pairs:
+        """Pair rows (n, d') with those of the view, or some of them."""
+        if not self.n_rows:
+            return Pairs(rows, rows[:0], self.distance)
+        squares = self.squares[others]
+        return Pairs(rows, self.rows[others], self.distance, squares)
 
     def forget(self) -> None:
         """Drop all rows, in memory of its own: copies may still read them."""
-        self.n_rows, self._room = 0, None
+        self.n_rows, self._room, self._squares = 0, None, None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Share the rows; the copy takes new memory before it adds any."""
         other = copy.copy(self)
-        vars(other)["_room"] = self.rows if self.n_rows else None
+        if self.n_rows:
+            vars(other).update(_room=self.rows, _squares=self.squares)
         return other
 
 
@@ -188,7 +213,7 @@ class KernelGroup:
     def extend(self) -> None:
         """Make landmarks of the rows of the view."""
         assert isinstance(self.ridge, ForwardRidge)
-        self.ridge = ExtendedRidge(self.ridge, self._kernel())
+        self.ridge = ExtendedRidge(self.ridge, self._root())
 
     def condense(self, targets: Tensor) -> None:
         """Let a posterior take the place of the factors, given all targets (N, P)."""
@@ -205,11 +230,11 @@ class KernelGroup:
         learned : sequence of mapping
             The posterior of every readout.
         """
-        kernel, names = self._kernel(), ("covariance", "weights")
-        reduced = ReducedRidge(landmark_root(kernel), self.ridge.alphas, n_rows)
+        root, names = self._root(), ("covariance", "weights")
         own = (torch.stack([one[name] for one in learned]) for name in names)
-        reduced.covariance, reduced.weights = (part.to(kernel.device) for part in own)
-        self.ridge = reduced
+        covariance, weights = (part.to(root.device) for part in own)
+        alphas = self.ridge.alphas
+        self.ridge = ReducedRidge(root, alphas, covariance, weights, n_rows)
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
         """Return what does not follow from rows and labels, by readout."""
@@ -220,14 +245,13 @@ class KernelGroup:
         pairs = zip(ridge.covariance, ridge.weights, strict=True)
         return [{"covariance": one, "weights": other} for one, other in pairs]
 
-    def _kernel(self) -> Tensor:
-        """Return the kernel (n_rows, n_rows) of the rows of the view."""
-        everything = slice(None)
-        return self._gram(everything, everything)
+    def _root(self) -> Tensor:
+        """Return the root of the kernel of the view's rows."""
+        scale = float(self.diagonal(self.view.rows).mean())
+        return landmark_root(self._gram, self.view.n_rows, scale, self.view.rows.device)
 
     def _gram(self, one: slice, other: slice) -> Tensor:
-        rows = self.view.rows
-        return self.values(Pairs(rows[one], rows[other], self.view.distance))
+        return self.values(self.view.pairs(self.view.rows[one], other))
 
 
 class OpenBlock:

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.kernels.functions import Pairs
 from sklearn_mdl.readouts._kernel_groups import Stretch
 from sklearn_mdl.readouts._kernel_learners import KernelLearner
 from sklearn_mdl.readouts._kernel_rows import FIRST, is_refresh, last_refresh
@@ -91,13 +90,18 @@ class LabellingsLearner(KernelLearner):
         for group in self.groups:
             group.ridge = group.refitted(known)
             group.extend()
-        start = exact
+        yield from self._reduced_stretches(exact, n_rows, known)
+
+    def _reduced_stretches(
+        self, start: int, n_rows: int, targets: Tensor
+    ) -> Iterator[Stretch]:
+        """Predict the rows beyond the landmarks, block by block."""
         while start < n_rows:
             _, end = self._ends(start)
-            yield self._reduced_stretch(start, known[start:end])
+            yield self._reduced_stretch(start, targets[start:end])
             if end == self.n_condensed and end <= n_rows:
                 for group in self.groups:
-                    group.condense(known[:end])
+                    group.condense(targets[:end])
             start = end
 
     def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
@@ -133,6 +137,6 @@ class LabellingsLearner(KernelLearner):
             if is_exact:
                 ridge = group.refitted(targets)
             x = self._scaler.scaled(raw, view.scaling, self.device)
-            cross = group.values(Pairs(x, view.rows, view.distance))
+            cross = group.values(view.pairs(x))
             found.append(ridge.predict(cross, group.diagonal(x))[0])
         return torch.cat(found)

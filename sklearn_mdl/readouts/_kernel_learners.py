@@ -1,10 +1,11 @@
 """Kernel readouts on a stream: one learner for all of a list.
 
 Blocks of rows are counted from the beginning of the stream: 0, 8, 16, 32, and so on by
-32, and by 128 where factors have become posteriors. The whole block is joined to the factor at once, as
-far as its rows are known, with nothing in place of the others: how a stream is cut
-changes no bit. Within it targets enter row by row. A learner with a window begins again
-at fixed places, from the last half of its window: blocks are counted from there.
+32, and by 128 where a posterior has taken the place of a factor. The whole block is
+joined to the factor at once, as far as its rows are known, with nothing in place of the
+others: how a stream is cut changes no bit. Within it targets enter row by row. A
+learner with a window begins again at fixed places, from the last half of its window:
+blocks are counted from there.
 """
 
 from __future__ import annotations
@@ -251,9 +252,7 @@ class KernelLearner(Learner):
             rows = self._scaler.scaled(raw, view.scaling, self.device)
             rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
             scaled[view] = rows
-            past = view.rows if start else rows[:0]
-            both = Pairs(rows, past, view.distance), Pairs(rows, rows, view.distance)
-            pairs[view] = both
+            pairs[view] = view.pairs(rows), Pairs(rows, rows, view.distance)
         parts = []
         for group in groups:
             cross, own = (group.values(some) for some in pairs[group.view])
@@ -355,8 +354,7 @@ class KernelLearner(Learner):
         for number, group in enumerate(self.groups):
             view, last = group.view, first + len(group.ridge.alphas)
             x = self._scaler.scaled(rows, view.scaling, self.device)
-            past = view.rows if start else x[:0]
-            cross, pending = group.values(Pairs(x, past, view.distance)), None
+            cross, pending = group.values(view.pairs(x)), None
             if block is not None:
                 errors = block.errors[first:last, : block.n_observed].to(self.device)
                 own = block.scaled[view][: block.n_observed]

@@ -67,7 +67,7 @@ class Kernel(NamedTuple):
                 return torch.as_tensor(found).to(rows)
             parts = [self.values(Pairs(row[None], row[None], 1.0)) for row in rows]
             return torch.cat(parts)[:, 0] if parts else rows.new_empty(0)
-        squares = rows.square().sum(1)
+        squares = squared_lengths(rows)
         if self.name == "rbf":
             return torch.ones_like(squares)
         if self.name == "polynomial":
@@ -89,12 +89,22 @@ class Pairs:
     one, other : Tensor of shape (n, d) and (m, d), float64
     distance : float
         The median squared distance, in units of which widths are given.
+    squares : Tensor of shape (m,) or None
+        Squared lengths of the other rows, where these are known.
     """
 
-    def __init__(self, one: Tensor, other: Tensor, distance: float) -> None:
+    def __init__(
+        self,
+        one: Tensor,
+        other: Tensor,
+        distance: float,
+        squares: Tensor | None = None,
+    ) -> None:
         self.one = one
         self.other = other
         self.distance = distance
+        self._given = squares
+        self._squares: tuple[Tensor, Tensor] | None = None
         self._products: Tensor | None = None
         self._distances: Tensor | None = None
 
@@ -107,15 +117,29 @@ class Pairs:
     def squared_distances(self) -> Tensor:
         """Squared Euclidean distances (n, m)."""
         if self._distances is None:
-            norms = self.one.square().sum(1)[:, None] + self.other.square().sum(1)
-            found = torch.add(norms, self.products(), alpha=-2)
+            one, other = self.squares()
+            found = torch.add(one[:, None] + other, self.products(), alpha=-2)
             self._distances = found.clamp_min_(0)
         return self._distances
 
+    def squares(self) -> tuple[Tensor, Tensor]:
+        """Squared lengths of the rows, (n,) and (m,)."""
+        if self._squares is None:
+            other = self._given
+            if other is None:
+                other = squared_lengths(self.other)
+            self._squares = squared_lengths(self.one), other
+        return self._squares
+
     def norms(self) -> tuple[Tensor, Tensor]:
         """Lengths of the rows, (n, 1) and (1, m)."""
-        one, other = self.one.norm(dim=1), self.other.norm(dim=1)
-        return one[:, None], other[None]
+        one, other = self.squares()
+        return one.sqrt()[:, None], other.sqrt()[None]
+
+
+def squared_lengths(rows: Tensor) -> Tensor:
+    """Squared lengths (n,) of rows (n, d)."""
+    return rows.square().sum(1)
 
 
 def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tensor:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Self
 
 import torch
@@ -31,6 +32,8 @@ from sklearn_mdl._core.kernels.ridge import (
     PANEL,
     Block,
     ForwardRidge,
+    Gram,
+    NotPositiveDefiniteError,
     Pending,
     added_products,
     cholesky,
@@ -48,15 +51,15 @@ class ExtendedRidge(ForwardRidge):
     ----------
     exact : ForwardRidge
         Of the landmarks.
-    kernel : Tensor of shape (M, M)
-        Of the landmarks.
+    root : Tensor of shape (M, M)
+        Of their kernel.
     """
 
-    def __init__(self, exact: ForwardRidge, kernel: Tensor) -> None:
-        super().__init__(exact.alphas.tolist(), exact.n_outputs, kernel.device)
-        self.n_rows, self._panels = exact.n_rows, exact._panels
-        self._root = landmark_root(kernel)
-        self._later = kernel.new_empty(0, len(kernel))  # features of later rows
+    def __init__(self, exact: ForwardRidge, root: Tensor) -> None:
+        super().__init__(exact.alphas.tolist(), exact.n_outputs, root.device)
+        vars(self).update(vars(exact))  # it goes on with its panels
+        self._root = root
+        self._later = root.new_empty(0, len(root))  # features of later rows
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
         """Join a block of rows (B, M) to those before."""
@@ -96,9 +99,9 @@ class ExtendedRidge(ForwardRidge):
             inverse = torch.cholesky_inverse(torch.linalg.cholesky(noisy)).mT
             weights.append(inverse @ known)  # it is symmetric
             torch.mul(inverse, alpha, out=own)
-        found = ReducedRidge(root, self.alphas, self.n_rows)
-        found.covariance, found.weights = covariance, torch.stack(weights)
-        return found
+        return ReducedRidge(
+            root, self.alphas, covariance, torch.stack(weights), self.n_rows
+        )
 
 
 class ReducedRidge:
@@ -109,21 +112,24 @@ class ReducedRidge:
     root : Tensor of shape (M, M)
         Of the kernel of the landmarks.
     alphas : Tensor of shape (A,)
-    n_rows : int
-        Rows evaluated so far.
-
-    Attributes
-    ----------
     covariance : Tensor of shape (A, M, M)
         Symmetric: what is above the diagonal is not kept up to date.
     weights : Tensor of shape (A, M, P)
+    n_rows : int
+        Rows evaluated so far.
     """
 
-    covariance: Tensor
-    weights: Tensor
-
-    def __init__(self, root: Tensor, alphas: Tensor, n_rows: int) -> None:
+    def __init__(
+        self,
+        root: Tensor,
+        alphas: Tensor,
+        covariance: Tensor,
+        weights: Tensor,
+        n_rows: int,
+    ) -> None:
         self.alphas = alphas
+        self.covariance = covariance
+        self.weights = weights
         self.n_rows = n_rows
         self._root = root
         self._is_shared = False
@@ -245,18 +251,36 @@ def landmark_features(
     return found, (own - found.square().sum(1)).clamp_min_(0)
 
 
-def landmark_root(kernel: Tensor) -> Tensor:
-    """Factor the kernel (M, M) of landmarks, some of which may be equal.
+def landmark_root(
+    gram: Gram, n_landmarks: int, scale: float, device: torch.device
+) -> Tensor:
+    """Factor the kernel of landmarks, some of which may be equal.
+
+    Parameters
+    ----------
+    gram : callable
+    n_landmarks : int
+    scale : float
+        Its mean diagonal.
+    device : torch.device
+
+    Returns
+    -------
+    root : Tensor of shape (M, M)
 
     Raises
     ------
     NotPositiveDefiniteError
         If it has no factor, even with a small multiple of the identity added.
     """
-    eye = kernel.diagonal().mean() * torch.eye(len(kernel)).to(kernel)
-    for jitter in JITTERS:
-        root, failed = torch.linalg.cholesky_ex(kernel + jitter * eye)
-        if not failed:
-            found: Tensor = root
-            return found
-    return cholesky((kernel + JITTERS[-1] * eye)[None], 0)[0]
+
+    def factored(jitter: float) -> Tensor:
+        factor = ForwardRidge([jitter * scale], 0, device)
+        factor.refactor(n_landmarks, gram, factor.alphas.new_empty(n_landmarks, 0))
+        return factor.matrices()[0]
+
+    *jitters, last = JITTERS
+    for jitter in jitters:
+        with suppress(NotPositiveDefiniteError):
+            return factored(jitter)
+    return factored(last)

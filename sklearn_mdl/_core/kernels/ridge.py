@@ -286,6 +286,16 @@ class ForwardRidge:
         parts = [panel.own.diagonal(dim1=1, dim2=2) for panel in self._panels]
         return torch.cat(parts, 1)[:, : self.n_rows]
 
+    def matrices(self) -> Tensor:
+        """Return the factors, (A, n_rows, n_rows)."""
+        n_alphas, n_rows = len(self.alphas), self.n_rows
+        found = self.alphas.new_zeros(n_alphas, n_rows, n_rows)
+        for start, rows, panel in self._filled():
+            own = found[:, start : start + rows]
+            own[:, :, :start] = panel.left[:, :rows]
+            own[:, :, start : start + rows] = panel.own[:, :rows, :rows]
+        return found
+
     def retire(self, kept: Sequence[int]) -> None:
         """Keep some of the noises only; their numbers do not change."""
         self.alphas = self.alphas[list(kept)]

@@ -340,7 +340,7 @@ def test_retired_readouts_leave_the_others_their_bits():
         )
 
 
-@pytest.mark.parametrize("n_rows", [3, 77])
+@pytest.mark.parametrize("n_rows", [3, 77, 128])
 def test_copies_and_pickles_go_on_with_the_same_bits(n_rows):
     X, y = digits()
     readouts = [kind(name, max_exact=bound) for name in KINDS for bound in BOUNDS]
@@ -355,7 +355,7 @@ def test_copies_and_pickles_go_on_with_the_same_bits(n_rows):
         np.testing.assert_array_equal(other.codelengths_, straight.codelengths_)
 
 
-@pytest.mark.parametrize("n_rows", [3, 40, 128])
+@pytest.mark.parametrize("n_rows", [3, 40, 77, 128])
 def test_a_saved_readout_goes_on_with_the_same_bits(n_rows, tmp_path):
     X, y = digits()
     readouts = [kind(name, max_exact=bound) for name in WRITTEN for bound in BOUNDS]

@@ -10,12 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.kernels.functions import (
-    FIRST_DISTANCE,
-    Kernel,
-    Pairs,
-    squared_lengths,
-)
+from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Kernel, Pairs
 from sklearn_mdl._core.kernels.reduced import (
     ExtendedRidge,
     ReducedRidge,
@@ -85,7 +80,7 @@ class View:
             self._room, self._squares = room, squares
         assert self._squares is not None
         self._room[self.n_rows : stop] = rows
-        self._squares[self.n_rows : stop] = squared_lengths(rows)
+        self._squares[self.n_rows : stop] = rows.square().sum(1)
         self.n_rows = stop
 
     def pairs(self, rows: Tensor, others: slice = slice(None)) -> Pairs:

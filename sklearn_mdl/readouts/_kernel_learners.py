@@ -269,9 +269,7 @@ class KernelLearner(Learner):
     def _close(self, block: OpenBlock) -> None:
         """Add a complete block, and scale rows again where that is due."""
         self._append(block, self.groups)
-        self._end_block(self.n_observed)
-
-    def _end_block(self, n_rows: int) -> None:
+        n_rows = self.n_observed
         is_exact = self.n_landmarks is None or n_rows <= self.n_landmarks
         if is_exact and is_refresh(n_rows):
             self._refresh(n_rows)

@@ -57,7 +57,8 @@ class Kernel(NamedTuple):
             return (gamma * products + self.coef0) ** self.degree
         if self.name == "linear":
             return products
-        return arc_cosine(products, *pairs.norms(), self.depth)
+        one, other = (squares.sqrt() for squares in pairs.squares())
+        return arc_cosine(products, one[:, None], other, self.depth)
 
     def diagonal(self, rows: Tensor) -> Tensor:
         """Kernel (n,) of rows with themselves."""
@@ -67,7 +68,7 @@ class Kernel(NamedTuple):
                 return torch.as_tensor(found).to(rows)
             parts = [self.values(Pairs(row[None], row[None], 1.0)) for row in rows]
             return torch.cat(parts)[:, 0] if parts else rows.new_empty(0)
-        squares = squared_lengths(rows)
+        squares = rows.square().sum(1)
         if self.name == "rbf":
             return torch.ones_like(squares)
         if self.name == "polynomial":
@@ -127,19 +128,9 @@ class Pairs:
         if self._squares is None:
             other = self._given
             if other is None:
-                other = squared_lengths(self.other)
-            self._squares = squared_lengths(self.one), other
+                other = self.other.square().sum(1)
+            self._squares = self.one.square().sum(1), other
         return self._squares
-
-    def norms(self) -> tuple[Tensor, Tensor]:
-        """Lengths of the rows, (n, 1) and (1, m)."""
-        one, other = self.squares()
-        return one.sqrt()[:, None], other.sqrt()[None]
-
-
-def squared_lengths(rows: Tensor) -> Tensor:
-    """Squared lengths (n,) of rows (n, d)."""
-    return rows.square().sum(1)
 
 
 def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tensor:
@@ -151,7 +142,7 @@ def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tens
     ----------
     products : Tensor of shape (n, m)
         Inner products.
-    one, other : Tensor of shape (n, 1) and (1, m)
+    one, other : Tensor of shape (n, 1) and (m,)
         Lengths of the rows, which the kernel keeps.
     depth : int
         Hidden layers.

@@ -13,6 +13,7 @@ ended.
 
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,6 +24,7 @@ from torch import nn
 
 from benchmarks._data import feature_cells, permuted
 from benchmarks._kept import OPTION, kept
+from benchmarks.pretrained import images_of
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl.encoders import TorchEncoder, image_rows
@@ -237,18 +239,38 @@ class _Small(nn.Module):
 
 
 class Finetuned(_Raced):
-    """Twelve fine-tuned networks on digits as images."""
+    """Twelve fine-tuned networks on digits as images, or on those of a folder."""
 
     options = {
+        "images": {
+            "type": Path,
+            "nargs": "?",
+            "help": "folder of CIFAR-10, PneumoniaMNIST and MNIST (default: digits)",
+        },
         **OPTION,
         "--rows": {"type": int, "default": 1797, "help": "the first so many"},
+        "--orders": {"type": int, "default": 1, "help": "of the rows, so many"},
     }
-    params = [["digits"], ["unraced", "raced"]]
     param_names = ["images", "list"]
 
+    def prepare(self):
+        pixels, y = load_digits(return_X_y=True)
+        self.data = {"digits": (pixels.reshape(-1, 8, 8) / 16, y)}
+        if self.images is not None:
+            self.data = {
+                name: (small(pixels), labels)
+                for name, pixels, labels in images_of(self.images)
+            }
+
+    @property
+    def params(self):
+        cases = product(self.data, range(self.orders))
+        return [[f"{name} {order}" for name, order in cases], ["unraced", "raced"]]
+
     def setup(self, case, name):
-        pixels, y = permuted(*load_digits(return_X_y=True), 0)
-        X = image_rows(pixels.reshape(-1, 8, 8)[: self.rows] / 16, mode="L")
+        images, order = case.split()
+        pixels, y = permuted(*self.data[images], int(order))
+        X = image_rows(pixels[: self.rows], mode="L")
         torch.manual_seed(0)
         encoder = TorchEncoder(_Small(), mode="L")
         readouts = readout_grid(
@@ -262,3 +284,10 @@ class Finetuned(_Raced):
     def size(self, readout, X, y):
         """Parameters of an encoder, whose layers outweigh its readout's."""
         return self.n_weights
+
+
+def small(pixels):
+    """Means of blocks of 4 by 4, as in digits, grey and from 0 to 1."""
+    grey = pixels.reshape(*pixels.shape[:3], -1).mean(-1) / 255
+    n, height, width = grey.shape
+    return grey.reshape(n, height // 4, 4, width // 4, 4).mean((2, 4))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.linear_model import SGDClassifier
 
@@ -19,8 +19,9 @@ from sklearn_mdl import (
     decode_labels,
     encode_labels,
 )
+from sklearn_mdl._core.nets.adamw import ForwardCalibration
 from sklearn_mdl._core.stream.scaling import ScaledRows
-from sklearn_mdl._core.stream.steps import ReplayStreams
+from sklearn_mdl._core.stream.steps import ReplayStreams, lesson
 from sklearn_mdl._core.stream.storage import SampleStore
 from sklearn_mdl.switcher._coding import encode
 
@@ -105,6 +106,53 @@ def test_positions_drawn_at_once_have_the_law_of_streams(recency):
         assert np.abs(drawn - limit).max() < 0.02
     assert (streams.draw(4) != streams.draw(8)).any()
     assert_array_equal(streams.draw(4), streams.draw(4))
+
+
+def lessons(first, batch_size, n_rows=0, n_streams=30, stop=160):
+    """Numbers of the rows that are learned at once, and replayed after that."""
+    store = SampleStore(1)
+    store.append(np.arange(stop, dtype=np.float32)[:, None])
+    scaled = ScaledRows(store, [None], batch_size, torch.device("cpu"), first=first)
+    scaled.extend(stop)
+    streams = ReplayStreams(n_streams)
+    for start, end in scaled.parts(stop):
+        (x, _), replayed = lesson(scaled, streams, start, end, n_rows)
+        yield start, end, x[0, :, 0].tolist(), [r[0, :, 0].tolist() for r, _ in replayed]
+
+
+def test_all_streams_replay_after_the_first_parts_and_then_a_share_of_them():
+    for start, end, _, replayed in lessons(4, 16):
+        assert all(max(some) < end for some in replayed)
+        share = 1 if start < 8 * 4 else (end - start) / 16
+        assert len(replayed) == math.ceil(30 * share)
+
+
+def test_networks_learn_a_part_with_the_rows_before_and_others_by_itself():
+    for start, end, learned, _ in lessons(4, 16):
+        assert learned == list(range(start, end))
+    for start, end, learned, _ in lessons(4, 16, n_rows=16):
+        assert learned == list(range(min(start, max(0, end - 16)), end))
+    seen = []
+
+    class Recording(SGDClassifier):
+        def partial_fit(self, X, y, classes=None):
+            seen.append(len(X))
+            return super().partial_fit(X, y, classes)
+
+    X, y = rows(64)
+    recording = Recording(loss="log_loss", random_state=0)
+    growing([IncrementalReadout(recording, n_replay_streams=0)]).fit(X, y)
+    assert set(seen) == {2}
+
+
+def test_a_share_of_a_minibatch_moves_a_calibration_by_its_root():
+    start = torch.tensor([[0.3], [-1.0]], dtype=torch.float64)
+    whole, quarter = ForwardCalibration(start.clone()), ForwardCalibration(start.clone())
+    slopes = torch.tensor([[2.0], [-0.1]], dtype=torch.float64)
+    whole.learn(slopes)
+    quarter.learn(slopes, 0.25)
+    moved = [(one.values - start).detach().numpy() for one in (whole, quarter)]
+    assert_allclose(moved[1], moved[0] / 2, rtol=1e-12)
 
 
 @pytest.mark.parametrize("at", [[1, 3, 77], [2, 16, 17, 64, 149]])

@@ -19,6 +19,8 @@ from sklearn_mdl._core.stream.scaling import ScaledRows
 Batch = tuple[Tensor, Tensor]  # rows (n_scalings, n, d), labels (n,)
 Steps = Generator[Prediction, Tensor, None]
 
+EAGER = 8  # first parts, after each of which all streams replay
+
 
 class ReplayStreams:
     """Positions of ``S`` replay streams over a growing list of minibatches.
@@ -140,10 +142,11 @@ class PassState:
         for start, end in parts:
             x, y = rows.between(start, end), rows.labels[start:end]
             outcome.init_units(learner, y)
-            learner.calibrate(x, y)
+            learner.calibrate(x, y, (end - start) / rows.batch_size)
         for start, end in parts:
             self.n_learned = end
-            (x, y), replayed = lesson(rows, self.streams, start, end)
+            n_rows = rows.batch_size if learner.fills_minibatches else 0
+            (x, y), replayed = lesson(rows, self.streams, start, end, n_rows)
             learner.update(x, y, replayed)
 
     def disclose(
@@ -172,20 +175,34 @@ class PassState:
 
 
 def lesson(
-    rows: ScaledRows, streams: ReplayStreams, start: int, stop: int
+    rows: ScaledRows, streams: ReplayStreams, start: int, stop: int, n_rows: int = 0
 ) -> tuple[Batch, Iterator[Batch]]:
-    """Return the rows of a part to be learned, and what the streams replay after it.
+    """Return what is learned when a part is, and what the streams replay after it.
 
-    They replay minibatches as far as these are known, however small the part is, and
-    after a part of a minibatch only as large a share of the streams replays: no example
-    counts for more because it came early, or costs more.
+    They replay minibatches as far as these are known, however small the part is. After
+    each of the first parts all of them do, since networks have hardly left their start
+    then; later, after a part of a minibatch, only as large a share of the streams: no
+    example counts for more because it came early, or costs more.
+
+    Parameters
+    ----------
+    rows : ScaledRows
+    streams : ReplayStreams
+    start, stop : int
+        First row and end of the part.
+    n_rows : int, default=0
+        Rows that are learned at once, as far as there are as many: those of the part,
+        and known ones before it.
     """
     place = start % rows.batch_size
     positions = streams.draw(place) if place else streams.advance()
-    begin, end = rows.part(start)
-    positions = positions[: -(-len(positions) * (end - begin) // rows.batch_size)]
+    if start >= EAGER * rows.first:
+        begin, end = rows.part(start)
+        n_streams = -(-len(positions) * (end - begin) // rows.batch_size)
+        positions = positions[:n_streams]
     replayed = (rows.labelled(i, stop) for i in positions.tolist())
-    return (rows.between(start, stop), rows.labels[start:stop]), replayed
+    begin = max(0, min(start, stop - n_rows))
+    return (rows.between(begin, stop), rows.labels[begin:stop]), replayed
 
 
 def block_of(learner: Learner, rows: ScaledRows, row: int) -> tuple[int, int]:

@@ -3,12 +3,12 @@
 ``cells`` fits the default list on every encoder and dataset of a directory, rows in the
 order of the files; ``long`` the default list, raced and not, and the networks alone,
 not raced, on the first rows of long streams; ``grid`` the paper's grid of readouts or
-a part of it; ``finetuned`` fine-tuned networks on small images. Each is pooled, and
-"ratio" is that to the list that is not raced. Work counts optimiser steps, one for a
-minibatch and one for each replay stream, weighted by parameters, as a share of that
-without a race; readouts that differ in averaging alone are one training. Seconds are
-CPU seconds on one thread. With ``--results FILE`` an interrupted table goes on where it
-ended.
+a part of it; all of these are pooled. ``finetuned`` switches between fine-tuned
+networks on small images, in several orders. "ratio" is that to the list that is not
+raced. Work counts optimiser steps, one for a minibatch and one for each replay stream,
+weighted by parameters, as a share of that without a race; readouts that differ in
+averaging alone are one training. Seconds are CPU seconds on one thread. With
+``--results FILE`` an interrupted table goes on where it ended.
 """
 
 import time
@@ -22,6 +22,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
+from benchmarks.__main__ import sd
 from benchmarks._data import feature_cells, permuted
 from benchmarks._kept import OPTION, kept
 from benchmarks.pretrained import images_of
@@ -141,9 +142,11 @@ class _Raced:
                 for key in ("track_codelength", "track_seconds")
             )
             ratio = code[0] / code[1]
+            error = sd(ratio) / len(ratio) ** 0.5
             print(
                 f"{name} over unraced, {len(ratio)} cases: code {ratio.mean():.4f} in "
-                f"the mean, at most {ratio.max():.4f}; seconds in sum "
+                f"the mean (standard error {error:.4f}), at most {ratio.max():.4f}; "
+                f"seconds in sum "
                 f"{seconds[0].sum() / seconds[1].sum():.3f}, "
                 f"{seconds[1].sum() / seconds[0].sum():.2f} times faster"
             )

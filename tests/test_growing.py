@@ -123,7 +123,7 @@ def lessons(first, batch_size, n_rows=0, n_streams=30, stop=160):
 def test_all_streams_replay_after_the_first_parts_and_then_a_share_of_them():
     for start, end, _, replayed in lessons(4, 16):
         assert all(max(some) < end for some in replayed)
-        share = 1 if start < 8 * 4 else (end - start) / 16
+        share = 1 if start < 4 * 4 else (end - start) / 16
         assert len(replayed) == math.ceil(30 * share)
 
 

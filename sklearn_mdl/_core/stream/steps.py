@@ -19,7 +19,7 @@ from sklearn_mdl._core.stream.scaling import ScaledRows
 Batch = tuple[Tensor, Tensor]  # rows (n_scalings, n, d), labels (n,)
 Steps = Generator[Prediction, Tensor, None]
 
-EAGER = 8  # first parts, after each of which all streams replay
+EAGER = 4  # first parts, after each of which all streams replay
 
 
 class ReplayStreams:

@@ -109,7 +109,7 @@ def test_positions_drawn_at_once_have_the_law_of_streams(recency):
 
 
 def lessons(first, batch_size, n_rows=0, n_streams=30, stop=160):
-    """Numbers of the rows that are learned at once, and replayed after that."""
+    """Parts, with the numbers of the rows that are learned and replayed."""
     store = SampleStore(1)
     store.append(np.arange(stop, dtype=np.float32)[:, None])
     scaled = ScaledRows(store, [None], batch_size, torch.device("cpu"), first=first)
@@ -117,14 +117,18 @@ def lessons(first, batch_size, n_rows=0, n_streams=30, stop=160):
     streams = ReplayStreams(n_streams)
     for start, end in scaled.parts(stop):
         (x, _), replayed = lesson(scaled, streams, start, end, n_rows)
-        yield start, end, x[0, :, 0].tolist(), [r[0, :, 0].tolist() for r, _ in replayed]
+        yield (
+            start,
+            end,
+            x[0, :, 0].tolist(),
+            [r[0, :, 0].tolist() for r, _ in replayed],
+        )
 
 
-def test_all_streams_replay_after_the_first_parts_and_then_a_share_of_them():
+def test_after_a_part_as_large_a_share_of_the_streams_replays():
     for start, end, _, replayed in lessons(4, 16):
         assert all(max(some) < end for some in replayed)
-        share = 1 if start < 4 * 4 else (end - start) / 16
-        assert len(replayed) == math.ceil(30 * share)
+        assert len(replayed) == math.ceil(30 * (end - start) / 16)
 
 
 def test_networks_learn_a_part_with_the_rows_before_and_others_by_itself():
@@ -147,7 +151,7 @@ def test_networks_learn_a_part_with_the_rows_before_and_others_by_itself():
 
 def test_a_share_of_a_minibatch_moves_a_calibration_by_its_root():
     start = torch.tensor([[0.3], [-1.0]], dtype=torch.float64)
-    whole, quarter = ForwardCalibration(start.clone()), ForwardCalibration(start.clone())
+    whole, quarter = (ForwardCalibration(start.clone()) for _ in range(2))
     slopes = torch.tensor([[2.0], [-0.1]], dtype=torch.float64)
     whole.learn(slopes)
     quarter.learn(slopes, 0.25)

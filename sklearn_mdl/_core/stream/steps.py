@@ -19,8 +19,6 @@ from sklearn_mdl._core.stream.scaling import ScaledRows
 Batch = tuple[Tensor, Tensor]  # rows (n_scalings, n, d), labels (n,)
 Steps = Generator[Prediction, Tensor, None]
 
-EAGER = 4  # first parts, after each of which all streams replay
-
 
 class ReplayStreams:
     """Positions of ``S`` replay streams over a growing list of minibatches.
@@ -179,10 +177,9 @@ def lesson(
 ) -> tuple[Batch, Iterator[Batch]]:
     """Return what is learned when a part is, and what the streams replay after it.
 
-    They replay minibatches as far as these are known, however small the part is. After
-    each of the first parts all of them do, since networks have hardly left their start
-    then; later, after a part of a minibatch, only as large a share of the streams: no
-    example counts for more because it came early, or costs more.
+    They replay minibatches as far as these are known, however small the part is, and
+    after a part of a minibatch only as large a share of the streams replays: no example
+    counts for more because it came early, or costs more.
 
     Parameters
     ----------
@@ -196,10 +193,8 @@ def lesson(
     """
     place = start % rows.batch_size
     positions = streams.draw(place) if place else streams.advance()
-    if start >= EAGER * rows.first:
-        begin, end = rows.part(start)
-        n_streams = -(-len(positions) * (end - begin) // rows.batch_size)
-        positions = positions[:n_streams]
+    begin, end = rows.part(start)
+    positions = positions[: -(-len(positions) * (end - begin) // rows.batch_size)]
     replayed = (rows.labelled(i, stop) for i in positions.tolist())
     begin = max(0, min(start, stop - n_rows))
     return (rows.between(begin, stop), rows.labels[begin:stop]), replayed

@@ -289,7 +289,7 @@ def test_calibration_widens_a_scale_that_is_too_small():
     stack.retarget(TargetScaling(B, 0.0, 1.0))
     for step in range(60):
         x, y = numbers(1, B, D, seed=step), 5 * numbers(B, seed=step).double()
-        stack.calibrate(x, y, 1.0)
+        stack.calibrate(x, y)
         stack.update(x, y, [])
     scale = stack.predict(numbers(1, B, D))[0, 0, 1].exp()
     assert scale.item() == pytest.approx(5, rel=0.3)

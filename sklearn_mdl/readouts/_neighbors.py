@@ -246,7 +246,7 @@ class NeighborsLearner(Learner):
         """Let the rows of a new minibatch vote from now on."""
         self.n_learned += len(y)
 
-    def calibrate(self, x: Tensor, y: Tensor, share: float) -> None:
+    def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on logit scales and bandwidths, by the loss of new rows."""
         if not (self.n_learned and any(member.calibration for member in self.members)):
             return
@@ -254,7 +254,7 @@ class NeighborsLearner(Learner):
             self._slopes(i, *excess, y) if self.members[i].calibration else [0.0, 0.0]
             for i, excess in enumerate(self._excesses(x))
         ]
-        self.calibration.learn(torch.tensor(slopes, dtype=torch.float64), share)
+        self.calibration.learn(torch.tensor(slopes, dtype=torch.float64))
         low, high = map(math.log, BANDWIDTHS)
         self.calibration.values.data[:, 1].clamp_(low, high)
 

@@ -147,7 +147,6 @@ class NetStack(Learner):
     net_kind: ClassVar[type[StackNet]] = StackNet
     n_outputs: ClassVar[int | None] = None  # as many as there are classes
 
-    fills_minibatches = True
     is_numbers = True
 
     def __init__(
@@ -237,7 +236,7 @@ class NetStack(Learner):
         self.averages.update(self.net.module_)
 
     @torch.no_grad()
-    def calibrate(self, x: Tensor, y: Tensor, share: float) -> None:
+    def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on the raw scales, by the loss before the weights saw ``y``.
 
         Logits are computed again on the full minibatch: those of arrival would depend
@@ -251,8 +250,7 @@ class NetStack(Learner):
         logits = torch.where(chosen[:, None, None], logits, 0.0)
         slope = torch.where(chosen, self._slope(logits, y), 0.0)
         raw = self.calibration.values.double()
-        slopes = slope[:, None] * in_lanes(torch.sigmoid, raw)
-        self.calibration.learn(slopes, share)
+        self.calibration.learn(slope[:, None] * in_lanes(torch.sigmoid, raw))
 
     @torch.no_grad()
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
@@ -468,9 +466,9 @@ class DensityStack(NetStack):
             )
         return self.target
 
-    def calibrate(self, x: Tensor, y: Tensor, share: float) -> None:
+    def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on the raw scales, in the units of the labels."""
-        super().calibrate(x, self._standardised(y), share)
+        super().calibrate(x, self._standardised(y))
 
     def _step(self, x: Tensor, y: Tensor) -> None:
         super()._step(x, self._standardised(y).float())

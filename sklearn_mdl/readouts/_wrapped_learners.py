@@ -156,14 +156,14 @@ class WrappedLearner(Learner):
         self.counts = self.counts + self._counted(y.cpu().numpy())
         self._learn(x, y, replayed)
 
-    def calibrate(self, x: Tensor, y: Tensor, share: float) -> None:
+    def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on the logit scale, by the loss of new rows."""
         if self.calibration is not None and self.fitted is not None:
             logits = np.log(self._floored(x))
             proba = softmax(self.calibration.factor * logits, axis=1)
             own = np.take_along_axis(logits, y.cpu().numpy()[:, None], 1)[:, 0]
             gaps = (proba * logits).sum(1) - own
-            self.calibration.learn_factor(float(np.mean(gaps)), share)
+            self.calibration.learn_factor(float(np.mean(gaps)))
 
     def add_classes(self, n: int) -> None:
         """Predict more classes by their frequencies, until a fit has seen them."""

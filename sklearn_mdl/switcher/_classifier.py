@@ -85,8 +85,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         until there are 32 times as many rows, then twice as many until these have
         doubled, and so on up to `batch_size`. None learns whole minibatches from the
         start, as the paper; "auto" is 8 where `readouts` is None or a name, and None
-        where it is a list. Networks learn so many rows together with those before
-        them, a minibatch in all, and as large a share of their streams replays.
+        where it is a list.
     label_delay : int, default=0
         Rows that are predicted between a row and its label: the label of row ``t`` is
         known to readouts, calibration, posterior, pool and race once row

@@ -234,20 +234,15 @@ class ForwardCalibration:
         return found
 
     @torch.no_grad()
-    def learn(self, slopes: Tensor, share: float = 1.0) -> None:
+    def learn(self, slopes: Tensor) -> None:
         """Take one step against the derivatives (K, P) of the mean loss.
 
         NaN counts as zero, and slopes too large to be squared are cut, so that those of
-        a diverging readout do not overflow. The optimiser's step is as long as it is
-        whatever the noise of a slope, so that of a ``share`` of a minibatch is cut by
-        its root.
+        a diverging readout do not overflow.
         """
         slopes = slopes.clamp(-MAX_SLOPE, MAX_SLOPE).nan_to_num(nan=0.0)
         gradient_of(self.values).copy_(slopes)
-        before = self.values.clone()
         self.optimizer.update()
-        if share < 1:
-            self.values.copy_(before.lerp_(self.values, math.sqrt(share)))
 
     def pick(self, members: Sequence[int]) -> ForwardCalibration:
         """Return a copy of some members."""
@@ -286,14 +281,13 @@ class LogitScale(ForwardCalibration):
         """The factor as it is now."""
         return logit_scale_of(*self.member(0))[0]
 
-    def learn_factor(self, derivative: float, share: float = 1.0) -> None:
+    def learn_factor(self, derivative: float) -> None:
         """Take one step against the derivative of the mean loss by the factor.
 
         It is the mean, over rows, of the expected logit less that of the label.
         """
         _, slope = logit_scale_of(*self.member(0))
-        slopes = torch.tensor([[derivative * slope]], dtype=torch.float64)
-        self.learn(slopes, share)
+        self.learn(torch.tensor([[derivative * slope]], dtype=torch.float64))
 
 
 def logit_scale_of(raw: float) -> tuple[float, float]:

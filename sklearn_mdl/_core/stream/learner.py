@@ -45,9 +45,6 @@ class Learner(ABC):
         from the beginning of a minibatch, with zeros for rows that are not known yet.
         Where labels come late it predicts later rows in between, and a block again
         before it observes its labels.
-    fills_minibatches : bool
-        Learns a part of a minibatch together with the rows before it, a minibatch in
-        all, so that a step is no noisier for being early.
     foreign : bool
         Runs code of others. It is never shown rows that are not known, so that its
         blocks may be shorter, and takes turns with others of its kind after every
@@ -71,7 +68,6 @@ class Learner(ABC):
     n_replay_streams: int = 0
     recency: float = 1.0
     rows_ahead: int | None = None
-    fills_minibatches: bool = False
     foreign: bool = False
     is_numbers: bool = False
     target: TargetScaling | None = None
@@ -96,8 +92,8 @@ class Learner(ABC):
         These are a block, or all rows of a group.
         """
 
-    def calibrate(self, x: Tensor, y: Tensor, share: float) -> None:  # noqa: B027
-        """Learn how sure to be from a minibatch, or a share, that is not learned yet.
+    def calibrate(self, x: Tensor, y: Tensor) -> None:  # noqa: B027
+        """Learn how sure to be from a full minibatch that is not learned yet.
 
         Of several that are to be learned together each is calibrated on before the
         first of them is learned: rows of its groups may be in the others.

@@ -140,11 +140,10 @@ class PassState:
         for start, end in parts:
             x, y = rows.between(start, end), rows.labels[start:end]
             outcome.init_units(learner, y)
-            learner.calibrate(x, y, (end - start) / rows.batch_size)
+            learner.calibrate(x, y)
         for start, end in parts:
             self.n_learned = end
-            n_rows = rows.batch_size if learner.fills_minibatches else 0
-            (x, y), replayed = lesson(rows, self.streams, start, end, n_rows)
+            (x, y), replayed = lesson(rows, self.streams, start, end)
             learner.update(x, y, replayed)
 
     def disclose(
@@ -173,31 +172,20 @@ class PassState:
 
 
 def lesson(
-    rows: ScaledRows, streams: ReplayStreams, start: int, stop: int, n_rows: int = 0
+    rows: ScaledRows, streams: ReplayStreams, start: int, stop: int
 ) -> tuple[Batch, Iterator[Batch]]:
-    """Return what is learned when a part is, and what the streams replay after it.
+    """Return the rows of a part to be learned, and what the streams replay after it.
 
     They replay minibatches as far as these are known, however small the part is, and
     after a part of a minibatch only as large a share of the streams replays: no example
     counts for more because it came early, or costs more.
-
-    Parameters
-    ----------
-    rows : ScaledRows
-    streams : ReplayStreams
-    start, stop : int
-        First row and end of the part.
-    n_rows : int, default=0
-        Rows that are learned at once, as far as there are as many: those of the part,
-        and known ones before it.
     """
     place = start % rows.batch_size
     positions = streams.draw(place) if place else streams.advance()
     begin, end = rows.part(start)
     positions = positions[: -(-len(positions) * (end - begin) // rows.batch_size)]
     replayed = (rows.labelled(i, stop) for i in positions.tolist())
-    begin = max(0, min(start, stop - n_rows))
-    return (rows.between(begin, stop), rows.labels[begin:stop]), replayed
+    return (rows.between(start, stop), rows.labels[start:stop]), replayed
 
 
 def block_of(learner: Learner, rows: ScaledRows, row: int) -> tuple[int, int]:

@@ -50,8 +50,6 @@ class NetworkLearner(Learner):
     context : Context
     """
 
-    fills_minibatches = True
-
     def __init__(
         self,
         column: int,
@@ -136,13 +134,13 @@ class NetworkLearner(Learner):
                     state[name] = torch.cat([moment, room])
         self._last = None
 
-    def calibrate(self, x: Tensor, y: Tensor, share: float) -> None:
+    def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on the logit scale, by the loss of new rows."""
         if self.calibration is not None:
             logits = self._logits(x[self.view])
             proba = torch.softmax(self.calibration.factor * logits, 1)
             gaps = (proba * logits).sum(1) - logits.gather(1, y[:, None])[:, 0]
-            self.calibration.learn_factor(float(gaps.mean()), share)
+            self.calibration.learn_factor(float(gaps.mean()))
 
     def _step(self, rows: Tensor, y: Tensor) -> bool:
         """Take one step on a minibatch; returns whether its loss was finite."""

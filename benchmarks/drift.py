@@ -20,10 +20,12 @@ from benchmarks._data import feature_cells
 from benchmarks._kept import OPTION, kept
 from benchmarks._streams import drifting
 from sklearn_mdl import MDLReadoutSwitcher, RefitReadout
-from sklearn_mdl.readouts import DummyReadout
+from sklearn_mdl.readouts import DefaultGrid, DummyReadout, named_readouts
 
 CONTENDERS = {
     "drift": {"readouts": "drift"},
+    "windows": {"readouts": "drift", "without": "restart"},
+    "restarts": {"readouts": "drift", "without": "window"},
     "default": {},
     "closed-form": {"readouts": "closed-form"},
     "logistic": {"readouts": [RefitReadout(LogisticRegression(), schedule=1.2)]},
@@ -34,6 +36,12 @@ LABELS = {"readouts": [DummyReadout(strategy) for strategy in ("frequency", "dec
 
 def fitted(X, y, n_classes, settings):
     """Return a switcher that has seen a stream in its order."""
+    settings = dict(settings)
+    left_out = settings.pop("without", None)
+    if left_out is not None:
+        listed = named_readouts(settings["readouts"], X.shape[1], n_classes)
+        kept = [one for one in listed if getattr(one, left_out, None) is None]
+        settings["readouts"] = DefaultGrid(kept)
     switcher = MDLReadoutSwitcher(**settings, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fits that have not converged

@@ -16,7 +16,7 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.metrics import LabelCounts, LabelTransitions
-from sklearn_mdl.readouts._base import BaseReadout
+from sklearn_mdl.readouts._base import BaseReadout, last_restart
 from sklearn_mdl.readouts._build import Context
 
 Code = LabelCounts | LabelTransitions
@@ -27,7 +27,7 @@ class DummyLearner(Learner):
 
     Parameters
     ----------
-    codes : dict of int to LabelCounts or LabelTransitions
+    members : dict of int to DummyReadout
         By column.
     context : Context
     """
@@ -35,9 +35,11 @@ class DummyLearner(Learner):
     rows_ahead = 1
     is_numbers = True
 
-    def __init__(self, codes: dict[int, Code], context: Context) -> None:
-        self.codes = codes
-        self.columns = list(codes)
+    def __init__(self, members: dict[int, DummyReadout], context: Context) -> None:
+        self.members = members
+        self.n_classes = context.n_classes
+        self.codes = {c: one.code(self.n_classes) for c, one in members.items()}
+        self.columns = list(members)
         self.scalings = context.scalings
         self.view = context.scalings.index(None)
         self.device = context.device
@@ -57,7 +59,10 @@ class DummyLearner(Learner):
         for label in labels.tolist():
             for code in self.codes.values():
                 code.observe(label)
-        self.n_observed += len(labels)
+            self.n_observed += 1
+            for column in self.columns:
+                if self.members[column].begins_at(self.n_observed):
+                    self.codes[column] = self.members[column].code(self.n_classes)
 
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
@@ -66,6 +71,7 @@ class DummyLearner(Learner):
 
     def add_classes(self, n: int) -> None:
         """Count more classes."""
+        self.n_classes += n
         for code in self.codes.values():
             code.add_classes(n)
 
@@ -105,6 +111,8 @@ class DummyReadout(BaseReadout):
         :func:`~sklearn_mdl.metrics.transition_codelengths`.
     half_life : float, default=100
         Labels after which a count has halved, of "decayed".
+    restart : int, default=None
+        Count anew from odd multiples of so many rows; None never does.
     batch_size : int, default=32
         A switcher's own value wins over its readouts'; no number depends on it.
     device : str, default="auto"
@@ -147,6 +155,7 @@ class DummyReadout(BaseReadout):
     strategy: str = "frequency"
     _: KW_ONLY
     half_life: float = 100.0
+    restart: int | None = None
     batch_size: int = 32
     device: str = "auto"
 
@@ -156,6 +165,7 @@ class DummyReadout(BaseReadout):
     _parameter_constraints: ClassVar[Constraints] = {
         "strategy": [StrOptions({"frequency", "decayed", "transition"})],
         "half_life": [Interval(Real, 0, None, closed="neither")],
+        "restart": [Interval(Integral, 1, None, closed="left"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "device": [str],
     }
@@ -181,8 +191,13 @@ class DummyReadout(BaseReadout):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[DummyLearner]:
         """One learner for all."""
-        codes = {column: one.code(context.n_classes) for column, one in members}
-        return [DummyLearner(codes, context)]
+        return [DummyLearner(dict(members), context)]
+
+    def begins_at(self, n_rows: int) -> bool:
+        """Return True if it begins anew after so many rows."""
+        if self.restart is None or not n_rows:
+            return False
+        return last_restart(n_rows, self.restart) == n_rows
 
     def code(self, n_classes: int) -> Code:
         """Return a new code of labels."""

@@ -111,18 +111,24 @@ class KernelClassifierLearner(LabellingsLearner):
         self.calibration.retire(kept)
 
     def _learned(self) -> list[dict[str, Tensor]]:
-        own = self.calibration
+        return self._learned_of(self.calibration)
+
+    @staticmethod
+    def _learned_of(calibration: ForwardSoftmax) -> list[dict[str, Tensor]]:
+        numbers = zip(calibration.factors, calibration.curvature, strict=True)
         return [
             {"factors": torch.tensor(one), "curvature": torch.tensor(other)}
-            for one, other in zip(own.factors, own.curvature, strict=True)
+            for one, other in numbers
         ]
 
-    def _faded(self) -> list[dict[str, Tensor]]:
-        """Half of the curvature, as of the rows: later ones move the factors more."""
-        fresh = ForwardSoftmax(1, 1).curvature[0]
+    def _faded(self, share: float) -> list[dict[str, Tensor]]:
+        """Curvature fades as rows do, so that later ones move the factors more."""
+        fresh = self._learned_of(ForwardSoftmax(len(self.columns), 1))
+        if not share:
+            return fresh
         return [
-            {**one, "curvature": torch.from_numpy(fresh).lerp(one["curvature"], 0.5)}
-            for one in self._learned()
+            {**one, "curvature": new["curvature"].lerp(one["curvature"], share)}
+            for one, new in zip(self._learned(), fresh, strict=True)
         ]
 
     def _take_over(
@@ -292,9 +298,19 @@ class KernelRegressorLearner(LabellingsLearner):
     def _rescale_targets(self, n_rows: int) -> bool:
         if not self.units.standardize:
             return False
-        known = TargetScaling.of(self.stream.labels[:n_rows])
-        self.location, self.scale = known.mean, known.scale or self.units.scale
+        self._take_units(self.stream.labels[:n_rows])
         return True
+
+    def _recompute(self) -> None:
+        """Begin with the units of the rows that were known before the last restart."""
+        if self.units.standardize and self.n_forgotten:
+            first = self.memory.first_known(self.n_forgotten - 1)
+            self._take_units(self.rows.labels[first : self.n_forgotten])
+        super()._recompute()
+
+    def _take_units(self, labels: Tensor) -> None:
+        known = TargetScaling.of(labels)
+        self.location, self.scale = known.mean, known.scale or self.units.scale
 
     def _retarget(self, n_rows: int) -> None:
         super()._retarget(n_rows)
@@ -307,6 +323,10 @@ class KernelRegressorLearner(LabellingsLearner):
 
     def _learned(self) -> list[dict[str, Tensor]]:
         return [{"squares": torch.tensor(square)} for square in self.squares]
+
+    def _faded(self, share: float) -> list[dict[str, Tensor]]:
+        """Squares fade as rows do."""
+        return [{"squares": torch.tensor(share * square)} for square in self.squares]
 
     def _take_over(
         self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor

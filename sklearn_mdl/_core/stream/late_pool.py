@@ -73,9 +73,8 @@ class LatePooledMixture(PooledMixture):
 
     def snapshot(self) -> PooledMixture:
         """Return a copy as it is for the incoming row, which knows of none before."""
-        within, choice = copy.copy(self._within), copy.copy(self._choice)
-        within.weights = within.ahead(len(self._late))
-        choice.weights = choice.ahead(len(self._late))
+        n_late = len(self._late)
+        within, choice = self._within.moved(n_late), self._choice.moved(n_late)
         other = super().snapshot()
         other.__dict__.update(_within=within, _choice=choice, _late=deque())
         return other

@@ -19,7 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.stream.storage import StoredMixtures
-from sklearn_mdl.pooling import GroupedShare, GroupPass, Members, without
+from sklearn_mdl.pooling import (
+    GroupedShare,
+    GroupPass,
+    Members,
+    share_within,
+    without,
+)
 
 Floats = NDArray[np.float64]
 
@@ -152,7 +158,7 @@ class _Awake(NamedTuple):
 
 
 class GroupMixer:
-    """Readouts that switch within their groups, by a fixed share with rate ``1 / t``.
+    """Readouts that switch within their groups, by a fixed share.
 
     Parameters
     ----------
@@ -173,10 +179,15 @@ class GroupMixer:
         self.groups = groups
         size = len(groups.columns)
         prior = np.ones(size) if weights is None else weights[groups.columns]
-        self._within = GroupedShare(prior, groups.starts)
+        self._within = share_within(prior, groups.starts, group_pass.rates)
         self._pass = group_pass
         n_readouts = size if weights is None else len(weights)
         self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
+
+    @property
+    def rates(self) -> Sequence[float] | None:
+        """Rates of the fixed share inside groups, as of the pool."""
+        return self._pass.rates
 
     def mixed(self, values: Floats) -> Floats:
         """Predictions of the groups' mixtures, of one row."""

@@ -202,14 +202,14 @@ class LearnedGroupedShare:
     def moved(self, n_steps: int) -> Self:
         """Return a copy as it is so many steps later, if no labels come."""
         other = copy.copy(self)
-        other._shares = [share.moved(n_steps) for share in self._shares]
+        moved = [share.moved(n_steps) for share in self._shares]
+        vars(other).update(_shares=moved)
         return other
 
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
-        vars(other).update(vars(self))
-        other._shares = [copy.copy(share) for share in self._shares]
-        other._whole = copy.copy(self._whole)
+        own = [copy.copy(share) for share in self._shares]
+        vars(other).update(vars(self), _shares=own, _whole=copy.copy(self._whole))
         return other
 
     def observe(self, losses: Floats) -> Floats:

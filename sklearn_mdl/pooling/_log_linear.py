@@ -138,7 +138,7 @@ class LogLinearPool(BaseEstimator):
             len(rates) and all(isinstance(r, Real) and 0 <= r <= 1 for r in rates)
         ):
             raise ValueError(
-                f"`rates` must be a sequence of numbers in [0, 1] or None, got {rates!r}"
+                f"`rates` must be numbers in [0, 1], or None, got {rates!r}"
             )
 
     def __call__(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:

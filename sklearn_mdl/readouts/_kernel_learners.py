@@ -158,10 +158,9 @@ class KernelLearner(Learner):
 
     def _forget(self) -> None:
         """Begin again with the rows that memory keeps, as if these were all."""
-        n_before, n_observed = self.n_observed, self.n_forgotten + self.n_observed
+        n_observed = self.n_forgotten + self.n_observed
         if not self._begin_at(n_observed):
             return
-        learned = self._faded(self.n_observed / n_before)
         self._scaler = RowScaler(self.rows.store.n_features)
         for view in self.views.values():
             view.forget()
@@ -169,7 +168,12 @@ class KernelLearner(Learner):
         for group in self.groups:
             group.forget()
         self._recompute()
-        self._take_over(learned, self.stream.labels[: self.n_observed])
+        self._learn_again()
+
+    @property
+    def _ridges(self) -> list[ForwardRidge]:
+        """Factors of all groups, before there are landmarks."""
+        return [g.ridge for g in self.groups if isinstance(g.ridge, ForwardRidge)]
 
     def _begin_at(self, n_observed: int) -> bool:
         """Count from the first row that is known; returns if that is another one."""
@@ -377,8 +381,8 @@ class KernelLearner(Learner):
         """Return what is learned beyond the factor, by readout."""
 
     @abstractmethod
-    def _faded(self, share: float) -> Sequence[Mapping[str, Tensor]]:
-        """Return what stays of that where this share of the rows does."""
+    def _learn_again(self) -> None:
+        """Learn what is beyond the factor from the rows that are known, no others."""
 
     @abstractmethod
     def _take_over(

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
-from sklearn_mdl._core.kernels.ridge import ForwardRidge
 from sklearn_mdl._core.stream.outcomes import (
     FIRST_DEGREES_OF_FREEDOM,
     DensityPrediction,
@@ -111,25 +110,24 @@ class KernelClassifierLearner(LabellingsLearner):
         self.calibration.retire(kept)
 
     def _learned(self) -> list[dict[str, Tensor]]:
-        return self._learned_of(self.calibration)
-
-    @staticmethod
-    def _learned_of(calibration: ForwardSoftmax) -> list[dict[str, Tensor]]:
-        numbers = zip(calibration.factors, calibration.curvature, strict=True)
+        own = self.calibration
         return [
             {"factors": torch.tensor(one), "curvature": torch.tensor(other)}
-            for one, other in numbers
+            for one, other in zip(own.factors, own.curvature, strict=True)
         ]
 
-    def _faded(self, share: float) -> list[dict[str, Tensor]]:
-        """Curvature fades as rows do, so that later ones move the factors more."""
-        fresh = self._learned_of(ForwardSoftmax(len(self.columns), 1))
-        if not share:
-            return fresh
-        return [
-            {**one, "curvature": new["curvature"].lerp(one["curvature"], share)}
-            for one, new in zip(self._learned(), fresh, strict=True)
-        ]
+    def _learn_again(self) -> None:
+        """Calibrate again, from the factors as they are if any rows are known."""
+        labels, before = self.stream.labels[: self.n_observed], self.calibration
+        own = ForwardSoftmax(len(self.columns), len(before.counts))
+        if self.n_observed:
+            own.factors = before.factors.copy()
+            targets = self.targets(labels)
+            means = torch.cat([ridge.means(targets) for ridge in self._ridges])
+            scores = means.cpu().numpy().swapaxes(0, 1)
+            for row, label in zip(scores, labels.tolist(), strict=True):
+                own.observe(row, label)
+        self.calibration = own
 
     def _take_over(
         self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
@@ -314,9 +312,13 @@ class KernelRegressorLearner(LabellingsLearner):
 
     def _retarget(self, n_rows: int) -> None:
         super()._retarget(n_rows)
-        ridges = [group.ridge for group in self.groups]
-        found = [r.squares()[:, 0] for r in ridges if isinstance(r, ForwardRidge)]
-        self.squares = torch.cat(found).cpu().numpy()
+        self.squares = self._squares()
+
+    def _squares(self) -> np.ndarray:
+        """Sums of squared errors of the rows that are known, by readout."""
+        found = [ridge.squares()[:, 0] for ridge in self._ridges]
+        squares: np.ndarray = torch.cat(found).cpu().numpy()
+        return squares
 
     def _keep(self, kept: list[int]) -> None:
         self.has_tails, self.squares = self.has_tails[kept], self.squares[kept]
@@ -324,9 +326,8 @@ class KernelRegressorLearner(LabellingsLearner):
     def _learned(self) -> list[dict[str, Tensor]]:
         return [{"squares": torch.tensor(square)} for square in self.squares]
 
-    def _faded(self, share: float) -> list[dict[str, Tensor]]:
-        """Squares fade as rows do."""
-        return [{"squares": torch.tensor(share * square)} for square in self.squares]
+    def _learn_again(self) -> None:
+        self.squares = self._squares()
 
     def _take_over(
         self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor

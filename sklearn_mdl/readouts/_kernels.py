@@ -162,8 +162,8 @@ class KernelReadout(KernelSettings, BaseReadout):
     window : int, default=None
         Rows of the last past that the factor holds at most, whatever `max_exact`; None
         is all of them. Rounded down to a multiple of 64. When it is full, the older
-        half is forgotten, statistics of the rows and half of the calibration too: for
-        streams that drift.
+        half is forgotten, statistics of the rows too, and calibration goes over the
+        other half again: for streams that drift.
     restart : int, default=None
         Begin anew at odd multiples of so many rows, whatever `max_exact`, as if the
         stream began there; None never does. Rounded down to 8, 16 or a multiple of 32.

@@ -122,7 +122,9 @@ def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
     return DefaultGrid(lists[name])
 
 
-def _forgetful(kind: type[BaseEstimator], alphas: Sequence[float]) -> list[Any]:
+def _forgetful(
+    kind: Callable[..., BaseEstimator], alphas: Sequence[float]
+) -> list[Any]:
     lists = (_kernels(partial(kind, **memory), alphas) for memory in FORGETFUL)
     return list(chain.from_iterable(lists))
 

@@ -315,7 +315,7 @@ class KernelRegressorLearner(LabellingsLearner):
         self.squares = self._squares()
 
     def _squares(self) -> np.ndarray:
-        """Sums of squared errors of the rows that are known, by readout."""
+        """Sum squared errors of the rows that are known, by readout."""
         found = [ridge.squares()[:, 0] for ridge in self._ridges]
         squares: np.ndarray = torch.cat(found).cpu().numpy()
         return squares

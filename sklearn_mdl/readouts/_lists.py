@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl.readouts._dummy import DummyReadout
+from sklearn_mdl.readouts._dummy_regressor import DummyReadoutRegressor
 from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor
 from sklearn_mdl.readouts._neighbors import KNeighborsReadout
@@ -90,6 +91,7 @@ FORGETFUL: list[dict[str, Any]] = [
     *({"restart": period} for period in (16, 32, 64, 128, 256, 512)),
 ]
 STRATEGIES = ("frequency", "decayed", "transition")
+REAL_STRATEGIES = ("mean", "decayed", "last")
 
 
 def named_readouts(
@@ -111,13 +113,19 @@ def named_readouts(
 
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
-    """Return the list of regressors that "closed-form", "nets" or None stands for."""
+    """Return the list that "closed-form", "nets", "drift" or None stands for."""
     nets = _default_grid(MLPReadoutRegressor, n_features, N_OUTPUTS)
     kernels = _kernels(KernelReadoutRegressor, REAL_ALPHAS)
     lists: dict[str | None, list[BaseEstimator]] = {
         "nets": nets,
         "closed-form": kernels,
         None: [*nets, *kernels],
+        "drift": [
+            *nets,
+            *kernels,
+            *_forgetful(KernelReadoutRegressor, REAL_ALPHAS),
+            *(DummyReadoutRegressor(strategy) for strategy in REAL_STRATEGIES),
+        ],
     }
     return DefaultGrid(lists[name])
 

@@ -366,6 +366,8 @@ def memory_of(readout):
     """Return how far back a readout looks, in words."""
     if isinstance(readout, DummyReadout):
         return BLIND
+    if getattr(readout, "restart", None) is not None:
+        return "begun anew"
     window = getattr(readout, "window", None)
     return "all rows" if window is None else f"{window} rows"
 
@@ -409,6 +411,10 @@ class Picture:
         ):
             lower.plot(np.cumsum(costs), label=name, color=colour)
             print(f"{name}: {costs.sum():.1f} nats")
+        extra = codelengths["drift"] - codelengths["oracle"]
+        for n in (16, 64, 256):
+            soon = sum(extra[change : change + n].sum() for change in changes)
+            print(f"beyond the oracle in {n} rows after changes: {soon:.1f} nats")
         lower.set(xlabel="rows", ylabel="nats", xlim=(0, len(y)), ylim=(0, None))
         lower.legend(title="readouts", loc="center left", bbox_to_anchor=(1, 0.5))
         for axis in (upper, lower):

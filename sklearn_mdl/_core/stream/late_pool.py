@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -123,8 +122,8 @@ class LatePooledMixture(PooledMixture):
         shares, found = np.empty((len(pool), 2)), np.empty(len(pool))
         for i, row in enumerate(losses):
             costs = np.array([switching[i], pool[i]])
-            shares[i], choice = self.shares, copy.copy(self._choice)
-            choice.weights = shares[i]
+            choice = self._choice.moved(len(self._late))
+            shares[i] = choice.weights
             (found[i],) = choice.observe(costs)
             self._late.append(_Late(np.empty(0), row, math.nan, *costs))
             if len(self._late) > self._delay:

@@ -260,7 +260,12 @@ def test_old_labels_fade_from_a_mean():
 
 def forgetting(**options):
     """Readouts of the list for drift, fewer and with shorter windows."""
-    readouts = [*KERNELS[1:], with_window(KERNELS[1]), DummyReadout("transition")]
+    readouts = [
+        *KERNELS[1:],
+        with_window(KERNELS[1]),
+        clone(KERNELS[1]).set_params(restart=16),
+        DummyReadout("transition"),
+    ]
     return MDLReadoutSwitcher(DefaultGrid(readouts), random_state=0, **options)
 
 

@@ -1,10 +1,11 @@
 """Kernel readouts on a stream: one learner for all of a list.
 
 Blocks of rows are counted from the beginning of the stream: 0, 8, 16, 32, and so on by
-32, and by 64 beyond the landmarks. The whole block is joined to the factor at once, as
-far as its rows are known, with nothing in place of the others: how a stream is cut
-changes no bit. Within it targets enter row by row. A learner with a window begins again
-at fixed places, from the last half of its window: blocks are counted from there.
+32, and by 128 where a posterior has taken the place of a factor. The whole block is
+joined to the factor at once, as far as its rows are known, with nothing in place of the
+others: how a stream is cut changes no bit. Within it targets enter row by row. A
+learner with a window begins again at fixed places, from the last half of its window:
+blocks are counted from there.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from sklearn_mdl.readouts._kernel_rows import (
     Memory,
     RowScaler,
     block_of,
+    condensed_at,
     is_refresh,
     last_refresh,
     whole,
@@ -69,9 +71,10 @@ class KernelLearner(Learner):
         memory: Memory,
         context: Context,
     ) -> None:
-        self.memory, self.n_landmarks = memory, None
+        self.memory, self.n_landmarks, self.n_condensed = memory, None, None
         if memory.max_exact is not None and not memory.forgets:
             self.n_landmarks = whole(memory.max_exact)
+            self.n_condensed = condensed_at(self.n_landmarks)
         self.scalings = context.scalings
         self.view = context.scalings.index(None)
         self.device = context.device
@@ -158,8 +161,7 @@ class KernelLearner(Learner):
 
     def _forget(self) -> None:
         """Begin again with the rows that memory keeps, as if these were all."""
-        n_observed = self.n_forgotten + self.n_observed
-        if not self._begin_at(n_observed):
+        if not self._begin_at(self.n_forgotten + self.n_observed):
             return
         self._scaler = RowScaler(self.rows.store.n_features)
         for view in self.views.values():
@@ -194,9 +196,14 @@ class KernelLearner(Learner):
         """True if the stream is so long that its first rows are landmarks."""
         return self.n_landmarks is not None and self.n_observed >= self.n_landmarks
 
+    @property
+    def is_condensed(self) -> bool:
+        """True if it is so long that posteriors have taken the place of factors."""
+        return self.n_condensed is not None and self.n_observed >= self.n_condensed
+
     def _ends(self, row: int) -> tuple[int, int]:
         """Return first row and end of the block that a row lies in."""
-        return block_of(row, self.n_landmarks)
+        return block_of(row, self.n_condensed)
 
     def _block_of(self, raw: Tensor) -> OpenBlock | None:
         """Return the block of the stream's next row, if that is what is given."""
@@ -246,9 +253,7 @@ class KernelLearner(Learner):
             rows = self._scaler.scaled(raw, view.scaling, self.device)
             rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
             scaled[view] = rows
-            past = view.rows if start else rows[:0]
-            both = Pairs(rows, past, view.distance), Pairs(rows, rows, view.distance)
-            pairs[view] = both
+            pairs[view] = view.pairs(rows), Pairs(rows, rows, view.distance)
         parts = []
         for group in groups:
             cross, own = (group.values(some) for some in pairs[group.view])
@@ -265,14 +270,17 @@ class KernelLearner(Learner):
     def _close(self, block: OpenBlock) -> None:
         """Add a complete block, and scale rows again where that is due."""
         self._append(block, self.groups)
-        if self.is_reduced and self.n_observed != self.n_landmarks:
-            return
-        if is_refresh(self.n_observed):
-            self._refresh(self.n_observed)
-        if self.is_reduced:
-            targets = self.targets(self.stream.labels[: self.n_observed])
+        n_rows = self.n_observed
+        is_exact = self.n_landmarks is None or n_rows <= self.n_landmarks
+        if is_exact and is_refresh(n_rows):
+            self._refresh(n_rows)
+        if n_rows == self.n_landmarks:
             for group in self.groups:
-                group.reduce(self.n_observed, targets)
+                group.extend()
+        elif n_rows == self.n_condensed:
+            targets = self.targets(self.stream.labels[:n_rows])
+            for group in self.groups:
+                group.condense(targets)
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
         first = 0
@@ -345,8 +353,7 @@ class KernelLearner(Learner):
         for number, group in enumerate(self.groups):
             view, last = group.view, first + len(group.ridge.alphas)
             x = self._scaler.scaled(rows, view.scaling, self.device)
-            past = view.rows if start else x[:0]
-            cross, pending = group.values(Pairs(x, past, view.distance)), None
+            cross, pending = group.values(view.pairs(x)), None
             if block is not None:
                 errors = block.errors[first:last, : block.n_observed].to(self.device)
                 own = block.scaled[view][: block.n_observed]
@@ -410,7 +417,7 @@ class KernelLearner(Learner):
         own = [learned[column] for column in self.columns]
         self._begin_at(int(own[0]["n_observed"]))
         with one_thread(), flushed_denormals():
-            if self.is_reduced:
+            if self.is_condensed:
                 self._restore(own)
             else:
                 self._recompute()
@@ -421,9 +428,10 @@ class KernelLearner(Learner):
     def _recompute(self) -> None:
         """Compute all factors again, by the same steps as the first time."""
         steady = [group for group in self.groups if not group.is_refreshed]
-        refreshed = last_refresh(self.n_observed)
-        changed = bool(refreshed) and self._rescale_targets(refreshed)
         complete, _ = self._ends(self.n_observed)
+        exact = min(complete, self.n_landmarks or complete)
+        refreshed = last_refresh(exact)
+        changed = bool(refreshed) and self._rescale_targets(refreshed)
         self._replay(0, refreshed, steady)
         read = {id(group.view) for group in steady}
         for view in self.views.values():
@@ -434,7 +442,11 @@ class KernelLearner(Learner):
             self._factor(refreshed)
         if changed:
             self._retarget(refreshed)
-        self._replay(refreshed, complete, self.groups)
+        self._replay(refreshed, exact, self.groups)
+        if self.is_reduced:
+            for group in self.groups:
+                group.extend()
+            self._replay(exact, complete, self.groups)
 
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
         while start < stop and groups:
@@ -467,7 +479,7 @@ class KernelLearner(Learner):
         complete, first = self._ends(self.n_observed)[0], 0
         for group in self.groups:
             last = first + len(group.ridge.alphas)
-            group.reduce(complete, None, learned[first:last])
+            group.restore(complete, learned[first:last])
             first = last
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:

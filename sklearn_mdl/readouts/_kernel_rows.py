@@ -19,16 +19,27 @@ from sklearn_mdl.readouts._base import last_restart
 SCALINGS = ("standard", "centered-unit", "unit")
 FIRST = 8  # rows after which anything is scaled
 BLOCK = 32  # rows that enter a factor at once
-REDUCED = 64  # the same beyond landmarks: fewer passes over their posterior
+REDUCED = 128  # the same where a posterior has taken their place
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
 TINY = 1e-150
 
 
-def block_of(n_rows: int, n_landmarks: int | None = None) -> tuple[int, int]:
-    """Return first row and end of the block that row ``n_rows`` lies in."""
-    if n_landmarks is not None and n_rows >= n_landmarks:
-        start = n_rows - (n_rows - n_landmarks) % REDUCED
+def condensed_at(n_landmarks: int) -> int:
+    """Return the row at which factors of so many landmarks become a posterior.
+
+    Half as many rows later: until then it would cost more than factors do.
+    """
+    return n_landmarks + -(-n_landmarks // (2 * BLOCK)) * BLOCK
+
+
+def block_of(n_rows: int, n_condensed: int | None = None) -> tuple[int, int]:
+    """Return first row and end of the block that row ``n_rows`` lies in.
+
+    ``n_condensed`` is the row from which on factors are a posterior.
+    """
+    if n_condensed is not None and n_rows >= n_condensed:
+        start = n_rows - (n_rows - n_condensed) % REDUCED
         return start, start + REDUCED
     if n_rows >= BLOCK:
         start = n_rows - n_rows % BLOCK

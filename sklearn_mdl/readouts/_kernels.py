@@ -152,9 +152,10 @@ class KernelReadout(KernelSettings, BaseReadout):
         their kernel is divided by its mean diagonal. "unit" divides rows by their
         length; None leaves rows and kernel alone.
     max_exact : int, default=2048
-        Rows after which the factor grows no more; None is no bound. These rows are
+        Rows after which kernels are approximated; None is no bound. These rows are
         landmarks from then on, and statistics stay those of the last refresh before.
-        Whole blocks count, so that it is rounded down to a multiple of 32.
+        Half as many rows later, memory grows no more. Whole blocks count, so that it is
+        rounded down to a multiple of 32.
     batch_size : int, default=32
         Minibatches of a run; this readout learns row by row whatever it is.
     device : str, default="auto"
@@ -308,9 +309,10 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         their kernel is divided by its mean diagonal. "unit" divides rows by their
         length; None leaves rows and kernel alone.
     max_exact : int, default=2048
-        Rows after which the factor grows no more; None is no bound. These rows are
+        Rows after which kernels are approximated; None is no bound. These rows are
         landmarks from then on, and statistics stay those of the last refresh before.
-        Whole blocks count, so that it is rounded down to a multiple of 32.
+        Half as many rows later, memory grows no more. Whole blocks count, so that it is
+        rounded down to a multiple of 32.
     batch_size : int, default=32
         Minibatches of a run; this readout learns row by row whatever it is.
     device : str, default="auto"

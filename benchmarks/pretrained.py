@@ -29,8 +29,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from benchmarks._data import NETS
-from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer
+from sklearn_mdl import RepresentationScorer
 from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.encoders import FeatureCache, TimmEncoder
 from sklearn_mdl.ranking import (
@@ -114,10 +113,7 @@ def rank(datasets, n_scored, n_orders, results):
         name: ({key: X[:n_scored] for key, X in features.items()}, y[:n_scored])
         for name, (features, y) in datasets.items()
     }
-    switcher = MDLReadoutSwitcher(**NETS)
-    scorer = RepresentationScorer(
-        switcher, n_orders=n_orders, results=results, verbose=1
-    )
+    scorer = RepresentationScorer(n_orders=n_orders, results=results, verbose=1)
     return scorer.fit(scored)
 
 

@@ -456,6 +456,11 @@ def test_an_encoder_has_one_colour_in_all_figures(pooled):
         for name, line in curves.lines_.items():
             assert line.get_color() == ranks.artists_[name].get_color()
         assert curves.lines_[best].get_color() == COLOURS[0]
+    for kind in ("intervals", "boxes"):
+        display = RankDisplay.from_scorer(pooled, kind=kind)
+        points = zip(display.frame().index, display.artists_["means"], strict=True)
+        for name, point in points:
+            assert point.get_color() == ranks.artists_[name].get_color()
     plt.close("all")
 
 

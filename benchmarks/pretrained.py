@@ -300,7 +300,8 @@ def print_readouts(scorer):
     print(" " * 26 + "".join(f"{name:>12}" for name in scorer.dataset_names_))
     readouts = np.array(scorer.preferred_readouts())
     for key, row in zip(scorer.encoder_names_, readouts.T, strict=True):
-        print(f"{ENCODERS[key]:26}" + "".join(f"{name:>12}" for name in row))
+        kinds = [name.removesuffix(" kernel") for name in row]
+        print(f"{ENCODERS[key]:26}" + "".join(f"{kind:>12}" for kind in kinds))
 
 
 def print_encoded(scorer, accuracies):

@@ -29,7 +29,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from sklearn_mdl import RepresentationScorer
+from benchmarks._data import NETS
+from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer
 from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.encoders import FeatureCache, TimmEncoder
 from sklearn_mdl.ranking import (
@@ -113,7 +114,10 @@ def rank(datasets, n_scored, n_orders, results):
         name: ({key: X[:n_scored] for key, X in features.items()}, y[:n_scored])
         for name, (features, y) in datasets.items()
     }
-    scorer = RepresentationScorer(n_orders=n_orders, results=results, verbose=1)
+    switcher = MDLReadoutSwitcher(**NETS)
+    scorer = RepresentationScorer(
+        switcher, n_orders=n_orders, results=results, verbose=1
+    )
     return scorer.fit(scored)
 
 
@@ -300,8 +304,7 @@ def print_readouts(scorer):
     print(" " * 26 + "".join(f"{name:>12}" for name in scorer.dataset_names_))
     readouts = np.array(scorer.preferred_readouts())
     for key, row in zip(scorer.encoder_names_, readouts.T, strict=True):
-        kinds = [name.removesuffix(" kernel") for name in row]
-        print(f"{ENCODERS[key]:26}" + "".join(f"{kind:>12}" for kind in kinds))
+        print(f"{ENCODERS[key]:26}" + "".join(f"{name:>12}" for name in row))
 
 
 def print_encoded(scorer, accuracies):

@@ -94,6 +94,7 @@ def folder(tmp_path):
 def run(folder, results, **changed):
     benchmark = choice.Choice()
     settings = {"datasets": [], "labels": [20], "draws": 1, "no_run": False}
+    settings["methods"] = []
     given = {"features": folder, "results": results, "keep": False}
     for name, value in {**settings, **given, **changed}.items():
         setattr(benchmark, name, value)

@@ -54,7 +54,6 @@ class Kept(NamedTuple):
             {name: _read(table) for name, table in found["seconds"].items()},
         )
 
-
     def beside(self, scores):
         """Add scores, of criteria that are new before all others."""
         names = dict.fromkeys([*scores, *self.scores])

@@ -10,9 +10,9 @@ orders at up to 500 labels, and of one beyond. "ranking" is what a
 
 All values are kept in the folder of results, so that a run that was ended goes on, and
 a longer one adds to it; the report is of what is there. Without ``FEATURES`` the report
-is of ``choice.json``, which ``--keep`` writes beside this file. With ``--methods`` these
-alone are run, and set beside what ``choice.json`` has: truths, other methods, and no
-seconds of theirs, since those of two machines do not compare.
+is of ``choice.json``, which ``--keep`` writes beside this file. With ``--methods`` only
+these are run, and set beside the truths and the other methods of ``choice.json``, but
+for their seconds, which do not compare and are printed apart if "logistic" is run.
 """
 
 import csv
@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import _agreement as agreement, _criteria as criteria
-from benchmarks._choice_tables import Kept, print_tables
+from benchmarks._choice_tables import Kept, print_seconds, print_tables
 from sklearn_mdl.datasets import load_feature_directory
 
 KEPT = Path(__file__).with_suffix(".json")
@@ -253,15 +253,19 @@ class Choice:
             text = as_text(self.collect().to_json())
         if self.keep:
             KEPT.write_text(text)
-        print_tables(Kept.from_json(json.loads(text)))
+        kept = Kept.from_json(json.loads(text))
+        print_tables(kept)
+        if self.methods and "logistic accuracy" in self.seconds:
+            print("\nThe same of this run")
+            print_seconds(kept._replace(seconds=self.seconds), self.labels)
 
     def collect(self):
         """Gather what the report needs from the results that are there."""
         encoders = list(next(iter(self.data.values()))[0])
-        scores, seconds = self.scores(encoders)
+        scores, self.seconds = self.scores(encoders)
         if self.methods:
             return Kept.from_json(json.loads(KEPT.read_text())).beside(scores)
-        return Kept(encoders, *self.truths(encoders), scores, seconds)
+        return Kept(encoders, *self.truths(encoders), scores, self.seconds)
 
     def truths(self, encoders):
         """Accuracy, log-loss and ceiling by dataset and labels."""

@@ -2,14 +2,21 @@
 
 import os
 
+# Workers of pytest-xdist share the cores: with a thread of BLAS for every core in each
+# of them, a fit of scikit-learn took nine times its seconds. Read when libraries load,
+# here and in processes that tests start; below, for those that a plugin has loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 import torch
 from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits
 
 os.environ["MPLBACKEND"] = "Agg"  # read when matplotlib is first imported: no window
 
 torch.set_num_threads(1)  # bitwise laws hold on one thread
+threadpool_limits(1)
 
 
 @pytest.fixture(autouse=True)

@@ -403,7 +403,8 @@ def test_a_report_sets_them_beside_the_ranking(full, tmp_path, monkeypatch):
     page = paths[-1].read_text(encoding="utf-8")
     assert "Protocols side by side" in page
     assert "(shuffled labels)" in page
-    table = pd.read_csv(tmp_path / "both" / "protocols.csv", keep_default_na=False)
+    path = tmp_path / "both" / "protocols.csv"
+    table = pd.read_csv(path, keep_default_na=False, float_precision="round_trip")
     assert len(table) == full.values.size
     mdl = table[(table["protocol"] == "mdl") & (table["encoder"] == "raw")]
     assert float(mdl["value"].item()) == full.frame().loc["raw", "mdl"]

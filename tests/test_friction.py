@@ -5,20 +5,30 @@ import threading
 
 import numpy as np
 import pytest
+from joblib import Parallel, parallel_config
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from tqdm import tqdm
 
 from sklearn_mdl import (
+    IncrementalReadout,
     KernelReadout,
     LinearReadout,
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
     RepresentationScorer,
 )
+from sklearn_mdl.model_selection import _forecast, _running
+from sklearn_mdl.model_selection._forecast import jobs_for
 from sklearn_mdl.readouts import LinearReadoutRegressor
+
+
+class OfSomebody(LinearReadout):
+    """A readout of ours by name, whose methods may be anybody's."""
+
 
 X, Y = load_wine(return_X_y=True)
 MIXED = np.arange(177).reshape(3, 59).T.ravel()[:60]  # rows of all classes in turn
@@ -75,13 +85,64 @@ def test_warnings_of_a_ranking_come_once_and_name_their_place(n_jobs):
     datasets = {name: ({"a": X, "b": X[:, ::-1]}, Y) for name in "AB"}
     short = MDLReadoutSwitcher([LinearReadout(lr=1e20)], batch_size=100, random_state=0)
     scorer = RepresentationScorer(short, n_jobs=n_jobs)
-    with pytest.warns(UserWarning, match="should learn before its last") as caught:
+    with (
+        parallel_config(backend="threading"),
+        pytest.warns(UserWarning, match="should learn before its last") as caught,
+    ):
         scorer.fit(datasets)
     (warning,) = caught
     assert warning.filename == __file__
     assert re.search(
         r"\(dataset '[AB]', encoder '[ab]', order 0 and 3 more\)$", str(warning.message)
     )
+
+
+def cells(**options):
+    given = {"readouts": [LinearReadout(), KernelReadout()], **options}
+    scorer = RepresentationScorer(MDLReadoutSwitcher(**given))
+    return scorer._tasks({"A": ({"a": X, "b": X[:, ::-1]}, Y)}, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "n_jobs"),
+    [
+        ({}, 1),
+        ({"readouts": "closed-form"}, 1),
+        ({"readouts": LinearReadout()}, 1),
+        ({"readouts": [LinearReadout(), IncrementalReadout(GaussianNB())]}, 2),
+        ({"readouts": [OfSomebody()]}, 2),
+        ({"split": "kinds"}, 2),
+    ],
+    ids=["ours", "a name", "alone", "of others", "derived", "split"],
+)
+def test_cells_that_may_end_their_process_have_one_of_their_own(options, n_jobs):
+    assert jobs_for(cells(**options), 2) == n_jobs
+
+
+@pytest.mark.parametrize("limit", ["START_SECONDS", "FEW_ROWS", "FEW_NUMBERS"])
+def test_workers_start_where_cells_take_longer_than_that(limit, monkeypatch):
+    monkeypatch.setattr(_forecast, limit, 0)
+    assert jobs_for(cells(), 2) == 2
+
+
+def test_a_backend_that_was_chosen_is_used():
+    with parallel_config(backend="threading"):
+        assert jobs_for(cells(), 2) == 2
+
+
+def test_a_ranking_on_few_rows_starts_no_worker(monkeypatch):
+    """Which imports torch and scikit-learn first."""
+    asked = []
+
+    def parallel(n_jobs, **settings):
+        asked.append(n_jobs)
+        return Parallel(n_jobs=1, **settings)
+
+    monkeypatch.setattr(_running, "Parallel", parallel)
+    RepresentationScorer(switcher(), n_jobs=2).fit({"A": ({"a": X}, Y)})
+    monkeypatch.setattr(_forecast, "_trial", lambda task: 1 / 0)  # the cell's own fault
+    RepresentationScorer(switcher(), n_jobs=2).fit({"A": ({"a": X}, Y)})
+    assert asked == [1, 2]
 
 
 def test_without_a_bar_no_lock_of_tqdm_is_taken():

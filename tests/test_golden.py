@@ -18,10 +18,13 @@ Elsewhere the last bits of sums differ, so that without this variable
 
 * passes of kind "numpy", which compute in float64 and optimise nothing in small steps,
   are compared with a relative tolerance of 1e-9;
-* passes of kind "nets", all others, are compared by the sum of their codelengths,
+* passes of kind "nets", most others, are compared by the sum of their codelengths,
   within 0.5 per cent; by the mean distance of posteriors, predictions and other
   numbers, within 0.02 (or 2 per cent, where they are larger than one); and by the share
-  of equal integers, at least 95 per cent. Of a message only the length counts.
+  of equal integers, at least 95 per cent. Of a message only the length counts;
+* passes of kind "many steps" in the same way, the sum of codelengths within 1.5 per
+  cent: a hundred replay streams through 512 units a layer magnify rounding, so that
+  features times 1 plus noise of 1e-7 give sums that are up to 0.9 per cent apart.
 
 Where a change of numbers is meant, write the entries that change again, all or some::
 
@@ -125,7 +128,7 @@ KINDS: dict[str, str] = {}
 
 def add(kind: str, name: str, function: Callable[[], Arrays]) -> None:
     """Enter a pass into the table; its kind says how it is compared."""
-    assert kind in ("nets", "numpy")
+    assert kind in ("nets", "numpy", "many steps")
     assert name not in PASSES
     PASSES[name], KINDS[name] = function, kind
 
@@ -455,7 +458,7 @@ for name, estimator in SINGLE.items():
     add("nets", f"single-{name}", partial(fitted, estimator))
 
 
-@entry("nets")
+@entry("many steps")
 def preset_of_the_paper():
     some = readout_grid("vtab-frozen", n_samples=4, random_state=0)
     settings = {"readouts": some, "random_state": 0, "device": "cpu"}
@@ -981,7 +984,8 @@ def assert_close(kind: str, key: str, found: np.ndarray, expected: np.ndarray) -
         assert abs(len(found) - len(expected)) <= 8 + 0.005 * len(expected)
     elif key.startswith("codelengths"):
         assert found.shape == expected.shape, key
-        margin = 0.005 * np.abs(expected).sum()
+        share = 0.015 if kind == "many steps" else 0.005
+        margin = share * np.abs(expected).sum()
         assert abs(found.sum() - expected.sum()) <= margin, key
     elif expected.dtype.kind in "iub":
         assert np.mean(found == expected) >= 0.95, key

@@ -45,7 +45,7 @@ from sklearn_mdl import (
     RepresentationScorer,
     uniform_codelength,
 )
-from sklearn_mdl.model_selection import _representation_scorer
+from sklearn_mdl.model_selection import _forecast, _representation_scorer
 from sklearn_mdl.model_selection._tasks import draw_order
 from sklearn_mdl.ranking import friedman_test, nemenyi_critical_difference
 
@@ -210,7 +210,10 @@ def test_an_encoder_costs_the_same_in_any_company(fitted, datasets, encoders):
 
 
 @pytest.mark.slow
-def test_side_by_side_gives_the_numbers_of_one_by_one(fitted, datasets, encoders):
+def test_side_by_side_gives_the_numbers_of_one_by_one(
+    fitted, datasets, encoders, monkeypatch
+):
+    monkeypatch.setattr(_forecast, "START_SECONDS", 0)  # whatever is short, too
     both = small(n_orders=2, n_jobs=2).fit(datasets, encoders)
     assert list(table(both)) == list(table(fitted))
     assert_allclose(both.order_codelengths_, fitted.order_codelengths_, rtol=1e-6)

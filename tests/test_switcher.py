@@ -307,7 +307,8 @@ def test_fixed_share_pays_little_for_switching_and_beats_independent_draws():
     assert shared <= bayes + bound
     assert bound <= math.log(n)
     assert shared < elementwise
-    assert bayes <= switcher.readout_codelengths_.min() + math.log(k)
+    best = switcher.readout_codelengths_.min()
+    assert bayes <= (best + math.log(k)) * (1 + 1e-12)  # nearly equal; sums round
     assert switcher.codelength_ <= shared + math.log(5)  # the default, over five m
 
 

@@ -329,8 +329,15 @@ class TestSources:
             assert_same_bits(forward(prior, mapped), expected)
             assert_same_bits(ForwardPass(prior, 4).extend(mapped), expected)
 
-    @pytest.mark.parametrize("prior", ["fixed-share", "bayes", "switch-distribution"])
-    @pytest.mark.parametrize("as_blocks", [False, True])
+    @pytest.mark.parametrize(
+        ("prior", "as_blocks"),
+        [
+            ("fixed-share", False),
+            ("fixed-share", True),
+            ("bayes", False),
+            ("switch-distribution", True),
+        ],
+    )
     def test_memory_does_not_grow_with_the_file(self, tmp_path, prior, as_blocks):
         n_steps, shape = 30_000, (30_000, 200)  # 24 MB
         path = tmp_path / "losses.dat"

@@ -8,13 +8,36 @@ from dataclasses import dataclass
 
 import numpy as np
 from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
 
+from sklearn_mdl._core.numerics import resolve_device
 from sklearn_mdl._core.tables import Table, duration_text, size_text
+from sklearn_mdl._core.validation import kept_warnings
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task, draw_order, switcher_of
-from sklearn_mdl.readouts import state_bytes
+from sklearn_mdl.readouts import (
+    DummyReadout,
+    KernelReadout,
+    KernelReadoutRegressor,
+    KNeighborsReadout,
+    LinearReadout,
+    LinearReadoutRegressor,
+    MLPReadout,
+    MLPReadoutRegressor,
+    state_bytes,
+)
+from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 WARM, TIMED = 2, 4  # minibatches of a trial
+START_SECONDS = 3.0  # until a worker has imported torch and scikit-learn
+FEW_ROWS = 2048  # up to which a trial foretells kernels within a factor of three
+FEW_NUMBERS = 2**24  # features of all cells: no memory worth speaking of
+OURS = {
+    *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor),
+    *(DummyReadout, KNeighborsReadout),
+    *(KernelReadout, LinearReadout, MLPReadout),
+    *(KernelReadoutRegressor, LinearReadoutRegressor, MLPReadoutRegressor),
+}
 
 
 @dataclass(frozen=True)
@@ -126,6 +149,47 @@ def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
     task = min(tasks, key=lambda one: one.X.size)
     per_row, _, _ = _trial(task)
     return task, per_row * len(task.y)
+
+
+def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
+    """Return 1 where all cells take less time than workers need to start.
+
+    So says a trial on the largest of few and small cells. They must consist of what is
+    ours alone: a classifier of somebody else may end its process, which must not be
+    this one.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    n_jobs : int or None
+        Returned where it is other backends' than joblib's own, and otherwise.
+    """
+    backend = type(get_active_backend()[0]).__name__
+    if backend != "LokyBackend" or effective_n_jobs(n_jobs) == 1:
+        return n_jobs
+    if sum(task.X.size for task in tasks) > FEW_NUMBERS:
+        return n_jobs
+    if not all(len(task.y) <= FEW_ROWS and _is_ours(task) for task in tasks):
+        return n_jobs
+    largest = max(tasks, key=lambda task: task.X.size)
+    try:
+        with kept_warnings():  # the cell itself will say them
+            per_row, _, _ = _trial(largest)
+    except Exception:  # likewise
+        return n_jobs
+    n_rows = sum(len(task.y) for task in tasks)
+    return 1 if per_row * n_rows < START_SECONDS else n_jobs
+
+
+def _is_ours(task: Task) -> bool:
+    """Tell whether a cell runs no code of others, and in this process alone."""
+    switcher = switcher_of(task)
+    if type(switcher) not in OURS or switcher.split or task.n_permutations is not None:
+        return False
+    readouts = switcher.readouts
+    members = [readouts] if not isinstance(readouts, list | tuple) else readouts
+    kinds = {type(readout) for readout in members}
+    return kinds <= OURS and resolve_device(task.device).type == "cpu"
 
 
 def _is_kept(store: CellStore | None, task: Task) -> bool:

@@ -108,7 +108,9 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         alone, whatever else is in the list. Calls as a scorer make none.
     n_jobs : int, default=None
         Cells scored side by side, through joblib, whose backend may be that of Dask. On
-        a machine with several GPUs each process takes one.
+        a machine with several GPUs each process takes one. Where all cells, of readouts
+        of this package, take less time than processes need to start (3 s, by a short
+        trial), none is started.
     verbose : int, default=0
         Show a progress bar over cells, with the time left.
     random_state : int, default=0

@@ -18,6 +18,7 @@ from sklearn_mdl._core.stream.storage import is_mapped
 from sklearn_mdl._core.validation import kept_warnings, warn_caller
 from sklearn_mdl.model_selection._cells import Cell, score_cell
 from sklearn_mdl.model_selection._encoding import Failure
+from sklearn_mdl.model_selection._forecast import jobs_for
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
@@ -96,6 +97,7 @@ def run_missing(
     """Score cells, keep them in the store, and yield them with their numbers."""
     if store is not None:
         store.warn_of_other_terms(list(tasks.values()))
+    n_jobs = jobs_for(list(tasks.values()), n_jobs)
     for i, outcome in run_side_by_side(
         score_cell,
         tasks,

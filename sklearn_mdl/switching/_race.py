@@ -18,9 +18,10 @@ class Race(BaseEstimator):
 
     At ``batch_size``, twice, four times as many examples and so on, but not before
     `first`, losses are compared over the last half of the examples. An expert stays if
-    its loss is at most ``(1 + tolerance * sqrt(first / n))`` times the least one plus
-    `slack`, ``n`` being the number of examples: as does chance, and a learning curve
-    that has still to cross another, the tolerance falls with the examples. Where groups
+    its loss exceeds the least one by at most ``tolerance * sqrt(first / n)`` of that
+    loss, or of what it saves over a uniform code if that is less, and `slack` beside.
+    The tolerance falls with the number ``n`` of examples, as does chance, and the lead
+    that a learning curve must make up that will still cross another. Where groups
     of experts are pooled, the best expert of a group stays, too, if the pool needs the
     group: if without it, and with the others' weights adapted, the pool's code of all
     labels so far would be longer by more than `pool_slack` nats, by the second
@@ -31,10 +32,11 @@ class Race(BaseEstimator):
 
     Parameters
     ----------
-    tolerance : float, default=0.05
-        Share of the least loss by which a loss may exceed it at `first` examples; for
-        real labels, whose losses have no zero, nats an example.
-    slack : float, default=10.0
+    tolerance : float, default=0.25
+        Share of the least loss, or of what it saves, by which a loss may exceed it at
+        `first` examples; for real labels, whose losses have no zero, share of a fifth of
+        a nat an example.
+    slack : float, default=5.0
         Nats by which it may do so beside.
     min_readouts : int, default=4
         At least so many experts stay.
@@ -60,8 +62,8 @@ class Race(BaseEstimator):
     def __init__(
         self,
         *,
-        tolerance: float = 0.05,
-        slack: float = 10.0,
+        tolerance: float = 0.25,
+        slack: float = 5.0,
         min_readouts: int = 4,
         first: int = 256,
         pool_slack: float = 2.0,

@@ -88,7 +88,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the nats that count as one, where the best loss of rows is ``least``.
+        """Return the nats of which a tolerance is a share; rows cost ``least`` at best.
 
         So a tolerance does not depend on the units of labels.
         """
@@ -159,8 +159,12 @@ class ClassLabels(Outcome):
         return -math.log(values.shape[-1])
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the least loss itself."""
-        return least
+        """Return the least loss, or what it saves over a uniform code if that is less.
+
+        Readouts are close to each other where labels are nearly certain, and where they
+        can hardly be predicted.
+        """
+        return min(least, max(0.0, n_rows * math.log(self.n_numbers) - least))
 
     def group_pass(self, pool: LogLinearPool, n_groups: int) -> GroupPass:
         """Begin a pass of the log-linear pool."""
@@ -324,8 +328,11 @@ class RealTargets(Outcome):
         return known if known.scale else known._replace(scale=self.scale)
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return one nat an example, which other units of the labels do not change."""
-        return float(n_rows)
+        """Return a fifth of a nat an example, about what features save.
+
+        Other units of the labels do not change it.
+        """
+        return n_rows / 5
 
     def group_pass(self, pool: LogLinearPool, n_groups: int) -> GroupPass:
         """Begin a pass of the pool of densities."""

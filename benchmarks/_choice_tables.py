@@ -56,10 +56,10 @@ class Kept(NamedTuple):
 
     def beside(self, scores):
         """Add scores, of criteria that are new before all others."""
-        names = dict.fromkeys([*scores, *self.scores])
+        added = [name for name in scores if name not in self.scores]
         both = {
             name: {**self.scores.get(name, {}), **scores.get(name, {})}
-            for name in sorted(names, key=self.scores.__contains__)
+            for name in [*added, *self.scores]
         }
         return self._replace(scores=both)
 

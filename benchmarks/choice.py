@@ -257,7 +257,8 @@ class Choice:
         print_tables(kept)
         if self.methods and "logistic accuracy" in self.seconds:
             print("\nThe same of this run")
-            print_seconds(kept._replace(seconds=self.seconds), self.labels)
+            labels = sorted(self.seconds["logistic accuracy"])
+            print_seconds(kept._replace(seconds=self.seconds), labels)
 
     def collect(self):
         """Gather what the report needs from the results that are there."""

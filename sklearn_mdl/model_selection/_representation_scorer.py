@@ -49,8 +49,8 @@ Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
 
 # The default where labels are few, chosen by ``python -m benchmarks choice``: linear
-# kernels in four orders, which costs less than a tuned linear probe, up to the first
-# number; all kernels up to as many labels as they hold exactly.
+# kernels in four orders up to the first number, which lies between those of labels that
+# were measured, 300 and 1,000; all kernels up to as many labels as they hold exactly.
 LINEAR_LABELS, FEW_LABELS = 500, 2048
 SEVERAL_ORDERS = 4
 
@@ -67,8 +67,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
 
     Its default is not that of :class:`~sklearn_mdl.MDLReadoutSwitcher`, whose code is
     shorter in the mean: with few labels linear kernels alone were found to name the
-    encoder of the best later accuracy more often, in a tenth of the seconds, and with
-    some more all kernels (``python -m benchmarks choice``).
+    better encoder more often, in a fraction of the seconds, and with some more labels
+    all kernels about as often (``python -m benchmarks choice``).
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.functions import Kernel, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge
 from sklearn_mdl.readouts import KernelReadoutRegressor, _kernel_learners
-from sklearn_mdl.readouts._lists import named_readouts
+from sklearn_mdl.readouts._lists import named_readouts, named_regressors
 
 KINDS = {
     "arc-cosine": {},
@@ -245,20 +245,25 @@ def test_nothing_jumps_where_the_first_rows_become_landmarks():
     assert (one[SHORT + 1 :] != other[SHORT + 1 :]).any(0).all()
 
 
-def test_landmark_features_equal_the_dual_form():
-    """Beyond the landmarks it is exact kernel ridge regression with another kernel."""
-    X, y = digits(130)
+@pytest.mark.parametrize(("n_landmarks", "n_rows"), [(32, 130), (320, 500)])
+def test_landmark_features_equal_the_dual_form(n_landmarks, n_rows):
+    """Beyond the landmarks it is exact kernel ridge regression with another kernel.
+
+    First by a longer factor, then by a posterior (from rows 64 and 480 on).
+    """
+    X, y = digits(n_rows)
     X = X.astype(np.float32) / 16
-    readout = KernelReadout("rbf", 0.1, gamma=0.3, scaling=None, max_exact=40)
+    options = {"gamma": 0.3, "scaling": None, "max_exact": n_landmarks + 8}
+    readout = KernelReadout("rbf", 0.1, **options)  # whole blocks
     readout.partial_fit(X, y, classes=range(10))
     kernel = RBF(1 / math.sqrt(0.6))(X.astype(np.float64))
-    landmarks = kernel[:, :32]  # whole blocks
-    explained = landmarks @ np.linalg.solve(landmarks[:32], landmarks.T)
-    onehot, scores = np.eye(10)[y] - 0.1, np.zeros((130, 10))
-    for t in range(1, 130):
-        known = explained if t >= 32 else kernel
-        weights = np.linalg.solve(known[:t, :t] + 0.1 * np.eye(t), onehot[:t])
-        scores[t] = known[t, :t] @ weights
+    landmarks = kernel[:, :n_landmarks]
+    explained = landmarks @ np.linalg.solve(landmarks[:n_landmarks], landmarks.T)
+    onehot, scores = np.eye(10)[y] - 0.1, np.zeros((n_rows, 10))
+    for t in range(1, n_rows):
+        known = explained if t >= n_landmarks else kernel
+        noisy = known[:t, :t] + 0.1 * np.eye(t)
+        scores[t] = known[t, :t] @ np.linalg.solve(noisy, onehot[:t])
     np.testing.assert_allclose(readout.codelengths_, recalibrated(scores, y), atol=1e-7)
 
 
@@ -335,7 +340,7 @@ def test_retired_readouts_leave_the_others_their_bits():
         )
 
 
-@pytest.mark.parametrize("n_rows", [3, 77])
+@pytest.mark.parametrize("n_rows", [3, 77, 128])
 def test_copies_and_pickles_go_on_with_the_same_bits(n_rows):
     X, y = digits()
     readouts = [kind(name, max_exact=bound) for name in KINDS for bound in BOUNDS]
@@ -350,7 +355,7 @@ def test_copies_and_pickles_go_on_with_the_same_bits(n_rows):
         np.testing.assert_array_equal(other.codelengths_, straight.codelengths_)
 
 
-@pytest.mark.parametrize("n_rows", [3, 40, 128])
+@pytest.mark.parametrize("n_rows", [3, 40, 77, 128])
 def test_a_saved_readout_goes_on_with_the_same_bits(n_rows, tmp_path):
     X, y = digits()
     readouts = [kind(name, max_exact=bound) for name in WRITTEN for bound in BOUNDS]
@@ -497,6 +502,11 @@ def test_lists_by_name_hold_what_they_say():
     assert kinds["nets"] == nets
     assert kinds["mixed"] == kinds[None] | {"KNeighborsReadout", "RefitReadout"}
     assert kinds["drift"] == kinds[None] | {"DummyReadout"}
+    regressors = {
+        name: {type(readout).__name__ for readout in named_regressors(name, 64)}
+        for name in (None, "drift")
+    }
+    assert regressors["drift"] == regressors[None] | {"DummyReadoutRegressor"}
 
 
 # Data and settings of every kind

@@ -106,7 +106,9 @@ POOL = [
     MLPReadout((9,), **FAST, scaling="whiten"),
     KernelReadout(),
     DummyReadout("transition"),
-    DummyReadout("decayed", half_life=20),
+    DummyReadout("decayed", half_life=20, restart=30),
+    KernelReadout(restart=16),
+    KNeighborsReadout(5, restart=24),
     IncrementalReadout(net(), n_replay_streams=1),
     RefitReadout(net(), schedule=1.5, scaling="whiten"),
 ]

@@ -11,7 +11,11 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Kernel, Pairs
-from sklearn_mdl._core.kernels.reduced import ReducedRidge
+from sklearn_mdl._core.kernels.reduced import (
+    ExtendedRidge,
+    ReducedRidge,
+    landmark_root,
+)
 from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge
 
 
@@ -44,6 +48,7 @@ class View:
         self.distance = FIRST_DISTANCE
         self.n_rows = 0
         self._room: Tensor | None = None
+        self._squares: Tensor | None = None
 
     @property
     def has_statistics(self) -> bool:
@@ -56,25 +61,44 @@ class View:
         assert self._room is not None
         return self._room[: self.n_rows]
 
+    @property
+    def squares(self) -> Tensor:
+        """Their squared lengths, (n_rows,)."""
+        assert self._squares is not None
+        return self._squares[: self.n_rows]
+
     def append(self, rows: Tensor) -> None:
         """Add scaled rows."""
         stop = self.n_rows + len(rows)
         if self._room is None or stop > len(self._room):
-            room = rows.new_zeros(max(stop, 2 * self.n_rows), rows.shape[1])
+            n_most = max(stop, 2 * self.n_rows)
+            room = rows.new_zeros(n_most, rows.shape[1])
+            squares = rows.new_zeros(n_most)
             if self.n_rows:
                 room[: self.n_rows] = self.rows
-            self._room = room
+                squares[: self.n_rows] = self.squares
+            self._room, self._squares = room, squares
+        assert self._squares is not None
         self._room[self.n_rows : stop] = rows
+        self._squares[self.n_rows : stop] = rows.square().sum(1)
         self.n_rows = stop
+
+    def pairs(self, rows: Tensor, others: slice = slice(None)) -> Pairs:
+        """Pair rows (n, d') with those of the view, or some of them."""
+        if not self.n_rows:
+            return Pairs(rows, rows[:0], self.distance)
+        squares = self.squares[others]
+        return Pairs(rows, self.rows[others], self.distance, squares)
 
     def forget(self) -> None:
         """Drop all rows, in memory of its own: copies may still read them."""
-        self.n_rows, self._room = 0, None
+        self.n_rows, self._room, self._squares = 0, None, None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Share the rows; the copy takes new memory before it adds any."""
         other = copy.copy(self)
-        vars(other)["_room"] = self.rows if self.n_rows else None
+        if self.n_rows:
+            vars(other).update(_room=self.rows, _squares=self.squares)
         return other
 
 
@@ -181,34 +205,31 @@ class KernelGroup:
         variances = ridge.diagonal()[:, start:].square()
         return Stretch(start, means, variances, ridge.squares(start))
 
-    def reduce(
-        self,
-        n_rows: int,
-        targets: Tensor | None,
-        learned: Sequence[Mapping[str, Tensor]] = (),
-    ) -> None:
-        """Make landmarks of the rows of the view.
+    def extend(self) -> None:
+        """Make landmarks of the rows of the view."""
+        assert isinstance(self.ridge, ForwardRidge)
+        self.ridge = ExtendedRidge(self.ridge, self._root())
+
+    def condense(self, targets: Tensor) -> None:
+        """Let a posterior take the place of the factors, given all targets (N, P)."""
+        assert isinstance(self.ridge, ExtendedRidge)
+        self.ridge = self.ridge.condensed(targets)
+
+    def restore(self, n_rows: int, learned: Sequence[Mapping[str, Tensor]]) -> None:
+        """Make landmarks of the rows of the view, with posteriors of ``state_dict``.
 
         Parameters
         ----------
         n_rows : int
             Rows evaluated so far.
-        targets : Tensor of shape (M, P) or None
-            Of the landmarks, if these are all the rows.
         learned : sequence of mapping
-            The posterior of every readout otherwise, as of ``state_dict``.
+            The posterior of every readout.
         """
-        everything = slice(None)
-        kernel = self._gram(everything, everything)
-        reduced = ReducedRidge(self.ridge.alphas, kernel, n_rows)
-        if targets is None:
-            names = "covariance", "weights"
-            device = kernel.device
-            own = (torch.stack([one[name] for one in learned]) for name in names)
-            reduced.covariance, reduced.weights = (part.to(device) for part in own)
-        else:
-            reduced.begin(targets)
-        self.ridge = reduced
+        root, names = self._root(), ("covariance", "weights")
+        own = (torch.stack([one[name] for one in learned]) for name in names)
+        covariance, weights = (part.to(root.device) for part in own)
+        alphas = self.ridge.alphas
+        self.ridge = ReducedRidge(root, alphas, covariance, weights, n_rows)
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
         """Return what does not follow from rows and labels, by readout."""
@@ -219,9 +240,13 @@ class KernelGroup:
         pairs = zip(ridge.covariance, ridge.weights, strict=True)
         return [{"covariance": one, "weights": other} for one, other in pairs]
 
+    def _root(self) -> Tensor:
+        """Return the root of the kernel of the view's rows."""
+        scale = float(self.diagonal(self.view.rows).mean())
+        return landmark_root(self._gram, self.view.n_rows, scale, self.view.rows.device)
+
     def _gram(self, one: slice, other: slice) -> Tensor:
-        rows = self.view.rows
-        return self.values(Pairs(rows[one], rows[other], self.view.distance))
+        return self.values(self.view.pairs(self.view.rows[one], other))
 
 
 class OpenBlock:
@@ -252,7 +277,9 @@ class OpenBlock:
         self.base = torch.cat([part.base for part in parts]).cpu()  # (K, B, P)
         self.errors = torch.zeros_like(self.base)
         beyond = [p.beyond.expand(len(p.factor), -1) for p in parts]
-        self._beyond = torch.cat(beyond).cpu()  # (K, B)
+        self.deviations = self.factor.diagonal(dim1=1, dim2=2)  # (K, B)
+        self._variances = self.deviations.square() + torch.cat(beyond).cpu()
+        self._means: Tensor | None = None  # of the next row
         self.n_observed = 0
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
@@ -270,20 +297,19 @@ class OpenBlock:
 
     def means(self) -> Tensor:
         """Return predictions (K, P) of the next row."""
-        t = self.n_observed
-        own = torch.bmm(self.factor[:, t : t + 1, :t], self.errors[:, :t])
-        return self.base[:, t] + own[:, 0]
-
-    def deviations(self) -> Tensor:
-        """Return the diagonal (K,) of the factor in the next row."""
-        return self.factor[:, self.n_observed, self.n_observed]
+        if self._means is None:
+            t = self.n_observed
+            own = torch.bmm(self.factor[:, t : t + 1, :t], self.errors[:, :t])
+            self._means = self.base[:, t] + own[:, 0]
+        return self._means
 
     def variances(self) -> Tensor:
         """Return variances (K,) of the next row's prediction."""
-        return self.deviations().square() + self._beyond[:, self.n_observed]
+        return self._variances[:, self.n_observed]
 
     def observe(self, target: Tensor) -> None:
         """Take in the target (P,) of the next row."""
-        errors = (target - self.means()) / self.deviations()[:, None]
-        self.errors[:, self.n_observed] = errors
+        deviations = self.deviations[:, self.n_observed, None]
+        self.errors[:, self.n_observed] = (target - self.means()) / deviations
         self.n_observed += 1
+        self._means = None

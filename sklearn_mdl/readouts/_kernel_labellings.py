@@ -13,11 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.kernels.functions import Pairs
-from sklearn_mdl._core.kernels.reduced import ReducedRidge
 from sklearn_mdl.readouts._kernel_groups import Stretch
 from sklearn_mdl.readouts._kernel_learners import KernelLearner
-from sklearn_mdl.readouts._kernel_rows import FIRST, REDUCED, is_refresh, last_refresh
+from sklearn_mdl.readouts._kernel_rows import FIRST, is_refresh, last_refresh
 
 
 class Labellings(NamedTuple):
@@ -65,10 +63,11 @@ class LabellingsLearner(KernelLearner):
             Yield squares of errors at the last refresh, too, where the stream is
             longer: another factor.
         """
-        if self.window is not None:
+        if self.memory.forgets:
             raise ValueError(
-                "Labellings that share a factor need readouts of all rows, got a "
-                f"KernelReadout with window={self.window}; leave it out"
+                "Labellings that share a factor need readouts of all rows, got one "
+                f"with window={self.memory.window}, restart={self.memory.restart}; "
+                "leave it out"
             )
         start = 0
         exact = min(n_rows, self.n_landmarks or n_rows)
@@ -90,9 +89,21 @@ class LabellingsLearner(KernelLearner):
         if squares and refreshed == exact:
             yield Stretch.joined([group.stretch(exact, known) for group in self.groups])
         for group in self.groups:
-            group.reduce(exact, known[:exact])
-        for start in range(exact, n_rows, REDUCED):
-            yield self._reduced_stretch(start, known[start : start + REDUCED])
+            group.ridge = group.refitted(known)
+            group.extend()
+        yield from self._reduced_stretches(exact, n_rows, known)
+
+    def _reduced_stretches(
+        self, start: int, n_rows: int, targets: Tensor
+    ) -> Iterator[Stretch]:
+        """Predict the rows beyond the landmarks, block by block."""
+        while start < n_rows:
+            _, end = self._ends(start)
+            yield self._reduced_stretch(start, targets[start:end])
+            if end == self.n_condensed and end <= n_rows:
+                for group in self.groups:
+                    group.condense(targets[:end])
+            start = end
 
     def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
         """Predict the rows of a block beyond the landmarks, and learn them."""
@@ -117,15 +128,16 @@ class LabellingsLearner(KernelLearner):
         raw : ndarray of shape (m, d)
         """
         n_rows, found = len(targets), []
-        if self.n_landmarks is None or n_rows <= self.n_landmarks:
+        is_exact = self.n_landmarks is None or n_rows <= self.n_landmarks
+        if is_exact:
             if is_refresh(n_rows):
                 self._scaler.refresh(self._new_rows(n_rows))
             self._fill_views(last_refresh(n_rows), n_rows)
         for group in self.groups:
             view, ridge = group.view, group.ridge
-            if not isinstance(ridge, ReducedRidge):
+            if is_exact:
                 ridge = group.refitted(targets)
             x = self._scaler.scaled(raw, view.scaling, self.device)
-            cross = group.values(Pairs(x, view.rows, view.distance))
+            cross = group.values(view.pairs(x))
             found.append(ridge.predict(cross, group.diagonal(x))[0])
         return torch.cat(found)

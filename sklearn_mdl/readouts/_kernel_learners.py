@@ -1,10 +1,11 @@
 """Kernel readouts on a stream: one learner for all of a list.
 
 Blocks of rows are counted from the beginning of the stream: 0, 8, 16, 32, and so on by
-32, and by 64 beyond the landmarks. The whole block is joined to the factor at once, as
-far as its rows are known, with nothing in place of the others: how a stream is cut
-changes no bit. Within it targets enter row by row. A learner with a window begins again
-at fixed places, from the last half of its window: blocks are counted from there.
+32, and by 128 where a posterior has taken the place of a factor. The whole block is
+joined to the factor at once, as far as its rows are known, with nothing in place of the
+others: how a stream is cut changes no bit. Within it targets enter row by row. A
+learner with a window begins again at fixed places, from the last half of its window:
+blocks are counted from there.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from sklearn_mdl.readouts._kernel_groups import (
     View,
 )
 from sklearn_mdl.readouts._kernel_rows import (
-    BLOCK,
     FIRST,
     LaterRows,
     Memory,
     RowScaler,
     block_of,
-    first_known,
+    condensed_at,
     is_refresh,
     last_refresh,
+    whole,
 )
 
 PIECE = 512  # rows that are scaled, or joined, at once when a factor is computed again
@@ -70,10 +71,10 @@ class KernelLearner(Learner):
         memory: Memory,
         context: Context,
     ) -> None:
-        n_exact, self.window = memory
-        self.n_landmarks = None
-        if n_exact is not None and self.window is None:
-            self.n_landmarks = n_exact - n_exact % BLOCK
+        self.memory, self.n_landmarks, self.n_condensed = memory, None, None
+        if memory.max_exact is not None and not memory.forgets:
+            self.n_landmarks = whole(memory.max_exact)
+            self.n_condensed = condensed_at(self.n_landmarks)
         self.scalings = context.scalings
         self.view = context.scalings.index(None)
         self.device = context.device
@@ -155,15 +156,13 @@ class KernelLearner(Learner):
         if block.n_observed == len(block.factor[0]):
             self._close(block)
             self._block = None
-            if self.window is not None:
+            if self.memory.forgets:
                 self._forget()
 
     def _forget(self) -> None:
-        """Begin again with the later half of a full window, as if that were all."""
-        n_observed = self.n_forgotten + self.n_observed
-        if not self._begin_at(n_observed):
+        """Begin again with the rows that memory keeps, as if these were all."""
+        if not self._begin_at(self.n_forgotten + self.n_observed):
             return
-        learned = self._faded()
         self._scaler = RowScaler(self.rows.store.n_features)
         for view in self.views.values():
             view.forget()
@@ -171,11 +170,16 @@ class KernelLearner(Learner):
         for group in self.groups:
             group.forget()
         self._recompute()
-        self._take_over(learned, self.stream.labels[: self.n_observed])
+        self._learn_again()
+
+    @property
+    def _ridges(self) -> list[ForwardRidge]:
+        """Factors of all groups, before there are landmarks."""
+        return [g.ridge for g in self.groups if isinstance(g.ridge, ForwardRidge)]
 
     def _begin_at(self, n_observed: int) -> bool:
         """Count from the first row that is known; returns if that is another one."""
-        start = 0 if self.window is None else first_known(n_observed, self.window)
+        start = self.memory.first_known(n_observed)
         is_other = start != self.n_forgotten
         self.n_forgotten, self.n_observed = start, n_observed - start
         if is_other:
@@ -192,9 +196,14 @@ class KernelLearner(Learner):
         """True if the stream is so long that its first rows are landmarks."""
         return self.n_landmarks is not None and self.n_observed >= self.n_landmarks
 
+    @property
+    def is_condensed(self) -> bool:
+        """True if it is so long that posteriors have taken the place of factors."""
+        return self.n_condensed is not None and self.n_observed >= self.n_condensed
+
     def _ends(self, row: int) -> tuple[int, int]:
         """Return first row and end of the block that a row lies in."""
-        return block_of(row, self.n_landmarks)
+        return block_of(row, self.n_condensed)
 
     def _block_of(self, raw: Tensor) -> OpenBlock | None:
         """Return the block of the stream's next row, if that is what is given."""
@@ -219,7 +228,7 @@ class KernelLearner(Learner):
             If there is no bound on the rows of factors, and these are too many.
         """
         available = memory_of(self.device)
-        is_bounded = self.n_landmarks is not None or self.window is not None
+        is_bounded = self.n_landmarks is not None or self.memory.forgets
         if is_bounded or available is None:
             return
         n_factors = len(self.columns)
@@ -244,9 +253,7 @@ class KernelLearner(Learner):
             rows = self._scaler.scaled(raw, view.scaling, self.device)
             rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
             scaled[view] = rows
-            past = view.rows if start else rows[:0]
-            both = Pairs(rows, past, view.distance), Pairs(rows, rows, view.distance)
-            pairs[view] = both
+            pairs[view] = view.pairs(rows), Pairs(rows, rows, view.distance)
         parts = []
         for group in groups:
             cross, own = (group.values(some) for some in pairs[group.view])
@@ -263,14 +270,17 @@ class KernelLearner(Learner):
     def _close(self, block: OpenBlock) -> None:
         """Add a complete block, and scale rows again where that is due."""
         self._append(block, self.groups)
-        if self.is_reduced and self.n_observed != self.n_landmarks:
-            return
-        if is_refresh(self.n_observed):
-            self._refresh(self.n_observed)
-        if self.is_reduced:
-            targets = self.targets(self.stream.labels[: self.n_observed])
+        n_rows = self.n_observed
+        is_exact = self.n_landmarks is None or n_rows <= self.n_landmarks
+        if is_exact and is_refresh(n_rows):
+            self._refresh(n_rows)
+        if n_rows == self.n_landmarks:
             for group in self.groups:
-                group.reduce(self.n_observed, targets)
+                group.extend()
+        elif n_rows == self.n_condensed:
+            targets = self.targets(self.stream.labels[:n_rows])
+            for group in self.groups:
+                group.condense(targets)
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
         first = 0
@@ -343,8 +353,7 @@ class KernelLearner(Learner):
         for number, group in enumerate(self.groups):
             view, last = group.view, first + len(group.ridge.alphas)
             x = self._scaler.scaled(rows, view.scaling, self.device)
-            past = view.rows if start else x[:0]
-            cross, pending = group.values(Pairs(x, past, view.distance)), None
+            cross, pending = group.values(view.pairs(x)), None
             if block is not None:
                 errors = block.errors[first:last, : block.n_observed].to(self.device)
                 own = block.scaled[view][: block.n_observed]
@@ -378,9 +387,9 @@ class KernelLearner(Learner):
     def _learned(self) -> list[dict[str, Tensor]]:
         """Return what is learned beyond the factor, by readout."""
 
-    def _faded(self) -> Sequence[Mapping[str, Tensor]]:
-        """Return what stays of that where rows are forgotten."""
-        return self._learned()
+    @abstractmethod
+    def _learn_again(self) -> None:
+        """Learn what is beyond the factor from the rows that are known, no others."""
 
     @abstractmethod
     def _take_over(
@@ -408,7 +417,7 @@ class KernelLearner(Learner):
         own = [learned[column] for column in self.columns]
         self._begin_at(int(own[0]["n_observed"]))
         with one_thread(), flushed_denormals():
-            if self.is_reduced:
+            if self.is_condensed:
                 self._restore(own)
             else:
                 self._recompute()
@@ -419,9 +428,10 @@ class KernelLearner(Learner):
     def _recompute(self) -> None:
         """Compute all factors again, by the same steps as the first time."""
         steady = [group for group in self.groups if not group.is_refreshed]
-        refreshed = last_refresh(self.n_observed)
-        changed = bool(refreshed) and self._rescale_targets(refreshed)
         complete, _ = self._ends(self.n_observed)
+        exact = min(complete, self.n_landmarks or complete)
+        refreshed = last_refresh(exact)
+        changed = bool(refreshed) and self._rescale_targets(refreshed)
         self._replay(0, refreshed, steady)
         read = {id(group.view) for group in steady}
         for view in self.views.values():
@@ -432,7 +442,11 @@ class KernelLearner(Learner):
             self._factor(refreshed)
         if changed:
             self._retarget(refreshed)
-        self._replay(refreshed, complete, self.groups)
+        self._replay(refreshed, exact, self.groups)
+        if self.is_reduced:
+            for group in self.groups:
+                group.extend()
+            self._replay(exact, complete, self.groups)
 
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
         while start < stop and groups:
@@ -465,7 +479,7 @@ class KernelLearner(Learner):
         complete, first = self._ends(self.n_observed)[0], 0
         for group in self.groups:
             last = first + len(group.ridge.alphas)
-            group.reduce(complete, None, learned[first:last])
+            group.restore(complete, learned[first:last])
             first = last
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:

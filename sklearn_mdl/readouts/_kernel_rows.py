@@ -14,20 +14,32 @@ from sklearn_mdl._core.stream.scaling import (
     ScaledRows,
     Scaling,
 )
+from sklearn_mdl.readouts._base import last_restart
 
 SCALINGS = ("standard", "centered-unit", "unit")
 FIRST = 8  # rows after which anything is scaled
 BLOCK = 32  # rows that enter a factor at once
-REDUCED = 64  # the same beyond landmarks: fewer passes over their posterior
+REDUCED = 128  # the same where a posterior has taken their place
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
 TINY = 1e-150
 
 
-def block_of(n_rows: int, n_landmarks: int | None = None) -> tuple[int, int]:
-    """Return first row and end of the block that row ``n_rows`` lies in."""
-    if n_landmarks is not None and n_rows >= n_landmarks:
-        start = n_rows - (n_rows - n_landmarks) % REDUCED
+def condensed_at(n_landmarks: int) -> int:
+    """Return the row at which factors of so many landmarks become a posterior.
+
+    Half as many rows later: until then it would cost more than factors do.
+    """
+    return n_landmarks + -(-n_landmarks // (2 * BLOCK)) * BLOCK
+
+
+def block_of(n_rows: int, n_condensed: int | None = None) -> tuple[int, int]:
+    """Return first row and end of the block that row ``n_rows`` lies in.
+
+    ``n_condensed`` is the row from which on factors are a posterior.
+    """
+    if n_condensed is not None and n_rows >= n_condensed:
+        start = n_rows - (n_rows - n_condensed) % REDUCED
         return start, start + REDUCED
     if n_rows >= BLOCK:
         start = n_rows - n_rows % BLOCK
@@ -55,19 +67,36 @@ class Memory(NamedTuple):
         Rows after which it grows no more.
     window : int or None
         Rows of the last past that it holds at most, in place of that bound.
+    restart : int or None
+        It begins anew at odd multiples of so many rows, in place of that bound, too.
     """
 
     max_exact: int | None
     window: int | None = None
+    restart: int | None = None
+
+    @property
+    def forgets(self) -> bool:
+        """True if rows are forgotten at some time."""
+        return self.window is not None or self.restart is not None
+
+    def first_known(self, n_rows: int) -> int:
+        """Return the first row that is known after ``n_rows``, the end of a block.
+
+        A window forgets its older half when it is full.
+        """
+        first = 0
+        if self.window is not None:
+            half = whole(self.window // 2)
+            first = max(0, n_rows // half - 1) * half
+        if self.restart is not None:
+            first = max(first, last_restart(n_rows, whole(self.restart)))
+        return first
 
 
-def first_known(n_rows: int, window: int) -> int:
-    """Return the first row that a window holds after ``n_rows``.
-
-    It forgets its older half when it is full: whole blocks.
-    """
-    half = window // (2 * BLOCK) * BLOCK
-    return max(0, n_rows // half - 1) * half
+def whole(n_rows: int) -> int:
+    """Return how many of some rows, at least 8, are whole blocks."""
+    return block_of(n_rows)[0]
 
 
 class LaterRows:

@@ -225,13 +225,18 @@ class ForwardPass:
         self._filter.advance(losses[plain], codelengths[plain], posterior[plain])
         for i in range(n_plain, len(losses)):
             self._asleep = asleep[i]
-            posterior[i] = self.weights
-            codelengths[i] = self._observe(losses[i])
+            shares = self._log_shares(asleep[i])
+            posterior[i] = np.exp(shares)
+            codelengths[i] = self._observe(losses[i], shares)
 
-    def _observe(self, losses: Floats) -> float:
-        """Condition on the losses (K,) of a step; returns what the mixture costs."""
+    def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
+        """Condition on the losses (K,) of a step; returns what the mixture costs.
+
+        Logs of the shares of those awake need not be computed again if they are given.
+        """
         asleep = np.isnan(losses)
-        shares = self._log_shares(asleep)
+        if shares is None:
+            shares = self._log_shares(asleep)
         codelength, _ = condition_scores(shares[~asleep], losses[~asleep])
         row = np.where(asleep, codelength, losses)[np.newaxis]
         self._filter.advance(row, np.empty(1), np.empty_like(row))

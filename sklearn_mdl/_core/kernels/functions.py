@@ -57,7 +57,8 @@ class Kernel(NamedTuple):
             return (gamma * products + self.coef0) ** self.degree
         if self.name == "linear":
             return products
-        return arc_cosine(products, *pairs.norms(), self.depth)
+        one, other = (squares.sqrt() for squares in pairs.squares())
+        return arc_cosine(products, one[:, None], other, self.depth)
 
     def diagonal(self, rows: Tensor) -> Tensor:
         """Kernel (n,) of rows with themselves."""
@@ -89,12 +90,22 @@ class Pairs:
     one, other : Tensor of shape (n, d) and (m, d), float64
     distance : float
         The median squared distance, in units of which widths are given.
+    squares : Tensor of shape (m,) or None
+        Squared lengths of the other rows, where these are known.
     """
 
-    def __init__(self, one: Tensor, other: Tensor, distance: float) -> None:
+    def __init__(
+        self,
+        one: Tensor,
+        other: Tensor,
+        distance: float,
+        squares: Tensor | None = None,
+    ) -> None:
         self.one = one
         self.other = other
         self.distance = distance
+        self._given = squares
+        self._squares: tuple[Tensor, Tensor] | None = None
         self._products: Tensor | None = None
         self._distances: Tensor | None = None
 
@@ -107,15 +118,19 @@ class Pairs:
     def squared_distances(self) -> Tensor:
         """Squared Euclidean distances (n, m)."""
         if self._distances is None:
-            norms = self.one.square().sum(1)[:, None] + self.other.square().sum(1)
-            found = torch.add(norms, self.products(), alpha=-2)
+            one, other = self.squares()
+            found = torch.add(one[:, None] + other, self.products(), alpha=-2)
             self._distances = found.clamp_min_(0)
         return self._distances
 
-    def norms(self) -> tuple[Tensor, Tensor]:
-        """Lengths of the rows, (n, 1) and (1, m)."""
-        one, other = self.one.norm(dim=1), self.other.norm(dim=1)
-        return one[:, None], other[None]
+    def squares(self) -> tuple[Tensor, Tensor]:
+        """Squared lengths of the rows, (n,) and (m,)."""
+        if self._squares is None:
+            other = self._given
+            if other is None:
+                other = self.other.square().sum(1)
+            self._squares = self.one.square().sum(1), other
+        return self._squares
 
 
 def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tensor:
@@ -127,7 +142,7 @@ def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tens
     ----------
     products : Tensor of shape (n, m)
         Inner products.
-    one, other : Tensor of shape (n, 1) and (1, m)
+    one, other : Tensor of shape (n, 1) and (m,)
         Lengths of the rows, which the kernel keeps.
     depth : int
         Hidden layers.

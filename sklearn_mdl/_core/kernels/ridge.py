@@ -41,19 +41,22 @@ class Block(NamedTuple):
         What joins it to the rows before: its rows of the factor.
     beyond : Tensor of shape (B,)
         What the factor lacks of the variances of predictions.
+    features : Tensor of shape (B, M)
+        Those of landmarks, as far as they are needed: ``M`` is 0 before.
     """
 
     factor: Tensor
     base: Tensor
     cross: Tensor
     beyond: Tensor
+    features: Tensor
 
     def first(self, n_rows: int) -> Block:
         """Return what is known of the first rows alone."""
         rows = slice(n_rows)
         factor = self.factor[:, rows, rows]
         base, cross = self.base[:, rows], self.cross[:, rows]
-        return Block(factor, base, cross, self.beyond[rows])
+        return Block(factor, base, cross, self.beyond[rows], self.features[rows])
 
     def learned(self, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return predictions and errors (A, B, P), given all targets (B, P).
@@ -165,7 +168,8 @@ class ForwardRidge:
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
         remaining = torch.baddbmm(own + noise, joined, joined.mT, alpha=-1)
         factor = cholesky(remaining, self.n_rows)
-        return Block(factor, self._base(joined), joined, own.new_zeros(len(own)))
+        beyond, features = own.new_zeros(len(own)), own[:, :0]
+        return Block(factor, self._base(joined), joined, beyond, features)
 
     def close(self, block: Block, errors: Tensor) -> None:
         """Add the rows of a block with their errors (A, B, P)."""
@@ -281,6 +285,16 @@ class ForwardRidge:
         """Return standard deviations of all rows when predicted, (A, n_rows)."""
         parts = [panel.own.diagonal(dim1=1, dim2=2) for panel in self._panels]
         return torch.cat(parts, 1)[:, : self.n_rows]
+
+    def matrices(self) -> Tensor:
+        """Return the factors, (A, n_rows, n_rows)."""
+        n_alphas, n_rows = len(self.alphas), self.n_rows
+        found = self.alphas.new_zeros(n_alphas, n_rows, n_rows)
+        for start, rows, panel in self._filled():
+            own = found[:, start : start + rows]
+            own[:, :, :start] = panel.left[:, :rows]
+            own[:, :, start : start + rows] = panel.own[:, :rows, :rows]
+        return found
 
     def retire(self, kept: Sequence[int]) -> None:
         """Keep some of the noises only; their numbers do not change."""

@@ -4,7 +4,7 @@
 ``benchmarks/_streams.py``, and codes them by lists of readouts, by the oracle, which is
 the default list restarted at the true changes, and by logistic regression refitted at
 the ends of blocks that grow by a fifth. ``river`` compares with classifiers of river on
-streams that river and other packages ship.
+streams that river and other packages ship; ``real`` with its regressors.
 """
 
 import math
@@ -19,11 +19,18 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks._data import feature_cells
 from benchmarks._kept import OPTION, kept
 from benchmarks._streams import drifting
-from sklearn_mdl import MDLReadoutSwitcher, RefitReadout
-from sklearn_mdl.readouts import DummyReadout
+from sklearn_mdl import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, RefitReadout
+from sklearn_mdl.readouts import (
+    DefaultGrid,
+    DummyReadout,
+    DummyReadoutRegressor,
+    named_readouts,
+)
 
 CONTENDERS = {
     "drift": {"readouts": "drift"},
+    "windows": {"readouts": "drift", "without": "restart"},
+    "restarts": {"readouts": "drift", "without": "window"},
     "default": {},
     "closed-form": {"readouts": "closed-form"},
     "logistic": {"readouts": [RefitReadout(LogisticRegression(), schedule=1.2)]},
@@ -34,6 +41,12 @@ LABELS = {"readouts": [DummyReadout(strategy) for strategy in ("frequency", "dec
 
 def fitted(X, y, n_classes, settings):
     """Return a switcher that has seen a stream in its order."""
+    settings = dict(settings)
+    left_out = settings.pop("without", None)
+    if left_out is not None:
+        listed = named_readouts(settings["readouts"], X.shape[1], n_classes)
+        kept = [one for one in listed if getattr(one, left_out, None) is None]
+        settings["readouts"] = DefaultGrid(kept)
     switcher = MDLReadoutSwitcher(**settings, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fits that have not converged
@@ -262,6 +275,90 @@ class River:
         return self.found["saved"]
 
 
+HALF_LIFE = 50  # rows, of the errors from which a regressor's variance is taken
+
+
+def regressors():
+    """Regressors of river for features of this kind, by name.
+
+    Each in its own units and behind a scaler of targets, since many begin at zero.
+    """
+    from river import forest, linear_model, neighbors, preprocessing, tree
+
+    models = {
+        "adaptive random forest": forest.ARFRegressor(seed=0),
+        "Hoeffding adaptive tree": tree.HoeffdingAdaptiveTreeRegressor(seed=0),
+        "linear regression": linear_model.LinearRegression(intercept_lr=0.1),
+        "passive-aggressive": linear_model.PARegressor(),
+        "Bayesian linear regression": linear_model.BayesianLinearRegression(),
+        "nearest neighbours": neighbors.KNNRegressor(),
+    }
+    scaled = {
+        f"{name}, targets scaled": preprocessing.TargetStandardScaler(model.clone())
+        for name, model in models.items()
+    }
+    return {
+        name: preprocessing.StandardScaler() | model
+        for name, model in (models | scaled).items()
+    }
+
+
+def progressive_real(model, X, y):
+    """Losses (n,) in nats and predictions (n,) of a regressor of river, row by row.
+
+    The density is a Gaussian about the prediction. Its variance is the mean square of
+    past errors, which count half after ``HALF_LIFE`` rows, and of one unit.
+    """
+    losses, means, count, squares = np.empty(len(y)), np.empty(len(y)), 1.0, 1.0
+    kept = 0.5 ** (1 / HALF_LIFE)
+    for t, (row, label) in enumerate(zip(X, y.tolist(), strict=True)):
+        features = dict(enumerate(row.tolist()))
+        means[t] = model.predict_one(features)
+        error, variance = label - means[t], squares / count
+        losses[t] = 0.5 * (math.log(2 * math.pi * variance) + error**2 / variance)
+        count, squares = kept * count + 1, kept * squares + error**2
+        model.learn_one(features, label)
+    return losses, means
+
+
+class Real:
+    """Regressors of river beside lists of readouts: TrumpApproval, day by day.
+
+    Mean absolute errors are those after the first minibatch of the switcher, losses
+    those of all rows and those after row 100.
+    """
+
+    def report(self, table):
+        from river.datasets import TrumpApproval
+
+        rows = list(TrumpApproval())
+        names = sorted(rows[0][0])
+        X = np.array([[features[key] for key in names] for features, _ in rows])
+        y = np.array([label for _, label in rows])
+        lists = {"drift": "drift", "default": None, "closed-form": "closed-form"}
+        lists |= {
+            f"labels alone, {strategy}": DummyReadoutRegressor(strategy)
+            for strategy in ("mean", "decayed", "last")
+        }
+        for name, readouts in lists.items():
+            switcher = MDLReadoutSwitcherRegressor(readouts, random_state=0)
+            switcher.partial_fit(X.astype(np.float32), y)
+            error = switcher.measures().mean_absolute_error
+            self.show(name, switcher.codelengths_, error)
+        n_first = len(y) - switcher.measures().n_measured
+        for name, model in regressors().items():
+            losses, means = progressive_real(model, X, y)
+            self.show(name, losses, np.abs(means - y)[n_first:].mean())
+
+    def show(self, name, losses, error):
+        later = losses[100:].sum()
+        print(
+            f"{name:45s}{losses.sum():10.1f} nats, {later:8.1f} after row 100, "
+            f"mean absolute error {error:.4f}",
+            flush=True,
+        )
+
+
 BLIND = "labels alone"
 
 
@@ -269,6 +366,8 @@ def memory_of(readout):
     """Return how far back a readout looks, in words."""
     if isinstance(readout, DummyReadout):
         return BLIND
+    if getattr(readout, "restart", None) is not None:
+        return "begun anew"
     window = getattr(readout, "window", None)
     return "all rows" if window is None else f"{window} rows"
 
@@ -312,6 +411,10 @@ class Picture:
         ):
             lower.plot(np.cumsum(costs), label=name, color=colour)
             print(f"{name}: {costs.sum():.1f} nats")
+        extra = codelengths["drift"] - codelengths["oracle"]
+        for n in (16, 64, 256):
+            soon = sum(extra[change : change + n].sum() for change in changes)
+            print(f"beyond the oracle in {n} rows after changes: {soon:.1f} nats")
         lower.set(xlabel="rows", ylabel="nats", xlim=(0, len(y)), ylim=(0, None))
         lower.legend(title="readouts", loc="center left", bbox_to_anchor=(1, 0.5))
         for axis in (upper, lower):

@@ -3,16 +3,17 @@
 ``cells`` fits the default list on every encoder and dataset of a directory, rows in the
 order of the files; ``long`` the default list, raced and not, and the networks alone,
 not raced, on the first rows of long streams; ``grid`` the paper's grid of readouts or
-a part of it; ``finetuned`` fine-tuned networks on small images. Each is pooled, and
-"ratio" is that to the list that is not raced. Work counts optimiser steps, one for a
-minibatch and one for each replay stream, weighted by parameters, as a share of that
-without a race; readouts that differ in averaging alone are one training. Seconds are
-CPU seconds on one thread. With ``--results FILE`` an interrupted table goes on where it
-ended.
+a part of it; all of these are pooled. ``finetuned`` switches between fine-tuned
+networks on small images, in several orders. "ratio" is that to the list that is not
+raced. Work counts optimiser steps, one for a minibatch and one for each replay stream,
+weighted by parameters, as a share of that without a race; readouts that differ in
+averaging alone are one training. Seconds are CPU seconds on one thread. With
+``--results FILE`` an interrupted table goes on where it ended.
 """
 
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,8 +22,10 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
+from benchmarks.__main__ import sd
 from benchmarks._data import feature_cells, permuted
 from benchmarks._kept import OPTION, kept
+from benchmarks.pretrained import images_of
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl.encoders import TorchEncoder, image_rows
@@ -139,9 +142,11 @@ class _Raced:
                 for key in ("track_codelength", "track_seconds")
             )
             ratio = code[0] / code[1]
+            error = sd(ratio) / len(ratio) ** 0.5
             print(
                 f"{name} over unraced, {len(ratio)} cases: code {ratio.mean():.4f} in "
-                f"the mean, at most {ratio.max():.4f}; seconds in sum "
+                f"the mean (standard error {error:.4f}), at most {ratio.max():.4f}; "
+                f"seconds in sum "
                 f"{seconds[0].sum() / seconds[1].sum():.3f}, "
                 f"{seconds[1].sum() / seconds[0].sum():.2f} times faster"
             )
@@ -237,18 +242,38 @@ class _Small(nn.Module):
 
 
 class Finetuned(_Raced):
-    """Twelve fine-tuned networks on digits as images."""
+    """Twelve fine-tuned networks on digits as images, or on those of a folder."""
 
     options = {
+        "images": {
+            "type": Path,
+            "nargs": "?",
+            "help": "folder of CIFAR-10, PneumoniaMNIST and MNIST (default: digits)",
+        },
         **OPTION,
         "--rows": {"type": int, "default": 1797, "help": "the first so many"},
+        "--orders": {"type": int, "default": 1, "help": "of the rows, so many"},
     }
-    params = [["digits"], ["unraced", "raced"]]
     param_names = ["images", "list"]
 
+    def prepare(self):
+        pixels, y = load_digits(return_X_y=True)
+        self.data = {"digits": (pixels.reshape(-1, 8, 8) / 16, y)}
+        if self.images is not None:
+            self.data = {
+                name: (small(pixels), labels)
+                for name, pixels, labels in images_of(self.images)
+            }
+
+    @property
+    def params(self):
+        cases = product(self.data, range(self.orders))
+        return [[f"{name} {order}" for name, order in cases], ["unraced", "raced"]]
+
     def setup(self, case, name):
-        pixels, y = permuted(*load_digits(return_X_y=True), 0)
-        X = image_rows(pixels.reshape(-1, 8, 8)[: self.rows] / 16, mode="L")
+        images, order = case.split()
+        pixels, y = permuted(*self.data[images], int(order))
+        X = image_rows(pixels[: self.rows], mode="L")
         torch.manual_seed(0)
         encoder = TorchEncoder(_Small(), mode="L")
         readouts = readout_grid(
@@ -262,3 +287,10 @@ class Finetuned(_Raced):
     def size(self, readout, X, y):
         """Parameters of an encoder, whose layers outweigh its readout's."""
         return self.n_weights
+
+
+def small(pixels):
+    """Means of blocks of 4 by 4, as in digits, grey and from 0 to 1."""
+    grey = pixels.reshape(*pixels.shape[:3], -1).mean(-1) / 255
+    n, height, width = grey.shape
+    return grey.reshape(n, height // 4, 4, width // 4, 4).mean((2, 4))

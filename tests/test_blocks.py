@@ -31,6 +31,7 @@ from sklearn_mdl.readouts import (
     BlockReadout,
     BlockReadoutRegressor,
     DummyReadout,
+    DummyReadoutRegressor,
     FrozenReadout,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
@@ -58,6 +59,7 @@ REGRESSORS = [
     MLPReadoutRegressor((5,), **FAST, scaling="whiten"),
     KernelReadoutRegressor(),
     KernelReadoutRegressor("rbf", likelihood="gaussian", max_exact=64),
+    DummyReadoutRegressor(),
 ]
 LISTS = {"classes": CLASSIFIERS, "reals": REGRESSORS}
 # Readouts of images choose what they look at; blocks are none inside each other.
@@ -322,5 +324,5 @@ def test_lists_that_cannot_be_are_refused_in_a_sentence():
         )
     with pytest.raises(ValueError, match="at least one entry each, got 0 blocks"):
         block_readouts({})
-    with pytest.raises(ValueError, match="'closed-form', 'nets' or None, got 'mixed'"):
+    with pytest.raises(ValueError, match="'nets', 'drift' or None, got 'mixed'"):
         fitted("reals", block_readouts(BLOCKS, "mixed"))

@@ -27,6 +27,7 @@ from sklearn_mdl.model_selection import refit_codelength_scorer
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
     BlockReadout,
+    DummyReadoutRegressor,
     IncrementalReadout,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
@@ -41,11 +42,17 @@ READOUTS = [
     KernelReadout("rbf", gamma=0.1, scaling=None, max_exact=32),
     KernelReadout(scaling="unit", window=64),
     KNeighborsReadout(3, window=30),
+    KernelReadout(restart=16),
     IncrementalReadout(GaussianNB()),
     RefitReadout(GaussianNB()),
     *(BlockReadout(r, slice(1, 4)) for r in (KernelReadout(), KNeighborsReadout(3))),
 ]
-REGRESSORS = [LinearReadoutRegressor(lr=0.03), KernelReadoutRegressor()]
+REGRESSORS = [
+    LinearReadoutRegressor(lr=0.03),
+    KernelReadoutRegressor(),
+    KernelReadoutRegressor(restart=16),
+    DummyReadoutRegressor("decayed"),
+]
 SIZES = [1, 5, 1, 40, 2, 9, 1, 1, 20, 3, 17]  # beyond minibatches of 8 rows
 GROUPS = np.repeat([f"p{i:02}" for i in range(len(SIZES))], SIZES)
 N, D, C = len(GROUPS), 4, 3

@@ -20,7 +20,7 @@ from sklearn_mdl import (
     encode_labels,
 )
 from sklearn_mdl._core.stream.scaling import ScaledRows
-from sklearn_mdl._core.stream.steps import ReplayStreams
+from sklearn_mdl._core.stream.steps import ReplayStreams, lesson
 from sklearn_mdl._core.stream.storage import SampleStore
 from sklearn_mdl.switcher._coding import encode
 
@@ -105,6 +105,20 @@ def test_positions_drawn_at_once_have_the_law_of_streams(recency):
         assert np.abs(drawn - limit).max() < 0.02
     assert (streams.draw(4) != streams.draw(8)).any()
     assert_array_equal(streams.draw(4), streams.draw(4))
+
+
+def test_after_a_part_as_large_a_share_of_the_streams_replays():
+    store = SampleStore(1)
+    store.append(np.arange(160, dtype=np.float32)[:, None])
+    scaled = ScaledRows(store, [None], 16, torch.device("cpu"), first=4)
+    scaled.extend(160)
+    streams = ReplayStreams(30)
+    for start, end in scaled.parts(160):
+        (x, _), replayed = lesson(scaled, streams, start, end)
+        assert x[0, :, 0].tolist() == list(range(start, end))
+        known = [some.max() < end for some, _ in replayed]
+        assert all(known)
+        assert len(known) == math.ceil(30 * (end - start) / 16)
 
 
 @pytest.mark.parametrize("at", [[1, 3, 77], [2, 16, 17, 64, 149]])

@@ -24,7 +24,7 @@ from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.functions import Kernel, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge
 from sklearn_mdl.readouts import KernelReadoutRegressor, _kernel_learners
-from sklearn_mdl.readouts._lists import named_readouts
+from sklearn_mdl.readouts._lists import named_readouts, named_regressors
 
 KINDS = {
     "arc-cosine": {},
@@ -495,13 +495,18 @@ def test_a_list_of_kernels_needs_no_seed():
 def test_lists_by_name_hold_what_they_say():
     kinds = {
         name: {type(readout).__name__ for readout in named_readouts(name, 64, 10)}
-        for name in (None, "nets", "closed-form", "mixed", "drift")
+        for name in (None, "nets", "linear", "closed-form", "mixed", "drift")
     }
     nets = {"LinearReadout", "MLPReadout"}
-    assert kinds["closed-form"] == {"KernelReadout"}
+    assert kinds["closed-form"] == kinds["linear"] == {"KernelReadout"}
     assert kinds["nets"] == nets
     assert kinds["mixed"] == kinds[None] | {"KNeighborsReadout", "RefitReadout"}
     assert kinds["drift"] == kinds[None] | {"DummyReadout"}
+    regressors = {
+        name: {type(readout).__name__ for readout in named_regressors(name, 64)}
+        for name in (None, "drift")
+    }
+    assert regressors["drift"] == regressors[None] | {"DummyReadoutRegressor"}
 
 
 # Data and settings of every kind

@@ -22,6 +22,7 @@ from sklearn_mdl import (
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
     DummyReadout,
+    DummyReadoutRegressor,
     IncrementalReadout,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
@@ -43,10 +44,17 @@ READOUTS = [
     KernelReadout("rbf", gamma=0.1, scaling=None, max_exact=32),
     DummyReadout("transition"),
     KNeighborsReadout(3),
+    KernelReadout(scaling="unit", restart=16),
+    KNeighborsReadout(3, restart=12),
     IncrementalReadout(GaussianNB()),
     RefitReadout(GaussianNB()),
 ]
-REGRESSORS = [LinearReadoutRegressor(lr=0.03), KernelReadoutRegressor()]
+REGRESSORS = [
+    LinearReadoutRegressor(lr=0.03),
+    KernelReadoutRegressor(),
+    KernelReadoutRegressor(restart=16),
+    DummyReadoutRegressor("last"),
+]
 N, D, C, DELAY = 72, 4, 3, 11
 TRACES = ["codelengths_", "readout_losses_", "posterior_", "pool_weights_"]
 
@@ -61,7 +69,7 @@ def switcher(kind="classes", **options):
     options = {
         "batch_size": 8,
         "first_batch_size": 4,
-        "pooling": LogLinearPool(),
+        "pooling": LogLinearPool(half_life=30, rates=[0.1, 0.01]),
         "race": Race(slack=0.5, min_readouts=2, first=16),
         "random_state": 0,
         "label_delay": DELAY,

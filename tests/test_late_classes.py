@@ -43,6 +43,8 @@ KINDS = {
     **{k: READOUTS[k] for k in ("linear", "averaged", "diverging", "kernel")},
     "landmarks": KernelReadout(max_exact=32),
     "window": KernelReadout(window=64),
+    "begun anew": KernelReadout(restart=16),
+    "labels anew": DummyReadout("decayed", restart=9),
     "neighbours": KNeighborsReadout(5),
     "labels": DummyReadout("transition"),
     "updated": IncrementalReadout(SGDClassifier(loss="log_loss", random_state=0)),

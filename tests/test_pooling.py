@@ -1,16 +1,22 @@
 """Log-linear pools: golden numbers, an independent witness, bounds, honesty."""
 
+import copy
 import math
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.base import clone
 
 from sklearn_mdl import forward
-from sklearn_mdl.pooling import GroupedShare, LogLinearPool, PoolPass
+from sklearn_mdl.pooling import (
+    GroupedShare,
+    LearnedGroupedShare,
+    LogLinearPool,
+    PoolPass,
+)
 from sklearn_mdl.switching import FixedShare, ForwardPass
 
 GOLDEN_ROWS = np.log(
@@ -187,12 +193,77 @@ def test_fixed_share_in_each_group_is_that_of_each_alone(sizes):
     assert_allclose(weights, np.hstack([t.posterior for t in alone]), rtol=1e-12)
 
 
+RATES = [0.3, 0.05, 0.0]
+
+
+def test_rates_are_learned_in_each_group_alone():
+    """As a mixture of passes at constant rates; who sleeps costs the mixture."""
+    rng = np.random.default_rng(0)
+    starts, prior = np.array([0, 1, 5]), rng.uniform(0.1, 1, 7)
+    losses = 5 * rng.random((200, 7))
+    losses[11, 2] = np.inf
+    losses[60:, 3] = np.nan
+    together, found = LearnedGroupedShare(prior, starts, RATES), []
+    filled = losses.copy()
+    for row in filled:
+        awake, weights = ~np.isnan(row), together.weights
+        for group in np.split(np.arange(7), starts[1:]):
+            own = group[awake[group]]
+            mean = (weights[own] * np.exp(-row[own])).sum() / weights[own].sum()
+            row[group[~awake[group]]] = -np.log(mean)
+        asleep = np.where(awake, row, np.nan)
+        found.append(together.observe(asleep))
+    for g, group in enumerate(np.split(np.arange(7), starts[1:])):
+        passes = [
+            ForwardPass(FixedShare(alpha=r), len(group), prior[group]) for r in RATES
+        ]
+        costs = [p.extend(filled[:, group]).codelengths.cumsum() for p in passes]
+        expected = np.log(len(RATES)) - np.logaddexp.reduce(-np.array(costs), 0)
+        assert_allclose(np.cumsum(found, 0)[:, g], expected, rtol=1e-10)
+
+
+def test_steps_without_labels_are_redraws():
+    prior, starts = np.full(3, 1 / 3), np.array([0])
+    losses = np.array([[0.0, 1.0, 2.0]])
+    for begun in (
+        GroupedShare(prior, starts),
+        GroupedShare(prior, starts, 0.2),
+        LearnedGroupedShare(prior, starts, RATES),
+    ):
+        begun.observe(losses[0])
+        expected, moved = begun.weights, copy.copy(begun)
+        for _ in range(4):
+            moved.observe(np.zeros(3))  # a label that all predict alike
+        before = begun.weights
+        assert_allclose(begun.moved(4).weights, moved.weights, rtol=1e-12)
+        assert_array_equal(begun.weights, before)
+        assert_array_equal(expected, before)
+
+
+def test_a_half_life_halves_what_labels_count():
+    """The weights by their definition, with sums over labels instead of a recursion."""
+    q, labels = stream()
+    pool = LogLinearPool(half_life=20, prior_precision=3.0, floor=0.0)
+    found, weights, seen = pool(q, labels), np.full(4, 1 / 4), []
+    for t in range(60):
+        assert_allclose(found.weights[t], weights, rtol=1e-8)
+        p = np.exp(weights @ q[t])
+        p /= p.sum()
+        gaps = q[t] - (q[t] @ p)[:, None]
+        seen.append((gaps * p) @ gaps.T)
+        ages = np.arange(t, -1, -1)[:, None, None]
+        hessian = 3.0 * np.eye(4) + (0.5 ** (ages / 20) * seen).sum(0)
+        weights = weights + np.linalg.solve(hessian, gaps[:, labels[t]])
+
+
 def test_it_is_a_scikit_learn_object():
     pool = clone(LogLinearPool(prior_precision=3.0)).set_params(floor=0.5)
     assert pool.get_params() == {
         "groups": None,
         "prior_precision": 3.0,
         "floor": 0.5,
+        "half_life": None,
+        "rates": None,
     }
 
 
@@ -202,6 +273,9 @@ def test_it_is_a_scikit_learn_object():
         ({"prior_precision": 0}, "`prior_precision` must be a positive"),
         ({"prior_precision": math.nan}, "`prior_precision` must be a positive"),
         ({"floor": 1.0}, r"`floor` must lie in \[0, 1\), got 1.0"),
+        ({"half_life": 0}, "`half_life` must be positive or None, got 0"),
+        ({"rates": []}, r"`rates` must be numbers in \[0, 1\], or None, got \[\]"),
+        ({"rates": [0.1, 2]}, r"`rates` must be numbers in \[0, 1\]"),
         ({"labels": [0, 1]}, "must be 4 integers"),
         ({"labels": [0.0, 1.0, 2.0, 1.0]}, "must be 4 integers"),
         ({"labels": [0, 1, 3, 1]}, r"must lie in \[0, 3\), got values from 0 to 3"),

@@ -215,14 +215,20 @@ def test_a_checkpoint_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
     assert_same(raced(kind, checkpoint=tmp_path / "cut").fit(X, y), whole)
 
 
-def test_the_rule_reads_losses_of_the_last_half():
+@pytest.mark.parametrize("noise", [0.0, 0.8])
+def test_the_rule_reads_losses_of_the_last_half(noise):
     X, y = rows("classes")
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(len(y)) < noise, rng.permutation(y), y)
     switcher = raced(pooling=None).fit(X, y)
     losses = raced(pooling=None, race=None).fit(X, y).readout_losses_
     awake = np.ones(len(CLASSIFIERS), dtype=bool)
     for count in (48, 96):
         half = np.where(awake, losses[count // 2 : count].sum(0), np.inf)
-        stays = half <= (1 + 0.1 * math.sqrt(32 / count)) * half.min() + 1.0
+        saved = count // 2 * math.log(len(np.unique(y))) - half.min()
+        assert (saved < half.min()) == (noise > 0)
+        unit = min(half.min(), max(saved, 0.0))
+        stays = half <= half.min() + 0.1 * math.sqrt(32 / count) * unit + 1.0
         stays[np.argsort(half)[:2]] = True
         assert_array_equal(switcher.retired_at_ == count, awake & ~stays)
         awake &= stays

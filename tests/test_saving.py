@@ -272,7 +272,7 @@ PLAIN = [
     pool(),
     pool(shuffle=True, pooling=[0, 0, 1, 1]),
     MDLReadoutSwitcher(
-        [KernelReadout(window=64), KNeighborsReadout(window=9), DummyReadout()],
+        [KernelReadout(window=64), KNeighborsReadout(restart=9), DummyReadout()],
         switching="bayes",
         random_state=0,
     ),

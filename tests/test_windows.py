@@ -5,8 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from scipy import stats
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits
 
 from benchmarks._streams import drifting
@@ -14,10 +16,18 @@ from sklearn_mdl import (
     KernelReadout,
     KNeighborsReadout,
     MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
     decode_labels,
     encode_labels,
 )
-from sklearn_mdl.readouts import DummyReadout
+from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
+from sklearn_mdl.metrics import gaussian_codelengths
+from sklearn_mdl.readouts import (
+    DummyReadout,
+    DummyReadoutRegressor,
+    KernelReadoutRegressor,
+)
+from sklearn_mdl.readouts._base import last_restart
 from sklearn_mdl.readouts._lists import DefaultGrid
 
 WINDOW = 64
@@ -42,9 +52,10 @@ def with_window(readout, window=WINDOW):
 
 def fitted(readout, X, y, cut=None):
     readout = clone(readout)
+    named = {"classes": range(10)} if is_classifier(readout) else {}
     for start in range(0, len(X), cut or len(X)):
         rows = slice(start, start + (cut or len(X)))
-        readout.partial_fit(X[rows], y[rows], classes=range(10))
+        readout.partial_fit(X[rows], y[rows], **named)
     return readout
 
 
@@ -71,6 +82,75 @@ def test_a_window_costs_nothing_before_it_is_full():
     same = own.codelengths_ == whole.codelengths_
     assert same[:WINDOW].all()
     assert not same[WINDOW + 1 :].any()
+
+
+def test_a_window_is_calibrated_on_the_rows_that_it_keeps():
+    """From the factors before, by the scores of a fresh factor of these rows."""
+    X, y = digits(64)
+    own = fitted(with_window(KERNELS[1]), X, y)
+    before = fitted(KERNELS[1], X, y)._run.learners[0].calibration
+    fresh = fitted(KERNELS[1], X[32:], y[32:])._run.learners[0]
+    expected = ForwardSoftmax(1, 10)
+    expected.factors = before.factors.copy()
+    means = fresh.groups[0].ridge.means(fresh.targets(torch.tensor(y[32:])))
+    for row, label in zip(means[0].numpy(), y[32:], strict=True):
+        expected.observe(row[None], label)
+    found = own._run.learners[0].calibration
+    for name in ("factors", "curvature", "counts"):
+        assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
+
+
+BEGINNING = [
+    (KERNELS[0], 32, 32),
+    (KERNELS[1], 57, 32),  # rounded to whole blocks
+    (KERNELS[1], 9, 8),
+    (KERNELS[2], 31, 16),
+    (KernelReadoutRegressor(standardize_targets=False), 32, 32),
+    (DummyReadout(), 21, 21),
+    (DummyReadout("decayed"), 21, 21),
+    (DummyReadout("transition"), 21, 21),
+    (DummyReadoutRegressor(), 21, 21),
+    (DummyReadoutRegressor("last"), 21, 21),
+]
+
+
+@pytest.mark.parametrize(("readout", "restart", "period"), BEGINNING, ids=str)
+def test_a_readout_begun_anew_is_one_that_begins_there(readout, restart, period):
+    X, y = digits()
+    anew = fitted(clone(readout).set_params(restart=restart), X, y, cut=37)
+    starts = [0, *range(period, N, 2 * period), N]
+    parts = [slice(*pair) for pair in pairwise(starts)]
+    fresh = [fitted(readout, X[part], y[part]).codelengths_ for part in parts]
+    assert_array_equal(anew.codelengths_, np.concatenate(fresh))
+
+
+def test_each_multiple_of_the_shortest_period_begins_one_readout():
+    periods = [16, 32, 64, 128]
+    begun = [
+        [period for period in periods if last_restart(t, period) == t]
+        for t in range(16, 256, 16)
+    ]
+    assert [len(some) for some in begun] == [1] * len(begun)
+
+
+def test_neighbours_begun_anew_see_no_row_before():
+    X, y = digits(96)
+    plain = {"scaling": None, "calibration": False}
+    own = fitted(KNeighborsReadout(5, restart=64, **plain), X, y)
+    last = fitted(KNeighborsReadout(5, **plain), X[64:], y[64:])
+    assert_allclose(own.predict_proba(X), last.predict_proba(X), rtol=1e-4)
+    just = fitted(own, X[:64], y[:64]).predict_proba(X)
+    assert_allclose(just, np.full_like(just, 0.1))
+
+
+def test_regressors_measure_targets_as_before_a_restart():
+    """Until there are rows to measure them by, so that another scale is no accident."""
+    X, y = digits(68)
+    costs = [
+        fitted(KernelReadoutRegressor(restart=32), X, scale * y).codelengths_[32:]
+        for scale in (1.0, 1000.0)
+    ]
+    assert_allclose(costs[1] - np.log(1000), costs[0], rtol=1e-6)
 
 
 def test_neighbours_are_of_the_window_alone():
@@ -106,11 +186,22 @@ def test_no_state_grows_with_a_window():
 FORGETFUL = [
     with_window(KERNELS[0]),
     with_window(KERNELS[2], 128),
+    clone(KERNELS[0]).set_params(restart=32),
+    clone(KERNELS[1]).set_params(restart=16, window=64),
     KNeighborsReadout(5, window=40),
+    KNeighborsReadout(5, restart=40),
+    DummyReadout("transition", restart=32),
+]
+FORGETFUL_REGRESSORS = [
+    KernelReadoutRegressor(window=64),
+    KernelReadoutRegressor(restart=32),
+    KernelReadoutRegressor("rbf", scaling="unit", restart=32),
+    DummyReadoutRegressor("decayed", restart=16),
+    DummyReadoutRegressor("last"),
 ]
 
 
-@pytest.mark.parametrize("n_rows", [77, 128])
+@pytest.mark.parametrize("n_rows", [77, 96, 128])
 def test_what_forgets_decodes_and_goes_on_from_a_file(tmp_path, n_rows):
     X, y = digits(150)
     switcher = MDLReadoutSwitcher(FORGETFUL, random_state=0)
@@ -125,12 +216,56 @@ def test_what_forgets_decodes_and_goes_on_from_a_file(tmp_path, n_rows):
     assert_array_equal(decode_labels(switcher, X[:n_rows], message), y[:n_rows])
 
 
+@pytest.mark.parametrize("n_rows", [67, 77, 96])
+def test_regressors_that_forget_go_on_from_a_file(tmp_path, n_rows):
+    X, y = digits(150)
+    switcher = MDLReadoutSwitcherRegressor(FORGETFUL_REGRESSORS, random_state=0)
+    whole, begun = (fitted(switcher, X[:n], y[:n]) for n in (150, n_rows))
+    begun.save(tmp_path / "stream.safetensors")
+    found = MDLReadoutSwitcherRegressor.load(tmp_path / "stream.safetensors")
+    for row, label in zip(X[n_rows:], y[n_rows:], strict=True):
+        found.partial_fit(row[None], [label])
+    assert_array_equal(found.readout_losses_, whole.readout_losses_)
+    assert_array_equal(found.predict(X[:9]), whole.predict(X[:9]))
+
+
+def test_the_mean_of_labels_is_the_reference():
+    y = np.random.default_rng(0).normal(3, 2, size=100)
+    own = DummyReadoutRegressor(prior_scale=2.0).partial_fit(y[:, None], y)
+    expected = gaussian_codelengths(y, n_first=2, scale=2.0)
+    assert_allclose(own.codelengths_, expected, rtol=1e-9)
+
+
+def test_a_random_walk_costs_what_its_steps_do():
+    """Steps of mean zero and unknown variance under Jeffreys' prior: Student-t."""
+    y = np.cumsum(np.random.default_rng(0).normal(size=60))
+    own = DummyReadoutRegressor("last").partial_fit(y[:, None], y)
+    steps = np.diff(y)
+    scales = np.sqrt(np.cumsum(steps**2) / np.arange(1, 60))
+    expected = -stats.t.logpdf(steps[1:], np.arange(1, 59), 0, scales[:-1])
+    assert_allclose(own.codelengths_[2:], expected, rtol=1e-9)
+    assert_allclose(own.codelengths_[1], -stats.cauchy.logpdf(steps[0]))
+
+
+def test_old_labels_fade_from_a_mean():
+    y = np.r_[np.full(50, 10.0), np.random.default_rng(0).normal(size=50)]
+    own = DummyReadoutRegressor("decayed", half_life=5).partial_fit(y[:, None], y)
+    weights = 0.5 ** (np.arange(99, -1, -1) / 5)
+    mean = np.average(y, weights=weights)
+    assert_allclose(own.predict(y[:1, None]), mean, rtol=1e-9)
+
+
 # Streams that drift
 
 
 def forgetting(**options):
     """Readouts of the list for drift, fewer and with shorter windows."""
-    readouts = [*KERNELS[1:], with_window(KERNELS[1]), DummyReadout("transition")]
+    readouts = [
+        *KERNELS[1:],
+        with_window(KERNELS[1]),
+        clone(KERNELS[1]).set_params(restart=16),
+        DummyReadout("transition"),
+    ]
     return MDLReadoutSwitcher(DefaultGrid(readouts), random_state=0, **options)
 
 
@@ -166,9 +301,10 @@ def test_labellings_share_the_factors_of_readouts_that_forget_nothing():
     alone = MDLReadoutSwitcher(kernels, **options)
     found, expected = (one.fit(X, y).null_codelengths(2) for one in (both, alone))
     assert_array_equal(found, expected)
-    readout = with_window(kernels[0]).fit(X, y)
-    with pytest.raises(ValueError, match="need readouts of all rows"):
-        readout.predict_relabelled(y[None], X)
+    for forgetful in ({"window": 64}, {"restart": 64}):
+        readout = clone(kernels[0]).set_params(**forgetful).fit(X, y)
+        with pytest.raises(ValueError, match="need readouts of all rows"):
+            readout.predict_relabelled(y[None], X)
 
 
 @pytest.mark.parametrize("kind", ["abrupt", "partial", "gradual", "recurring", "none"])

@@ -13,7 +13,9 @@ from sklearn_mdl.pooling._densities import DensityPoolPass as DensityPoolPass
 from sklearn_mdl.pooling._groups import (
     GroupedShare as GroupedShare,
     GroupPass as GroupPass,
+    LearnedGroupedShare as LearnedGroupedShare,
     Members as Members,
+    share_within as share_within,
     without as without,
 )
 from sklearn_mdl.pooling._log_linear import LogLinearPool, PoolPass, PoolTrace

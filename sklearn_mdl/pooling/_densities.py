@@ -56,7 +56,7 @@ class DensityPoolPass(GroupPass):
 
     def __init__(self, pool: LogLinearPool, n_groups: int) -> None:
         pool.check_params()
-        super().__init__(pool.prior_precision, n_groups)
+        super().__init__(pool, n_groups)
 
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
         """Moments of the groups' mixtures: mean, variance, degrees of freedom (G, 3).
@@ -117,6 +117,7 @@ class DensityPoolPass(GroupPass):
         gradient += by_variance * (0.5 * pull * scaled - 0.5)
         if not np.isfinite(gradient).all():
             return
+        self._fade()
         self.hessian += fisher[0] * np.outer(by_mean, by_mean)
         self.hessian += fisher[1] * np.outer(by_variance, by_variance)
         weights = self.weights + newton_step(self.hessian, gradient)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
+
+if TYPE_CHECKING:
+    from sklearn_mdl.pooling._log_linear import LogLinearPool
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +59,7 @@ class Members:
 
 
 class GroupedShare:
-    """Fixed share, at rate ``1 / t``, inside each of several groups of experts.
+    """Fixed share inside each of several groups of experts.
 
     As one :class:`~sklearn_mdl.switching.ForwardPass` of ``FixedShare()`` for each
     group, in the time of one.
@@ -66,6 +70,8 @@ class GroupedShare:
         Prior weights of the experts, all positive, those of a group side by side.
     starts : ndarray of shape (G,)
         First expert of every group.
+    rate : float or None, default=None
+        At which experts are redrawn; None is ``1 / t``.
 
     Attributes
     ----------
@@ -74,7 +80,13 @@ class GroupedShare:
         to one in each group.
     """
 
-    def __init__(self, weights: Floats, starts: NDArray[np.intp]) -> None:
+    def __init__(
+        self,
+        weights: Floats,
+        starts: NDArray[np.intp],
+        rate: float | None = None,
+    ) -> None:
+        self._rate = rate
         self._starts = starts
         self._members = np.repeat(
             np.arange(len(starts)), np.diff([*starts, len(weights)])
@@ -87,8 +99,17 @@ class GroupedShare:
         """Probability of each expert so many steps after the incoming one, (K,)."""
         if not n_steps:
             return self.weights
-        kept = self._t / (self._t + n_steps)  # no redraw, at rates 1 / (t + i)
+        if self._rate is None:  # no redraw, at rates 1 / (t + i)
+            kept = self._t / (self._t + n_steps)
+        else:
+            kept = (1 - self._rate) ** n_steps
         return self._prior + kept * (self.weights - self._prior)
+
+    def moved(self, n_steps: int) -> Self:
+        """Return a copy as it is so many steps later, if no labels come."""
+        other = copy.copy(self)
+        other.weights = self.ahead(n_steps)
+        return other
 
     def observe(self, losses: Floats) -> Floats:
         """Move the weights by the losses (K,) of a step, in nats.
@@ -125,8 +146,11 @@ class GroupedShare:
             totals = np.where(finite, totals, 1.0)
         joint /= totals[self._members]
         self._t += 1
-        # The next step redraws the expert with probability 1 / t.
-        self.weights = joint + (self._prior - joint) / self._t
+        # The next step redraws the expert.
+        if self._rate is None:
+            self.weights = joint + (self._prior - joint) / self._t
+        else:
+            self.weights = joint + (self._prior - joint) * self._rate
         codelengths: Floats = shifts - np.log(totals)
         if some_infinite:
             codelengths[~finite] = np.inf
@@ -139,6 +163,91 @@ class GroupedShare:
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from where another share was."""
         self.weights, self._t = np.array(state["weights"]), int(state["step"][0])
+
+
+class LearnedGroupedShare:
+    """Fixed share of an unknown constant rate inside each of several groups.
+
+    A Bayesian mixture over rates, in each group by itself. An expert asleep predicts
+    what the mixture of those awake does, over all rates.
+
+    Parameters
+    ----------
+    weights, starts
+        As of :class:`GroupedShare`.
+    rates : sequence of float
+        Equally probable at first.
+    """
+
+    def __init__(
+        self, weights: Floats, starts: NDArray[np.intp], rates: Sequence[float]
+    ) -> None:
+        self._shares = [GroupedShare(weights, starts, rate) for rate in rates]
+        self._whole = GroupedShare(weights, starts)  # its weights alone are of use
+        self._sizes = np.diff([*starts, len(weights)])
+        self.posterior = np.full((len(rates), len(starts)), 1 / len(rates))
+
+    @property
+    def weights(self) -> Floats:
+        """Probability of each expert at the incoming step, (K,)."""
+        return self.ahead(0)
+
+    def ahead(self, n_steps: int) -> Floats:
+        """Probability of each expert so many steps after the incoming one, (K,)."""
+        shares = np.stack([share.ahead(n_steps) for share in self._shares])
+        posterior = np.repeat(self.posterior, self._sizes, axis=1)
+        found: Floats = (posterior * shares).sum(0)
+        return found
+
+    def moved(self, n_steps: int) -> Self:
+        """Return a copy as it is so many steps later, if no labels come."""
+        other = copy.copy(self)
+        moved = [share.moved(n_steps) for share in self._shares]
+        vars(other).update(_shares=moved)
+        return other
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        own = [copy.copy(share) for share in self._shares]
+        vars(other).update(vars(self), _shares=own, _whole=copy.copy(self._whole))
+        return other
+
+    def observe(self, losses: Floats) -> Floats:
+        """Move weights and rates by the losses (K,) of a step; see `GroupedShare`."""
+        asleep = np.isnan(losses)
+        if asleep.any():
+            self._whole.weights = self.weights
+            mixed = np.repeat(self._whole.observe(losses), self._sizes)
+            losses = np.where(asleep, mixed, losses)
+        costs = np.stack([share.observe(losses) for share in self._shares])
+        least = costs.min(0)
+        finite = np.isfinite(least)
+        excesses = np.where(finite, costs, 0.0) - np.where(finite, least, 0.0)
+        joint = self.posterior * np.exp(-excesses)
+        totals = joint.sum(0)
+        self.posterior = joint / totals
+        codelengths: Floats = least - np.log(totals)
+        return codelengths
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the weights and probabilities of all rates."""
+        weights = np.stack([share.weights for share in self._shares])
+        return {"weights": weights, "posterior": self.posterior}
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from where another share was."""
+        self.posterior = np.array(state["posterior"])
+        for share, weights in zip(self._shares, state["weights"], strict=True):
+            share.weights = np.array(weights)
+
+
+def share_within(
+    weights: Floats, starts: NDArray[np.intp], rates: Sequence[float] | None
+) -> GroupedShare | LearnedGroupedShare:
+    """Begin the share inside groups that a pool's rates stand for."""
+    if rates is None:
+        return GroupedShare(weights, starts)
+    return LearnedGroupedShare(weights, starts, rates)
 
 
 def newton_step(hessian: Floats, gradient: Floats) -> Floats:
@@ -171,7 +280,7 @@ class GroupPass(ABC):
 
     Parameters
     ----------
-    prior_precision : float
+    pool : LogLinearPool
     n_groups : int
 
     Attributes
@@ -179,12 +288,24 @@ class GroupPass(ABC):
     weights : ndarray of shape (G,)
         Weights of the groups for the incoming row.
     hessian : ndarray of shape (G, G)
-        Of the log-losses so far, in the weights.
+        Of the log-losses so far, in the weights; those of long ago count less, if the
+        pool has a half-life.
+    rates : sequence of float or None
+        Of the fixed share inside groups, as of the pool.
     """
 
-    def __init__(self, prior_precision: float, n_groups: int) -> None:
+    def __init__(self, pool: LogLinearPool, n_groups: int) -> None:
+        self.rates = pool.rates
         self.weights = np.full(n_groups, 1 / n_groups)
-        self.hessian = float(prior_precision) * np.eye(n_groups)
+        self._precision = float(pool.prior_precision)
+        self._kept = 1.0 if pool.half_life is None else 0.5 ** (1 / pool.half_life)
+        self.hessian = self._precision * np.eye(n_groups)
+
+    def _fade(self) -> None:
+        """Let the losses so far count less, before that of a row is added."""
+        if self._kept < 1:
+            self.hessian = self._kept * self.hessian
+            np.einsum("ii->i", self.hessian)[:] += (1 - self._kept) * self._precision
 
     @abstractmethod
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:

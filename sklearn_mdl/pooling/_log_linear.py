@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -64,6 +65,14 @@ class LogLinearPool(BaseEstimator):
         Share of the uniform distribution that is mixed into every group's prediction
         before it is pooled, and into the pool's before it is coded. Without it a
         single group that is certain and wrong makes the regret grow linearly.
+    half_life : float, default=None
+        Labels after which a label counts half in :math:`H`, for streams that drift:
+        :math:`H` fades towards :math:`H_0`, so that steps stay as large as new labels
+        suggest. None lets all labels count alike.
+    rates : sequence of float, default=None
+        Rates of the fixed share by which a switcher mixes the readouts of a group: a
+        Bayesian mixture over these constant rates, in each group by itself. None is the
+        one rate ``1 / t``. Not used where groups are given by their predictions.
 
     See Also
     --------
@@ -96,10 +105,14 @@ class LogLinearPool(BaseEstimator):
         *,
         prior_precision: float = 30.0,
         floor: float = 1e-4,
+        half_life: float | None = None,
+        rates: Sequence[float] | None = None,
     ) -> None:
         self.groups = groups
         self.prior_precision = prior_precision
         self.floor = floor
+        self.half_life = half_life
+        self.rates = rates
 
     def check_params(self) -> None:
         """Check the parameters.
@@ -116,6 +129,17 @@ class LogLinearPool(BaseEstimator):
             )
         if not (isinstance(floor, Real) and 0 <= floor < 1):
             raise ValueError(f"`floor` must lie in [0, 1), got {floor!r}")
+        half_life, rates = self.half_life, self.rates
+        if half_life is not None and not (
+            isinstance(half_life, Real) and half_life > 0
+        ):
+            raise ValueError(f"`half_life` must be positive or None, got {half_life!r}")
+        if rates is not None and not (
+            len(rates) and all(isinstance(r, Real) and 0 <= r <= 1 for r in rates)
+        ):
+            raise ValueError(
+                f"`rates` must be numbers in [0, 1], or None, got {rates!r}"
+            )
 
     def __call__(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
         """Pool predictions of groups in one online pass over labels.
@@ -172,7 +196,7 @@ class PoolPass(GroupPass):
                 raise ValueError(f"`{name}` must be at least 1, got {value!r}")
         self._floor = float(pool.floor)
         self._shape = int(n_groups), int(n_classes)
-        super().__init__(pool.prior_precision, n_groups)
+        super().__init__(pool, n_groups)
 
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
         """Mix log-probabilities (K, C) into probabilities (G, C) of the groups."""
@@ -215,6 +239,7 @@ class PoolPass(GroupPass):
         scores = np.log(self._coded(proba))
         pooled = self._pooled(scores)
         gaps = scores - (scores @ pooled)[:, np.newaxis]
+        self._fade()
         self.hessian += (gaps * pooled) @ gaps.T
         # A new array: the one before stays what a trace has kept.
         self.weights = self.weights + newton_step(self.hessian, gaps[:, right])

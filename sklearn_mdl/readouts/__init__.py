@@ -18,6 +18,7 @@ from sklearn_mdl.readouts._build import (
     state_bytes as state_bytes,
 )
 from sklearn_mdl.readouts._dummy import DummyReadout
+from sklearn_mdl.readouts._dummy_regressor import DummyReadoutRegressor
 from sklearn_mdl.readouts._edges import grid_edges as grid_edges
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
 from sklearn_mdl.readouts._finetune.pairs import (
@@ -70,6 +71,7 @@ __all__ = [
     "BlockReadout",
     "BlockReadoutRegressor",
     "DummyReadout",
+    "DummyReadoutRegressor",
     "FineTunedReadout",
     "FrozenReadout",
     "IncrementalReadout",

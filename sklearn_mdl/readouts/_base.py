@@ -47,6 +47,12 @@ class Readout(OnlineEstimator):
         return f"{self.architecture}, {self.scaling or 'raw'}"
 
     @property
+    def forgets(self) -> bool:
+        """True if it forgets rows at some time: whoever loses now may win later."""
+        names = "window", "restart"
+        return any(getattr(self.inner, name, None) is not None for name in names)
+
+    @property
     def inner(self) -> Any:
         """The readout itself, or the one inside, to which the settings belong."""
         return self
@@ -86,6 +92,15 @@ class Readout(OnlineEstimator):
 
 class BaseReadout(Readout, OnlineClassifier):
     """Base of the classifiers that are no stacks of networks."""
+
+
+def last_restart(n_rows: int, period: int) -> int:
+    """Return where a readout began that begins anew at odd multiples of a period.
+
+    So every multiple of 32 is where exactly one of the periods 32, 64, 128, ... begins,
+    and lasts for twice the period: copies of Hazan and Seshadhri (2009).
+    """
+    return max(0, (n_rows + period) // (2 * period) * 2 * period - period)
 
 
 def check_readout(readout: object) -> None:

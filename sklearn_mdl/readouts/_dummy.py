@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -16,10 +17,8 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.metrics import LabelCounts, LabelTransitions
-from sklearn_mdl.readouts._base import BaseReadout
+from sklearn_mdl.readouts._base import BaseReadout, Readout, last_restart
 from sklearn_mdl.readouts._build import Context
-
-Code = LabelCounts | LabelTransitions
 
 
 class DummyLearner(Learner):
@@ -27,7 +26,7 @@ class DummyLearner(Learner):
 
     Parameters
     ----------
-    codes : dict of int to LabelCounts or LabelTransitions
+    members : dict of int to DummySettings
         By column.
     context : Context
     """
@@ -35,9 +34,11 @@ class DummyLearner(Learner):
     rows_ahead = 1
     is_numbers = True
 
-    def __init__(self, codes: dict[int, Code], context: Context) -> None:
-        self.codes = codes
-        self.columns = list(codes)
+    def __init__(self, members: Mapping[int, DummySettings], context: Context) -> None:
+        self.members = members
+        self.n_classes = context.n_classes
+        self.codes = {c: one.code(self.n_classes) for c, one in members.items()}
+        self.columns = list(members)
         self.scalings = context.scalings
         self.view = context.scalings.index(None)
         self.device = context.device
@@ -49,15 +50,21 @@ class DummyLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Predict the next label of the stream, whatever the rows are."""
-        found = np.stack([code.log_proba() for code in self.codes.values()])
+        found = np.stack([self._prediction(code) for code in self.codes.values()])
         return torch.from_numpy(found)[:, None].repeat(1, x.shape[1], 1).to(self.device)
+
+    def _prediction(self, code: Any) -> Any:
+        return code.log_proba()
 
     def observe(self, labels: Tensor) -> None:
         """Count labels."""
         for label in labels.tolist():
             for code in self.codes.values():
                 code.observe(label)
-        self.n_observed += len(labels)
+            self.n_observed += 1
+            for column in self.columns:
+                if self.members[column].begins_at(self.n_observed):
+                    self.codes[column] = self.members[column].code(self.n_classes)
 
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
@@ -66,6 +73,7 @@ class DummyLearner(Learner):
 
     def add_classes(self, n: int) -> None:
         """Count more classes."""
+        self.n_classes += n
         for code in self.codes.values():
             code.add_classes(n)
 
@@ -87,8 +95,38 @@ class DummyLearner(Learner):
         self.observe(self.stream.labels[:n_observed])
 
 
+class DummySettings(Readout):
+    """What readouts share that ignore the features."""
+
+    strategy: str
+    restart: int | None
+
+    scaling = None
+    random_state = 0  # nothing is drawn
+
+    @property
+    def architecture(self) -> str:
+        """Short name, such as "label frequency"."""
+        return f"label {self.strategy}"
+
+    @property
+    def pool_group(self) -> str:
+        """One kind, since all of them see labels alone."""
+        return "labels alone"
+
+    @abstractmethod
+    def code(self, n_numbers: int) -> Any:
+        """Return a new code of labels."""
+
+    def begins_at(self, n_rows: int) -> bool:
+        """Return True if it begins anew after so many rows."""
+        if self.restart is None or not n_rows:
+            return False
+        return last_restart(n_rows, self.restart) == n_rows
+
+
 @dataclass(eq=False, repr=False)
-class DummyReadout(BaseReadout):
+class DummyReadout(DummySettings, BaseReadout):
     """Labels predicted from the labels before them; features are ignored.
 
     On a list beside others it answers whether features earn anything: labels that
@@ -105,6 +143,8 @@ class DummyReadout(BaseReadout):
         :func:`~sklearn_mdl.metrics.transition_codelengths`.
     half_life : float, default=100
         Labels after which a count has halved, of "decayed".
+    restart : int, default=None
+        Count anew from odd multiples of so many rows; None never does.
     batch_size : int, default=32
         A switcher's own value wins over its readouts'; no number depends on it.
     device : str, default="auto"
@@ -147,15 +187,14 @@ class DummyReadout(BaseReadout):
     strategy: str = "frequency"
     _: KW_ONLY
     half_life: float = 100.0
+    restart: int | None = None
     batch_size: int = 32
     device: str = "auto"
-
-    scaling = None
-    random_state = 0  # nothing is drawn
 
     _parameter_constraints: ClassVar[Constraints] = {
         "strategy": [StrOptions({"frequency", "decayed", "transition"})],
         "half_life": [Interval(Real, 0, None, closed="neither")],
+        "restart": [Interval(Integral, 1, None, closed="left"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "device": [str],
     }
@@ -166,25 +205,14 @@ class DummyReadout(BaseReadout):
         tags.classifier_tags.poor_score = True
         return tags
 
-    @property
-    def architecture(self) -> str:
-        """Short name, such as "label frequency"."""
-        return f"label {self.strategy}"
-
-    @property
-    def pool_group(self) -> str:
-        """One kind, since all of them see labels alone."""
-        return "labels alone"
-
     @classmethod
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[DummyLearner]:
         """One learner for all."""
-        codes = {column: one.code(context.n_classes) for column, one in members}
-        return [DummyLearner(codes, context)]
+        return [DummyLearner(dict(members), context)]
 
-    def code(self, n_classes: int) -> Code:
+    def code(self, n_classes: int) -> LabelCounts | LabelTransitions:
         """Return a new code of labels."""
         if self.strategy == "transition":
             return LabelTransitions(n_classes)

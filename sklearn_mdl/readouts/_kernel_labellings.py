@@ -63,10 +63,11 @@ class LabellingsLearner(KernelLearner):
             Yield squares of errors at the last refresh, too, where the stream is
             longer: another factor.
         """
-        if self.window is not None:
+        if self.memory.forgets:
             raise ValueError(
-                "Labellings that share a factor need readouts of all rows, got a "
-                f"KernelReadout with window={self.window}; leave it out"
+                "Labellings that share a factor need readouts of all rows, got one "
+                f"with window={self.memory.window}, restart={self.memory.restart}; "
+                "leave it out"
             )
         start = 0
         exact = min(n_rows, self.n_landmarks or n_rows)

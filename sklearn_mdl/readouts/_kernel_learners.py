@@ -35,16 +35,15 @@ from sklearn_mdl.readouts._kernel_groups import (
     View,
 )
 from sklearn_mdl.readouts._kernel_rows import (
-    BLOCK,
     FIRST,
     LaterRows,
     Memory,
     RowScaler,
     block_of,
     condensed_at,
-    first_known,
     is_refresh,
     last_refresh,
+    whole,
 )
 
 PIECE = 512  # rows that are scaled, or joined, at once when a factor is computed again
@@ -72,10 +71,9 @@ class KernelLearner(Learner):
         memory: Memory,
         context: Context,
     ) -> None:
-        n_exact, self.window = memory
-        self.n_landmarks = self.n_condensed = None
-        if n_exact is not None and self.window is None:
-            self.n_landmarks = n_exact - n_exact % BLOCK
+        self.memory, self.n_landmarks, self.n_condensed = memory, None, None
+        if memory.max_exact is not None and not memory.forgets:
+            self.n_landmarks = whole(memory.max_exact)
             self.n_condensed = condensed_at(self.n_landmarks)
         self.scalings = context.scalings
         self.view = context.scalings.index(None)
@@ -158,15 +156,13 @@ class KernelLearner(Learner):
         if block.n_observed == len(block.factor[0]):
             self._close(block)
             self._block = None
-            if self.window is not None:
+            if self.memory.forgets:
                 self._forget()
 
     def _forget(self) -> None:
-        """Begin again with the later half of a full window, as if that were all."""
-        n_observed = self.n_forgotten + self.n_observed
-        if not self._begin_at(n_observed):
+        """Begin again with the rows that memory keeps, as if these were all."""
+        if not self._begin_at(self.n_forgotten + self.n_observed):
             return
-        learned = self._faded()
         self._scaler = RowScaler(self.rows.store.n_features)
         for view in self.views.values():
             view.forget()
@@ -174,11 +170,16 @@ class KernelLearner(Learner):
         for group in self.groups:
             group.forget()
         self._recompute()
-        self._take_over(learned, self.stream.labels[: self.n_observed])
+        self._learn_again()
+
+    @property
+    def _ridges(self) -> list[ForwardRidge]:
+        """Factors of all groups, before there are landmarks."""
+        return [g.ridge for g in self.groups if isinstance(g.ridge, ForwardRidge)]
 
     def _begin_at(self, n_observed: int) -> bool:
         """Count from the first row that is known; returns if that is another one."""
-        start = 0 if self.window is None else first_known(n_observed, self.window)
+        start = self.memory.first_known(n_observed)
         is_other = start != self.n_forgotten
         self.n_forgotten, self.n_observed = start, n_observed - start
         if is_other:
@@ -227,7 +228,7 @@ class KernelLearner(Learner):
             If there is no bound on the rows of factors, and these are too many.
         """
         available = memory_of(self.device)
-        is_bounded = self.n_landmarks is not None or self.window is not None
+        is_bounded = self.n_landmarks is not None or self.memory.forgets
         if is_bounded or available is None:
             return
         n_factors = len(self.columns)
@@ -386,9 +387,9 @@ class KernelLearner(Learner):
     def _learned(self) -> list[dict[str, Tensor]]:
         """Return what is learned beyond the factor, by readout."""
 
-    def _faded(self) -> Sequence[Mapping[str, Tensor]]:
-        """Return what stays of that where rows are forgotten."""
-        return self._learned()
+    @abstractmethod
+    def _learn_again(self) -> None:
+        """Learn what is beyond the factor from the rows that are known, no others."""
 
     @abstractmethod
     def _take_over(

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
-from sklearn_mdl._core.kernels.ridge import ForwardRidge
 from sklearn_mdl._core.stream.outcomes import (
     FIRST_DEGREES_OF_FREEDOM,
     DensityPrediction,
@@ -117,13 +116,18 @@ class KernelClassifierLearner(LabellingsLearner):
             for one, other in zip(own.factors, own.curvature, strict=True)
         ]
 
-    def _faded(self) -> list[dict[str, Tensor]]:
-        """Half of the curvature, as of the rows: later ones move the factors more."""
-        fresh = ForwardSoftmax(1, 1).curvature[0]
-        return [
-            {**one, "curvature": torch.from_numpy(fresh).lerp(one["curvature"], 0.5)}
-            for one in self._learned()
-        ]
+    def _learn_again(self) -> None:
+        """Calibrate again, from the factors as they are if any rows are known."""
+        labels, before = self.stream.labels[: self.n_observed], self.calibration
+        own = ForwardSoftmax(len(self.columns), len(before.counts))
+        if self.n_observed:
+            own.factors = before.factors.copy()
+            targets = self.targets(labels)
+            means = torch.cat([ridge.means(targets) for ridge in self._ridges])
+            scores = means.cpu().numpy().swapaxes(0, 1)
+            for row, label in zip(scores, labels.tolist(), strict=True):
+                own.observe(row, label)
+        self.calibration = own
 
     def _take_over(
         self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
@@ -292,21 +296,38 @@ class KernelRegressorLearner(LabellingsLearner):
     def _rescale_targets(self, n_rows: int) -> bool:
         if not self.units.standardize:
             return False
-        known = TargetScaling.of(self.stream.labels[:n_rows])
-        self.location, self.scale = known.mean, known.scale or self.units.scale
+        self._take_units(self.stream.labels[:n_rows])
         return True
+
+    def _recompute(self) -> None:
+        """Begin with the units of the rows that were known before the last restart."""
+        if self.units.standardize and self.n_forgotten:
+            first = self.memory.first_known(self.n_forgotten - 1)
+            self._take_units(self.rows.labels[first : self.n_forgotten])
+        super()._recompute()
+
+    def _take_units(self, labels: Tensor) -> None:
+        known = TargetScaling.of(labels)
+        self.location, self.scale = known.mean, known.scale or self.units.scale
 
     def _retarget(self, n_rows: int) -> None:
         super()._retarget(n_rows)
-        ridges = [group.ridge for group in self.groups]
-        found = [r.squares()[:, 0] for r in ridges if isinstance(r, ForwardRidge)]
-        self.squares = torch.cat(found).cpu().numpy()
+        self.squares = self._squares()
+
+    def _squares(self) -> np.ndarray:
+        """Sum squared errors of the rows that are known, by readout."""
+        found = [ridge.squares()[:, 0] for ridge in self._ridges]
+        squares: np.ndarray = torch.cat(found).cpu().numpy()
+        return squares
 
     def _keep(self, kept: list[int]) -> None:
         self.has_tails, self.squares = self.has_tails[kept], self.squares[kept]
 
     def _learned(self) -> list[dict[str, Tensor]]:
         return [{"squares": torch.tensor(square)} for square in self.squares]
+
+    def _learn_again(self) -> None:
+        self.squares = self._squares()
 
     def _take_over(
         self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor

@@ -14,6 +14,7 @@ from sklearn_mdl._core.stream.scaling import (
     ScaledRows,
     Scaling,
 )
+from sklearn_mdl.readouts._base import last_restart
 
 SCALINGS = ("standard", "centered-unit", "unit")
 FIRST = 8  # rows after which anything is scaled
@@ -66,19 +67,36 @@ class Memory(NamedTuple):
         Rows after which it grows no more.
     window : int or None
         Rows of the last past that it holds at most, in place of that bound.
+    restart : int or None
+        It begins anew at odd multiples of so many rows, in place of that bound, too.
     """
 
     max_exact: int | None
     window: int | None = None
+    restart: int | None = None
+
+    @property
+    def forgets(self) -> bool:
+        """True if rows are forgotten at some time."""
+        return self.window is not None or self.restart is not None
+
+    def first_known(self, n_rows: int) -> int:
+        """Return the first row that is known after ``n_rows``, the end of a block.
+
+        A window forgets its older half when it is full.
+        """
+        first = 0
+        if self.window is not None:
+            half = whole(self.window // 2)
+            first = max(0, n_rows // half - 1) * half
+        if self.restart is not None:
+            first = max(first, last_restart(n_rows, whole(self.restart)))
+        return first
 
 
-def first_known(n_rows: int, window: int) -> int:
-    """Return the first row that a window holds after ``n_rows``.
-
-    It forgets its older half when it is full: whole blocks.
-    """
-    half = window // (2 * BLOCK) * BLOCK
-    return max(0, n_rows // half - 1) * half
+def whole(n_rows: int) -> int:
+    """Return how many of some rows, at least 8, are whole blocks."""
+    return block_of(n_rows)[0]
 
 
 class LaterRows:

@@ -44,6 +44,8 @@ class KernelSettings(Readout):
     max_exact: int | None = 2048
     batch_size: int = 32
     device: str = "auto"
+    window: int | None = None
+    restart: int | None = None
 
     random_state = 0  # nothing is drawn
     takes_raw_rows = True  # it scales them itself, by rows and not by minibatches
@@ -60,6 +62,8 @@ class KernelSettings(Readout):
         "max_exact": [Interval(Integral, 32, None, closed="left"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "device": [str],
+        "window": [Interval(Integral, 64, None, closed="left"), None],
+        "restart": [Interval(Integral, 8, None, closed="left"), None],
     }
 
     @property
@@ -96,7 +100,7 @@ def by_memory(
     """Group readouts, given with their columns, by the rows that a factor holds."""
     groups: dict[Memory, list[Member]] = {}
     for column, readout in members:
-        memory = Memory(readout.max_exact, getattr(readout, "window", None))
+        memory = Memory(readout.max_exact, readout.window, readout.restart)
         groups.setdefault(memory, []).append(readout.member(column))
     return groups
 
@@ -159,8 +163,14 @@ class KernelReadout(KernelSettings, BaseReadout):
     window : int, default=None
         Rows of the last past that the factor holds at most, whatever `max_exact`; None
         is all of them. Rounded down to a multiple of 64. When it is full, the older
-        half is forgotten, statistics of the rows and half of the calibration too: for
-        streams that drift.
+        half is forgotten, statistics of the rows too, and calibration goes over the
+        other half again: for streams that drift.
+    restart : int, default=None
+        Begin anew at odd multiples of so many rows, whatever `max_exact`, as if the
+        stream began there; None never does. Rounded down to 8, 16 or a multiple of 32.
+        Readouts with 32, 64, 128 and so on begin at different rows, and each multiple
+        of 32 is where one of them does (Hazan and Seshadhri, 2009, Efficient learning
+        algorithms for changing environments, ICML).
 
     Attributes
     ----------
@@ -198,13 +208,6 @@ class KernelReadout(KernelSettings, BaseReadout):
     >>> readout.score(X[128:], y[128:]) > 0.9
     True
     """
-
-    window: int | None = field(default=None, kw_only=True)
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **KernelSettings._parameter_constraints,
-        "window": [Interval(Integral, 64, None, closed="left"), None],
-    }
 
     def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
         """Predict rows as after a fit on the same rows with other labels.
@@ -323,6 +326,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     prior_location, prior_scale : float, default=0.0, 1.0
         In the units of the labels, chosen without using those that are coded. A
         switcher's own win.
+    window, restart : int, default=None
+        As of :class:`~sklearn_mdl.KernelReadout`. Until row 8 after a restart targets
+        are measured in the units of the rows known before.
 
     Attributes
     ----------

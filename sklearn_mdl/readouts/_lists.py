@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl.readouts._dummy import DummyReadout
+from sklearn_mdl.readouts._dummy_regressor import DummyReadoutRegressor
 from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor
 from sklearn_mdl.readouts._neighbors import KNeighborsReadout
@@ -70,21 +72,33 @@ KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
     {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
 ]
+# Of the list "linear", which chooses between encoders from few labels: chosen on three
+# datasets of ``python -m benchmarks choice``.
+LINEAR_KERNELS: list[dict[str, Any]] = [
+    {"kernel": "linear", "scaling": "standard"},
+    {"kernel": "linear", "scaling": "centered-unit"},
+]
 ALPHAS = (0.003, 0.3)
 REAL_ALPHAS = (0.003, 0.03, 1.0)
-NAMES = ("closed-form", "nets", "mixed", "drift")
+NAMES = ("linear", "closed-form", "nets", "mixed", "drift")
 PARTS = {
+    "linear": ("linear",),
     "closed-form": ("kernels",),
     "nets": ("nets",),
     None: ("nets", "kernels"),
     "mixed": ("nets", "kernels", "others"),
-    "drift": ("nets", "kernels", "windows"),
+    "drift": ("nets", "kernels", "forgetful", "labels"),
 }
-# Windows of the list "drift": each forgets down to half of its own, so that from 64 to
-# 2,048 rows after a change one of them holds at least a quarter of the rows since then,
-# and none of those before.
-WINDOWS = (64, 128, 256, 512, 1024)
+# How the kernels of the list "drift" forget. Each window forgets down to half of its
+# own, so that from 64 to 2,048 rows after a change one of them holds at least a quarter
+# of the rows since then, and none of those before; of readouts begun anew, one begins
+# within 16 rows after it.
+FORGETFUL: list[dict[str, Any]] = [
+    *({"window": window} for window in (64, 128, 256, 512, 1024)),
+    *({"restart": period} for period in (16, 32, 64, 128, 256, 512)),
+]
 STRATEGIES = ("frequency", "decayed", "transition")
+REAL_STRATEGIES = ("mean", "decayed", "last")
 
 
 def named_readouts(
@@ -94,33 +108,50 @@ def named_readouts(
     parts, readouts = PARTS[name], DefaultGrid()
     if "nets" in parts:
         readouts += _default_grid(MLPReadout, n_features, n_classes)
+    if "linear" in parts:
+        readouts += _kernels(KernelReadout, ALPHAS, LINEAR_KERNELS)
     if "kernels" in parts:
         readouts += _kernels(KernelReadout, ALPHAS)
     if "others" in parts:
         readouts += _others(n_features)
-    if "windows" in parts:
-        for window in WINDOWS:
-            readouts += _kernels(partial(KernelReadout, window=window), ALPHAS)
+    if "forgetful" in parts:
+        readouts += _forgetful(KernelReadout, ALPHAS)
+    if "labels" in parts:
         readouts += [DummyReadout(strategy) for strategy in STRATEGIES]
     return readouts
 
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
-    """Return the list of regressors that "closed-form", "nets" or None stands for."""
+    """Return the list that "closed-form", "nets", "drift" or None stands for."""
     nets = _default_grid(MLPReadoutRegressor, n_features, N_OUTPUTS)
     kernels = _kernels(KernelReadoutRegressor, REAL_ALPHAS)
     lists: dict[str | None, list[BaseEstimator]] = {
         "nets": nets,
         "closed-form": kernels,
         None: [*nets, *kernels],
+        "drift": [
+            *nets,
+            *kernels,
+            *_forgetful(KernelReadoutRegressor, REAL_ALPHAS),
+            *(DummyReadoutRegressor(strategy) for strategy in REAL_STRATEGIES),
+        ],
     }
     return DefaultGrid(lists[name])
 
 
-def _kernels(
+def _forgetful(
     kind: Callable[..., BaseEstimator], alphas: Sequence[float]
+) -> list[Any]:
+    lists = (_kernels(partial(kind, **memory), alphas) for memory in FORGETFUL)
+    return list(chain.from_iterable(lists))
+
+
+def _kernels(
+    kind: Callable[..., BaseEstimator],
+    alphas: Sequence[float],
+    kernels: Sequence[dict[str, Any]] = KERNELS,
 ) -> list[BaseEstimator]:
-    return [kind(alpha=alpha, **own) for own in KERNELS for alpha in alphas]
+    return [kind(alpha=alpha, **own) for own in kernels for alpha in alphas]
 
 
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:

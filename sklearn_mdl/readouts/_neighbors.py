@@ -15,7 +15,7 @@ from sklearn_mdl._core.nets.adamw import IDENTITY, ForwardCalibration, logit_sca
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
-from sklearn_mdl.readouts._base import BaseReadout
+from sklearn_mdl.readouts._base import BaseReadout, last_restart
 from sklearn_mdl.readouts._build import Context
 
 BLOCK = 2048  # rows whose distances are computed at once
@@ -160,17 +160,21 @@ class Points(NamedTuple):
     scaling : {"standard", "whiten"} or None
     window : int or None
         Those of the last past that are compared; None is all.
+    restart : int or None
+        None from before the last odd multiple of so many rows is compared.
     """
 
     metric: str
     scaling: str | None
     window: int | None = None
+    restart: int | None = None
 
     def rows(self, n_learned: int) -> tuple[int, int]:
         """Return the first row that is compared, and the one behind the last."""
-        if self.window is None:
-            return 0, n_learned
-        return max(0, n_learned - self.window), n_learned
+        first = 0 if self.window is None else max(0, n_learned - self.window)
+        if self.restart is not None:
+            first = max(first, last_restart(n_learned, self.restart))
+        return first, n_learned
 
 
 class NeighborsLearner(Learner):
@@ -208,7 +212,7 @@ class NeighborsLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
-        if not self.n_learned:
+        if not self._knows_any:
             shape = (len(self.members), x.shape[1], len(self.classes))
             return torch.full(
                 shape, -math.log(shape[2]), dtype=torch.float64, device=x.device
@@ -217,6 +221,11 @@ class NeighborsLearner(Learner):
         return torch.stack(
             [self._vote(i, *excess).log_proba for i, excess in enumerate(excesses)]
         )
+
+    @property
+    def _knows_any(self) -> bool:
+        first, last = self.points.rows(self.n_learned)
+        return first < last
 
     def _excesses(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the ``e_i`` (n, k) and the votes (n, k, C) of every member."""
@@ -248,7 +257,8 @@ class NeighborsLearner(Learner):
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on logit scales and bandwidths, by the loss of new rows."""
-        if not (self.n_learned and any(member.calibration for member in self.members)):
+        calibrated = any(member.calibration for member in self.members)
+        if not (calibrated and self._knows_any):
             return
         slopes = [
             self._slopes(i, *excess, y) if self.members[i].calibration else [0.0, 0.0]
@@ -351,6 +361,9 @@ class KNeighborsReadout(BaseReadout):
         standardising, or symmetric whitening with a shrunk covariance.
     window : int, default=None
         Rows of the last past that may vote; None is all of them.
+    restart : int, default=None
+        Let no row vote from before the last odd multiple of so many rows; scaling and
+        calibration stay.
     batch_size : int, default=32
         Rows learned at once. A switcher's own value wins over its readouts'.
     device : str, default="auto"
@@ -394,6 +407,7 @@ class KNeighborsReadout(BaseReadout):
     calibration: bool = True
     scaling: str | None = "standard"
     window: int | None = None
+    restart: int | None = None
     batch_size: int = 32
     device: str = "auto"
 
@@ -407,6 +421,7 @@ class KNeighborsReadout(BaseReadout):
         "calibration": ["boolean"],
         "scaling": [StrOptions({"standard", "whiten"}), None],
         "window": [Interval(Integral, 1, None, closed="left"), None],
+        "restart": [Interval(Integral, 1, None, closed="left"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "device": [str],
     }

@@ -64,6 +64,11 @@ Racing = Race | Literal["auto"] | None
 StorePath = str | PathLike[str]
 
 FIRST_BATCH_SIZE = 8  # where readouts are ours; chosen by measurement
+# How the pool of a list of ours forgets whose readouts do; chosen by measurement.
+FORGETTING: dict[str, Any] = {
+    "half_life": 100.0,
+    "rates": (1 / 16, 1 / 64, 1 / 256, 1 / 1024, 1 / 4096),
+}
 # Parameters whose own parameters can be set: what has some, in words, an example.
 NESTED: list[tuple[str, type, str, str]] = [
     ("switching", SwitchingPrior, "a prior", "FixedShare(m=2)"),
@@ -226,6 +231,7 @@ class BaseSwitcher(FittedSwitcher):
             folder,
             about,
             self.precision,
+            None if pooled is None else pooled.rates,
         )
 
     def dry_run(self, X: ArrayLike, y: ArrayLike) -> PassForecast:
@@ -264,21 +270,26 @@ class BaseSwitcher(FittedSwitcher):
         named = [own for own in self._given if isinstance(own, BlockSettings)]
         return len(named) == len(self._given) and all(own.is_list for own in named)
 
+    @property
+    def _forgets(self) -> bool:
+        """Return True if readouts forget: the stream may drift."""
+        return any(readout.forgets for readout in self.readouts_)
+
     def _racing(self) -> Race | None:
         """Return by which rule readouts retire, None if they do not."""
         if not isinstance(self.race, str):
             return self.race
         race = Race()  # "auto", as was checked
         enough = len(self.readouts_) >= race.min_readouts
-        # Where some forget, the stream may drift: whoever loses now may win later.
-        drifts = any(getattr(readout, "window", None) for readout in self.readouts_)
-        return race if self._is_by_name and enough and not drifts else None
+        return race if self._is_by_name and enough and not self._forgets else None
 
     def _pooled(self, outcome: Outcome) -> PooledMixture | None:
         """Return the groups that are pooled; None if there is nothing to pool."""
         pool = self.pooling
         if isinstance(pool, str):  # "auto", as was checked
-            pool = LogLinearPool() if self._is_by_name else None
+            pool = None
+            if self._is_by_name:
+                pool = LogLinearPool(**(FORGETTING if self._forgets else {}))
         if pool is None:
             return None
         if not isinstance(pool, LogLinearPool):

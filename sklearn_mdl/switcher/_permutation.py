@@ -61,8 +61,7 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     kernels = [
         readout
         for readout in readouts
-        if isinstance(readout.inner, kinds)
-        and getattr(readout.inner, "window", None) is None
+        if isinstance(readout.inner, kinds) and not readout.forgets
     ]
     if not kernels:
         raise ValueError(

@@ -15,6 +15,7 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl.readouts import (
     BlockReadoutRegressor,
+    DummyReadoutRegressor,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
     MLPReadoutRegressor,
@@ -23,6 +24,8 @@ from sklearn_mdl.readouts import (
     named_regressors,
 )
 from sklearn_mdl.switcher._base import BaseSwitcher
+
+NAMES = ("closed-form", "nets", "drift")
 
 
 @dataclass(eq=False, repr=False)
@@ -49,12 +52,13 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list, readout, "closed-form" or "nets", default=None
+    readouts : list, readout, or a name of one of our lists, default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
         ones. None takes networks and Gaussian processes, "nets" networks alone, which
         depend on the number of features, "closed-form" Gaussian processes alone, which
-        need no seed.
+        need no seed, "drift" adds to both Gaussian processes that forget, and labels
+        alone.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
@@ -64,7 +68,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
         asleep, predicting what the mixture of the others does. "auto" is a `Race()`
         where `readouts` is None or a name, and None, as in the paper, where it is a
-        list.
+        list; and for "drift", where whoever loses now may win later.
     batch_size : int, default=32
         Rows learned at once; wins over the readouts' own.
     first_batch_size : int, None or "auto", default="auto"
@@ -160,7 +164,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     """
 
     readouts: (
-        Sequence[object] | BaseEstimator | Literal["closed-form", "nets"] | None
+        Sequence[object]
+        | BaseEstimator
+        | Literal["closed-form", "nets", "drift"]
+        | None
     ) = None
     _: KW_ONLY
     prior_location: float = 0.0
@@ -168,7 +175,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
     _parameter_constraints: ClassVar[Constraints] = {
         "readouts": [
-            *(list, tuple, BaseEstimator, StrOptions({"closed-form", "nets"}), None)
+            *(list, tuple, BaseEstimator, StrOptions(set(NAMES)), None),
         ],
         "prior_location": [Interval(Real, None, None, closed="neither")],
         "prior_scale": [Interval(Real, 0, None, closed="neither")],
@@ -190,7 +197,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
             readouts = [clone(_checked(readout)) for readout in given]
         units = {"prior_location": self.prior_location, "prior_scale": self.prior_scale}
         for readout in readouts:
-            if isinstance(readout.inner, KernelReadoutRegressor):
+            if isinstance(
+                readout.inner, (KernelReadoutRegressor, DummyReadoutRegressor)
+            ):
                 readout.inner.set_params(**units)
         return readouts
 
@@ -199,8 +208,8 @@ def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
     """Return the list of a name, or refuse it."""
     if name == "mixed":
         raise ValueError(
-            "A list of regressors must be 'closed-form', 'nets' or None, got 'mixed'; "
-            "choose one of these"
+            "A list of regressors must be 'closed-form', 'nets', 'drift' or None, got "
+            "'mixed'; choose one of these"
         )
     return named_regressors(name, n_features)
 
@@ -214,7 +223,7 @@ def _checked(readout: object) -> Readout:
         If it is none.
     """
     kinds = LinearReadoutRegressor, MLPReadoutRegressor, KernelReadoutRegressor
-    if not isinstance(readout, (*kinds, BlockReadoutRegressor)):
+    if not isinstance(readout, (*kinds, DummyReadoutRegressor, BlockReadoutRegressor)):
         raise TypeError(
             "readouts must hold LinearReadoutRegressor, MLPReadoutRegressor and "
             f"KernelReadoutRegressor objects, got {readout!r}; build them with "

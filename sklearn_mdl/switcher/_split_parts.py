@@ -49,6 +49,8 @@ class Common(NamedTuple):
     about : dict
         All that determines the numbers.
     precision : str
+    rates : sequence of float or None
+        Of the fixed share inside groups, as of the pool.
     """
 
     readouts: list[Readout]
@@ -63,6 +65,7 @@ class Common(NamedTuple):
     folder: str
     about: Json
     precision: str = "float32"
+    rates: Sequence[float] | None = None
 
     def file_of(self, columns: Sequence[int]) -> Path:
         """Return the file of a part, which its first readout names."""
@@ -97,7 +100,8 @@ class Common(NamedTuple):
         groups, mixer = self.groups_of(columns), None
         if groups is not None:
             weights = np.ones(self.n_readouts) if self.weights is None else self.weights
-            group_pass = self.outcome.group_pass(LogLinearPool(), len(groups.names))
+            pool = LogLinearPool(rates=self.rates)
+            group_pass = self.outcome.group_pass(pool, len(groups.names))
             mixer = GroupMixer(groups, weights[list(columns)], group_pass)
         return PartRun(
             learners,

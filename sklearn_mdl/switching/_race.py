@@ -34,8 +34,8 @@ class Race(BaseEstimator):
     ----------
     tolerance : float, default=0.25
         Share of the least loss, or of what it saves, by which a loss may exceed it at
-        `first` examples; for real labels, whose losses have no zero, share of a fifth of
-        a nat an example.
+        `first` examples; for real labels, whose losses have no zero, share of a fifth
+        of a nat an example.
     slack : float, default=5.0
         Nats by which it may do so beside.
     min_readouts : int, default=4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,9 +72,8 @@ class LatePooledMixture(PooledMixture):
 
     def snapshot(self) -> PooledMixture:
         """Return a copy as it is for the incoming row, which knows of none before."""
-        within, choice = copy.copy(self._within), copy.copy(self._choice)
-        within.weights = within.ahead(len(self._late))
-        choice.weights = choice.ahead(len(self._late))
+        n_late = len(self._late)
+        within, choice = self._within.moved(n_late), self._choice.moved(n_late)
         other = super().snapshot()
         other.__dict__.update(_within=within, _choice=choice, _late=deque())
         return other
@@ -124,8 +122,8 @@ class LatePooledMixture(PooledMixture):
         shares, found = np.empty((len(pool), 2)), np.empty(len(pool))
         for i, row in enumerate(losses):
             costs = np.array([switching[i], pool[i]])
-            shares[i], choice = self.shares, copy.copy(self._choice)
-            choice.weights = shares[i]
+            choice = self._choice.moved(len(self._late))
+            shares[i] = choice.weights
             (found[i],) = choice.observe(costs)
             self._late.append(_Late(np.empty(0), row, math.nan, *costs))
             if len(self._late) > self._delay:

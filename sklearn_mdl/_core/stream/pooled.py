@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.stream.storage import StoredMixtures
-from sklearn_mdl.pooling import GroupedShare, GroupPass, Members, without
+from sklearn_mdl.pooling import GroupPass, Members, share_within, without
 
 Floats = NDArray[np.float64]
 
@@ -152,7 +152,7 @@ class _Awake(NamedTuple):
 
 
 class GroupMixer:
-    """Readouts that switch within their groups, by a fixed share with rate ``1 / t``.
+    """Readouts that switch within their groups, by a fixed share.
 
     Parameters
     ----------
@@ -165,6 +165,8 @@ class GroupMixer:
     Attributes
     ----------
     groups : Groups
+    rates : sequence of float or None
+        Of the fixed share inside groups, as of the pool.
     """
 
     def __init__(
@@ -173,8 +175,9 @@ class GroupMixer:
         self.groups = groups
         size = len(groups.columns)
         prior = np.ones(size) if weights is None else weights[groups.columns]
-        self._within = GroupedShare(prior, groups.starts)
+        self._within = share_within(prior, groups.starts, group_pass.rates)
         self._pass = group_pass
+        self.rates = group_pass.rates
         n_readouts = size if weights is None else len(weights)
         self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
 
@@ -252,7 +255,7 @@ class PooledMixture(GroupMixer):
     ) -> None:
         super().__init__(groups, weights, group_pass)
         self.stored = stored
-        self._choice = GroupedShare(np.ones(2), np.array([0]))
+        self._choice = share_within(np.ones(2), np.array([0]), None)
         self.history = PoolHistory(len(groups.names))
 
     @property

@@ -1,0 +1,196 @@
+"""Real labels predicted from the labels before them: features are ignored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import ClassVar, Self
+
+from sklearn.utils import Tags
+
+from sklearn_mdl._core.base.regressor import OnlineRegressor
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM, TargetScaling
+from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._dummy import DummyLearner, DummySettings
+
+Density = tuple[float, float, float]  # location, log scale, degrees of freedom
+
+
+class RecentMean:
+    """Gaussian labels of unknown mean and variance, under Jeffreys' prior.
+
+    Parameters
+    ----------
+    location, scale : float
+        Of the Student-t with one degree of freedom that predicts as long as there are
+        no two labels that differ.
+    decay : float
+        Share that is left of a label's weight with every later one.
+    """
+
+    def __init__(self, location: float, scale: float, decay: float) -> None:
+        self.first: Density = location, math.log(scale), FIRST_DEGREES_OF_FREEDOM
+        self.decay = decay
+        self.mean = self.count = self.squares = 0.0
+
+    def density(self) -> Density:
+        """Density of the next label."""
+        if not self.squares > 0:
+            return self.first
+        n = self.count
+        variance = self.squares / (n - 1) * (1 + 1 / n)
+        return self.mean, 0.5 * math.log(variance), n - 1
+
+    def observe(self, label: float) -> None:
+        """Take in a label."""
+        self.count = self.decay * self.count + 1
+        gap = label - self.mean
+        self.mean = label if self.count == 1 else self.mean + gap / self.count
+        self.squares = self.decay * self.squares + gap * (label - self.mean)
+
+
+class RandomWalk:
+    """Labels that differ from the last ones by Gaussian steps of unknown variance.
+
+    Parameters
+    ----------
+    location, scale : float
+        As of :class:`RecentMean`; about the last label, once there is one.
+    """
+
+    def __init__(self, location: float, scale: float) -> None:
+        self.last, self.log_scale = location, math.log(scale)
+        self.n_labels, self.squares = 0, 0.0
+
+    def density(self) -> Density:
+        """Density of the next label."""
+        if not self.squares > 0:
+            return self.last, self.log_scale, FIRST_DEGREES_OF_FREEDOM
+        n_steps = self.n_labels - 1
+        return self.last, 0.5 * math.log(self.squares / n_steps), float(n_steps)
+
+    def observe(self, label: float) -> None:
+        """Take in a label."""
+        if self.n_labels:
+            self.squares += (label - self.last) ** 2
+        self.last, self.n_labels = label, self.n_labels + 1
+
+
+class DummyRegressorLearner(DummyLearner):
+    """Densities of labels that see no features."""
+
+    target = TargetScaling(0, 0.0, 1.0)  # it predicts at once, in the labels' own units
+
+    def retarget(self, target: TargetScaling) -> None:
+        """Keep the labels' own units."""
+
+    def _prediction(self, code: RecentMean | RandomWalk) -> Density:
+        return code.density()
+
+
+@dataclass(eq=False, repr=False)
+class DummyReadoutRegressor(DummySettings, OnlineRegressor):
+    """Real labels predicted from the labels before them; features are ignored.
+
+    On a list beside others it answers whether features earn anything, as
+    :class:`~sklearn_mdl.readouts.DummyReadout` does for classes. It learns label by
+    label.
+
+    Parameters
+    ----------
+    strategy : {"mean", "decayed", "last"}, default="mean"
+        "mean": a Gaussian of unknown mean and variance, under Jeffreys' prior, as
+        :func:`~sklearn_mdl.metrics.gaussian_codelengths`. "decayed": the same with
+        labels whose weights fade. "last": a random walk, whose steps are Gaussian of
+        unknown variance.
+    half_life : float, default=100
+        Labels after which a weight has halved, of "decayed".
+    restart : int, default=None
+        Begin anew at odd multiples of so many rows; None never does.
+    prior_location, prior_scale : float, default=0.0, 1.0
+        Of the Student-t with one degree of freedom that predicts at first, in the units
+        of the labels, chosen without using those that are coded. A switcher's own win.
+    batch_size : int, default=32
+        A switcher's own value wins over its readouts'; no number depends on it.
+    device : str, default="auto"
+        Torch device; a switcher's own wins.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    reference_codelengths_ : ndarray of shape (n_samples_seen_,)
+        Cost of the same labels under a Gaussian that learns online, in nats.
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+
+    See Also
+    --------
+    sklearn.dummy.DummyRegressor : The same idea for a training and a test set.
+
+    References
+    ----------
+    Bernardo and Smith, 1994, Bayesian Theory, appendix A.2 (univariate normal,
+    reference analysis).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.readouts import DummyReadoutRegressor
+    >>> y = np.cumsum(np.random.default_rng(0).normal(size=300))
+    >>> X = np.zeros((300, 1))
+    >>> mean, last = (
+    ...     DummyReadoutRegressor(strategy).partial_fit(X, y).codelength_
+    ...     for strategy in ("mean", "last")
+    ... )
+    >>> bool(last < mean - 100)  # nats
+    True
+    """
+
+    strategy: str = "mean"
+    _: KW_ONLY
+    half_life: float = 100.0
+    restart: int | None = None
+    prior_location: float = 0.0
+    prior_scale: float = 1.0
+    batch_size: int = 32
+    device: str = "auto"
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "strategy": [StrOptions({"mean", "decayed", "last"})],
+        "half_life": [Interval(Real, 0, None, closed="neither")],
+        "restart": [Interval(Integral, 1, None, closed="left"), None],
+        "prior_location": [Interval(Real, None, None, closed="neither")],
+        "prior_scale": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+    }
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that no accuracy is to be expected."""
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    @classmethod
+    def learners_of(
+        cls, members: Sequence[tuple[int, Self]], context: Context
+    ) -> list[DummyRegressorLearner]:
+        """One learner for all."""
+        return [DummyRegressorLearner(dict(members), context)]
+
+    def code(self, n_numbers: int) -> RecentMean | RandomWalk:
+        """Return a new code of labels."""
+        location, scale = float(self.prior_location), float(self.prior_scale)
+        if self.strategy == "last":
+            return RandomWalk(location, scale)
+        decayed = self.strategy == "decayed"
+        decay = 2.0 ** (-1.0 / self.half_life) if decayed else 1.0
+        return RecentMean(location, scale, decay)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks import _agreement as agreement
+from sklearn_mdl.model_selection._representation_scorer import LINEAR_LABELS
 
 WIDTH = 37  # of the names of criteria
 # Settings of ours were chosen on these; the others are reported apart.
@@ -52,6 +53,30 @@ class Kept(NamedTuple):
             {name: _read(table) for name, table in found["scores"].items()},
             {name: _read(table) for name, table in found["seconds"].items()},
         )
+
+    def beside(self, scores):
+        """Add scores, of criteria that are new before all others."""
+        added = [name for name in scores if name not in self.scores]
+        both = {
+            name: {**self.scores.get(name, {}), **scores.get(name, {})}
+            for name in [*added, *self.scores]
+        }
+        return self._replace(scores=both)
+
+    def with_ranking(self):
+        """Add what a ``RepresentationScorer`` ranks by, before all."""
+        try:
+            few, many = self.scores["linear x 4"], self.scores["closed-form x 4"]
+        except KeyError:  # not run yet
+            return self
+        tables = {n: few if n <= LINEAR_LABELS else many for _, n, _ in [*few, *many]}
+        found = {
+            key: scores
+            for n, table in tables.items()
+            for key, scores in table.items()
+            if key[1] == n
+        }
+        return self._replace(scores={"ranking": found, **self.scores})
 
 
 def _written(table):
@@ -185,6 +210,7 @@ def print_seconds(kept, labels):
 
 def print_tables(kept):
     """Print everything."""
+    kept = kept.with_ranking()
     labels = sorted({n for _, n in kept.accuracy})
     datasets = sorted({name for name, _ in kept.accuracy})
     others = [name for name in datasets if name not in CHOSEN_ON]

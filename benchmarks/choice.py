@@ -5,11 +5,14 @@ a task has the ``n / 5`` most frequent classes at most. Three tenths of its rows
 kept for the truth: the accuracy there of the best of a tuned logistic regression, an
 MLP and tuned neighbours, fitted on all other rows. Criteria see ``n`` of those, drawn
 at random, the same for all criteria; ours in random orders. "x 4" is the mean of four
-orders at up to 500 labels, and of one beyond: what a ``RepresentationScorer`` takes.
+orders at up to 500 labels, and of one beyond. "ranking" is what a
+``RepresentationScorer`` takes: "linear x 4" at up to 500 labels, "closed-form" beyond.
 
 All values are kept in the folder of results, so that a run that was ended goes on, and
 a longer one adds to it; the report is of what is there. Without ``FEATURES`` the report
-is of ``choice.json``, which ``--keep`` writes beside this file.
+is of ``choice.json``, which ``--keep`` writes beside this file. With ``--methods`` only
+these are run, and set beside the truths and the other methods of ``choice.json``, but
+for their seconds, which do not compare and are printed apart if "logistic" is run.
 """
 
 import csv
@@ -20,12 +23,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import _agreement as agreement, _criteria as criteria
-from benchmarks._choice_tables import Kept, print_tables
+from benchmarks._choice_tables import Kept, print_seconds, print_tables
 from sklearn_mdl.datasets import load_feature_directory
 
 KEPT = Path(__file__).with_suffix(".json")
-CHEAP = ["closed-form", "logistic", "neighbors", "LogME", "RankMe"]
+CHEAP = ["linear", "closed-form", "logistic", "neighbors", "LogME", "RankMe"]
 LISTS = {
+    "linear": {"readouts": "linear"},
     "closed-form": {"readouts": "closed-form"},
     "default": {},
     "default, no race": {"race": None},
@@ -46,7 +50,7 @@ STAGES = [
 
 def n_orders(method, n_labels):
     """Orders that are run: of kernels as many as a ranking takes, of nets one."""
-    return 4 if method == "closed-form" and n_labels <= 500 else 1
+    return 4 if method in ("linear", "closed-form") and n_labels <= 500 else 1
 
 
 class _Store:
@@ -131,12 +135,13 @@ def size(store, *task):
 
 def _ours():
     lists = {
+        "linear": {"method": "linear"},
         "closed-form": {"method": "closed-form"},
         "default": {"method": "default"},
         "default, no race": {"method": "default, no race"},
     }
     for title, own in lists.items():
-        counts = (1, 4) if title == "closed-form" else (1,)
+        counts = (1,) if title.startswith("default") else (1, 4)
         for orders in counts:
             many = " x 4" if orders > 1 else ""
             for kind in ("pooled", "switching"):
@@ -181,6 +186,7 @@ class Choice:
         "--results": {"type": Path, "default": Path("choice"), "help": "folder"},
         "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
+        "--methods": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--draws": {"type": int, "default": 5, "help": "of labels (default: 5)"},
         "--no-run": {"action": "store_true", "help": "report what is there"},
         "--keep": {"action": "store_true", "help": "write choice.json"},
@@ -196,11 +202,13 @@ class Choice:
             for name, (features, y) in found.items()
             if not self.datasets or name in self.datasets
         }
-        self.run_truths()
+        if not self.methods:
+            self.run_truths()
         for methods, draws in [] if self.no_run else STAGES:
+            chosen = [one for one in methods if one in (self.methods or methods)]
             for draw in draws:
                 if draw < self.draws:
-                    self.run_stage(methods, draw)
+                    self.run_stage(chosen, draw)
 
     def run_truths(self):
         for name, (features, y) in self.data.items():
@@ -245,12 +253,24 @@ class Choice:
             text = as_text(self.collect().to_json())
         if self.keep:
             KEPT.write_text(text)
-        print_tables(Kept.from_json(json.loads(text)))
+        kept = Kept.from_json(json.loads(text))
+        print_tables(kept)
+        if self.methods and "logistic accuracy" in self.seconds:
+            print("\nThe same of this run")
+            labels = sorted(self.seconds["logistic accuracy"])
+            print_seconds(kept._replace(seconds=self.seconds), labels)
 
     def collect(self):
         """Gather what the report needs from the results that are there."""
-        accuracy, log_loss, ceiling = {}, {}, {}
         encoders = list(next(iter(self.data.values()))[0])
+        scores, self.seconds = self.scores(encoders)
+        if self.methods:
+            return Kept.from_json(json.loads(KEPT.read_text())).beside(scores)
+        return Kept(encoders, *self.truths(encoders), scores, self.seconds)
+
+    def truths(self, encoders):
+        """Accuracy, log-loss and ceiling by dataset and labels."""
+        accuracy, log_loss, ceiling = {}, {}, {}
         for name, (_, y) in self.data.items():
             for n in self.labels:
                 count = criteria.class_count(y, n)
@@ -259,6 +279,10 @@ class Choice:
                 accuracy[name, n] = agreement.best_of(answers[:, :, 0])
                 log_loss[name, n] = agreement.best_of(answers[:, :, 1])
                 ceiling[name, n] = agreement.ceiling(answers[:, :, 0])
+        return accuracy, log_loss, ceiling
+
+    def scores(self, encoders):
+        """Scores and seconds by criterion."""
         scores, seconds = {}, {}
         for title, criterion in CRITERIA.items():
             found = self.scored(criterion, encoders)
@@ -268,7 +292,7 @@ class Choice:
                     n: np.mean([t[1].mean() for key, t in found.items() if key[1] == n])
                     for n in sorted({key[1] for key in found})
                 }
-        return Kept(encoders, accuracy, log_loss, ceiling, scores, seconds)
+        return scores, seconds
 
     def scored(self, criterion, encoders):
         """Scores and seconds, (2, n_encoders), of every draw that is complete."""

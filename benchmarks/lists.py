@@ -143,7 +143,7 @@ class Cells(_Lists):
 
     def report(self, table):
         super().report(table)
-        for name in self.lists:
+        for name in self.lists if self.rows is None else []:
             ratio = self.columns(table, name)["of_logistic"]
             print(
                 f"{name} over block-wise logistic regression: mean {ratio.mean():.4f}, "

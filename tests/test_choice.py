@@ -94,6 +94,7 @@ def folder(tmp_path):
 def run(folder, results, **changed):
     benchmark = choice.Choice()
     settings = {"datasets": [], "labels": [20], "draws": 1, "no_run": False}
+    settings["methods"] = []
     given = {"features": folder, "results": results, "keep": False}
     for name, value in {**settings, **given, **changed}.items():
         setattr(benchmark, name, value)
@@ -127,6 +128,28 @@ def test_a_run_that_was_ended_goes_on(folder, tmp_path, monkeypatch, capsys):
     again.report({})
     assert capsys.readouterr().out == printed
     assert "all: one, two" in printed
+
+
+def test_methods_run_later_stand_beside_what_is_kept(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(choice, "n_orders", lambda method, n_labels: 1)
+    monkeypatch.setattr(choice, "KEPT", tmp_path / "kept.json")
+    monkeypatch.setattr(choice, "STAGES", [(["linear", "closed-form"], [0])])
+    first = run(folder, tmp_path / "first").collect()
+    choice.KEPT.write_text(choice.as_text(first.to_json()))
+    monkeypatch.setattr(criteria, "truth", None)  # taken from the file
+    later = run(folder, tmp_path / "later", methods=["linear"])
+    assert not list((tmp_path / "later" / "truth").iterdir())
+    both, kept = later.collect(), Kept.from_json(json.loads(choice.KEPT.read_text()))
+    assert_array_equal(both.accuracy["one", 20], kept.accuracy["one", 20])
+    for name in ("linear", "closed-form"):
+        found, expected = both.scores[name]["one", 20, 0], kept.scores[name]
+        assert_allclose(found, expected["one", 20, 0], rtol=1e-4)
+    ranking = both.with_ranking().scores["ranking"]
+    assert ranking.keys() == both.scores["linear x 4"].keys()
+    other = {("one", 600, 0): np.zeros(2)}
+    many = both._replace(scores={**both.scores, "closed-form x 4": other})
+    found = many.with_ranking().scores["ranking"]
+    assert set(found) == {*ranking, *other}
 
 
 def test_summaries_are_of_draws_that_all_tasks_have():

@@ -746,10 +746,10 @@ def test_intervals_are_drawn_from_the_best_rank_on():
     segments = display.artists_["intervals"].get_segments()
     ends = [segment[:, 0].tolist() for segment in segments]
     assert ends == [[1.0, 1.5], [2.0, 2.75], [2.5, 3.0]]
-    (dots,) = display.ax_.get_lines()
-    assert dots.get_xdata().tolist() == [1.25, 2.5, 3.0]
+    x, y = np.concatenate([dot.get_data() for dot in display.ax_.get_lines()], axis=1)
+    assert x.tolist() == [1.25, 2.5, 3.0]
     rows = [segment[0, 1] for segment in segments]
-    assert rows == dots.get_ydata().tolist() == [0, 1, 2]
+    assert rows == y.tolist() == [0, 1, 2]
     assert display.ax_.yaxis_inverted()  # the best on top
     assert "90% interval" in display.ax_.get_xlabel()
 
@@ -767,6 +767,7 @@ def test_intervals_come_from_the_statistics_of_the_ranking():
     scorer = SimpleNamespace(
         codelengths_=np.array([[1.0, 2.0], [2.0, 1.0], [2.0, 1.0], [2.0, 1.0]]),
         encoder_names_=["a", "b"],
+        average_ranks_=np.array([1.75, 1.25]),
         rank_intervals=lambda: bounds([1.75, 1.25], [1.5, 1.0], [2.0, 1.5], 0.8),
     )
     display = RankDisplay.from_scorer(scorer, kind="intervals")

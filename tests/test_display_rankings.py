@@ -176,7 +176,7 @@ def test_boxes_are_the_quartiles_of_the_ranks_in_the_paper():
         x, y = display.artists_["fliers"].get_data()
         beyond = ranks[abs(ranks[:, e] - (q1 + q3) / 2) > 2 * (q3 - q1), e]
         assert sorted(x[y == row]) == sorted(beyond)
-    x, y = display.artists_["means"].get_data()
+    x = np.concatenate([point.get_xdata() for point in display.artists_["means"]])
     np.testing.assert_allclose(x, np.sort(average_ranks(table)))
     labels = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert labels == [encoders[e] for e in order]

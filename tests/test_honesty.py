@@ -22,7 +22,7 @@ from sklearn_mdl.switching import Race, RunLength, UniversalShare
 
 laws = settings(
     deadline=None,
-    max_examples=40,
+    max_examples=25,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

@@ -495,10 +495,10 @@ def test_a_list_of_kernels_needs_no_seed():
 def test_lists_by_name_hold_what_they_say():
     kinds = {
         name: {type(readout).__name__ for readout in named_readouts(name, 64, 10)}
-        for name in (None, "nets", "closed-form", "mixed", "drift")
+        for name in (None, "nets", "linear", "closed-form", "mixed", "drift")
     }
     nets = {"LinearReadout", "MLPReadout"}
-    assert kinds["closed-form"] == {"KernelReadout"}
+    assert kinds["closed-form"] == kinds["linear"] == {"KernelReadout"}
     assert kinds["nets"] == nets
     assert kinds["mixed"] == kinds[None] | {"KNeighborsReadout", "RefitReadout"}
     assert kinds["drift"] == kinds[None] | {"DummyReadout"}

@@ -238,13 +238,13 @@ def test_the_switcher_is_copied_and_its_order_overruled():
 
 @pytest.mark.parametrize(
     ("n_labels", "readouts", "n_orders"),
-    [(30, "closed-form", 4), (31, "closed-form", 1), (41, None, 1)],
+    [(30, "linear", 4), (31, "closed-form", 1), (41, None, 1)],
 )
 def test_without_a_switcher_the_number_of_labels_decides(
     monkeypatch, n_labels, readouts, n_orders
 ):
     monkeypatch.setattr(_representation_scorer, "FEW_LABELS", 40)
-    monkeypatch.setattr(_representation_scorer, "MOST_LABELS", 30)
+    monkeypatch.setattr(_representation_scorer, "LINEAR_LABELS", 30)
     X, y = (rows[:n_labels] for rows in blobs(50, 2))
     scorer = RepresentationScorer().fit({"two": (X, y)}, {"raw": None})
     by_order = scorer.order_codelengths_[0, 0]
@@ -258,7 +258,7 @@ def test_without_a_switcher_the_number_of_labels_decides(
 
 def test_the_largest_dataset_sets_the_orders_and_each_its_own_list(monkeypatch):
     monkeypatch.setattr(_representation_scorer, "FEW_LABELS", 40)
-    monkeypatch.setattr(_representation_scorer, "MOST_LABELS", 30)
+    monkeypatch.setattr(_representation_scorer, "LINEAR_LABELS", 30)
     data = {str(n): ({"raw": X[:n]}, y[:n]) for n in (30, 40) for X, y in [blobs(50)]}
     found = RepresentationScorer().dry_run(data)
     assert [row.n_cells for row in found.rows] == [1, 1]
@@ -268,7 +268,7 @@ def test_the_largest_dataset_sets_the_orders_and_each_its_own_list(monkeypatch):
     data["50"] = {"raw": blobs(50)[0]}, blobs(50)[1]
     tasks = RepresentationScorer()._tasks(data, None)
     lists = [task.switcher.readouts for task in tasks]
-    assert lists == ["closed-form", "closed-form", None]
+    assert lists == ["linear", "closed-form", None]
 
 
 def test_precomputed_features_cost_what_the_encoder_costs(fitted, datasets):

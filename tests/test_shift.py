@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from joblib import parallel_config
 from scipy.stats import binom
 from sklearn.datasets import load_digits
 from sklearn.dummy import DummyClassifier
@@ -132,7 +133,14 @@ def test_the_default_readouts_are_a_linear_one_and_a_perceptron():
     assert found.readouts == ("linear", "mlp")
     assert found.test_accuracies.shape == found.train_accuracies.shape == (2, 20)
     assert (found.test_accuracies > 0.6).all()
-    again = train_test_shift(*parts, random_state=0, n_jobs=2)
+
+
+def test_jobs_change_no_number():
+    parts = (DIGITS[:90], LABELS[:90]), (DIGITS[90:140], LABELS[90:140])
+    settings = {"readouts": QUICK | NEIGHBOUR, "random_state": 0}
+    found = train_test_shift(*parts, **settings)
+    with parallel_config(backend="threading"):
+        again = train_test_shift(*parts, **settings, n_jobs=2)
     np.testing.assert_array_equal(found.test_accuracies, again.test_accuracies)
 
 

@@ -5,6 +5,7 @@ import html
 import itertools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -456,6 +457,11 @@ def test_an_encoder_has_one_colour_in_all_figures(pooled):
         for name, line in curves.lines_.items():
             assert line.get_color() == ranks.artists_[name].get_color()
         assert curves.lines_[best].get_color() == COLOURS[0]
+    for kind in ("intervals", "boxes"):
+        display = RankDisplay.from_scorer(pooled, kind=kind)
+        points = zip(display.frame().index, display.artists_["means"], strict=True)
+        for name, point in points:
+            assert point.get_color() == ranks.artists_[name].get_color()
     plt.close("all")
 
 
@@ -465,6 +471,23 @@ def test_an_outlier_does_not_press_the_others_into_one_colour():
     shades = display.image_.get_array().ravel()
     assert shades[0] - shades[2] > 0.2
     assert (shades[3], shades[0]) == (0, 1)
+    plt.close("all")
+
+
+@pytest.mark.parametrize(("worst", "scale"), [(80.0, "linear"), (8000.0, "symlog")])
+def test_an_outlying_encoder_does_not_flatten_the_other_curves(worst, scale):
+    totals = {"a": 10.0, "b": 50.0, "c": 60.0, "d": worst}
+    cells = [
+        SimpleNamespace(
+            dataset="D",
+            encoder=e,
+            codelength=nats,
+            codelengths=np.full(100, nats / 100),
+        )
+        for e, nats in totals.items()
+    ]
+    display = sklearn_mdl.report._figures._regrets(cells, cells[0], {})
+    assert display.ax_.get_yscale() == scale
     plt.close("all")
 
 

@@ -550,11 +550,12 @@ def test_features_to_come_change_no_loss_bitwise(t):
 @pytest.mark.parametrize("cut", [1, 23, 64])
 def test_any_cutting_into_calls_gives_the_same_bits(cut):
     X, y = digits()
-    switcher = MDLReadoutSwitcher(POOL, random_state=0)
-    for start in range(0, 150, cut):
-        rows = slice(start, start + cut)
+    switcher, n = MDLReadoutSwitcher(POOL, random_state=0), 77 if cut == 1 else 150
+    for start in range(0, n, cut):
+        rows = slice(start, min(start + cut, n))
         switcher.partial_fit(X[rows], y[rows], classes=np.arange(10))
-    np.testing.assert_array_equal(switcher.readout_losses_, reference().readout_losses_)
+    expected = reference().readout_losses_[:n]
+    np.testing.assert_array_equal(switcher.readout_losses_, expected)
 
 
 @pytest.mark.parametrize("place", PLACES)

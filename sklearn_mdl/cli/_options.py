@@ -19,7 +19,7 @@ Commands = argparse._SubParsersAction
 FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
 LABELS_HELP = "the same kinds of files: a class for each row"
 PRECISIONS = ("float32", "bfloat16", "tf32")  # as of switchers; none is imported
-READOUTS = ("default", "closed-form", "nets", "mixed", "drift")
+READOUTS = ("default", "linear", "closed-form", "nets", "mixed", "drift")
 
 
 def add_command(

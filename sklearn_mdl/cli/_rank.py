@@ -80,7 +80,7 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="also the accuracy of a linear probe on a fifth of the rows, held out",
     )
-    few = "closed-form on datasets of at most 2,048 labels, else default"
+    few = "linear on at most 500 labels, closed-form on 2,048, else default"
     _options.add_readouts(parser, f"{few}; with --device or --precision always default")
     _options.add_targets(parser)
     _options.add_permutations(parser)

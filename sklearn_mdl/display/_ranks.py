@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 FEW = 5  # datasets, of which resampled intervals are too short
 KINDS = ("boxes", "intervals", "by-size")
-_BOX = ("whislo", "q1", "med", "q3", "whishi", "mean")
+_BOX = ("whislo", "q1", "med", "q3", "whishi")
 
 
 class RankDisplay(base.Display):
     """Ranks of encoders, in one of three kinds of figure; 1 is best.
 
     ``"boxes"`` shows how the ranks scatter over datasets, the best average on top: a
-    box from the first to the third quartile with a line at the median and a diamond at
+    box from the first to the third quartile with a line at the median and a point at
     the mean, the average rank; whiskers reach the farthest ranks within 1.5
     interquartile ranges of the box; ranks beyond are circles (Li, Bornschein and
     Hutter, 2023, Appendix A.7).
@@ -64,8 +64,8 @@ class RankDisplay(base.Display):
     artists_ : dict of str to matplotlib artists
         For ``"boxes"`` the drawn ``boxes``, ``whiskers``, ``medians`` and ``means``,
         from the best average rank on, and ``fliers``; for ``"intervals"`` the
-        ``intervals`` and the ``means``; for ``"by-size"`` the line of each encoder
-        under its name.
+        ``intervals`` and the ``means``; ``means`` are a list of points. For
+        ``"by-size"`` the line of each encoder under its name.
 
     Examples
     --------
@@ -211,11 +211,11 @@ class RankDisplay(base.Display):
         if kind == "by-size":
             checked, ranks, counts = _ranks_by_size(scorer, sizes)
             display = cls(ranks, names, kind=kind, sizes=checked, n_datasets=counts)
-            plot_options = {"styles": base.encoder_styles(scorer)} | plot_options
         else:
             intervals = scorer.rank_intervals() if kind == "intervals" else None
             ranks = rankdata(scorer.codelengths_, axis=1)
             display = cls(ranks, names, kind=kind, intervals=intervals)
+        plot_options = {"styles": base.encoder_styles(scorer)} | plot_options
         return display.plot(**plot_options)
 
     def plot(
@@ -241,8 +241,9 @@ class RankDisplay(base.Display):
             Dotted lines mark the sizes at which datasets end, each with the number of
             the datasets left.
         styles : mapping of str to int, optional
-            By size, numbers of the line styles of encoders, so that several figures
-            give a name one colour; by default they are counted in each figure.
+            Numbers of the colours of encoders, so that several figures give a name one
+            colour; by default they are counted in each figure, the best average first,
+            or by size in the order of the names.
 
         Returns
         -------
@@ -252,10 +253,10 @@ class RankDisplay(base.Display):
         if self.kind == "by-size":
             self._plot_by_size(ax, log_x, max_named, styles or {})
         else:
-            self._plot_rows(ax)
+            self._plot_rows(ax, styles or {})
         return self
 
-    def _plot_rows(self, ax: Axes | None) -> None:
+    def _plot_rows(self, ax: Axes | None, numbers: Mapping[str, int]) -> None:
         """Draw a row for each encoder, the best average on top."""
         n_encoders, boxes = len(self.names), self.kind == "boxes"
         width = base.CHARACTER * base.longest(self.names)
@@ -263,8 +264,9 @@ class RankDisplay(base.Display):
             ax, 4.5 + width, 1.0 + (0.28 if boxes else 0.24) * n_encoders
         )
         inches = base.inches_of(ax)[0] - width + 0.5
-        self.artists_: dict[str, Artist | BarContainer] = {}
+        self.artists_: dict[str, Artist | BarContainer | list[Line2D]] = {}
         last = self._draw_boxes() if boxes else self._draw_intervals()
+        self.artists_["means"] = self._draw_means(numbers)
         base.name_ticks(ax.yaxis, [self.names[i] for i in self._order])
         ax.set_ylim(n_encoders - 0.4, -0.6)
         ax.set_xlim(0.7, last + 0.3)
@@ -280,13 +282,21 @@ class RankDisplay(base.Display):
         rows = np.arange(len(self.names))
         lines = self.ax_.hlines(rows, found.lower[order], found.upper[order])
         lines.set(color="0.6", linewidth=3.0)
-        (means,) = self.ax_.plot(self._means(), rows, "o", color=base.COLOURS[0])
-        means.set_clip_on(False)
         self._mark_widthless(found)
-        self.artists_ |= {"intervals": lines, "means": means}
+        self.artists_["intervals"] = lines
         label = f"average rank, {found.level:.0%} interval over datasets"
         self.ax_.set_xlabel(label, wrap=True)
         return float(max(len(self.names), found.upper.max()))
+
+    def _draw_means(self, numbers: Mapping[str, int]) -> list[Line2D]:
+        """Draw the average rank of each encoder in its colour, the best first."""
+        points = []
+        for row, (e, mean) in enumerate(zip(self._order, self._means(), strict=True)):
+            style = base.point_style(numbers.get(self.names[e], row))
+            (point,) = self.ax_.plot([mean], [row], **style, clip_on=False, zorder=3.0)
+            point.set(markersize=7.0, markeredgecolor="white")
+            points.append(point)
+        return points
 
     def _mark_widthless(self, found: RankIntervals) -> None:
         """Say of an interval without width that it is no certainty."""
@@ -307,7 +317,7 @@ class RankDisplay(base.Display):
         ax, rows = self.ax_, np.arange(len(self.names))
         boxplot_stats = base.plot_extra("matplotlib.cbook").boxplot_stats
         found = boxplot_stats(self.ranks[:, self._order])
-        low, q1, median, q3, high, mean = np.transpose(
+        low, q1, median, q3, high = np.transpose(
             [[box[key] for key in _BOX] for box in found]
         )
         dark: base.Style = {"color": "0.3", "linewidth": 1.0}
@@ -316,17 +326,15 @@ class RankDisplay(base.Display):
         ax.vlines(np.r_[low, high], ends - 0.15, ends + 0.15, **dark)
         boxes = ax.barh(rows, q3 - q1, 0.6, left=q1, zorder=2.0)
         for box in boxes:
-            box.set(facecolor=base.COLOURS[5], edgecolor="0.3")
+            box.set(facecolor="0.85", edgecolor="0.3")
         medians = ax.vlines(median, rows - 0.3, rows + 0.3, color="black", zorder=2.5)
         medians.set(linewidth=2.0)
-        (means,) = ax.plot(mean, rows, "D", color=base.COLOURS[1], markersize=5.0)
-        means.set(markeredgecolor="white", zorder=3.0)
         beyond = [(x, i) for i, box in enumerate(found) for x in box["fliers"]]
         (fliers,) = ax.plot(*np.reshape(beyond, (-1, 2)).T, "o", fillstyle="none")
         fliers.set(markersize=4.0, markeredgecolor="0.3")
         self.artists_["boxes"] = boxes
         self.artists_ |= {"whiskers": whiskers, "medians": medians}
-        self.artists_ |= {"means": means, "fliers": fliers}
+        self.artists_["fliers"] = fliers
         ax.set_xlabel(f"rank on {len(self.ranks)} datasets (1 is best)", wrap=True)
         return float(len(self.names))
 

@@ -160,7 +160,10 @@ def excess_description_length(
     ``sum_t l_t - N l``, the area of the loss curve above its final loss. With the loss
     ``l`` of the final predictor on other rows it is the excess description length: what
     training wrote into the predictor. With that of the end of the run itself it is the
-    prequential reading of epiplexity, and ``N l`` that of time-bounded entropy.
+    prequential estimate of epiplexity for one predictor, not for the best of all that
+    compute as long; and ``N l`` is that of time-bounded entropy. The loss of the final
+    predictor on the labels that it has learned would do only where it has seen each of
+    them once and knows none by heart.
 
     Parameters
     ----------
@@ -186,9 +189,9 @@ def excess_description_length(
     References
     ----------
     Donoway, Joren, Roger and Leike, 2026, Excess description length of learning
-    generalizable predictors, arXiv:2601.04728 (definition). Finzi, Qiu, Jiang,
-    Izmailov, Kolter and Wilson, 2026, From entropy to epiplexity, arXiv:2601.03220: the
-    area of a loss curve above its final loss.
+    generalizable predictors, arXiv:2601.04728, definition 3.2. Finzi, Qiu, Jiang,
+    Izmailov, Kolter and Wilson, 2026, From entropy to epiplexity, arXiv:2601.03220,
+    definition 8 and equation 8.
 
     Examples
     --------

@@ -72,10 +72,17 @@ KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
     {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
 ]
+# Of the list "linear", which chooses between encoders from few labels: chosen on three
+# datasets of ``python -m benchmarks choice``.
+LINEAR_KERNELS: list[dict[str, Any]] = [
+    {"kernel": "linear", "scaling": "standard"},
+    {"kernel": "linear", "scaling": "centered-unit"},
+]
 ALPHAS = (0.003, 0.3)
 REAL_ALPHAS = (0.003, 0.03, 1.0)
-NAMES = ("closed-form", "nets", "mixed", "drift")
+NAMES = ("linear", "closed-form", "nets", "mixed", "drift")
 PARTS = {
+    "linear": ("linear",),
     "closed-form": ("kernels",),
     "nets": ("nets",),
     None: ("nets", "kernels"),
@@ -101,6 +108,8 @@ def named_readouts(
     parts, readouts = PARTS[name], DefaultGrid()
     if "nets" in parts:
         readouts += _default_grid(MLPReadout, n_features, n_classes)
+    if "linear" in parts:
+        readouts += _kernels(KernelReadout, ALPHAS, LINEAR_KERNELS)
     if "kernels" in parts:
         readouts += _kernels(KernelReadout, ALPHAS)
     if "others" in parts:
@@ -138,9 +147,11 @@ def _forgetful(
 
 
 def _kernels(
-    kind: Callable[..., BaseEstimator], alphas: Sequence[float]
+    kind: Callable[..., BaseEstimator],
+    alphas: Sequence[float],
+    kernels: Sequence[dict[str, Any]] = KERNELS,
 ) -> list[BaseEstimator]:
-    return [kind(alpha=alpha, **own) for own in KERNELS for alpha in alphas]
+    return [kind(alpha=alpha, **own) for own in kernels for alpha in alphas]
 
 
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:

@@ -96,7 +96,8 @@ def draw(scorer: RepresentationScorer, folder: Path) -> list[Figure]:
 
 
 def _plan(scorer: RepresentationScorer, folder: Path) -> Plan:
-    yield from _ranks(scorer, folder, "")
+    styles = encoder_styles(scorer)
+    yield from _ranks(scorer, folder, "", styles)
     text = "Nats per example saved against the uniform code, encoders by datasets"
     show = partial(RankingHeatmapDisplay.from_scorer, scorer)
     yield Figure(folder / "saved.png", text), show
@@ -112,14 +113,15 @@ def _plan(scorer: RepresentationScorer, folder: Path) -> Plan:
             by_cost = partial(CostDisplay.from_scorer, scorer, cost=cost)
             yield Figure(folder / f"nats_by_{cost}.png", text), by_cost
     for stem, name in zip(file_stems(scorer.groups_), scorer.groups_, strict=True):
-        yield from _ranks(scorer.groups_[name], folder, f"group-{stem}-", name)
+        group = scorer.groups_[name]
+        yield from _ranks(group, folder, f"group-{stem}-", styles, name)
     stems = file_stems(scorer.dataset_names_)
     for d, (stem, name) in enumerate(zip(stems, scorer.dataset_names_, strict=True)):
         cells = [c for c in scorer.cells_ if c.dataset == name and c.order == 0]
         best = cells[int(np.argmin(scorer.codelengths_[d]))]
         text = f"Regret of each encoder to the best one on {name}"
         path = folder / f"{stem}-codelength.png"
-        show_regrets = partial(_regrets, cells, best, encoder_styles(scorer))
+        show_regrets = partial(_regrets, cells, best, styles)
         yield Figure(path, text, dataset=name), show_regrets
         text = f"Posterior over readouts of {best.encoder} on {name}"
         path = folder / f"{stem}-posterior.png"
@@ -127,7 +129,11 @@ def _plan(scorer: RepresentationScorer, folder: Path) -> Plan:
 
 
 def _ranks(
-    ranking: RankStatistics, folder: Path, start: str, group: str | None = None
+    ranking: RankStatistics,
+    folder: Path,
+    start: str,
+    styles: dict[str, int],
+    group: str | None = None,
 ) -> Plan:
     """Plan the figures of ranks, in files whose names begin alike."""
     text = f"Average ranks on {'all datasets' if group is None else group}"
@@ -139,7 +145,8 @@ def _ranks(
     if has_tests(ranking):
         path = folder / f"{start}rank_intervals.png"
         about = f"{text}, with intervals over datasets"
-        intervals = partial(RankDisplay.from_scorer, ranking, kind="intervals")
+        draw_intervals = partial(RankDisplay.from_scorer, kind="intervals")
+        intervals = partial(draw_intervals, ranking, styles=styles)
         yield Figure(path, about, group=group), intervals
 
 

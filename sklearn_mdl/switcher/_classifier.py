@@ -51,10 +51,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes
         networks and kernels, chosen by measurement; "nets" takes the networks alone,
         which depend on the number of features and classes; "closed-form" the kernels
-        alone, which need no seed, and which a ``RepresentationScorer`` without a
-        switcher takes for at most 2,048 labels; "mixed" adds nearest neighbours, a
-        shrunk linear discriminant analysis (up to 1,024 features) and a logistic
-        regression to both; "drift" adds kernels that forget, and labels alone.
+        alone, which need no seed; "linear" four linear kernels, by which encoders are
+        best compared with few labels; "mixed" adds nearest neighbours, a shrunk linear
+        discriminant analysis (up to 1,024 features) and a logistic regression to
+        networks and kernels; "drift" adds kernels that forget, and labels alone. A
+        ``RepresentationScorer`` without a switcher takes "linear" for at most 500
+        labels and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
@@ -203,7 +205,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     readouts: (
         Sequence[object]
         | BaseEstimator
-        | Literal["closed-form", "nets", "mixed", "drift"]
+        | Literal["linear", "closed-form", "nets", "mixed", "drift"]
         | None
     ) = None
     _: KW_ONLY
@@ -213,7 +215,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         "new_classes": [StrOptions({"refuse", "escape"})],
         "readouts": [
             *(list, tuple, BaseEstimator),
-            *(StrOptions({"closed-form", "nets", "mixed", "drift"}), None),
+            *(StrOptions({"linear", "closed-form", "nets", "mixed", "drift"}), None),
         ],
         **BaseSwitcher._parameter_constraints,
     }

@@ -17,6 +17,7 @@ from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task, draw_order, switcher_of
 from sklearn_mdl.readouts import (
     DummyReadout,
+    DummyReadoutRegressor,
     KernelReadout,
     KernelReadoutRegressor,
     KNeighborsReadout,
@@ -34,7 +35,7 @@ FEW_ROWS = 2048  # up to which a trial foretells kernels within a factor of thre
 FEW_NUMBERS = 2**24  # features of all cells: no memory worth speaking of
 OURS = {
     *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor),
-    *(DummyReadout, KNeighborsReadout),
+    *(DummyReadout, DummyReadoutRegressor, KNeighborsReadout),
     *(KernelReadout, LinearReadout, MLPReadout),
     *(KernelReadoutRegressor, LinearReadoutRegressor, MLPReadoutRegressor),
 }

@@ -206,9 +206,10 @@ def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) 
         "--readouts",
         choices=READOUTS,
         default=None if automatic else READOUTS[0],
-        help="list of readouts: the default one; closed-form, kernels alone, which "
-        "is quicker; nets, networks alone; mixed, which adds nearest neighbours and "
-        "refitted classifiers to the default; or drift, which adds kernels that forget "
+        help="list of readouts: the default one; linear, linear kernels alone, for few "
+        "labels; closed-form, kernels alone, which is quicker; nets, networks alone; "
+        "mixed, which adds nearest neighbours and refitted classifiers to the default; "
+        "or drift, which adds kernels that forget "
         f"(default: {automatic or READOUTS[0]})",
     )
 

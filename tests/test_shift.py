@@ -137,7 +137,7 @@ def test_the_default_readouts_are_a_linear_one_and_a_perceptron():
 
 def test_jobs_change_no_number():
     parts = (DIGITS[:90], LABELS[:90]), (DIGITS[90:140], LABELS[90:140])
-    settings = {"readouts": QUICK | NEIGHBOUR, "random_state": 0}
+    settings = {"readouts": NEIGHBOUR, "random_state": 0}
     found = train_test_shift(*parts, **settings)
     with parallel_config(backend="threading"):
         again = train_test_shift(*parts, **settings, n_jobs=2)

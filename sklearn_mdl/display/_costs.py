@@ -142,6 +142,10 @@ class CostDisplay(base.Display):
         if self.cost == "features" and len(widths) <= MOST_TICKS:
             ax.set_xticks(widths, [f"{width:.0f}" for width in widths])
             ax.minorticks_off()
+        else:  # plain numbers, which powers of ten seldom are
+            ticker = base.plot_extra("matplotlib.ticker")
+            ax.xaxis.set_major_formatter(ticker.LogFormatter())
+            ax.xaxis.set_minor_formatter(ticker.LogFormatter())
         ax.margins(0.08)
         ax.set(xlabel=COSTS[self.cost], ylabel="nats per example (less is better)")
         ax.spines[["top", "right"]].set_visible(False)

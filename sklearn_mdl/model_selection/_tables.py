@@ -113,6 +113,8 @@ def cell_table(ranking: RankStatistics) -> Table:
     head = ["dataset", "encoder", "accuracy", *tested]
     head += ["seconds", "features", "readouts"]
     groups = ranking.groups_of_cells()
+    replayed = any(cell.streams for cells in groups.values() for cell in cells)
+    head += ["streams", "scalings"] if replayed else ["scalings"]
     rows = [
         [
             *names,
@@ -120,11 +122,12 @@ def cell_table(ranking: RankStatistics) -> Table:
             *[_p_value(cells) for _ in tested],
             f"{np.mean([cell.seconds for cell in cells]):.1f}",
             *(str(cells[0].n_features), str(cells[0].n_readouts)),
-            *(" ".join(map(str, cells[0].streams)), " ".join(cells[0].scalings)),
+            *([" ".join(map(str, cells[0].streams))] if replayed else []),
+            " ".join(cells[0].scalings),
         ]
         for names, cells in sorted(groups.items(), key=lambda item: places[item[0]])
     ]
-    return Table([*head, "streams", "scalings"], rows, n_left=2)
+    return Table(head, rows, n_left=2)
 
 
 def permutation_text(ranking: RankStatistics) -> str:

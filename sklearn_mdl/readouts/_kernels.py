@@ -317,6 +317,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         Minibatches of a run; this readout learns row by row whatever it is.
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+    window, restart : int, default=None
+        As of :class:`~sklearn_mdl.KernelReadout`. Until row 8 after a restart targets
+        are measured in the units of the rows known before.
     likelihood : {"student-t", "gaussian"}, default="student-t"
         Density of the label.
     standardize_targets : bool, default=True
@@ -326,9 +329,6 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     prior_location, prior_scale : float, default=0.0, 1.0
         In the units of the labels, chosen without using those that are coded. A
         switcher's own win.
-    window, restart : int, default=None
-        As of :class:`~sklearn_mdl.KernelReadout`. Until row 8 after a restart targets
-        are measured in the units of the rows known before.
 
     Attributes
     ----------

@@ -1,15 +1,15 @@
 """Certainty: how often a choice that is called sure is right, and how far codes vary.
 
-Disjoint draws of a dataset's rows are ranked by the list "closed-form", in two orders:
-at ``n`` labels the task has its ``n / 5`` most frequent classes. ``choices`` asks each
-draw for the best of all encoders and of random subsets, and counts how often that
-encoder has the shortest code in the mean over all other draws; and, where
-``choice.json`` has the later truth, how often it is the most accurate one, too, and
-what accuracy is lost otherwise. ``spread`` divides the
-standard deviation of paired differences over draws by the one that the losses of a
+Disjoint draws of a dataset's rows are ranked by the list "linear", as a ranking without
+a switcher does, or by another one, in two orders: at ``n`` labels the task has its
+``n / 5`` most frequent classes. ``choices`` asks each draw for the best of all encoders
+and of random subsets, and counts how often that encoder has the shortest code in the
+mean over all other draws; and, where ``choice.json`` has the later truth, how often it
+is the most accurate one, too, and what accuracy is lost otherwise. ``spread`` divides
+the standard deviation of paired differences over draws by the one that the losses of a
 single draw give, without the factor ``TRAINING``. That factor was chosen on three
-datasets, which are counted apart. With ``--results`` cells are kept; without, all are
-scored again.
+datasets, by the list "closed-form"; they are counted apart. With ``--results`` cells
+are kept; without, all are scored again.
 """
 
 import json
@@ -64,6 +64,7 @@ class _Draws:
     options = {
         "folder": {"help": "folder of features, as load_feature_directory reads it"},
         "--results": {"default": None, "help": "where cells are kept"},
+        "--readouts": {"default": "linear", "help": "a list (default: %(default)s)"},
         "--orders": {"type": int, "default": N_ORDERS, "help": "orders to judge by"},
     }
     param_names = ["labels", "dataset"]
@@ -76,7 +77,7 @@ class _Draws:
         features, y = self.data[dataset]
         draws = draws_of(features, np.asarray(y), n)
         named = {f"{dataset} {n} {k}": draw for k, draw in enumerate(draws)}
-        switcher = MDLReadoutSwitcher(readouts="closed-form")
+        switcher = MDLReadoutSwitcher(readouts=self.readouts)
         self.scorer = RepresentationScorer(
             switcher, n_orders=N_ORDERS, results=self.results
         ).fit(named)

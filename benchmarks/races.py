@@ -142,10 +142,12 @@ class _Raced:
                 for key in ("track_codelength", "track_seconds")
             )
             ratio = code[0] / code[1]
-            error = sd(ratio) / len(ratio) ** 0.5
+            error = ""
+            if len(ratio) > 1:
+                error = f" (standard error {sd(ratio) / len(ratio) ** 0.5:.4f})"
             print(
                 f"{name} over unraced, {len(ratio)} cases: code {ratio.mean():.4f} in "
-                f"the mean (standard error {error:.4f}), at most {ratio.max():.4f}; "
+                f"the mean{error}, at most {ratio.max():.4f}; "
                 f"seconds in sum "
                 f"{seconds[0].sum() / seconds[1].sum():.3f}, "
                 f"{seconds[1].sum() / seconds[0].sum():.2f} times faster"

@@ -1,8 +1,8 @@
 """Races: codelength, seconds and training work with and without them.
 
 ``cells`` fits the default list on every encoder and dataset of a directory, rows in the
-order of the files; ``long`` the default list, raced and not, and the networks alone,
-not raced, on the first rows of long streams; ``grid`` the paper's grid of readouts or
+order of the files; ``long`` the default list, raced by several rules and not, and the
+networks alone, not raced, on the first rows of long streams; ``grid`` the paper's grid of readouts or
 a part of it; all of these are pooled. ``finetuned`` switches between fine-tuned
 networks on small images, in several orders. "ratio" is that to the list that is not
 raced. Work counts optimiser steps, one for a minibatch and one for each replay stream,
@@ -36,6 +36,8 @@ from sklearn_mdl.switching import Race
 CONTENDERS = {
     "unraced": {"race": None},
     "raced": {"race": Race()},
+    "raced for the pool": {"race": Race(pool_slack=0.3)},
+    "raced hastily": {"race": Race(tolerance=0.05, slack=10)},
     "nets unraced": {"readouts": "nets", "race": None},
 }
 SERVES_PREDICTION = {"ema_step_size", "ema_warmup", "calibration", "random_state"}

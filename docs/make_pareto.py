@@ -3,7 +3,7 @@
     python docs/make_pareto.py
 
 One panel for each number of rows, contenders in sums over the cells that all of them
-have; the line is the lower left edge, and what has it on its left is dominated.
+have; the line is the lower left edge, and hollow points are dominated.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import matplotlib
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
@@ -53,28 +54,24 @@ def main() -> None:
     """Print the table and draw the figure."""
     titles = panels()
     figure, axes = plt.subplots(
-        1, len(titles), figsize=(5.2 * len(titles), 4.2), squeeze=False
+        1, len(titles), figsize=(4.4 * len(titles) + 2, 3.8), squeeze=False
     )
+    colours = dict(zip(CONTENDERS, plt.colormaps["tab10"].colors, strict=True))
     for axis, (title, points) in zip(axes[0], titles.items(), strict=True):
         edge = sorted(front(points), key=lambda name: points[name][1])
         print(f"\n{title}")
         for name, (nats, seconds) in sorted(points.items(), key=lambda p: p[1][1]):
             mark = "  on the edge" if name in edge else ""
             print(f"{name:24s}{nats:10.1f} nats{seconds:9.1f} s{mark}")
-            colour = "tab:blue" if name in edge else "tab:gray"
-            axis.plot(seconds, nats, "o", color=colour)
-            axis.annotate(
-                name,
-                (seconds, nats),
-                (2, 5),
-                textcoords="offset points",
-                fontsize=7,
-                rotation=40,
-            )
-        axis.margins(x=0.2, y=0.15)  # room for names
+            inside = colours[name] if name in edge else "white"
+            axis.plot(seconds, nats, "o", c=colours[name], mfc=inside, label=name)
         line = [(points[name][1], points[name][0]) for name in edge]
-        axis.plot(*zip(*line, strict=True), "-", color="tab:blue", lw=0.8)
+        axis.plot(*zip(*line, strict=True), "-", color="0.7", lw=0.8, zorder=1)
         axis.set(xscale="log", title=title, xlabel="CPU seconds", ylabel="nats")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
+    axes[0, -1].legend(bbox_to_anchor=(1, 1), loc="upper left", frameon=False)
     figure.tight_layout()
     figure.savefig(DOCS / "images/pareto.png", dpi=100, metadata={"Software": None})
 

@@ -42,6 +42,7 @@ from sklearn_mdl.baselines._comparison import number
 from sklearn_mdl.baselines._protocols import PROTOCOLS, Measurement, Protocol
 from sklearn_mdl.metrics import sample_complexity, surplus_description_length
 from sklearn_mdl.readouts._isolation import seeded
+from sklearn_mdl.report import read_rows
 
 LINEAR = LinearProbe(lr=0.01, weight_decay=0.0, max_steps=60)
 SWITCHER = MDLReadoutSwitcher(readout_grid(lr=[3e-3, 1e-2]), random_state=5)
@@ -404,10 +405,15 @@ def test_a_report_sets_them_beside_the_ranking(full, tmp_path, monkeypatch):
     assert "Protocols side by side" in page
     assert "(shuffled labels)" in page
     path = tmp_path / "both" / "protocols.csv"
-    table = pd.read_csv(path, keep_default_na=False, float_precision="round_trip")
+    head, *rows = read_rows(path)
+    table = [dict(zip(head, row, strict=True)) for row in rows]
     assert len(table) == full.values.size
-    mdl = table[(table["protocol"] == "mdl") & (table["encoder"] == "raw")]
-    assert float(mdl["value"].item()) == full.frame().loc["raw", "mdl"]
+    (value,) = (
+        float(row["value"])
+        for row in table
+        if (row["protocol"], row["encoder"]) == ("mdl", "raw")
+    )
+    assert value == full.frame().loc["raw", "mdl"]
     broken = compare_protocols({"raw": X}, None, y, protocols={"axes": PCA()})
     page = write_results(scorer, tmp_path / "broken", broken)[-1].read_text("utf-8")
     assert "Not computed: raw, axes: " in page

@@ -367,7 +367,7 @@ def memory_of(readout):
     if isinstance(readout, DummyReadout):
         return BLIND
     if getattr(readout, "restart", None) is not None:
-        return "begun anew"
+        return "restarted"
     window = getattr(readout, "window", None)
     return "all rows" if window is None else f"{window} rows"
 

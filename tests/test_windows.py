@@ -117,11 +117,11 @@ BEGINNING = [
 @pytest.mark.parametrize(("readout", "restart", "period"), BEGINNING, ids=str)
 def test_a_readout_begun_anew_is_one_that_begins_there(readout, restart, period):
     X, y = digits()
-    anew = fitted(clone(readout).set_params(restart=restart), X, y, cut=37)
+    restarted = fitted(clone(readout).set_params(restart=restart), X, y, cut=37)
     starts = [0, *range(period, N, 2 * period), N]
     parts = [slice(*pair) for pair in pairwise(starts)]
     fresh = [fitted(readout, X[part], y[part]).codelengths_ for part in parts]
-    assert_array_equal(anew.codelengths_, np.concatenate(fresh))
+    assert_array_equal(restarted.codelengths_, np.concatenate(fresh))
 
 
 def test_each_multiple_of_the_shortest_period_begins_one_readout():

@@ -95,7 +95,7 @@ class BaseReadout(Readout, OnlineClassifier):
 
 
 def last_restart(n_rows: int, period: int) -> int:
-    """Return where a readout began that begins anew at odd multiples of a period.
+    """Return where a readout began that restarts at odd multiples of a period.
 
     So every multiple of 32 is where exactly one of the periods 32, 64, 128, ... begins,
     and lasts for twice the period: copies of Hazan and Seshadhri (2009).

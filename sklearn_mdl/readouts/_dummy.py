@@ -103,6 +103,21 @@ class DummySettings(Readout):
 
     scaling = None
     random_state = 0  # nothing is drawn
+    learner: ClassVar[type[DummyLearner]] = DummyLearner
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "half_life": [Interval(Real, 0, None, closed="neither")],
+        "restart": [Interval(Integral, 1, None, closed="left"), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+    }
+
+    @classmethod
+    def learners_of(
+        cls, members: Sequence[tuple[int, Self]], context: Context
+    ) -> list[DummyLearner]:
+        """One learner for all."""
+        return [cls.learner(dict(members), context)]
 
     @property
     def architecture(self) -> str:
@@ -119,7 +134,7 @@ class DummySettings(Readout):
         """Return a new code of labels."""
 
     def begins_at(self, n_rows: int) -> bool:
-        """Return True if it begins anew after so many rows."""
+        """Return True if it restarts after so many rows."""
         if self.restart is None or not n_rows:
             return False
         return last_restart(n_rows, self.restart) == n_rows
@@ -144,7 +159,7 @@ class DummyReadout(DummySettings, BaseReadout):
     half_life : float, default=100
         Labels after which a count has halved, of "decayed".
     restart : int, default=None
-        Count anew from odd multiples of so many rows; None never does.
+        Count from zero from odd multiples of so many rows; None never does.
     batch_size : int, default=32
         A switcher's own value wins over its readouts'; no number depends on it.
     device : str, default="auto"
@@ -192,11 +207,8 @@ class DummyReadout(DummySettings, BaseReadout):
     device: str = "auto"
 
     _parameter_constraints: ClassVar[Constraints] = {
+        **DummySettings._parameter_constraints,
         "strategy": [StrOptions({"frequency", "decayed", "transition"})],
-        "half_life": [Interval(Real, 0, None, closed="neither")],
-        "restart": [Interval(Integral, 1, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "device": [str],
     }
 
     def __sklearn_tags__(self) -> Tags:
@@ -204,13 +216,6 @@ class DummyReadout(DummySettings, BaseReadout):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
-
-    @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[DummyLearner]:
-        """One learner for all."""
-        return [DummyLearner(dict(members), context)]
 
     def code(self, n_classes: int) -> LabelCounts | LabelTransitions:
         """Return a new code of labels."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import ClassVar, Self
+from numbers import Real
+from typing import ClassVar
 
 from sklearn.utils import Tags
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM, TargetScaling
-from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._dummy import DummyLearner, DummySettings
 
 Density = tuple[float, float, float]  # location, log scale, degrees of freedom
@@ -109,7 +107,7 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     half_life : float, default=100
         Labels after which a weight has halved, of "decayed".
     restart : int, default=None
-        Begin anew at odd multiples of so many rows; None never does.
+        Restart at odd multiples of so many rows; None never does.
     prior_location, prior_scale : float, default=0.0, 1.0
         Of the Student-t with one degree of freedom that predicts at first, in the units
         of the labels, chosen without using those that are coded. A switcher's own win.
@@ -154,6 +152,8 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     True
     """
 
+    learner = DummyRegressorLearner
+
     strategy: str = "mean"
     _: KW_ONLY
     half_life: float = 100.0
@@ -164,13 +164,10 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     device: str = "auto"
 
     _parameter_constraints: ClassVar[Constraints] = {
+        **DummySettings._parameter_constraints,
         "strategy": [StrOptions({"mean", "decayed", "last"})],
-        "half_life": [Interval(Real, 0, None, closed="neither")],
-        "restart": [Interval(Integral, 1, None, closed="left"), None],
         "prior_location": [Interval(Real, None, None, closed="neither")],
         "prior_scale": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "device": [str],
     }
 
     def __sklearn_tags__(self) -> Tags:
@@ -178,13 +175,6 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
-
-    @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[DummyRegressorLearner]:
-        """One learner for all."""
-        return [DummyRegressorLearner(dict(members), context)]
 
     def code(self, n_numbers: int) -> RecentMean | RandomWalk:
         """Return a new code of labels."""

@@ -68,7 +68,7 @@ class Memory(NamedTuple):
     window : int or None
         Rows of the last past that it holds at most, in place of that bound.
     restart : int or None
-        It begins anew at odd multiples of so many rows, in place of that bound, too.
+        It restarts at odd multiples of so many rows, in place of that bound, too.
     """
 
     max_exact: int | None

@@ -166,7 +166,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         half is forgotten, statistics of the rows too, and calibration goes over the
         other half again: for streams that drift.
     restart : int, default=None
-        Begin anew at odd multiples of so many rows, whatever `max_exact`, as if the
+        Restart at odd multiples of so many rows, whatever `max_exact`, as if the
         stream began there; None never does. Rounded down to 8, 16 or a multiple of 32.
         Readouts with 32, 64, 128 and so on begin at different rows, and each multiple
         of 32 is where one of them does (Hazan and Seshadhri, 2009, Efficient learning

@@ -91,7 +91,7 @@ PARTS = {
 }
 # How the kernels of the list "drift" forget. Each window forgets down to half of its
 # own, so that from 64 to 2,048 rows after a change one of them holds at least a quarter
-# of the rows since then, and none of those before; of readouts begun anew, one begins
+# of the rows since then, and none of those before; of readouts restarted, one begins
 # within 16 rows after it.
 FORGETFUL: list[dict[str, Any]] = [
     *({"window": window} for window in (64, 128, 256, 512, 1024)),

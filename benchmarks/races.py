@@ -36,8 +36,7 @@ from sklearn_mdl.switching import Race
 CONTENDERS = {
     "unraced": {"race": None},
     "raced": {"race": Race()},
-    "raced for the pool": {"race": Race(pool_slack=0.3)},
-    "raced hastily": {"race": Race(tolerance=0.05, slack=10)},
+    "raced hastily": {"race": Race(tolerance=0.05, pool_slack=2)},
     "nets unraced": {"readouts": "nets", "race": None},
 }
 SERVES_PREDICTION = {"ema_step_size", "ema_warmup", "calibration", "random_state"}

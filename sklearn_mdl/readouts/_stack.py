@@ -164,7 +164,9 @@ class NetStack(Learner):
         self.shape = shape
         self.n_replay_streams = shape.n_replay_streams
         self.recency = shape.recency
-        trainings = list(dict.fromkeys(member.training for member in members))
+        # Those that averages follow come first: a slice of them is no copy.
+        of_average = [m.training for m in members if m.averaging.ema_step_size < 1]
+        trainings = list(dict.fromkeys([*of_average, *(m.training for m in members)]))
         sizes = (n_features, *shape.hidden_layer_sizes, n_outputs)
         self.net = self.net_kind(
             OF_PRECISION[shape.precision],

@@ -32,17 +32,17 @@ class Race(BaseEstimator):
 
     Parameters
     ----------
-    tolerance : float, default=0.25
+    tolerance : float, default=0.15
         Share of the least loss, or of what it saves, by which a loss may exceed it at
         `first` examples; for real labels, whose losses have no zero, share of a fifth
         of a nat an example.
-    slack : float, default=5.0
+    slack : float, default=10.0
         Nats by which it may do so beside.
     min_readouts : int, default=4
         At least so many experts stay.
     first : int, default=256
         Number of examples before which none retires.
-    pool_slack : float, default=2.0
+    pool_slack : float, default=0.5
         Nats of the pooled code that a group must save for its best expert to stay.
 
     References
@@ -62,11 +62,11 @@ class Race(BaseEstimator):
     def __init__(
         self,
         *,
-        tolerance: float = 0.25,
-        slack: float = 5.0,
+        tolerance: float = 0.15,
+        slack: float = 10.0,
         min_readouts: int = 4,
         first: int = 256,
-        pool_slack: float = 2.0,
+        pool_slack: float = 0.5,
     ) -> None:
         self.tolerance = tolerance
         self.slack = slack

@@ -290,6 +290,8 @@ class StackedAverages:
         device = trained.pairs[0][0].device
         self.places = torch.tensor([table.index(w) for w in wanted], device=device)
         self.followed = [torch.tensor(members, device=device) for members in followed]
+        # The first members are a slice, and need not be copied to be followed.
+        self._copied = [members[-1] >= len(members) for members in followed]
 
     def logits(self, trained: StackedMLP, x: Tensor) -> Tensor:
         """Logits (K, n, C) of rows (T, n, d)."""
@@ -302,11 +304,12 @@ class StackedAverages:
     def update(self, trained: StackedMLP) -> None:
         """Follow the weights after an optimiser step."""
         self.n_steps += 1
-        for (step, warm), members, own in zip(
-            self.rules, self.followed, self.copies, strict=True
+        for (step, warm), members, copied, own in zip(
+            self.rules, self.followed, self._copied, self.copies, strict=True
         ):
             weight = max(step, 1 / (self.n_steps + 1)) if warm else step
-            whole = len(members) == trained.n_members
+            n = len(members)
             for mine, theirs in zip(own.pairs, trained.pairs, strict=True):
                 for average, p in zip(mine, theirs, strict=True):
-                    average.lerp_(p if whole else p.index_select(0, members), weight)
+                    followed = p.index_select(0, members) if copied else p[:n]
+                    average.lerp_(followed, weight)

@@ -7,7 +7,8 @@ minibatches from the start; "nets"; these "without growth", with whole minibatch
 "closed-form"; and the default, both together. Of each the codelength, that of switching
 alone, and CPU seconds on one thread; of ``cells`` also the ratio to the best block-wise
 logistic regression (``logistic.py``). Ratios are those to the first contender. With
-``--rows N`` these are of the first rows of the same streams, of as many classes.
+``--rows N`` these are of the first rows of the same streams, of as many classes. With
+``--results FILE`` an interrupted table goes on where it ended.
 
 ``growth`` prints seconds and peak memory of a single kernel against the rows of 512
 features: exact throughout up to 10,000, and with landmarks up to 30,000.
@@ -24,6 +25,7 @@ import torch
 from sklearn.datasets import load_digits, make_classification
 
 from benchmarks._data import NETS, feature_cells, permuted
+from benchmarks._kept import OPTION, kept
 from benchmarks._memory import apart
 from benchmarks.codelength import ORDERS
 from benchmarks.logistic import best_codelength
@@ -47,6 +49,7 @@ class _Lists:
     options = {
         "--lists": {"nargs": "*", "default": MAIN, "choices": list(LISTS)},
         "--rows": {"type": int, "help": "the first so many alone"},
+        **OPTION,
     }
     unit = "nats"
     formats = {
@@ -55,21 +58,31 @@ class _Lists:
         "track_seconds": ".1f",
     }
 
-    def fit(self, X, y, name):
+    def fit(self, case, X, y, name):
+        """Find all numbers of a case and a list."""
+        key = [type(self).__name__, case, name, self.rows]
+        self.found = kept(self.results, key, lambda: self.measure(X, y, name))
+
+    def measure(self, X, y, name):
+        """Fit, and return what is printed."""
         start = time.process_time()
         switcher = MDLReadoutSwitcher(**LISTS[name], random_state=0)
         rows = X[: self.rows], y[: self.rows]
-        self.switcher = switcher.partial_fit(*rows, classes=np.unique(y))
-        self.seconds = time.process_time() - start
+        switcher.partial_fit(*rows, classes=np.unique(y))
+        return {
+            "codelength": switcher.codelength_,
+            "switching": switcher.switching_codelength_,
+            "seconds": time.process_time() - start,
+        }
 
     def track_codelength(self, *row):
-        return self.switcher.codelength_
+        return self.found["codelength"]
 
     def track_switching(self, *row):
-        return self.switcher.switching_codelength_
+        return self.found["switching"]
 
     def track_seconds(self, *row):
-        return self.seconds
+        return self.found["seconds"]
 
     def report(self, table):
         base = self.lists[0]
@@ -109,7 +122,7 @@ class Digits(_Lists):
         return [list(ORDERS), self.lists]
 
     def setup(self, order, name):
-        self.fit(*permuted(*load_digits(return_X_y=True), order), name)
+        self.fit(order, *permuted(*load_digits(return_X_y=True), order), name)
 
 
 class Cells(_Lists):
@@ -132,14 +145,14 @@ class Cells(_Lists):
         return [list(self.cells), self.lists]
 
     def setup(self, cell, name):
-        self.fit(*self.cells[cell], name)
+        self.fit(cell, *self.cells[cell], name)
 
     def track_of_logistic(self, cell, name):
         """Codelength over that of the best block-wise logistic regression."""
         X, y = self.cells[cell]
         if self.rows is not None:
             return np.nan
-        return self.switcher.codelength_ / best_codelength(cell, X.astype(float), y)
+        return self.found["codelength"] / best_codelength(cell, X.astype(float), y)
 
     def report(self, table):
         super().report(table)

@@ -80,7 +80,8 @@ IMAGES = [
     (encoder(seed=1), KNeighborsReadout(20)),
 ]
 KINDS = ["classes", "reals", "images"]
-RACE = {"tolerance": 0.1, "slack": 1.0, "min_readouts": 2, "first": 32}
+RACE = {"tolerance": 0.1, "slack": 1.0, "pool_slack": 2.0}
+RACE |= {"min_readouts": 2, "first": 32}
 
 
 def rows(kind):

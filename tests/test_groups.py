@@ -32,6 +32,7 @@ from sklearn_mdl.readouts import (
     KernelReadoutRegressor,
     LinearReadoutRegressor,
 )
+from sklearn_mdl.readouts._kernel_outcomes import KernelRegressorLearner
 from sklearn_mdl.switcher import load_losses
 from sklearn_mdl.switching import Race
 
@@ -159,17 +160,22 @@ def test_labels_of_groups_come_back_from_a_message():
         decode_labels(model, X, message)
 
 
-def test_a_fit_in_groups_goes_on_from_a_checkpoint_and_a_file(tmp_path):
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+def test_a_fit_in_groups_goes_on_from_a_checkpoint_and_a_file(kind, tmp_path):
     X, y = stream()
+    y = y if kind == "classes" else as_reals(y)
     whole, begun, again = (
-        switcher(shuffle=True, checkpoint=place).set_params(readouts=READOUTS[:5])
+        switcher(kind, shuffle=True, checkpoint=place, race=None)
         for place in (None, tmp_path, tmp_path)
     )
+    if kind == "classes":  # others than wrapped classifiers, which no file holds
+        for one in (whole, begun, again):
+            one.set_params(readouts=READOUTS[:7])
     whole.fit(X, y, groups=GROUPS)
     begun.fit(X, y, groups=GROUPS)
     assert_same(again.fit(X, y, groups=GROUPS), whole)
     whole.save(tmp_path / "model.safetensors")
-    loaded = MDLReadoutSwitcher.load(tmp_path / "model.safetensors")
+    loaded = type(whole).load(tmp_path / "model.safetensors")
     assert_same(loaded, whole)
     more = X[:9], y[:9]
     for one in (loaded, whole, again):
@@ -178,6 +184,35 @@ def test_a_fit_in_groups_goes_on_from_a_checkpoint_and_a_file(tmp_path):
     assert_same(again, whole)
     with pytest.raises(ValueError, match="must follow each other"):
         loaded.partial_fit(*more, groups=["p03"] * 9)
+
+
+def test_a_kernel_learns_from_what_it_predicted_when_units_change_in_a_group(
+    monkeypatch,
+):
+    predicted, learned = [], []
+
+    def predict(self, raw):
+        found = plain_predict(self, raw)
+        means, variances = found
+        predicted.extend((self.location + self.scale * means)[0, :, 0].tolist())
+        predicted.extend((self.scale**2 * variances)[0].tolist())
+        return found
+
+    def learn(self, means, variances, label):
+        learned.append(float(self.location + self.scale * means[0, 0]))
+        learned.append(float(self.scale**2 * variances[0]))
+        plain_learn(self, means, variances, label)
+
+    plain_predict = KernelRegressorLearner._predict_others
+    plain_learn = KernelRegressorLearner.learn
+    monkeypatch.setattr(KernelRegressorLearner, "_predict_others", predict)
+    monkeypatch.setattr(KernelRegressorLearner, "learn", learn)
+    X, y = stream()
+    fitted = MDLReadoutSwitcherRegressor([KernelReadoutRegressor()], device="cpu")
+    fitted.fit(X[:20], as_reals(y)[:20], groups=np.repeat([0, 1], [3, 17]))
+    units = np.array(learned).reshape(20, 2)  # rows 8 and 16 lie in the second group
+    np.testing.assert_allclose(units[:3].T.ravel(), predicted[:6], rtol=1e-12)
+    np.testing.assert_allclose(units[3:].T.ravel(), predicted[6:], rtol=1e-12)
 
 
 def test_an_order_keeps_groups_together_and_draws_them_alike():

@@ -239,7 +239,8 @@ MIXED = [
     KINDS["neighbours"],
     KINDS["updated"],
 ]
-MIXING = {"pooling": LogLinearPool(), "race": Race(slack=0.5, min_readouts=2, first=20)}
+RACE = Race(slack=0.5, min_readouts=2, first=20, pool_slack=2)
+MIXING = {"pooling": LogLinearPool(), "race": RACE}
 
 
 @pytest.mark.filterwarnings("ignore:the labels are grouped")

@@ -138,16 +138,15 @@ class KernelLearner(Learner):
         self._enter(block, labels)
 
     def _observe_group(self, labels: Tensor) -> None:
-        """Calibrate on what was predicted, then let one row after the other enter."""
-        assert self._others is not None
-        means, variances = self._others
+        """Learn one row after the other, all from what was predicted before."""
         for i in range(len(labels)):
+            assert self._others is not None
+            means, variances = self._others  # in other units if these have changed
             self.learn(means[:, i], variances[:, i], labels[i : i + 1])
-        for label in labels:
             row = self.stream.store.rows(self.n_observed, self.n_observed + 1)
             block = self._block_of(torch.from_numpy(np.array(row)))
             assert block is not None
-            self._enter(block, label[None])
+            self._enter(block, labels[i : i + 1])
         self._others = None
 
     def _enter(self, block: OpenBlock, labels: Tensor) -> None:

@@ -307,8 +307,12 @@ class KernelRegressorLearner(LabellingsLearner):
         super()._recompute()
 
     def _take_units(self, labels: Tensor) -> None:
-        known = TargetScaling.of(labels)
+        known, location, scale = TargetScaling.of(labels), self.location, self.scale
         self.location, self.scale = known.mean, known.scale or self.units.scale
+        if self._others is not None:
+            means, variances = self._others
+            means = (location - self.location + scale * means) / self.scale
+            self._others = means, (scale / self.scale) ** 2 * variances
 
     def _retarget(self, n_rows: int) -> None:
         super()._retarget(n_rows)

@@ -40,6 +40,7 @@ LISTS = {
     "closed-form": {"readouts": "closed-form"},
     "default": {},
 }
+CHOSEN_ON = 101, 102  # orders of digits
 MAIN = ["plain nets", "nets", "closed-form", "default"]
 
 
@@ -96,10 +97,12 @@ class _Lists:
                     f"{ratio.mean():.4f} of {base} (sd {ratio.std():.4f}, worst "
                     f"{ratio.max():.3f}, shorter in {shorter})"
                 )
+            pooled = np.sum(columns["codelength"] < columns["switching"])
             share = columns["seconds"].sum() / found[base]["seconds"].sum()
             print(
                 f"{name}: {columns['seconds'].sum():.0f} CPU seconds, {share:.2f} of "
-                f"{base}; at most {columns['seconds'].max():.1f} a fit"
+                f"{base}; at most {columns['seconds'].max():.1f} a fit; shorter than "
+                f"by switching in {pooled}"
             )
 
     def columns(self, table, name):
@@ -123,6 +126,13 @@ class Digits(_Lists):
 
     def setup(self, order, name):
         self.fit(order, *permuted(*load_digits(return_X_y=True), order), name)
+
+    def report(self, table):
+        super().report(table)
+        fresh = {key: row for key, row in table.items() if key[0] not in CHOSEN_ON}
+        for name in self.lists:
+            mean = self.columns(fresh, name)["codelength"].mean()
+            print(f"{name}, orders on which nothing was chosen: mean {mean:.1f} nats")
 
 
 class Cells(_Lists):

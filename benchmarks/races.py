@@ -39,6 +39,22 @@ CONTENDERS = {
     "raced hastily": {"race": Race(tolerance=0.05, pool_slack=2)},
     "nets unraced": {"readouts": "nets", "race": None},
 }
+# The rule was sought on these and on the two long streams. The last choice, among five
+# ways to retire kernels, had all cells in sight.
+SOUGHT_ON = {
+    "caltech101/conv_cpc-mnist",
+    "caltech101/mobilenetv1-025_sup-imagenet",
+    "cifar10/resnet20_sup-cifar10",
+    "gtsrb/conv-burgess_vae-celeba",
+    "gtsrb/mobilenetv1-025_sup-imagenet",
+    "gtsrb/resnet20_sup-cifar10",
+    "mnist/conv4_relation-miniimagenet",
+    "mnist/resnet20_sup-cifar10",
+    "pneumonia/conv-burgess_vae-celeba",
+    "pneumonia/mobilenetv1-025_sup-imagenet",
+    "ucmerced/mobilenetv1-050_sup-imagenet",
+    "ucmerced/resnet56_sup-cifar10",
+}
 SERVES_PREDICTION = {"ema_step_size", "ema_warmup", "calibration", "random_state"}
 
 
@@ -129,30 +145,38 @@ class _Raced:
         return self.found["left"]
 
     def report(self, table):
-        cases = dict.fromkeys(case for case, _ in table)
+        cases = list(dict.fromkeys(case for case, _ in table))
+        others = [case for case in cases if case not in SOUGHT_ON]
         for name in CONTENDERS:
-            pairs = [
-                (table[case, name], table[case, "unraced"])
-                for case in cases
-                if name != "unraced" and {(case, name), (case, "unraced")} <= set(table)
-            ]
-            if not pairs:
-                continue
-            code, seconds = (
-                np.array([[one[key][0] for one in pair] for pair in pairs]).T
-                for key in ("track_codelength", "track_seconds")
-            )
-            ratio = code[0] / code[1]
-            error = ""
-            if len(ratio) > 1:
-                error = f" (standard error {sd(ratio) / len(ratio) ** 0.5:.4f})"
-            print(
-                f"{name} over unraced, {len(ratio)} cases: code {ratio.mean():.4f} in "
-                f"the mean{error}, at most {ratio.max():.4f}; "
-                f"seconds in sum "
-                f"{seconds[0].sum() / seconds[1].sum():.3f}, "
-                f"{seconds[1].sum() / seconds[0].sum():.2f} times faster"
-            )
+            if name != "unraced":
+                self.compare(table, name, cases, "cases")
+                if len(others) < len(cases):
+                    self.compare(table, name, others, "others")
+
+    def compare(self, table, name, cases, what):
+        """Print what a contender saves and costs in some cases."""
+        pairs = [
+            (table[case, name], table[case, "unraced"])
+            for case in cases
+            if {(case, name), (case, "unraced")} <= set(table)
+        ]
+        if not pairs:
+            return
+        code, seconds = (
+            np.array([[one[key][0] for one in pair] for pair in pairs]).T
+            for key in ("track_codelength", "track_seconds")
+        )
+        ratio = code[0] / code[1]
+        error = ""
+        if len(ratio) > 1:
+            error = f" (standard error {sd(ratio) / len(ratio) ** 0.5:.4f})"
+        print(
+            f"{name} over unraced, {len(ratio)} {what}: code {ratio.mean():.4f} in "
+            f"the mean{error}, at most {ratio.max():.4f}, shorter in "
+            f"{np.sum(ratio < 1)}; seconds {seconds[0].sum():.1f} of "
+            f"{seconds[1].sum():.1f}, {seconds[1].sum() / seconds[0].sum():.2f} times "
+            "faster"
+        )
 
 
 class Cells(_Raced):

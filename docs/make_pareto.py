@@ -2,13 +2,15 @@
 
     python docs/make_pareto.py
 
-One panel for each number of rows, contenders in sums over the cells that all of them
-have; the line is the lower left edge, and hollow points are dominated.
+One panel for all short cells, contenders in sums over those that all of them have, and
+one for each long stream; the line is the lower left edge, and hollow points are
+dominated.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -23,23 +25,25 @@ sys.path.insert(0, str(DOCS.parent))
 
 from benchmarks.pareto import CONTENDERS, RESULTS, front  # noqa: E402
 
+LONG = 10_000  # rows of a stream that has a panel of its own
 Points = dict[str, tuple[float, float]]
 
 
 def panels() -> dict[str, Points]:
     """Nats and seconds of contenders in sum, by the title of a panel."""
-    found: dict[int, dict[str, dict[str, tuple[float, float]]]] = {}
+    found: dict[tuple[int, str], dict[str, dict[str, tuple[float, float]]]] = {}
     for line in RESULTS.read_text("utf-8").splitlines():
         row = json.loads(line)
         cell, n_rows, name = row["key"]
         pair = row["found"]["nats"], row["found"]["seconds"]
-        found.setdefault(n_rows, {}).setdefault(name, {})[cell] = pair
+        encoder = re.split("[-_]", cell.rpartition("/")[2])[0]
+        panel = n_rows, encoder if n_rows >= LONG else ""
+        found.setdefault(panel, {}).setdefault(name, {})[cell] = pair
     titles: dict[str, Points] = {}
-    for n_rows, contenders in sorted(found.items()):
+    for (n_rows, encoder), contenders in sorted(found.items()):
         most = max(map(len, contenders.values()))
         whole = {n: c for n, c in contenders.items() if len(c) == most}
-        where = f"{most} cells" if most > 1 else "a stream"
-        titles[f"{where} of {n_rows:,} rows"] = {
+        titles[f"{encoder or f'{most} cells'}, {n_rows:,} rows"] = {
             name: (
                 sum(nats for nats, _ in whole[name].values()),
                 sum(seconds for _, seconds in whole[name].values()),

@@ -29,6 +29,38 @@ GROUPED = (
     "nearly, and the codelength depends on that; pass shuffle=True or permute the rows"
 )
 GROUPED_NATS = 14.0
+SHOWN = 200  # letters of a value in a message
+
+
+def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
+    """Return the error of a value that is out of range.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter, or what the user gave.
+    required : str
+        What it must be.
+    given : object
+        Shown as its ``repr``, cut short.
+    cure : str
+        What to write instead.
+    """
+    shown = repr(given)
+    shown = shown if len(shown) <= SHOWN else f"{shown[: SHOWN - 3]}..."
+    return ValueError(f"{name} must be {required}, got {shown}; {cure}")
+
+
+def incompatible(one: str, other: str, reason: str, cure: str) -> ValueError:
+    """Return the error of two settings that cannot be combined, and why."""
+    return ValueError(
+        f"{one} cannot be combined with {other}, because {reason}; {cure}"
+    )
+
+
+def damaged(path: object, required: str, found: object, cure: str) -> ValueError:
+    """Return the error of a file that holds something else than it must."""
+    return ValueError(f"{path} must hold {required}, but {found}; {cure}")
 
 
 _SAID: ContextVar[list[str] | None] = ContextVar("said", default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
     stored = sklearn_mdl.switcher.load_losses(options.losses)
     for prior in priors.values():
         prior.check_length(stored.n_samples)  # all fail before the first one is mixed
-    weights = _weights(stored, options.weights)
+    stored = replace(stored, weights=_weights(stored, options.weights))
     stems = sklearn_mdl.model_selection.file_stems(priors)
     if options.out is not None:
         written = chain.from_iterable(_files(options.out / stem) for stem in stems)
@@ -79,14 +80,10 @@ def run(options: argparse.Namespace) -> None:
     groups = stored.architectures
     kept = MAX_ROWS if groups is None else None
     for stem, (text, prior) in zip(stems, priors.items(), strict=True):
-        trace = sklearn_mdl.forward(
-            prior, stored.losses, weights, groups=groups, max_rows=kept
-        )
+        trace = stored.remix(prior, groups=groups, max_rows=kept)
         print(_line_of(text, trace, stored, width))
         if stored.mixtures is not None:
-            pooled = stored.mixtures.pooled(
-                sklearn_mdl.pooling.LogLinearPool(), trace.codelengths
-            )
+            pooled = stored.repool(prior, sklearn_mdl.pooling.LogLinearPool())
             print(_nats(f"{text}{POOLED}", pooled.codelength, stored, width))
         if options.out is not None:
             _write(options.out / stem, trace, stored)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import assert_all_finite
 from torch import Tensor
 
-from sklearn_mdl._core.stream.storage import is_mapped
+from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import (
     as_labels,
     check_class_labels,

@@ -14,7 +14,7 @@ from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
 from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices
-from sklearn_mdl._core.stream.storage import is_mapped
+from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import kept_warnings, warn_caller
 from sklearn_mdl.model_selection._cells import Cell, score_cell
 from sklearn_mdl.model_selection._encoding import Failure

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.sklearn_compat import num_samples
-from sklearn_mdl._core.stream.storage import SampleStore
+from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.validation import refuse_labelled, refuse_weights
 from sklearn_mdl.model_selection._returning import count_returning
 from sklearn_mdl.switcher import MultiOutputSwitcher
@@ -256,7 +256,7 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
     """Raise ValueError for rows without groups after a stream that had some."""
-    if n_rows and fitted._run.rows.groups.ends:
+    if n_rows and fitted._run.schedule.ends:
         raise ValueError(
             f"{caller} needs a stream whose rows stand alone, since it knows of no "
             "groups, but the estimator was fitted in groups; call "

@@ -24,7 +24,7 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from sklearn_mdl._core.stream.other_rows import branched
+from sklearn_mdl._core.stream.heldout import branched
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl.display import TransferDisplay, data_frame

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from sklearn_mdl._core.io.environment import LIBRARIES, fingerprint, version_of
 from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json, settings_of
-from sklearn_mdl._core.stream.row_groups import grouped_order, keys_of
+from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
 from sklearn_mdl.readouts import (
     Terms,
     named_readouts,

@@ -11,11 +11,8 @@ after the label was coded.
 
 from sklearn_mdl.pooling._densities import DensityPoolPass as DensityPoolPass
 from sklearn_mdl.pooling._groups import (
-    GroupedShare as GroupedShare,
     GroupPass as GroupPass,
-    LearnedGroupedShare as LearnedGroupedShare,
     Members as Members,
-    share_within as share_within,
     without as without,
 )
 from sklearn_mdl.pooling._log_linear import LogLinearPool, PoolPass, PoolTrace

@@ -84,10 +84,14 @@ class DensityPoolPass(GroupPass):
         if pooled is None:
             return NONE, math.nan
         named = _named(pooled)
-        cost = _student_t_loss(label, *named.tolist())
+        cost = self.cost(named, label)
         if math.isfinite(cost):
             self._step(mixed, pooled, label)
         return named, cost
+
+    def cost(self, predicted: Floats, label: float) -> float:
+        """Minus log density of a label, in nats; NaN if there is no density."""
+        return _student_t_loss(label, *predicted.tolist())
 
     def _pooled(self, mixed: Floats) -> _Pooled | None:
         mean, variance, dof = mixed.T

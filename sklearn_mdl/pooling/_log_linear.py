@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -227,6 +227,7 @@ class PoolPass(GroupPass):
         proba : ndarray of shape (G, C)
             Probabilities of the groups.
         label : int
+            A new class, numbered ``C``, moves no weight; it is known from then on.
 
         Returns
         -------
@@ -236,6 +237,10 @@ class PoolPass(GroupPass):
             Minus the logarithm of the label's, in nats.
         """
         right = int(label)
+        if right >= self._shape[1]:
+            predicted = self.predict(proba)
+            self.add_classes(right + 1 - self._shape[1])
+            return predicted, 0.0
         scores = np.log(self._coded(proba))
         pooled = self._pooled(scores)
         gaps = scores - (scores @ pooled)[:, np.newaxis]
@@ -244,7 +249,20 @@ class PoolPass(GroupPass):
         # A new array: the one before stays what a trace has kept.
         self.weights = self.weights + newton_step(self.hessian, gaps[:, right])
         coded = self._coded(pooled)
-        return coded, -math.log(coded[right])
+        return coded, self.cost(coded, right)
+
+    def cost(self, predicted: Floats, label: float) -> float:
+        """Minus the logarithm of a class's probability, in nats."""
+        return -math.log(predicted[int(label)])
+
+    def state_dict(self) -> dict[str, Floats]:
+        """Return weights, Hessian and the number of classes."""
+        return {**super().state_dict(), "n_classes": np.array(self._shape[1:])}
+
+    def load_state_dict(self, state: Mapping[str, Floats]) -> None:
+        """Go on from where another pass was."""
+        super().load_state_dict(state)
+        self._shape = self._shape[0], int(state["n_classes"][0])
 
     def extend(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
         """Go on over more rows.

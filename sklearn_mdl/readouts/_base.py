@@ -14,7 +14,8 @@ from sklearn_mdl._core.base.estimator import OnlineEstimator, RandomState
 from sklearn_mdl._core.numerics import resolve_device
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome
-from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
+from sklearn_mdl._core.stream.threads import PassSettings
 from sklearn_mdl.readouts._build import Context, build_learners
 from sklearn_mdl.readouts._stack import NetStack
 from sklearn_mdl.switching import BayesMixture
@@ -75,19 +76,13 @@ class Readout(OnlineEstimator):
 
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
         device = resolve_device(self.device)
-        return PrequentialRun(
-            build_learners(
-                [self], n_features, outcome.n_numbers, seed=seed, device=device
-            ),
-            BayesMixture(),
-            None,
-            outcome=outcome,
-            n_features=n_features,
-            batch_size=self.batch_size,
-            first_batch_size=self.first_batch_size,
-            seed=seed,
-            device=device,
+        learners = build_learners(
+            [self], n_features, outcome.n_numbers, seed=seed, device=device
         )
+        settings = PassSettings(
+            outcome, n_features, self.batch_size, seed, device, self.first_batch_size
+        )
+        return PrequentialRun(learners, Mixing(BayesMixture()), settings)
 
 
 class BaseReadout(Readout, OnlineClassifier):

@@ -11,7 +11,8 @@ from sklearn.utils import Tags
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
-from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM, TargetScaling
+from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM
+from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl.readouts._dummy import DummyLearner, DummySettings
 
 Density = tuple[float, float, float]  # location, log scale, degrees of freedom

@@ -14,8 +14,8 @@ from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.stream.outcomes import (
     FIRST_DEGREES_OF_FREEDOM,
     DensityPrediction,
-    TargetScaling,
 )
+from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings, LabellingsLearner

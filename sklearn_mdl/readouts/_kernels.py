@@ -247,10 +247,10 @@ class KernelReadout(KernelSettings, BaseReadout):
         ]
         run, shape = self._run, (len(labels), len(rows))
         predicted = np.empty(shape, labels.dtype)
-        with run.arithmetic():
+        with run.threads.arithmetic():
             (learner,) = self.learners_of(
                 [(0, self)],
-                Context([None], self.n_features_in_, 1, 0, run.device, 1),
+                Context([None], self.n_features_in_, 1, 0, run.rows.device, 1),
             )
             learner.attach(run.rows)
             found = learner.predict_sets(outputs, rows)

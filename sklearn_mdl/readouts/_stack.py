@@ -36,8 +36,8 @@ from sklearn_mdl._core.nets.losses import (
 from sklearn_mdl._core.nets.mlp import OF_PRECISION, StackedAverages, gradient_of
 from sklearn_mdl._core.numerics import in_lanes
 from sklearn_mdl._core.stream.learner import Learned, Learner
-from sklearn_mdl._core.stream.outcomes import TargetScaling
 from sklearn_mdl._core.stream.scaling import ReExpression
+from sklearn_mdl._core.stream.units import TargetScaling
 
 
 class Shape(NamedTuple):

@@ -23,7 +23,7 @@ from sklearn_mdl._core.numerics import flushed_denormals
 from sklearn_mdl._core.sklearn_compat import predict_proba
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import RUNNING, ReExpression, ScaledRows, Scaling
-from sklearn_mdl._core.stream.steps import ReplayStreams, lesson
+from sklearn_mdl._core.stream.steps import ReplayStreams, training_batches
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._floor import class_frequencies, complete, floored, spread
 from sklearn_mdl.readouts._isolation import Notes, collected, has_net, net_draws, seeded
@@ -260,7 +260,7 @@ class IncrementalLearner(WrappedLearner):
         self.n_updates = 0
         streams = ReplayStreams(self.n_replay_streams, seed=self.replay_seed)
         for start, stop in self.rows.parts(self.n_learned):
-            new, replayed = lesson(self.rows, streams, start, stop)
+            new, replayed = training_batches(self.rows, streams, start, stop)
             for x, y in (new, *replayed):
                 self._update_once(x, y)
 

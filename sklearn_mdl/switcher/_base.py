@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
@@ -25,29 +25,36 @@ from sklearn_mdl._core.numerics import (
     check_precision,
     resolve_device,
 )
+from sklearn_mdl._core.side_by_side import Devices
 from sklearn_mdl._core.sklearn_compat import (
     Constraints,
-    FitTasks,
     Interval,
     StrOptions,
 )
 from sklearn_mdl._core.stream.checkpoint import Checkpoint
-from sklearn_mdl._core.stream.late_pool import LatePooledMixture
+from sklearn_mdl._core.stream.events import Event
+from sklearn_mdl._core.stream.mixer import Groups
 from sklearn_mdl._core.stream.outcomes import Outcome
-from sklearn_mdl._core.stream.pooled import Groups, PooledMixture
-from sklearn_mdl._core.stream.run import PrequentialRun
-from sklearn_mdl._core.stream.storage import StoredMixtures
+from sklearn_mdl._core.stream.run import Evaluator, Mixing, PrequentialRun
+from sklearn_mdl._core.stream.threads import PassSettings
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
     BlockSettings,
     DefaultGrid,
     Readout,
     build_learners,
+    readout_names,
 )
 from sklearn_mdl.switcher._fitted import FittedSwitcher
-from sklearn_mdl.switcher._loss_files import description
+from sklearn_mdl.switcher._loss_files import StoredLosses, description
 from sklearn_mdl.switcher._pass_forecast import PassForecast, forecast_of
-from sklearn_mdl.switcher._split import SplitPass, about_of, check_split, folder_of
+from sklearn_mdl.switcher._split import (
+    JoinedFile,
+    Processes,
+    about_of,
+    check_split,
+    folder_of,
+)
 from sklearn_mdl.switcher._split_parts import Common
 from sklearn_mdl.switching import (
     PriorLike,
@@ -146,26 +153,18 @@ class BaseSwitcher(FittedSwitcher):
                 "readouts must hold at least one readout, got an empty list; pass None "
                 "for the default grid"
             )
-        if self.label_delay and outcome.escape is not None:
-            raise ValueError(
-                "Classes that nobody names must be known with the next row, got "
-                f'new_classes="escape" and label_delay={self.label_delay}; name all '
-                "classes, or pass label_delay=0"
-            )
+        if self.label_delay:
+            outcome.check_schedule("label_delay")
         self.readouts_ = self._pool(n_features, outcome)
         self.expert_weights_ = self._weights(self.readouts_)
-        pooled = self._pooled(outcome)
-        prior = clone(as_prior(self.switching))
-        self._prior_text = repr(prior)
-        folder = None
-        if self._folder != "memory":
-            stored = self._stored(np.empty((0, len(self.readouts_))))
-            about = description(stored, "float64", growing=True)
-            if outcome.escape is not None:
-                about["n_classes"] = None  # nobody knows
-            if pooled is not None and self.store_mixtures:
-                about["pool_groups"] = [str(name) for name in pooled.groups.names]
-            folder = StreamFolder(Path(self._folder), about)
+        self._mixing = Mixing(
+            clone(as_prior(self.switching)),
+            self.expert_weights_,
+            *self._pooled(),
+            self._racing(),
+        )
+        if self._mixing.groups is not None and self.store_mixtures:
+            outcome.check_stored()
         # Parts have devices of their own; what they have learned is gathered here.
         device = resolve_device("cpu" if self.split else self.device)
         n_jobs = 1 if self.split else effective_n_jobs(self.n_jobs)
@@ -180,61 +179,76 @@ class BaseSwitcher(FittedSwitcher):
             n_jobs=n_jobs,
             precision=self.precision,
         )
+        settings = PassSettings(
+            outcome,
+            n_features,
+            self.batch_size,
+            seed,
+            device,
+            self._first_batch_size,
+            self.n_jobs,
+        )
         return PrequentialRun(
             learners,
-            prior,
-            self.expert_weights_,
-            pooled=pooled,
-            race=self._racing(),
-            outcome=outcome,
-            n_features=n_features,
-            batch_size=self.batch_size,
-            first_batch_size=self._first_batch_size,
-            seed=seed,
-            device=device,
-            folder=folder,
-            n_jobs=self.n_jobs,
+            self._mixing,
+            settings,
+            folder=self._stream_folder(outcome),
             label_delay=self.label_delay,
+            store_mixtures=self.store_mixtures,
         )
 
-    def _drive_in_parts(
-        self,
-        X: np.ndarray,
-        labels: np.ndarray,
-        order: np.ndarray | None,
-        *,
-        groups: np.ndarray | None,
-        checkpoint: Checkpoint | None,
-        tasks: FitTasks | None,
-        title: str | None,
-    ) -> None:
-        """Evaluate all rows of a new stream in parts; see ``_split``."""
-        check_split(self._run, groups, tasks)
-        with folder_of(checkpoint, self.store) as folder:
-            common = self._common(str(folder), about_of(checkpoint))
-            parts = SplitPass(self._run, common, self.n_jobs)
-            parts.drive(X, labels, order, checkpoint, title)
+    def _stream_folder(self, outcome: Outcome) -> StreamFolder | None:
+        """Return the folder of the trace; None keeps it in memory."""
+        if self._folder == "memory":
+            return None
+        none = StoredLosses(
+            np.empty((0, len(self.readouts_))),
+            readout_names(self.readouts_),
+            [readout.architecture for readout in self.readouts_],
+            self.expert_weights_,
+            self._mixing.prior,
+            len(getattr(self, "classes_", ())) or None,
+        )
+        about = description(none, "float64", growing=True)
+        if outcome.escape is not None:
+            about["n_classes"] = None  # not known before the end
+        if self._mixing.group_names and self.store_mixtures:
+            about["pool_groups"] = [str(name) for name in self._mixing.group_names]
+        return StreamFolder(Path(self._folder), about)
+
+    @contextmanager
+    def _evaluating(
+        self, checkpoint: Checkpoint | None
+    ) -> Iterator[tuple[Evaluator | None, list[Event]]]:
+        """Give what evaluates readouts, None for threads, and what saves progress."""
+        if self.split is None:
+            with super()._evaluating(checkpoint) as found:
+                yield found
+            return
+        check_split(self._run)
+        with folder_of(checkpoint, self.store) as folder, Devices() as devices:
+            about, saving = about_of(checkpoint), list[Event]()
+            if checkpoint is not None:
+                saving = [JoinedFile(folder, about, checkpoint)]
+            common = self._common(str(folder), about)
+            yield Processes(self._run, common, self.n_jobs, devices), saving
 
     def _common(self, folder: str, about: Json) -> Common:
         """Return whatever all parts of a pass must know."""
-        run, pooled = self._run, self._run.pooled
+        run = self._run
         return Common(
             self.readouts_,
-            None if pooled is None else pooled.groups.places(run.n_readouts),
-            self.expert_weights_,
-            copy.deepcopy(run.outcome),
-            run.samples.n_features,
-            self.batch_size,
-            self._first_batch_size,
-            self._seed,
+            run.settings,
             self.device,
             folder,
             about,
             self.precision,
-            None if pooled is None else pooled.rates,
+            run.schedule,
         )
 
-    def dry_run(self, X: ArrayLike, y: ArrayLike) -> PassForecast:
+    def dry_run(
+        self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
+    ) -> PassForecast:
         """Forecast seconds, memory and disk of ``fit``, by a trial on its first rows.
 
         The trial takes at most 2,560 rows, since kernels go on at one cost beyond
@@ -246,6 +260,8 @@ class BaseSwitcher(FittedSwitcher):
         X : array-like of shape (n_samples, n_features)
             A memory map is read where the trial needs it alone.
         y : array-like of shape (n_samples,)
+        groups : array-like of shape (n_samples,), default=None
+            As for ``fit``.
 
         Returns
         -------
@@ -253,7 +269,7 @@ class BaseSwitcher(FittedSwitcher):
             Prints as a few lines.
         """
         self._validate_params()
-        return forecast_of(self, as_array(X), np.asarray(as_array(y)))
+        return forecast_of(self, as_array(X), np.asarray(as_array(y)), groups)
 
     @property
     def _given(self) -> Sequence[object]:
@@ -283,38 +299,23 @@ class BaseSwitcher(FittedSwitcher):
         enough = len(self.readouts_) >= race.min_readouts
         return race if self._is_by_name and enough and not self._forgets else None
 
-    def _pooled(self, outcome: Outcome) -> PooledMixture | None:
-        """Return the groups that are pooled; None if there is nothing to pool."""
+    def _pooled(self) -> tuple[Groups | None, LogLinearPool | None]:
+        """Return groups and pool; None if there is nothing to pool."""
         pool = self.pooling
         if isinstance(pool, str):  # "auto", as was checked
             pool = None
             if self._is_by_name:
                 pool = LogLinearPool(**(FORGETTING if self._forgets else {}))
         if pool is None:
-            return None
+            return None, None
         if not isinstance(pool, LogLinearPool):
             pool = LogLinearPool(groups=pool)
+        pool.check_params()
         labels = pool.groups
         if labels is None:
             labels = [readout.pool_group for readout in self.readouts_]
         groups = Groups.of(labels, len(self.readouts_), self.expert_weights_)
-        group_pass = outcome.group_pass(pool, len(groups.names))
-        if len(groups.names) < 2:
-            return None
-        kept = None
-        if self.store_mixtures:
-            if outcome.escape is not None:
-                raise ValueError(
-                    "Mixtures are stored with as many columns as there are classes, "
-                    'which may grow with new_classes="escape"; pass '
-                    "store_mixtures=False, or name all classes"
-                )
-            sizes = len(groups.names), outcome.n_numbers
-            kept = StoredMixtures.none(*sizes, outcome.dtype)
-        parts = groups, self.expert_weights_, group_pass, kept
-        if self.label_delay:
-            return LatePooledMixture(*parts, delay=self.label_delay)
-        return PooledMixture(*parts)
+        return (None, None) if len(groups.names) < 2 else (groups, pool)
 
     @property
     def _first_batch_size(self) -> int | None:

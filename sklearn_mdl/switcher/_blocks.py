@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_mdl._core.stream.row_groups import held
 from sklearn_mdl.switching import (
     BayesMixture,
     PriorLike,
@@ -54,7 +53,7 @@ def block_trace(
     losses: Floats,
     blocks: list[Hashable],
     weights: Floats | None,
-    firsts: NDArray[np.intp] | None,
+    known: NDArray[np.intp],
 ) -> BlockTrace:
     """Mix readouts within blocks by a switching prior, and blocks by Bayes' rule.
 
@@ -67,8 +66,8 @@ def block_trace(
         The block of each readout.
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts, of which those within a block count.
-    firsts : ndarray of shape (N,) or None
-        First row of each row's group; None if each row is one by itself.
+    known : ndarray of shape (N + 1,)
+        Of how many rows the labels are known at each row, and at the end.
     """
     names, members = group_columns(blocks)
     costs = np.full((len(losses), len(names)), np.nan)
@@ -77,11 +76,13 @@ def block_trace(
         part = losses[:, own]
         part = part[: np.flatnonzero(~np.isnan(part).all(1))[-1] + 1]  # then asleep
         found = forward(
-            as_prior(switching), part, None if weights is None else weights[own]
+            as_prior(switching),
+            part,
+            None if weights is None else weights[own],
+            known=known[: len(part) + 1],
         )
-        within = None if firsts is None else firsts[: len(part)]
-        costs[: len(part), number] = held(found, part, within).codelengths
-    mixed = held(forward(BayesMixture(), costs), costs, firsts)
+        costs[: len(part), number] = found.codelengths
+    mixed = forward(BayesMixture(), costs, known=known)
     filled = np.where(np.isnan(costs), mixed.codelengths[:, np.newaxis], costs)
     return BlockTrace(
         mixed.codelength,

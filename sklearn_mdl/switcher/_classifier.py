@@ -298,5 +298,5 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     def readout_notes_(self) -> dict[str, list[str]]:
         """Exceptions and warnings of wrapped classifiers, by their names."""
         names = self.readout_names_
-        notes = self._run.notes
+        notes = self._run.threads.notes
         return {names[column]: notes[column] for column in sorted(notes)}

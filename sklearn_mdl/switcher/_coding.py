@@ -29,7 +29,7 @@ from sklearn_mdl._core.numerics import (
     one_blas_thread,
     resolve_device,
 )
-from sklearn_mdl._core.stream.row_groups import keys_of
+from sklearn_mdl._core.stream.schedule import keys_of
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.validation import GROUPED, is_grouped, warn_caller
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of

@@ -14,8 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator
-from sklearn_mdl._core.stream.row_groups import held
-from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout, grid_edges, readout_names
@@ -36,12 +35,10 @@ from sklearn_mdl.switcher._segments import (
     segment_ends,
 )
 from sklearn_mdl.switching import (
-    DelayedForwardPass,
     ForwardTrace,
     PriorLike,
     as_prior,
     best_sequence,
-    forward,
 )
 
 
@@ -55,7 +52,7 @@ class FittedSwitcher(OnlineEstimator):
     switching: PriorLike
     readouts_: list[Readout]
     expert_weights_: np.ndarray | None
-    _prior_text: str  # the prior of the run, whatever is set later
+    _mixing: Mixing  # of the run, whatever is set later
 
     @property
     def posterior_(self) -> np.ndarray:
@@ -65,7 +62,7 @@ class FittedSwitcher(OnlineEstimator):
     @property
     def switching_codelengths_(self) -> np.ndarray:
         """Codelength of every example by switching alone, (n_samples_seen_,), nats."""
-        return self._run.switching_codelengths
+        return self._run.trace.codes[:, 1]
 
     @property
     def switching_codelength_(self) -> float:
@@ -75,24 +72,17 @@ class FittedSwitcher(OnlineEstimator):
     @property
     def pool_groups_(self) -> list[Hashable]:
         """Names of the groups of readouts that are pooled; none if nothing is."""
-        pooled = self._run.pooled
-        return [] if pooled is None else list(pooled.groups.names)
+        return list(self._mixing.group_names)
 
     @property
     def pool_weights_(self) -> np.ndarray:
         """Weights of the groups before each label, (n_samples_seen_, n_groups)."""
-        pooled = self._run.pooled
-        if pooled is None:
-            return np.empty((self.n_samples_seen_, 0))
-        return pooled.history.weights
+        return self._run.trace.pool_weights
 
     @property
     def pool_posterior_(self) -> np.ndarray:
         """Probability of switching and of the pool, (n_samples_seen_, 2)."""
-        pooled = self._run.pooled
-        if pooled is None:
-            return np.tile([1.0, 0.0], (self.n_samples_seen_, 1))
-        return pooled.history.shares
+        return self._run.trace.shares
 
     @property
     def readout_losses_(self) -> np.ndarray:
@@ -102,7 +92,7 @@ class FittedSwitcher(OnlineEstimator):
     @property
     def retired_at_(self) -> np.ndarray:
         """Examples after which each readout retired, (n_readouts,); -1 for never."""
-        return self._run.retirement.retired_at.copy()
+        return self._run.retired_at.copy()
 
     @property
     def readout_codelengths_(self) -> np.ndarray:
@@ -191,14 +181,7 @@ class FittedSwitcher(OnlineEstimator):
             mixture alone; :meth:`repool` has pooled codelengths.
         """
         check_is_fitted(self)
-        losses, groups = self.readout_losses_, self._run.rows.groups
-        if groups.delay:
-            stream = DelayedForwardPass(
-                switching, losses.shape[1], self.expert_weights_, delay=groups.delay
-            )
-            return stream.extend(losses)
-        found = forward(as_prior(switching), losses, self.expert_weights_)
-        return held(found, losses, groups.firsts(0, len(losses)))
+        return self._stored().remix(switching)
 
     def remix_by_block(self, switching: PriorLike = "learned-share") -> BlockTrace:
         """Code each block of columns by its own readouts, and mix the blocks.
@@ -222,8 +205,8 @@ class FittedSwitcher(OnlineEstimator):
         check_is_fitted(self)
         losses = self.readout_losses_
         blocks: list[Hashable] = [readout.block for readout in self.readouts_]
-        firsts = self._run.rows.groups.firsts(0, len(losses))
-        return block_trace(switching, losses, blocks, self.expert_weights_, firsts)
+        known = self._run.trace.known
+        return block_trace(switching, losses, blocks, self.expert_weights_, known)
 
     def repool(
         self,
@@ -259,13 +242,7 @@ class FittedSwitcher(OnlineEstimator):
             If `pooling` is no LogLinearPool.
         """
         check_is_fitted(self)
-        self._refuse_groups("Pooling again", "as their mixtures are kept")
-        stored = self._run.trace.stored
-        kept = None
-        if stored is not None:
-            kept = GroupMixtures(self.pool_groups_, stored.mixtures, stored.labels)
-        found = self._stored(self.readout_losses_, kept)
-        return found.repool(switching, pooling, groups=groups)
+        return self._stored().repool(switching, pooling, groups=groups)
 
     def save_losses(
         self,
@@ -294,27 +271,30 @@ class FittedSwitcher(OnlineEstimator):
             :func:`~sklearn_mdl.switcher.save_losses`.
         """
         check_is_fitted(self)
-        self._refuse_groups("A file of losses", "as whoever mixes them again does")
         folder = self._run.trace.folder
         if folder is not None and Path(path).resolve().parent == folder.path.resolve():
             raise ValueError(
                 f"Losses must be saved apart from the store of the run, got {path}, "
                 "which it writes itself; open that with load_losses or name another"
             )
-        return save_losses(Path(path), self._stored(self.readout_losses_), dtype=dtype)
+        return save_losses(Path(path), self._stored(), dtype=dtype)
 
-    def _stored(
-        self, losses: np.ndarray, mixtures: GroupMixtures | None = None
-    ) -> StoredLosses:
+    def _stored(self) -> StoredLosses:
         """Return losses as files hold them, with the names of the readouts."""
+        trace, mixtures = self._run.trace, None
+        if trace.keeps_mixtures:
+            kept = trace.file("mixtures"), trace.file("labels")
+            mixtures = GroupMixtures(self.pool_groups_, *kept)
+        known = trace.known[:-1]
         return StoredLosses(
-            losses,
+            trace.losses,
             readout_names(self.readouts_),
             [readout.architecture for readout in self.readouts_],
             self.expert_weights_,
-            self._prior_text,
+            self._mixing.prior,
             len(getattr(self, "classes_", ())) or None,
             mixtures,
+            None if (known == np.arange(len(known))).all() else known,
         )
 
     @property
@@ -361,7 +341,7 @@ class FittedSwitcher(OnlineEstimator):
             readouts would be restarted within a stream of groups.
         """
         check_is_fitted(self)
-        if restart and self._run.rows.groups.ends:
+        if restart and self._run.schedule.ends:
             raise ValueError(
                 "Readouts are restarted on rows that are learned one by one, but these "
                 "were fitted in groups, which a segment may cut; pass restart=False"
@@ -475,13 +455,13 @@ class FittedSwitcher(OnlineEstimator):
         return self._run, kernels_of(self.readouts_), self._seed
 
     def _refuse_groups(self, what: str, how: str) -> None:
-        groups = self._run.rows.groups
-        if groups.delay:
+        schedule = self._run.schedule
+        if schedule.delay:
             raise ValueError(
                 f"{what} needs labels that are known before the next row, {how}, got "
-                f"label_delay={groups.delay}; fit with label_delay=0"
+                f"label_delay={schedule.delay}; fit with label_delay=0"
             )
-        if groups.ends:
+        if schedule.ends:
             raise ValueError(
                 f"{what} needs rows that are learned one by one, {how}, but they were "
                 "fitted in groups; fit without groups, on one row of each"

@@ -12,26 +12,41 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from tokenize import TokenError
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_mdl._core.io.parameters import Json
+import sklearn_mdl.switching
+from sklearn_mdl._core.io.parameters import Json, as_json, from_json
 from sklearn_mdl._core.io.whole_files import replaced
+from sklearn_mdl._core.stream.coder import Block, Coded
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.switcher._repooling import (
     GroupMixtures,
     PooledTrace,
     mixtures_beside,
-    refuse_groups,
 )
-from sklearn_mdl.switching import PriorLike, as_prior, forward, normalised_weights
+from sklearn_mdl.switching import (
+    ForwardTrace,
+    PriorLike,
+    SwitchingPrior,
+    as_prior,
+    forward,
+    normalised_weights,
+)
 
 FORMAT = "sklearn_mdl losses"
 VERSION = 1
 DTYPES = ("float64", "float32")
 
 _BLOCK_BYTES = 2**24
+# The priors that a file may name.
+_PRIORS = {
+    name: kind
+    for name, kind in vars(sklearn_mdl.switching).items()
+    if isinstance(kind, type) and issubclass(kind, SwitchingPrior)
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,12 +64,15 @@ class StoredLosses:
         The architecture of each readout; None if it is not known.
     weights : array-like of shape (K,), optional
         Prior weights of the readouts, as given to the run; None is uniform.
-    switching : str, optional
-        The prior under which the run mixed; for information.
+    switching : SwitchingPrior, optional
+        The prior under which the run mixed; None if it is not known.
     n_classes : int, optional
         Number of classes of the labels.
     mixtures : GroupMixtures, optional
         Predictions of groups; a store has them with ``store_mixtures=True``.
+    known : ndarray of shape (N,), optional
+        Of how many examples the labels were known when each was predicted, where rows
+        came in groups or labels late; None if all before it were.
 
     Raises
     ------
@@ -90,9 +108,10 @@ class StoredLosses:
     readouts: Sequence[str] = ()
     architectures: Sequence[str] | None = None
     weights: np.ndarray | None = None
-    switching: str | None = None
+    switching: SwitchingPrior | None = None
     n_classes: int | None = None
     mixtures: GroupMixtures | None = None
+    known: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         """Check the fields, and give them the types they are documented to have."""
@@ -116,11 +135,13 @@ class StoredLosses:
             weights = np.array(self.weights, dtype=np.float64)
             weights.flags.writeable = False
             fields["weights"] = weights
-        if not isinstance(self.switching, str | None):
+        if not isinstance(self.switching, SwitchingPrior | None):
             raise TypeError(
-                f"switching must be a string or None, got {self.switching!r}; give "
-                "repr(prior)"
+                f"switching must be a SwitchingPrior or None, got {self.switching!r}; "
+                "pass for example FixedShare(m=2)"
             )
+        if self.known is not None:
+            fields["known"] = _checked_known(self.known, len(losses))
         if self.n_classes is not None:
             fields["n_classes"] = _positive("n_classes", self.n_classes)
         for name, value in fields.items():
@@ -169,12 +190,12 @@ class StoredLosses:
         """Codelength of every readout alone, (K,), in nats, summed block by block.
 
         Where losses are NaN it has retired, and costs what the mixture of those awake
-        costs, under the default prior.
+        costs, under the prior of the run, or the default one if that is not known.
         """
         totals, start = np.zeros(self.n_readouts), 0
         mixed = np.empty(0)
-        if np.isnan(self.losses[-1:]).any():  # who runs at the end has never retired
-            mixed = forward(None, self.blocks(), self.weights, max_rows=0).codelengths
+        if np.isnan(self.losses[-1:]).any():  # a readout awake at the end never retired
+            mixed = self.remix(self.switching, max_rows=0).codelengths
         with np.errstate(invalid="ignore"):  # infinities of both signs make a NaN
             for block in self.blocks():
                 if len(mixed):
@@ -183,6 +204,41 @@ class StoredLosses:
                 totals += block.sum(0, dtype=np.float64)
                 start += len(block)
         return totals
+
+    def remix(
+        self,
+        switching: PriorLike,
+        *,
+        groups: Sequence[Hashable] | None = None,
+        max_rows: int | None = None,
+    ) -> ForwardTrace:
+        """Mix the readouts under a prior, without training again.
+
+        Parameters
+        ----------
+        switching : str, SwitchingPrior or None
+        groups, max_rows : optional
+            As of :func:`~sklearn_mdl.forward`.
+
+        Returns
+        -------
+        trace : ForwardTrace
+            In nats, of switching alone, by labels as they were known in the run.
+        """
+        return forward(
+            as_prior(switching),
+            self.blocks(),
+            self.weights,
+            groups=groups,
+            max_rows=max_rows,
+            known=self._known_by_row(),
+        )
+
+    def _known_by_row(self) -> np.ndarray:
+        """Return labels known at each example, and once all are known, (N + 1,)."""
+        if self.known is None:
+            return np.arange(self.n_samples + 1)
+        return np.append(self.known, self.n_samples)
 
     def blocks(self, n_rows: int | None = None) -> Iterator[np.ndarray]:
         """Iterate over the losses from the first example to the last.
@@ -235,8 +291,21 @@ class StoredLosses:
                 "Another pool needs the predictions of groups of readouts, but they "
                 "were not kept; evaluate the rows with store_mixtures=True and pooling"
             )
-        trace = forward(as_prior(switching), self.blocks(), self.weights, max_rows=0)
-        return self.mixtures.pooled(pooling, trace.codelengths, groups)
+        coder, places = self.mixtures.coder(
+            switching, self.n_readouts, self.weights, pooling, groups
+        )
+        known, start, parts = self._known_by_row(), 0, []
+        for losses in self.blocks():
+            rows = slice(start, start + len(losses))
+            mixtures, labels = self.mixtures.mixtures[rows], self.mixtures.labels[rows]
+            known_here = known[rows.start : rows.stop + 1]
+            block = Block(losses, mixtures[:, places], labels, known_here)
+            parts.append(coder.extend(block))
+            start = rows.stop
+        coded = Coded.joined(parts)
+        each, switched, pooled = coded.codes.T
+        weights, shares = coded.pool_weights, coded.shares
+        return PooledTrace(float(each.sum()), each, switched, pooled, weights, shares)
 
 
 def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> Json:
@@ -263,7 +332,8 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
         "n_samples": None if growing else stored.n_samples,
         "n_readouts": stored.n_readouts,
         "n_classes": stored.n_classes,
-        "switching": stored.switching,
+        "switching": _prior_as_json(stored.switching),
+        "known": None if stored.known is None else stored.known.tolist(),
         "weights": None if weights is None else weights.tolist(),
         "architectures": stored.architectures,
         "readouts": stored.readouts,
@@ -297,9 +367,35 @@ def described(losses: np.ndarray, text: str | None) -> StoredLosses:
                 f"losses with {name}={found!r} and a description of losses with "
                 f"{name}={about[name]!r}"
             )
-    names = ("architectures", "weights", "switching", "n_classes")
-    known = {name: about.get(name) for name in names}
-    return StoredLosses(losses, about.get("readouts") or (), **known)
+    known = {
+        k: about.get(k) for k in ("architectures", "weights", "n_classes", "known")
+    }
+    prior = from_json(about.get("switching"), _PRIORS)
+    return StoredLosses(losses, about.get("readouts") or (), switching=prior, **known)
+
+
+def _prior_as_json(prior: SwitchingPrior | None) -> object:
+    """Write a prior down; None stands for priors of others, too."""
+    if prior is None or _PRIORS.get(type(prior).__name__) is not type(prior):
+        return None
+    return as_json(prior, "switching")
+
+
+def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
+    """Return numbers of known labels (N,), if they can be such."""
+    found = np.asarray(known)
+    rows = np.arange(n_samples)
+    if (
+        found.shape != (n_samples,)
+        or found.dtype.kind not in "iu"
+        or ((found < 0) | (found > rows)).any()
+        or (np.diff(found) < 0).any()
+    ):
+        raise ValueError(
+            f"known must be {n_samples} integers that never fall and never exceed the "
+            f"examples before, got {found!r}; leave it out if labels came at once"
+        )
+    return found.astype(np.intp)
 
 
 def _checked_names(field: str, names: Sequence[str], n_readouts: int) -> list[str]:
@@ -414,7 +510,7 @@ def load_losses(path: str | Path) -> StoredLosses:
         If there is no such file.
     ValueError
         If the file is of another kind or unreadable, if its description belongs to
-        other losses, or to a later version, or if rows were fitted in groups.
+        other losses, or to a later version.
 
     Examples
     --------
@@ -435,20 +531,30 @@ def load_losses(path: str | Path) -> StoredLosses:
             "the path"
         )
     sidecar = path.with_suffix(".json")
-    refuse_groups(path, sidecar)
     try:
         text = _text(sidecar)
         losses = np.lib.format.open_memmap(path, mode="r")
-        mixtures = mixtures_beside(path, text, len(losses))
+        beside = _beside(path, text, len(losses))
         if _text(sidecar) != text:
             raise ValueError("losses that were being replaced by others")
-        return replace(described(losses, text), mixtures=mixtures)
+        return replace(described(losses, text), **beside)
     # Of damaged headers numpy lets the last one through.
     except (ValueError, TypeError, EOFError, TokenError, RecursionError) as error:
         raise ValueError(
             f"{path} must hold losses, and its description must be theirs, got: "
             f"{error}; write both again with save_losses, or remove the wrong one"
         ) from error
+
+
+def _beside(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
+    """Open what lies in the folder of a stream beside its losses."""
+    if not n_rows or "stream" not in json.loads(text or "{}"):
+        return {}
+    known = np.lib.format.open_memmap(path.with_name("known.npy"), mode="r")[:n_rows]
+    found: dict[str, Any] = {"mixtures": mixtures_beside(path, text, n_rows)}
+    if (known != np.arange(n_rows)).any():
+        found["known"] = known
+    return found
 
 
 def check_losses_path(path: str | Path) -> Path:

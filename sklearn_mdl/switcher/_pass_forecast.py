@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs, parallel_config
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike
 from sklearn.base import clone
+from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic
-from sklearn_mdl._core.stream.storage import is_mapped
+from sklearn_mdl._core.stream.checkpoint import learned_of
+from sklearn_mdl._core.stream.samples import is_mapped
+from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
+from sklearn_mdl._core.stream.threads import Scores, Threads
 from sklearn_mdl._core.tables import duration_text, size_text
-from sklearn_mdl.switcher._split import SplitPass, about_of, check_split, folder_of
+from sklearn_mdl.switcher._split import ROUND_BYTES, check_split
+from sklearn_mdl.switcher._split_parts import Common, parts_of
 
 if TYPE_CHECKING:
     from sklearn_mdl.switcher._base import BaseSwitcher
@@ -65,45 +73,99 @@ class PassForecast(NamedTuple):
         )
 
 
-class Trial(SplitPass):
-    """The first rows of a pass, part after part, in rounds that are timed.
+class _Window:
+    """CPU seconds of the parts, and of mixing, over the rows up to one of `ENDS`."""
+
+    def __init__(self, n_parts: int) -> None:
+        self.parts = np.zeros(n_parts)
+        self.mixing = 0.0
+        self.n_rows = 0
+
+
+class Timed:
+    """Parts of a pass, evaluated one after the other in this process, and timed.
+
+    Parameters
+    ----------
+    parts : list of Threads
+        With the columns of each among all readouts.
 
     Attributes
     ----------
-    spent : dict of int to float
-        CPU seconds of the parts so far, by their first readout.
-    mixed : float
-        CPU seconds of mixing so far.
-    rows, last, last_mixed
-        Rows of the last round, and the same of it alone.
+    windows : list of _Window
+        Over the rows up to each of `ENDS`.
     """
 
-    def drive_first(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Evaluate the rows of the trial."""
-        self.spent: dict[int, float] = {}
-        self.last: dict[int, float] = {}
-        self.mixed = self.last_mixed = 0.0
-        self.rows = 1
-        self.drive(X, y, None, None, None)
+    def __init__(self, parts: list[tuple[list[int], Threads]]) -> None:
+        self.parts = parts
+        self.windows = [_Window(len(parts))]
+        self._n_readouts = sum(len(columns) for columns, _ in parts)
+        self._since = 0.0
 
-    def round_end(self, start: int) -> int:
-        """End rounds also where those of trials do."""
-        stop = super().round_end(start)
-        return min([stop, *(end for end in ENDS if end > start)])
+    def arithmetic(self) -> AbstractContextManager[None]:
+        """Compute as the first part does."""
+        return self.parts[0][1].arithmetic()
 
-    def _join(self, start: int, stop: int, labels: np.ndarray) -> None:
+    def begin(self, labels: np.ndarray) -> None:
+        """Let all parts begin."""
+        for _, threads in self.parts:
+            threads.begin(labels)
+
+    def next_stop(self, start: int, limit: int) -> int:
+        """End segments also where windows do."""
+        ends = [end for end in ENDS if end > start]
+        limit = min([limit, *ends])
+        return min(threads.next_stop(start, limit) for _, threads in self.parts)
+
+    def evaluate(self, stop: int) -> Iterator[Scores]:
+        """Evaluate a segment part by part."""
+        window, start = self.windows[-1], self.parts[0][1].n_scored
+        losses, values = None, dict[int, Tensor]()
+        begun = [threads.evaluate(stop) for _, threads in self.parts]
+        for i, (columns, threads) in enumerate(self.parts):
+            before = time.process_time()
+            scores = next(begun[i])
+            window.parts[i] += time.process_time() - before
+            if losses is None:
+                losses = np.full((len(scores.losses), self._n_readouts), np.nan)
+            losses[:, columns] = scores.losses
+            awake = sorted(threads.columns)
+            values |= {columns[k]: v for k, v in zip(awake, scores.values, strict=True)}
         before = time.process_time()
-        super()._join(start, stop, labels)
-        self.last_mixed = time.process_time() - before
-        self.mixed += self.last_mixed
-        self.rows, self.last, self.seconds = stop - start, self.seconds, {}
-        for part, seconds in self.last.items():
-            self.spent[part] = self.spent.get(part, 0.0) + seconds
+        assert losses is not None
+        yield Scores(losses, [values[k] for k in sorted(values)], scores.labels)
+        window.mixing += time.process_time() - before
+        for i, rest in enumerate(begun):
+            before = time.process_time()
+            next(rest, None)
+            window.parts[i] += time.process_time() - before
+        window.n_rows += stop - start
+        if stop in ENDS:
+            self.windows.append(_Window(len(self.parts)))
 
-    def _finish(self, labels: np.ndarray) -> None:
-        """Measure what readouts have learned, and leave it where it is."""
-        files = map(self.common.file_of, self.parts)
-        self.state_bytes = sum(file.stat().st_size for file in files)
+    def retire(self, columns: Sequence[int]) -> None:
+        """Let readouts retire in their parts."""
+        for own, threads in self.parts:
+            gone = [place for place, column in enumerate(own) if column in columns]
+            if gone:
+                threads.retire(gone)
+
+    def end(self) -> None:
+        """Let all parts end."""
+        for _, threads in self.parts:
+            threads.end()
+
+    def seconds(self, n_rows: int) -> tuple[np.ndarray, float]:
+        """Return CPU seconds of the parts and of mixing for so many rows in all.
+
+        Rows behind the last window cost what those of the last window did.
+        """
+        windows = [window for window in self.windows if window.n_rows]
+        done = sum(window.n_rows for window in windows)
+        left = (n_rows - done) / windows[-1].n_rows
+        parts = sum(window.parts for window in windows) + left * windows[-1].parts
+        mixing = sum(window.mixing for window in windows) + left * windows[-1].mixing
+        return parts, mixing
 
 
 def trial_rows(n_rows: int) -> int:
@@ -111,48 +173,70 @@ def trial_rows(n_rows: int) -> int:
     return min(n_rows, ENDS[-1]) if n_rows > ENDS[-2] else -(-n_rows // 2)
 
 
-def forecast_of(switcher: BaseSwitcher, X: np.ndarray, y: np.ndarray) -> PassForecast:
+def forecast_of(
+    switcher: BaseSwitcher, X: np.ndarray, y: np.ndarray, groups: ArrayLike | None
+) -> PassForecast:
     """Forecast the pass of a switcher over rows (N, d) and labels (N,)."""
     n_rows, n_trial = len(y), trial_rows(len(y))
     apart = {"store": "memory", "checkpoint": None, "store_mixtures": False}
-    trial = clone(switcher).set_params(**apart, split="kinds", n_jobs=1, verbose=0)
-    picked = np.arange(n_trial)
+    trial = clone(switcher).set_params(**apart, split=None, n_jobs=1, verbose=0)
+    keys, picked = keys_of(groups, n_rows), np.arange(n_rows)
     if switcher.shuffle:
-        picked = np.random.default_rng(0).permutation(n_rows)[:n_trial]
-    with fixed_arithmetic(), parallel_config(backend="sequential"):
+        picked = np.random.default_rng(0).permutation(n_rows)
+        picked = picked if keys is None else grouped_order(picked, keys)
+    picked = picked[:n_trial]
+    with fixed_arithmetic():
         rows, given = trial._checked(X[picked], y[picked], reset=True)
         trial._begin(rows.shape[1], trial._classes_of(y), n_rows=n_trial)
-        check_split(trial._run, None, None)
-        with folder_of(None, "memory") as folder:
-            common = trial._common(str(folder), about_of(None))
-            tried = Trial(trial._run, common, 1)
-            tried.drive_first(rows, trial._encoded(given))
-    left = (n_rows - n_trial) / tried.rows
-    parts = [s + tried.last.get(k, 0.0) * left for k, s in tried.spent.items()]
-    mixing = tried.mixed + tried.last_mixed * left
-    is_split, n_devices, n_parts = switcher.split is not None, 1, 1
-    seconds = sum(parts) + mixing
-    if is_split:
-        n_devices, n_parts = effective_n_jobs(switcher.n_jobs), len(tried.parts)
-        seconds = max(max(parts), sum(parts) / n_devices) + mixing
-    n_readouts = common.n_readouts
-    row_bytes = 2 * FLOAT * n_readouts
-    if switcher.store_mixtures:
-        row_bytes += tried.row_bytes - FLOAT * n_readouts + FLOAT
-    own_rows = 0 if is_mapped(X) else 4 * rows.shape[1] * n_rows
-    files = switcher._folder != "memory"
-    disk = tried.disk_bytes(n_rows) + 2 * tried.state_bytes if is_split else 0
-    disk += files * (row_bytes * n_rows + own_rows)
-    disk += (switcher.checkpoint is not None) * tried.state_bytes
-    memory = tried.state_bytes + (not files) * (row_bytes * n_rows + own_rows)
+        run = trial._run
+        parts = [(list(range(run.threads.n_readouts)), run.threads)]
+        n_devices = 1
+        common = trial._common("", {})
+        if switcher.split is not None:
+            check_split(run)
+            n_devices = effective_n_jobs(switcher.n_jobs)
+            device, samples = run.settings.device, run.samples
+            parts = [
+                (columns, common.threads_of(columns, device, samples))
+                for columns in parts_of(common, n_devices)
+            ]
+        tried = Timed(parts)
+        own = None if keys is None else keys[picked]
+        run.run(rows, trial._encoded(given), groups=own, evaluator=tried)
+    each, mixing = tried.seconds(n_rows)
     return PassForecast(
         n_rows,
-        n_readouts,
+        len(trial.readouts_),
         n_devices,
-        n_parts,
-        sum(parts) + mixing,
-        seconds,
-        memory,
-        disk,
-        n_trial,
+        len(parts),
+        cpu_seconds=float(each.sum()) + mixing,
+        seconds=max(float(each.max()), float(each.sum()) / n_devices) + mixing,
+        **_bytes_of(switcher, X, parts, common),
+        trial_rows=n_trial,
     )
+
+
+def _bytes_of(
+    switcher: BaseSwitcher,
+    X: np.ndarray,
+    parts: list[tuple[list[int], Threads]],
+    common: Common,
+) -> dict[str, int]:
+    """Return bytes in memory and on disk."""
+    n_rows, width, n_numbers = *X.shape, common.settings.outcome.n_numbers
+    states = 0
+    for _, threads in parts:
+        if all(learner.is_numbers for learner in threads.learners):
+            states += sum(array.nbytes for array in learned_of(threads).values())
+    row_bytes = 2 * FLOAT * common.n_readouts
+    if switcher.store_mixtures:
+        kinds = {readout.pool_group for readout in common.readouts}
+        row_bytes += FLOAT * (len(kinds) * n_numbers + 1)
+    own_rows = 0 if is_mapped(X) else 4 * width * n_rows
+    on_disk, checkpoint = switcher._folder != "memory", switcher.checkpoint is not None
+    disk = on_disk * (row_bytes * n_rows + own_rows) + checkpoint * states
+    if switcher.split is not None:
+        left = FLOAT * common.n_readouts * (1 + n_numbers) * n_rows
+        disk += 4 * width * n_rows + 2 * (min(left, ROUND_BYTES) + 2 * states)
+    memory = states + (not on_disk) * (row_bytes * n_rows + own_rows)
+    return {"memory_bytes": int(memory), "disk_bytes": int(disk)}

@@ -121,7 +121,7 @@ def _codelengths(
     n_features, n_numbers = first.samples.n_features, first.outcome.n_numbers
     losses = []
     for learner in build_learners(
-        kernels, n_features, n_numbers, seed=0, device=first.device
+        kernels, n_features, n_numbers, seed=0, device=first.rows.device
     ):
         learner.attach(first.rows.of(learner.sees, learner.scalings))
         losses.append(learner.null_losses(outputs))  # type: ignore[attr-defined]

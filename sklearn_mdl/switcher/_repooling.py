@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_mdl._core.stream.pooled import PooledRow, PooledRows
-from sklearn_mdl.pooling import (
-    DensityPoolPass,
-    GroupedShare,
-    GroupPass,
-    LogLinearPool,
-    PoolPass,
-)
+from sklearn_mdl._core.stream.coder import PooledCoder
+from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
+from sklearn_mdl.switching import PriorLike, as_prior
 
 Floats = NDArray[np.float64]
 
@@ -64,25 +58,15 @@ class GroupMixtures(NamedTuple):
     mixtures: np.ndarray
     labels: np.ndarray
 
-    def pooled(
+    def coder(
         self,
+        switching: PriorLike,
+        n_readouts: int,
+        weights: Floats | None,
         pooling: LogLinearPool,
-        switching_codelengths: np.ndarray,
         groups: Sequence[Hashable] | None = None,
-    ) -> PooledTrace:
-        """Pool groups beside a mixture that switches between all readouts.
-
-        Parameters
-        ----------
-        pooling : LogLinearPool
-        switching_codelengths : ndarray of shape (N,)
-            Codelengths of the mixture, in nats.
-        groups : sequence of names, default=None
-            Those that are pooled; None pools all.
-
-        Returns
-        -------
-        trace : PooledTrace
+    ) -> tuple[PooledCoder, list[int]]:
+        """Return a coder that pools groups, and their places among those stored.
 
         Raises
         ------
@@ -102,17 +86,7 @@ class GroupMixtures(NamedTuple):
             begun = DensityPoolPass(pooling, len(places))
         else:
             begun = PoolPass(pooling, len(places), self.mixtures.shape[2])
-        chosen = (row[places] for row in self.mixtures)
-        found = pool_again(begun, chosen, self.labels, switching_codelengths)
-        total = float(found.codelengths.sum())
-        return PooledTrace(
-            total,
-            found.codelengths,
-            switching_codelengths,
-            found.pool,
-            found.weights,
-            found.shares,
-        )
+        return PooledCoder(as_prior(switching), n_readouts, weights, begun), places
 
     def _places(self, groups: Sequence[Hashable] | None) -> list[int]:
         if groups is None:
@@ -124,66 +98,6 @@ class GroupMixtures(NamedTuple):
                 f"{list(groups)}; leave it out to pool all of them"
             )
         return [self.names.index(name) for name in groups]
-
-
-def pool_again(
-    group_pass: GroupPass,
-    mixtures: Iterable[Floats],
-    labels: np.ndarray,
-    switching: Floats,
-) -> PooledRows:
-    """Pool what groups had predicted for n rows, as if it were for the first time.
-
-    Parameters
-    ----------
-    group_pass : GroupPass
-        A new one.
-    mixtures : iterable of n ndarrays of shape (G, Q)
-        NaN from where a group has been asleep.
-    labels : ndarray of shape (n,)
-    switching : ndarray of shape (n,)
-        What the labels cost the switching mixture, in nats.
-    """
-    choice = GroupedShare(np.ones(2), np.array([0]))
-    awake = np.ones(len(group_pass.weights), dtype=bool)
-    found = []
-    for mixed, label, other in zip(
-        mixtures, labels.tolist(), switching.tolist(), strict=True
-    ):
-        asleep = np.logical_and.reduce(np.isnan(mixed), axis=1)
-        if asleep[awake].any():
-            group_pass.retire(np.flatnonzero(asleep[awake]).tolist())
-            awake &= ~asleep
-        weights, shares = np.zeros(len(awake)), choice.weights
-        weights[awake] = group_pass.weights
-        predicted, cost = np.empty(0), math.nan
-        if awake.any():
-            predicted, cost = group_pass.observe(np.asarray(mixed[awake]), label)
-        cost = other if math.isnan(cost) else cost
-        (codelength,) = choice.observe(np.array([other, cost]))
-        row = float(codelength), other, cost, shares, weights, predicted, None
-        found.append(PooledRow(*row))
-    return PooledRows.of(found)
-
-
-def refuse_groups(path: Path, sidecar: Path) -> None:
-    """Refuse a file of a stream in groups, by its description.
-
-    Raises
-    ------
-    ValueError
-        If it says so.
-    """
-    try:
-        about = json.loads(sidecar.read_text("utf-8")) if sidecar.is_file() else None
-    except (ValueError, RecursionError):  # said of what it is, by who reads it
-        return
-    if isinstance(about, dict) and about.get("grouped"):
-        raise ValueError(
-            "A file of losses must be of rows that are learned one by one, to be mixed "
-            f"again, but {path} is of rows in groups, in which weights stand still; "
-            "call remix of the switcher itself, or fit without groups"
-        )
 
 
 def mixtures_beside(path: Path, text: str | None, n_rows: int) -> GroupMixtures | None:

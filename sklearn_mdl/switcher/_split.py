@@ -1,10 +1,10 @@
-"""One pass in parts: readouts in processes of their own, and the mixture of all.
+"""A pass in parts: readouts in processes of their own, and the mixture of all.
 
 A pass goes in rounds. In a round every part evaluates its readouts on the same rows and
-leaves their losses, and the predictions of the mixtures of its groups, in a file. They
-are then mixed as in one process; readouts that lose a race retire before the next
-round. So a round ends where a race compares readouts, and where its files would become
-too large. The numbers are those of one process.
+leaves their losses and predictions in a file. The run codes them as it does those of
+its own threads; readouts that lose a race retire before the next round. So a round ends
+where a race compares readouts, and where its files would become too large. The numbers
+are those of one process.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
-from tqdm import tqdm
 
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.parameters import Json
@@ -31,24 +31,33 @@ from sklearn_mdl._core.io.safetensors_io import (
     write_archive,
 )
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
+from sklearn_mdl._core.numerics import fixed_arithmetic
 from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices
 from sklearn_mdl._core.stream.checkpoint import (
-    ENVIRONMENT,
     TRACE,
     Checkpoint,
-    mix_again,
-    mixed_of,
+    coded_of,
+    learned_of,
+    recode,
     restore,
 )
-from sklearn_mdl._core.stream.run import SEGMENT, PrequentialRun
-from sklearn_mdl._core.stream.storage import COPIED_AT_ONCE
+from sklearn_mdl._core.stream.part import (
+    SCORES,
+    Round,
+    scores_in,
+    state_of_part,
+    states_joined,
+)
+from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.samples import COPIED_AT_ONCE
+from sklearn_mdl._core.stream.threads import SEGMENT, Scores
+from sklearn_mdl._core.stream.trace import PrequentialTrace
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.switcher._split_parts import (
     LABELS,
     ROWS,
     Common,
     Evaluated,
-    Round,
     evaluate,
     parts_of,
     state_of,
@@ -60,7 +69,7 @@ from sklearn_mdl.switcher._split_workers import (
     workers_of,
 )
 
-ROUND_BYTES = 2**30  # of what all parts leave of a round
+ROUND_BYTES = 2**28  # of what all parts leave of a round
 JOINED = "joined.safetensors"
 
 
@@ -71,153 +80,152 @@ class JoinedFile(Checkpoint):
     ----------
     folder : Path
     about : mapping
+    own : Checkpoint
+        That of the pass, which is written at its end; the one from which it continues
+        if no round of it was joined.
     """
 
-    def __init__(self, folder: Path, about: Json) -> None:
+    def __init__(self, folder: Path, about: Json, own: Checkpoint) -> None:
         super().__init__(folder, about)
         self.file = folder / JOINED
+        self._own = own
 
-    def resume(self, run: PrequentialRun) -> int:
-        """Bring a run to where the file says, but for its rows and learners."""
+    def open(self, trace: PrequentialTrace) -> None:
+        """Read a file, if there is one; let a trace adopt the losses of its rows."""
+        if self.file.exists():
+            super().open(trace)
+        else:
+            self._own.open(trace)
+
+    def restore(self, run: PrequentialRun) -> None:
+        """Bring a run to where a file says; learners are in the files of parts."""
         if self._arrays is None:
-            return 0
-        arrays, self._arrays = self._arrays, None
-        run.retirement.retired_at = np.array(arrays["retired_at"])
-        awake = run.retirement.awake
-        if run.pooled is not None:
-            run.pooled.retire(awake)
-        mix_again(run, arrays, len(arrays["summaries"]), None)
-        if not awake.all():
-            run.forward.retire(np.flatnonzero(~awake).tolist())
-        return run.n_scored
+            self._own.restore(run)
+        else:
+            recode(run, self._arrays, None)
+            run.outcome.recall(np.load(self.path / LABELS)[: run.n_scored])
+            self._arrays = None
 
-    def save(self, run: PrequentialRun) -> None:
+    def act(self, run: PrequentialRun) -> None:
         """Write the state after a round."""
         labels = np.zeros(run.n_scored)  # their number is what counts
-        arrays = {"labels": labels, **mixed_of(run)}
         about = {**self.about, TRACE: run.trace.record()}
-        write_archive(self.file, arrays, about)
+        write_archive(self.file, {"labels": labels, **coded_of(run)}, about)
+
+    def end(self, run: PrequentialRun) -> None:
+        """Write the checkpoint of the pass, which has ended."""
+        self._own.end(run)
 
 
-class SplitPass:
-    """A pass whose readouts are evaluated in parts.
+class Processes:
+    """Readouts of a run that are evaluated in parts, each in a process of its own.
 
     Parameters
     ----------
     run : PrequentialRun
-        Of all readouts, before its first row; in the end it is as after a pass of its
-        own, but that learners are on its device.
+        Of all readouts. In the end its threads have learned what the parts have.
     common : Common
     n_jobs : int or None
         Parts that are evaluated side by side.
+    devices : Devices
+        Dealt out to the processes.
     """
 
-    def __init__(self, run: PrequentialRun, common: Common, n_jobs: int | None) -> None:
+    def __init__(
+        self,
+        run: PrequentialRun,
+        common: Common,
+        n_jobs: int | None,
+        devices: Devices,
+    ) -> None:
         self.run = run
         self.common = common
         self.n_jobs = n_jobs
         self.folder = Path(common.folder)
         self.parts: list[list[int]] = []
         self.seconds: dict[int, float] = {}  # of parts, by their first readout
+        self._devices = devices
 
-    def drive(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        order: np.ndarray | None,
-        checkpoint: Checkpoint | None,
-        title: str | None,
-    ) -> None:
-        """Evaluate all rows, round after round."""
-        run, joined = self.run, JoinedFile(self.folder, self.common.about)
-        own = checkpoint is not None and checkpoint.file.exists()
-        run.begin(X, order, checkpoint if own else joined)
-        if own and checkpoint is not None:
-            self._refuse_part_of_a_pass(checkpoint.resume(run), len(X))
-            run.end()
-            return
-        joined.resume(run)
-        ordered = y if order is None else y[order]
-        self._prepare(ordered)
-        with (
-            Devices() as devices,
-            tqdm(
-                total=len(X),
-                initial=run.n_scored,
-                unit="row",
-                desc=title,
-                disable=title is None,
-            ) as bar,
-        ):
-            while run.n_scored < len(X):
-                start, stop = run.n_scored, self.round_end(run.n_scored)
-                self._evaluate(start, stop, devices)
-                self._join(start, stop, ordered[start:stop])
-                joined.save(run)
-                bar.update(stop - start)
-        self._finish(ordered)
-        run.end()
-        if checkpoint is not None:
-            checkpoint.save(run)
+    def arithmetic(self) -> AbstractContextManager[None]:
+        """Compute with one thread."""
+        return fixed_arithmetic()
 
-    @staticmethod
-    def _refuse_part_of_a_pass(n_scored: int, n_rows: int) -> None:
-        if n_scored < n_rows:
-            raise ValueError(
-                f"A pass must end as it began, but {n_scored} of the {n_rows} rows "
-                "were evaluated in one process; pass split=None or name another "
-                "checkpoint"
-            )
-
-    def _prepare(self, labels: np.ndarray) -> None:
+    def begin(self, labels: np.ndarray) -> None:
         """Look at the workers, cut the readouts, and lay out rows and labels."""
-        common, samples = self.common, self.run.samples
-        path, n_jobs = self.folder / PLAN, effective_n_jobs(self.n_jobs)
+        common, run = self.common, self.run
+        n_rows, path = len(run.samples), self.folder / PLAN
         plan: Json = {"token": secrets.token_hex(16), "parts": []}
-        if path.is_file():  # of a pass that goes on
+        if path.is_file():  # of a pass that was interrupted
             plan = json.loads(path.read_text(encoding="utf-8"))
         self._write_plan(plan)
         workers = workers_of(common.folder, common.device, self.n_jobs)
         check_workers(workers, self.folder, plan["token"])
         known = [w.memory for w in workers if w.memory is not None]
+        n_jobs = effective_n_jobs(self.n_jobs)
         self.parts = plan["parts"] or parts_of(common, n_jobs, min(known, default=None))
-        check_disk(self.folder, self.disk_bytes(len(samples)))
+        check_disk(self.folder, self.disk_bytes(n_rows))
+        if not plan["parts"]:
+            self._write_rows(labels)
+            self._write_states()
         self._write_plan({**plan, "parts": self.parts})
-        if not (self.folder / ROWS).is_file():
-            step = max(1, COPIED_AT_ONCE // (4 * max(1, common.n_features)))
-            starts = range(0, len(samples), step)
-            blocks = (samples.rows(i, min(i + step, len(samples))) for i in starts)
-            rows = GrowingArray(common.n_features, self.folder / ROWS, dtype="<f4")
-            rows.extend(blocks)
-        kind = labels.dtype.newbyteorder("<").str
-        GrowingArray(None, self.folder / LABELS, dtype=kind).append(labels)
+        self._labels = np.load(self.folder / LABELS)
+        new = common.settings.outcome.fresh().new_rows(self._labels)
+        self._new_rows = np.array(new, dtype=np.intp)
 
     def _write_plan(self, plan: Json) -> None:
         with replaced(self.folder / PLAN) as aside:
             aside.write_text(json.dumps(plan), encoding="utf-8")
 
+    def _write_rows(self, labels: np.ndarray) -> None:
+        samples = self.run.samples
+        step = max(1, COPIED_AT_ONCE // (4 * max(1, samples.n_features)))
+        starts = range(0, len(samples), step)
+        blocks = (samples.rows(i, min(i + step, len(samples))) for i in starts)
+        GrowingArray(samples.n_features, self.folder / ROWS, dtype="<f4").extend(blocks)
+        seen = self.run.labels.cpu().numpy().astype(labels.dtype)
+        kind = labels.dtype.newbyteorder("<").str
+        file = GrowingArray(None, self.folder / LABELS, dtype=kind)
+        file.append(np.concatenate([seen, labels]))
+
+    def _write_states(self) -> None:
+        """Let parts begin with what the threads of the run have learned."""
+        run, n_rows = self.run, self.run.n_scored
+        if not n_rows:
+            return
+        arrays = {**learned_of(run.threads), "retired_at": run.retired_at}
+        for columns in self.parts:
+            state = state_of_part(arrays, columns, n_rows)
+            about = self.common.about_part(columns)
+            write_archive(self.common.file_of(columns), state, about)
+
     @property
     def row_bytes(self) -> int:
         """Bytes that the parts leave of a row."""
-        n_groups = 0 if self.common.groups is None else max(self.common.groups) + 1
-        n_numbers = n_groups * self.common.outcome.n_numbers
-        return 8 * (self.common.n_readouts + n_numbers)
+        return 8 * self.common.n_readouts * (1 + self.run.outcome.n_numbers)
 
-    def round_end(self, start: int) -> int:
-        """End of the round that begins at a row."""
+    def next_stop(self, start: int, limit: int) -> int:
+        """Return the end of the round that begins at a row."""
         n_rows = max(SEGMENT, ROUND_BYTES // self.row_bytes)
-        n_all = len(self.run.samples)
-        return int(min(start + n_rows, self.run.retirement.next_count(start), n_all))
+        return self.run.schedule.closing(int(min(start + n_rows, limit)) - 1)
 
     def disk_bytes(self, n_rows: int) -> int:
         """Bytes that the folder will hold at most: rows, a round, states, twice."""
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
         states = state_of(self.common, [range(self.common.n_readouts)])
-        return 4 * n_rows * self.common.n_features + 2 * (longest + states)
+        return 4 * n_rows * self.common.settings.n_features + 2 * (longest + states)
 
-    def _evaluate(self, start: int, stop: int, devices: Devices) -> None:
-        """Have a round evaluated; parts whose process dies are given out again."""
-        awake = self.run.retirement.awake
+    def retire(self, columns: Sequence[int]) -> None:
+        """Change nothing yet: parts are told with the next round."""
+
+    def evaluate(self, stop: int) -> Iterator[Scores]:
+        """Have a round evaluated; parts whose process dies are given out again.
+
+        Yields
+        ------
+        scores : Scores
+            Of a segment after the other.
+        """
+        start, awake = self.run.n_scored, self.run.awake
         left = {}
         for columns in sorted(self.parts, key=lambda c: -self.seconds.get(c[0], 0.0)):
             retired = [i for i, k in enumerate(columns) if not awake[k]]
@@ -225,7 +233,7 @@ class SplitPass:
                 left[columns[0]] = Round(columns, start, stop, retired)
         for attempt in range(PASSES):
             try:
-                for found in self._side_by_side(list(left.values()), devices):
+                for found in self._side_by_side(list(left.values())):
                     del left[found.columns[0]]
                     self.seconds[found.columns[0]] = found.seconds
                     for message in found.warnings:
@@ -235,12 +243,11 @@ class SplitPass:
                 if not dead or attempt == PASSES - 1:
                     raise
             if not left:
-                return
+                break
+        yield from self._joined(start, stop, awake)
 
-    def _side_by_side(
-        self, rounds: Sequence[Round], devices: Devices
-    ) -> Iterator[Evaluated]:
-        calls = (delayed(evaluate)(self.common, part, devices) for part in rounds)
+    def _side_by_side(self, rounds: Sequence[Round]) -> Iterator[Evaluated]:
+        calls = (delayed(evaluate)(self.common, part, self._devices) for part in rounds)
         backend = get_active_backend()[0]
         return_as = "list"
         if backend.supports_return_generator:
@@ -251,91 +258,64 @@ class SplitPass:
         )
         yield from found
 
-    def _join(self, start: int, stop: int, labels: np.ndarray) -> None:
-        """Mix a round as one process does, a segment after the other."""
-        found = []
-        awake = self.run.retirement.awake
-        for columns in self.parts:
-            if awake[columns].any():
-                path, names = self.common.file_of(columns), ("losses", "mixtures")
-                arrays = read_some(path, names)
-                found.append((columns, self.common.groups_of(columns), arrays))
-        n_groups = 0 if self.run.pooled is None else len(self.run.pooled.groups.names)
-        for first in range(start, stop, SEGMENT):
-            rows = slice(first - start, min(first + SEGMENT, stop) - start)
-            n = rows.stop - rows.start
-            losses = np.full((n, self.common.n_readouts), np.nan)
-            mixtures = np.empty((n, 0, 0))
-            if n_groups:
-                mixtures = np.full((n, n_groups, self.common.outcome.n_numbers), np.nan)
-            for columns, groups, arrays in found:
-                losses[:, columns] = arrays["losses"][rows]
-                if groups is not None:
-                    mixtures[:, np.array(groups.names)] = arrays["mixtures"][rows]
-            self._mix(losses, mixtures, labels[rows])
+    def _joined(self, start: int, stop: int, awake: np.ndarray) -> Iterator[Scores]:
+        """Yield what all parts have left of a round, a segment after the other."""
+        parts = [columns for columns in self.parts if awake[columns].any()]
+        files = [read_some(self.common.file_of(c), SCORES) for c in parts]
+        running = [k for columns in parts for k in columns if awake[k]]
+        new = self._new_rows[(self._new_rows >= start) & (self._new_rows < stop)]
+        cuts = [*range(start, stop, SEGMENT), stop, *new, *(new + 1)]
+        ends = sorted({cut for cut in cuts if cut <= stop})
+        outcome = self.run.outcome
+        for first, end in pairwise(ends):
+            rows = slice(first - start, end - start)
+            losses = np.full((end - first, self.common.n_readouts), np.nan)
+            found = [scores_in(arrays, rows) for arrays in files]
+            for columns, each in zip(parts, found, strict=True):
+                losses[:, columns] = each.losses
+            values = [value for each in found for value in each.values]
+            width, order = outcome.n_numbers, np.argsort(running)
+            in_order = [values[i][:, :width] for i in order]
+            yield Scores(losses, in_order, found[0].labels)
+            outcome.n_numbers += int(first in new)
 
-    def _mix(
-        self, losses: np.ndarray, mixtures: np.ndarray, labels: np.ndarray
-    ) -> None:
-        run = self.run
-        reading = run.forward.extend(losses)
-        kept, pooled = None, None
-        if run.pooled is not None:
-            given = losses, mixtures, labels, reading.codelengths
-            pooled = run.pooled.extend_mixed(*given)
-            weights = run.pooled.groups.sums(reading.posterior)
-            kept = run.outcome.mix_groups(mixtures, weights)
-        losers = run.keep(losses, reading, kept, pooled)
-        if losers and run.pooled is not None:
-            run.pooled.retire(run.retirement.awake)
-
-    def _finish(self, labels: np.ndarray) -> None:
+    def end(self) -> None:
         """Take over what the readouts have learned, wherever they did."""
-        run = self.run
-        diverged = np.zeros(self.common.n_readouts, dtype=bool)
-        arrays: dict[str, np.ndarray] = {}
-        for columns in self.parts:
-            found, _ = read_archive(self.common.file_of(columns))
-            diverged[columns] = found["diverged"]
-            for key, array in found.items():
-                head, _, rest = key.partition(".")
-                if head == "readout":
-                    column, _, name = rest.partition(".")
-                    arrays[f"{head}.{columns[int(column)]}.{name}"] = array
-        retired_at = run.retirement.retired_at
-        arrays |= {"labels": labels, "diverged": diverged, "retired_at": retired_at}
-        restore(run, arrays)
+        run, n_rows = self.run, self.run.n_scored
+        everything = range(self.common.n_readouts)
+        threads = self.common.threads_of(everything, run.settings.device, run.samples)
+        run.settings = run.settings._replace(outcome=threads.outcome)
+        run.threads = threads
+        if not n_rows:
+            return
+        files = [(columns, self.common.file_of(columns)) for columns in self.parts]
+        found = [(columns, read_archive(file)[0]) for columns, file in files]
+        arrays = states_joined(found, self.common.n_readouts)
+        own = {"labels": self._labels[:n_rows], "retired_at": run.retired_at}
+        restore(threads, {**arrays, **own})
 
 
-def check_split(run: PrequentialRun, groups: np.ndarray | None, tasks: object) -> None:
-    """Refuse what no part can do for itself.
+def check_split(run: PrequentialRun) -> None:
+    """Refuse readouts whose states no file can hold.
 
     Raises
     ------
     ValueError
-        If there are groups of rows, late labels, callbacks, classes that nobody names,
-        or readouts that are not numbers alone.
+        If there are any.
     """
     other = [type(lr).__name__ for lr in run.learners if not lr.is_numbers]
-    for given, what in (
-        (groups is not None, "groups of rows"),
-        (run.rows.groups.delay, "labels that come late"),
-        (tasks is not None, "callbacks"),
-        (run.outcome.escape is not None, "classes that may appear"),
-        (other, f"{', '.join(other)}, whose states are no numbers"),
-    ):
-        if given:
-            raise ValueError(
-                "A split pass takes networks, kernels and neighbours on single rows, "
-                f"got {what}; pass split=None"
-            )
+    if other:
+        raise ValueError(
+            'split="kinds" takes networks, kernels and neighbours, whose states are '
+            f"numbers that files can hold, got {', '.join(other)}; pass split=None"
+        )
 
 
 def about_of(checkpoint: Checkpoint | None) -> Json:
     """Say what files of a split pass are of."""
     if checkpoint is not None:
         return dict(checkpoint.about)
-    return {"pass": secrets.token_hex(16), ENVIRONMENT: {}}
+    return {"pass": secrets.token_hex(16)}
 
 
 @contextmanager

@@ -19,11 +19,11 @@ from sklearn_mdl._core.numerics import (
 )
 from sklearn_mdl._core.side_by_side import Devices
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT
-from sklearn_mdl._core.stream.outcomes import Outcome
-from sklearn_mdl._core.stream.part import PartFile, PartRun
-from sklearn_mdl._core.stream.pooled import GroupMixer, Groups
+from sklearn_mdl._core.stream.part import PartFile, Round
+from sklearn_mdl._core.stream.samples import SampleStore
+from sklearn_mdl._core.stream.schedule import Schedule
+from sklearn_mdl._core.stream.threads import PassSettings, Threads
 from sklearn_mdl._core.validation import kept_warnings
-from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout, build_learners, shared_work, state_bytes
 
 ROWS, LABELS = "features.npy", "labels.npy"
@@ -36,51 +36,35 @@ class Common(NamedTuple):
     ----------
     readouts : list of Readout
         All of the pass, ``K``.
-    groups : list of int or None
-        Place of the group of each readout, -1 for none; None where nothing is pooled.
-    weights : ndarray of shape (K,) or None
-    outcome : Outcome
-        Before any label.
-    n_features, batch_size, seed : int
-    first_batch_size : int or None
+    settings : PassSettings
+        Its outcome is as before any label; its device is not that of the parts.
     device : str
+        Of the parts.
     folder : str
         Where rows and labels are, and the files of the parts.
     about : dict
         All that determines the numbers.
     precision : str
-    rates : sequence of float or None
-        Of the fixed share inside groups, as of the pool.
+    schedule : Schedule
+        When labels are known.
     """
 
     readouts: list[Readout]
-    groups: list[int] | None
-    weights: np.ndarray | None
-    outcome: Outcome
-    n_features: int
-    batch_size: int
-    first_batch_size: int | None
-    seed: int
+    settings: PassSettings
     device: str
     folder: str
     about: Json
-    precision: str = "float32"
-    rates: Sequence[float] | None = None
+    precision: str
+    schedule: Schedule
 
     def file_of(self, columns: Sequence[int]) -> Path:
         """Return the file of a part, which its first readout names."""
         return Path(self.folder) / f"part-{columns[0]}.safetensors"
 
-    def groups_of(self, columns: Sequence[int]) -> Groups | None:
-        """Return the groups of a part, by their places among those of all."""
-        if self.groups is None:
-            return None
-        own = [self.groups[column] for column in columns]
-        kept = [float(group >= 0) for group in own]
-        return Groups.of(own, len(own), np.array(kept)) if any(kept) else None
-
-    def run_of(self, columns: Sequence[int], device: torch.device) -> PartRun:
-        """Make the run of a part.
+    def threads_of(
+        self, columns: Sequence[int], device: torch.device, samples: SampleStore
+    ) -> Threads:
+        """Make the learners of a part, before their first row.
 
         Raises
         ------
@@ -89,54 +73,27 @@ class Common(NamedTuple):
         """
         if self.precision != "float32":
             check_precision(self.precision, device, 1)  # a process has one thread
+        outcome = self.settings.outcome.fresh()
+        settings = self.settings._replace(outcome=outcome, device=device, n_jobs=None)
         learners = build_learners(
             [self.readouts[column] for column in columns],
-            self.n_features,
-            self.outcome.n_numbers,
-            seed=self.seed,
+            settings.n_features,
+            outcome.n_numbers,
+            seed=settings.seed,
             device=device,
             precision=self.precision,
         )
-        groups, mixer = self.groups_of(columns), None
-        if groups is not None:
-            weights = np.ones(self.n_readouts) if self.weights is None else self.weights
-            pool = LogLinearPool(rates=self.rates)
-            group_pass = self.outcome.group_pass(pool, len(groups.names))
-            mixer = GroupMixer(groups, weights[list(columns)], group_pass)
-        return PartRun(
-            learners,
-            mixer,
-            outcome=self.outcome,
-            n_features=self.n_features,
-            batch_size=self.batch_size,
-            first_batch_size=self.first_batch_size,
-            seed=self.seed,
-            device=device,
-        )
+        return Threads(learners, samples, self.schedule, settings)
+
+    def about_part(self, columns: Sequence[int]) -> Json:
+        """Say what the file of a part is of, on whatever device."""
+        about = {name: v for name, v in self.about.items() if name != ENVIRONMENT}
+        return {**about, "columns": list(columns)}
 
     @property
     def n_readouts(self) -> int:
         """Number ``K`` of readouts."""
         return len(self.readouts)
-
-
-class Round(NamedTuple):
-    """The part of a round that one process evaluates.
-
-    Attributes
-    ----------
-    columns : list of int
-        Places of its readouts among all.
-    start, stop : int
-        First row of the round, and its end.
-    retired : list of int
-        Readouts of the part that have retired before it, by their places in the part.
-    """
-
-    columns: list[int]
-    start: int
-    stop: int
-    retired: list[int]
 
 
 class Evaluated(NamedTuple):
@@ -154,24 +111,22 @@ def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
         folder, file = Path(common.folder), common.file_of(part.columns)
         X = np.load(folder / ROWS, mmap_mode="r")[: part.stop]
         y = np.load(folder / LABELS)[: part.stop]
-        about = {
-            **common.about,
-            "columns": part.columns,
-            ENVIRONMENT: environment_of(device),
-        }
-        run = common.run_of(part.columns, device)
-        written = PartFile(file, about, part.start, part.retired)
+        about = common.about_part(part.columns)
+        written = PartFile(file, {**about, ENVIRONMENT: environment_of(device)})
+        samples = SampleStore(X.shape[1])
+        samples.append(X)
         with exclusive(file.with_suffix("")):
-            run.run(X, y, checkpoint=written)
+            threads = common.threads_of(part.columns, device, samples)
+            written.evaluate(threads, y, part)
     return Evaluated(part.columns, written.seconds, said)
 
 
 def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[list[int]]:
     """Cut the readouts into parts, each the columns of some.
 
-    Readouts that share work stay together, and so do those of a group that is pooled.
-    Of those, all of one architecture are a part; as long as there are fewer parts than
-    jobs, or one does not fit into the memory of a device, the largest is halved.
+    Readouts that share work stay together. Of those, all of one architecture are a
+    part; as long as there are fewer parts than jobs, or one does not fit into the
+    memory of a device, the largest is halved.
     """
     atoms = _atoms(common)
     parts: dict[Hashable, list[list[int]]] = {}
@@ -197,7 +152,9 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
 
 
 def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
-    width, n_outputs = common.n_features, common.outcome.n_numbers
+    """Return the bytes that the states of some readouts take, about."""
+    settings = common.settings
+    width, n_outputs = settings.n_features, settings.outcome.n_numbers
     return sum(
         state_bytes(common.readouts[column], width, n_outputs)
         for atom in part
@@ -210,10 +167,7 @@ def _atoms(common: Common) -> list[list[int]]:
     atom = list(range(common.n_readouts))  # the first column of each one's
     first: dict[Hashable, int] = {}
     for column, readout in enumerate(common.readouts):
-        keys: list[Hashable] = [("work", shared_work(readout, common.seed))]
-        if common.groups is not None and common.groups[column] >= 0:
-            keys.append(("group", common.groups[column]))
-        for key in keys:
-            one, other = sorted((atom[first.setdefault(key, column)], atom[column]))
-            atom = [one if a == other else a for a in atom]
+        key = shared_work(readout, common.settings.seed)
+        one, other = sorted((atom[first.setdefault(key, column)], atom[column]))
+        atom = [one if a == other else a for a in atom]
     return [[k for k, a in enumerate(atom) if a == one] for one in sorted(set(atom))]

@@ -20,7 +20,6 @@ Switching, ICLR, with two differences: there is no transition into the first ste
 experts have the prior weights, and the rate of fixed share is cut at one.
 """
 
-from sklearn_mdl.switching._delayed import DelayedForwardPass as DelayedForwardPass
 from sklearn_mdl.switching._durations import RunLength, SwitchDistribution
 from sklearn_mdl.switching._forward import (
     ForwardPass as ForwardPass,
@@ -45,6 +44,11 @@ from sklearn_mdl.switching._sequences import (
     best_segments,
     best_sequence,
     sequence_cost,
+)
+from sklearn_mdl.switching._shares import (
+    GroupedShare as GroupedShare,
+    LearnedGroupedShare as LearnedGroupedShare,
+    share_within as share_within,
 )
 from sklearn_mdl.switching._sharing import (
     BayesMixture,

@@ -12,6 +12,7 @@ Rows that count draws are scaled one by one.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,63 @@ from sklearn_mdl.switching._prior import (
 )
 
 Floats = NDArray[np.float64]
+Steps = NDArray[np.intp]
 
 # Below this a step's probability is computed again in logs. What the step leaves of a
 # weight that is not too small, `LOW` times the prior weight, then has all its digits.
 TINY = 1e-100
 LOW = 1e-200
+
+
+class Followed(NamedTuple):
+    """Weights (m, K) ahead of losses, and the codelengths (n,) of these, in nats."""
+
+    weights: Floats
+    codelengths: Floats
+
+
+class KeptShares:
+    """Products of the probabilities that an expert is kept, for states of one row.
+
+    After steps without labels a weight ``s`` has become ``w + kept (s - w)``, where
+    ``kept`` is the product of ``1 - alpha_t`` over these steps.
+
+    Parameters
+    ----------
+    prior : MarkovPrior
+    """
+
+    def __init__(self, prior: MarkovPrior) -> None:
+        self._prior = prior
+        self._n_steps = 2  # entries filled; there is no transition into step 1
+        self._logs = np.zeros(2)  # of the products up to each step, without zeros
+        self._redrawn = np.zeros(2, dtype=np.intp)  # the last step up to each with none
+
+    def between(self, first: Steps | int, n_steps: Steps | int) -> Floats:
+        """Return the products over so many steps after those in ``first``."""
+        start = np.asarray(first)
+        stop = start + n_steps
+        self._extend(int(stop.max(initial=0)) + 1)
+        products = np.exp(self._logs[stop] - self._logs[start])
+        return np.where(self._redrawn[stop] > start, 0.0, products)
+
+    def _extend(self, n_steps: int) -> None:
+        if n_steps > len(self._logs):
+            room = max(n_steps, 2 * len(self._logs)) - len(self._logs)
+            self._logs = np.pad(self._logs, (0, room))
+            self._redrawn = np.pad(self._redrawn, (0, room))
+        for t in range(self._n_steps, n_steps):
+            kept = 1.0 - float(self._prior.transition(t).draw[0])
+            self._logs[t] = self._logs[t - 1] + (math.log(kept) if kept > 0 else 0.0)
+            self._redrawn[t] = self._redrawn[t - 1] if kept > 0 else t
+        self._n_steps = max(self._n_steps, n_steps)
+
+
+def kept_shares(prior: MarkovPrior, n_rows: int) -> KeptShares | None:
+    """Return what moves the weights of a prior in one go; None if they have rows."""
+    transition = prior.transition(2)
+    simple = not (transition.others or transition.ageing or transition.enter is None)
+    return KeptShares(prior) if simple and n_rows == len(transition.draw) == 1 else None
 
 
 class MarkovFilter:
@@ -49,6 +102,7 @@ class MarkovFilter:
         self.state = prior.initial(w)
         self.scores: Floats | None = None
         self.t = 1
+        self._kept = kept_shares(prior, len(self.state))
 
     @property
     def weights(self) -> Floats:
@@ -65,11 +119,54 @@ class MarkovFilter:
 
     def ahead(self, n_steps: int) -> Floats:
         """Probability of each expert so many steps after the next one, shape (K,)."""
+        if self._kept is not None:
+            return self._moved(self.weights, self._kept.between(self.t, n_steps))
         state = self._unscaled()
         for t in range(self.t + 1, self.t + n_steps + 1):
             state = apply(state, self.w, self.prior.transition(t))
         weights: Floats = np.add.reduce(state, axis=0)
         return weights
+
+    def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
+        """Process losses (n, K), and return weights that were ahead of them.
+
+        Parameters
+        ----------
+        losses : ndarray of shape (n, K)
+        places : ndarray of shape (m,)
+            Rows before which weights are wanted, in order, each from 0 up to n.
+        n_ahead : ndarray of shape (m,)
+            After how many further steps without labels.
+
+        Returns
+        -------
+        followed : Followed
+        """
+        codelengths, before = (
+            np.empty(len(losses)),
+            np.empty((len(losses) + 1, len(self.w))),
+        )
+        first = self.t
+        if self._kept is not None:
+            self.advance(losses, codelengths, before[:-1])
+            before[-1] = self.weights
+            kept = self._kept.between(first + places, n_ahead)
+            found = self._moved(before[places], kept[:, np.newaxis])
+            return Followed(found, codelengths)
+        found, done = np.empty((len(places), len(self.w))), 0
+        for i, (place, steps) in enumerate(
+            zip(places.tolist(), n_ahead.tolist(), strict=True)
+        ):
+            rows = slice(done, place)
+            self.advance(losses[rows], codelengths[rows], before[rows])
+            found[i], done = self.ahead(steps), place
+        self.advance(losses[done:], codelengths[done:], before[done:-1])
+        return Followed(found, codelengths)
+
+    def _moved(self, weights: Floats, kept: Floats | float) -> Floats:
+        """Weights of one row, of which a share is kept and the rest redrawn."""
+        moved: Floats = self.w + kept * (weights - self.w)
+        return moved
 
     def _unscaled(self) -> Floats:
         return self.state
@@ -259,6 +356,16 @@ class CumulativeFilter:
         """Probability of each expert so many steps after the next one: the same."""
         return self.weights
 
+    def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
+        """Process losses (n, K), and return the weights before some of them."""
+        codelengths, before = (
+            np.empty(len(losses)),
+            np.empty((len(losses) + 1, len(self.scores))),
+        )
+        self.advance(losses, codelengths, before[:-1])
+        before[-1] = self.weights
+        return Followed(before[places], codelengths)
+
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
         """Process the rows of `losses`, and write into the other two arrays."""
         shifts = row_minima(losses)
@@ -318,6 +425,17 @@ class MixtureFilter:
         parts = [part.ahead(n_steps)[np.newaxis] for part in self.filters]
         weights: Floats = _averages(self.odds.weights[np.newaxis], parts)[0]
         return weights
+
+    def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
+        """Process losses (n, K), and return weights that were ahead of them."""
+        parts = [part.follow(losses, places, n_ahead) for part in self.filters]
+        costs = np.stack([part.codelengths for part in parts], axis=1)
+        codelengths = np.empty(len(losses))
+        before = np.empty((len(losses) + 1, len(parts)))
+        self.odds.advance(costs, codelengths, before[:-1])
+        before[-1] = self.odds.weights
+        found = _averages(before[places], [part.weights for part in parts])
+        return Followed(found, codelengths)
 
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
         """Process the rows of `losses`, and write into the other two arrays."""

@@ -10,7 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_mdl.switching._filtering import condition_scores, log_sums, make_filter
+from sklearn_mdl.switching._filtering import (
+    condition_scores,
+    log_sums,
+    logs,
+    make_filter,
+)
 from sklearn_mdl.switching._inputs import (
     checked_losses,
     cut,
@@ -59,6 +64,9 @@ class ForwardPass:
     Any way of cutting the stream into blocks gives bitwise the same codelengths and
     posteriors. A pass can be pickled and copied between blocks.
 
+    Labels may become known late. Step ``t`` is then coded by the posterior given the
+    labels known at that step, moved by the prior's transitions over the steps between.
+
     Parameters
     ----------
     prior : SwitchingPrior, str or None
@@ -100,6 +108,7 @@ class ForwardPass:
         w = normalised_weights(weights, n_experts)
         self._n_experts = n_experts
         self._n_steps = 0
+        self._pending = np.empty((0, n_experts))  # losses of labels not known yet
         self._filter = make_filter(self._prior.components(w))
         self._asleep = np.zeros(n_experts, dtype=bool)
         self._possible = self._filter.weights > 0
@@ -117,9 +126,26 @@ class ForwardPass:
         first row of the posterior of the next `extend`. Those of the experts awake sum
         to one; others have none.
         """
+        if len(self._pending):
+            return self._awake(self._filter.ahead(len(self._pending)), self._asleep)
         if not self._asleep.any():
             return self._filter.weights
         return np.exp(self._log_shares(self._asleep))
+
+    @staticmethod
+    def _awake(weights: Floats, asleep: NDArray[np.bool_]) -> Floats:
+        """Return the probabilities of the experts awake among them, (K,)."""
+        if not asleep.any():
+            return weights
+        shares = np.where(asleep, 0.0, weights)
+        return shares / max(float(shares.sum()), np.finfo(float).tiny)
+
+    def reveal(self, n_known: int) -> None:
+        """Condition on the labels of the first ``n_known`` steps, and no others."""
+        n_new = n_known - (self._n_steps - len(self._pending))
+        if n_new > 0:
+            self._observe_all(self._pending[:n_new])
+            self._pending = self._pending[n_new:]
 
     def retire(self, experts: ArrayLike) -> None:
         """Let some experts sleep from the next step on, for ever.
@@ -167,7 +193,9 @@ class ForwardPass:
         """
         self._prior.check_length(self._n_steps + n_steps)
 
-    def extend(self, losses: ArrayLike) -> ForwardTrace:
+    def extend(
+        self, losses: ArrayLike, known: NDArray[np.intp] | None = None
+    ) -> ForwardTrace:
         """Process the next block of steps.
 
         Parameters
@@ -177,6 +205,10 @@ class ForwardPass:
             Plus infinity is allowed: the label was impossible for that expert. NaN from
             some step on is an expert that has retired. Computed in float64 whatever the
             dtype; read in chunks, so it may be memory-mapped.
+        known : ndarray of shape (n + 1,), optional
+            Of how many steps of the stream, counted from its first, the labels are
+            known when each step of the block is coded, and the one after it; never
+            decreasing. By default all before it.
 
         Returns
         -------
@@ -204,15 +236,72 @@ class ForwardPass:
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
         self.check_length(len(array))
         codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
-        start = 0
+        steps, start = self._n_steps + np.arange(len(array)), 0
+        if known is None:
+            known = self._n_steps + np.arange(len(array) + 1)
+        in_time = (known[:-1] == steps) & (known[1:] == steps + 1)
         for part in cut(array):
             rows = slice(start, start + len(part))
             block = np.ascontiguousarray(part, dtype=np.float64)
-            self._advance(block, codelengths[rows], posterior[rows])
+            self._code(
+                block, known[rows], in_time[rows], codelengths[rows], posterior[rows]
+            )
             start = rows.stop
-        steps = self._n_steps + np.arange(len(array))
-        self._n_steps += len(array)
         return ForwardTrace(float(codelengths.sum()), codelengths, posterior, steps)
+
+    def _code(
+        self,
+        losses: Floats,
+        known: NDArray[np.intp],
+        in_time: NDArray[np.bool_],
+        codelengths: Floats,
+        posterior: Floats,
+    ) -> None:
+        """Code steps, as many at once as wait for no other label."""
+        start = 0
+        while start < len(losses):
+            self.reveal(int(known[start]))
+            if in_time[start]:
+                n_rows = int(np.argmin(np.append(in_time[start:], False)))
+                rows = slice(start, start + n_rows)
+                self._advance(losses[rows], codelengths[rows], posterior[rows])
+            else:
+                late = known[start:] <= self._n_steps
+                late[1:] &= ~in_time[start + 1 :]
+                n_rows = int(np.argmin(np.append(late, False)))
+                rows = slice(start, start + n_rows)
+                posterior[rows] = self._shares_late(known[rows], losses[rows])
+                codelengths[rows] = mixture_losses(posterior[rows], losses[rows])
+                self._pending = np.concatenate([self._pending, losses[rows]])
+            self._n_steps += n_rows
+            start = rows.stop
+
+    def _shares_late(self, known: NDArray[np.intp], losses: Floats) -> Floats:
+        """Return the probability of each expert at the next steps, (n, K)."""
+        n_before = self._n_steps - len(self._pending)
+        places, n_new = known - n_before, int(known[-1]) - n_before
+        n_ahead = self._n_steps + np.arange(len(known)) - known
+        asleep = np.isnan(losses)
+        if not np.isnan(self._pending[:n_new]).any():
+            found = self._filter.follow(self._pending[:n_new], places, n_ahead).weights
+        else:
+            found, done = np.empty(losses.shape), 0
+            for i, place in enumerate(places.tolist()):
+                self._observe_all(self._pending[done:place])
+                found[i], done = self._filter.ahead(int(n_ahead[i])), place
+        self._pending = self._pending[n_new:]
+        for i in np.flatnonzero(asleep.any(axis=1)).tolist():
+            found[i] = self._awake(found[i], asleep[i])
+        self._asleep = asleep[-1]
+        return found
+
+    def _observe_all(self, losses: Floats) -> None:
+        """Condition on the losses (n, K) of steps, one after the other."""
+        n_plain = int((~np.isnan(losses).any(axis=1)).sum())
+        plain = losses[:n_plain]
+        self._filter.advance(plain, np.empty(len(plain)), np.empty_like(plain))
+        for row in losses[n_plain:]:
+            self._observe(row)
 
     def _advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
         if not self._asleep.any() and not np.isnan(losses[-1]).any():
@@ -235,8 +324,7 @@ class ForwardPass:
         Logs of the shares of those awake need not be computed again if they are given.
         """
         asleep = np.isnan(losses)
-        if shares is None:
-            shares = self._log_shares(asleep)
+        shares = self._log_shares(asleep) if shares is None else shares
         codelength, _ = condition_scores(shares[~asleep], losses[~asleep])
         row = np.where(asleep, codelength, losses)[np.newaxis]
         self._filter.advance(row, np.empty(1), np.empty_like(row))
@@ -250,6 +338,7 @@ def forward(
     *,
     groups: Sequence[Hashable] | None = None,
     max_rows: int | None = None,
+    known: NDArray[np.intp] | None = None,
 ) -> ForwardTrace:
     """Mix experts under a switching prior, in one pass over their losses.
 
@@ -275,6 +364,9 @@ def forward(
     max_rows : int, optional
         Largest number of rows of the posterior to return: those of every ``2^j``-th
         step from the first on, for the smallest ``j`` that suffices. By default all.
+    known : ndarray of shape (N + 1,), optional
+        Of how many steps the labels are known when each is coded, and at the end; by
+        default all before it. See :meth:`ForwardPass.extend`.
 
     Returns
     -------
@@ -320,12 +412,32 @@ def forward(
         thinner.reserve(n_steps)
     codelengths = [np.empty(0)]
     for block in blocks:
-        trace = stream.extend(block)
+        start = stream.n_steps
+        some = None if known is None else known[start : start + len(block) + 1]
+        trace = stream.extend(block, some)
         codelengths.append(trace.codelengths)
         thinner.append(trace.posterior)
     found = np.concatenate(codelengths)
     posterior, steps = thinner.result()
     return ForwardTrace(float(found.sum()), found, posterior, steps, thinner.names)
+
+
+def mixture_losses(shares: Floats, losses: Floats) -> Floats:
+    """Cost (n,) of labels under mixtures of experts, in nats.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n, K)
+        Probabilities of the experts; none of those asleep.
+    losses : ndarray of shape (n, K)
+        In nats; NaN is an expert asleep.
+    """
+    possible = (shares > 0) & (losses < np.inf)
+    scores = np.where(possible, logs(shares) - losses, -np.inf)
+    top = np.maximum(scores.max(axis=1, keepdims=True), np.finfo(float).min)
+    total = np.exp(scores - top).sum(axis=1)
+    found: Floats = np.where(total > 0, -(top[:, 0] + logs(total)), np.inf)
+    return found
 
 
 def filled_losses(

@@ -16,8 +16,8 @@ from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
-from sklearn_mdl._core.stream.other_rows import flushed_copy, predictions
-from sklearn_mdl._core.stream.outcomes import ClassLabels
+from sklearn_mdl._core.stream.heldout import predict_rows
+from sklearn_mdl._core.stream.outcomes import ClassLabels, OpenClassLabels
 from sklearn_mdl._core.validation import (
     GROUPED,
     as_labels,
@@ -26,7 +26,7 @@ from sklearn_mdl._core.validation import (
     refuse_missing,
     warn_caller,
 )
-from sklearn_mdl.metrics import EscapeCode, PrequentialMeasures, measure
+from sklearn_mdl.metrics import PrequentialMeasures, measure
 
 NONE_NAMED = np.empty(0)
 
@@ -129,21 +129,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         """
         check_is_fitted(self)
         rows: np.ndarray = self._validated(X, reset=False)
-        blocks = []
-        with self._run.arithmetic():
-            run = flushed_copy(self._run)
-            with np.errstate(divide="ignore"):  # a readout of weight zero
-                log_weights = np.log(run.weights)[:, None, None]
-            for prediction in predictions(run, rows):
-                values = prediction.values.cpu().numpy()
-                mixed = logsumexp(log_weights + values, axis=0)
-                if run.pooled is not None:
-                    pool = np.log(run.pooled.predictions(values))
-                    mixed = logsumexp(
-                        np.stack([mixed, pool], -1), axis=-1, b=run.pooled.shares
-                    )
-                blocks.append(mixed)
-        log_proba: np.ndarray = np.concatenate(blocks)
+        log_proba = predict_rows(self._run, rows)
         log_proba -= logsumexp(log_proba, axis=1, keepdims=True)
         return log_proba
 
@@ -176,7 +162,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         check_is_fitted(self)
         escape = self._run.outcome.escape
         return measure(
-            self._run.trace.known_summaries(),
+            self._run.trace.summaries,
             self.codelengths_,
             self._labels_seen(),
             n_classes=len(self.classes_),
@@ -223,8 +209,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
                 "name all labels that can occur"
             )
         if self.new_classes == "escape":
-            self.classes_, escape = classes, EscapeCode(len(classes))
-            return ClassLabels(escape.n_classes, escape)
+            self.classes_ = classes
+            return OpenClassLabels(len(classes))
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs labels of at least two classes, got "

@@ -9,7 +9,7 @@ scikit-learn's rule that ``__init__`` only stores parameters holds by constructi
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from numbers import Integral
 from os import PathLike
@@ -35,12 +35,12 @@ from sklearn_mdl._core.sklearn_compat import (
     with_callbacks,
 )
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT, Checkpoint
-from sklearn_mdl._core.stream.late_classes import check_groups
-from sklearn_mdl._core.stream.other_rows import continued
+from sklearn_mdl._core.stream.events import Event, Notify, Progress
+from sklearn_mdl._core.stream.heldout import continued
 from sklearn_mdl._core.stream.outcomes import Outcome
-from sklearn_mdl._core.stream.row_groups import grouped_order, keys_of
-from sklearn_mdl._core.stream.run import PrequentialRun
-from sklearn_mdl._core.stream.storage import is_mapped
+from sklearn_mdl._core.stream.run import Evaluator, PrequentialRun
+from sklearn_mdl._core.stream.samples import is_mapped
+from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
 from sklearn_mdl._core.validation import check_finite, warn_caller
 
 RandomState = int | np.random.RandomState | None
@@ -73,7 +73,6 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     random_state: RandomState
     _run: PrequentialRun = NotYet()  # type: ignore[assignment]
     _seed: int
-    _drive_in_parts: Callable[..., None]  # of estimators that can be split
     _all_diverged: str  # warning if no readout predicts any more
 
     @abstractmethod
@@ -108,6 +107,13 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     def _forget_classes(self) -> None:
         """Forget classes of rows that were not evaluated."""
+
+    @contextmanager
+    def _evaluating(
+        self, checkpoint: Checkpoint | None
+    ) -> Iterator[tuple[Evaluator | None, list[Event]]]:
+        """Give what evaluates readouts, None for threads, and what saves progress."""
+        yield None, [] if checkpoint is None else [checkpoint]
 
     def _check_order(self, labels: np.ndarray) -> None:
         """Warn of labels that should have been permuted."""
@@ -174,7 +180,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             self._drive(rows, labels, order, keys, checkpoint, given)
         run = self._run
         by_minibatch = all(learner.rows_ahead is None for learner in run.learners)
-        first, delay = run.rows.first if by_minibatch else 1, run.rows.groups.delay
+        first, delay = run.rows.first if by_minibatch else 1, run.schedule.delay
         if (by_minibatch or delay) and run.n_scored <= first + delay:
             warn_caller(
                 f"{type(self).__name__} should learn before its last label, but all "
@@ -195,11 +201,6 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream, or the first ones of a new one."""
         first = not hasattr(self, "_run")
-        if first and self.split is not None:
-            raise ValueError(
-                f"partial_fit goes on in one process, got split={self.split!r}; call "
-                "fit, or pass split=None"
-            )
         with fixed_arithmetic():
             with self._all_or_nothing():
                 rows, given = self._checked(X, y, reset=first)
@@ -208,7 +209,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 labels = self._encoded(given)
                 keys = keys_of(groups, len(rows))
                 if keys is not None:
-                    check_groups(self._run, keys)
+                    self._run.check_groups(keys)
                 self._run.check_length(len(rows))
                 self._run.samples.check_reuse(rows)
             self._drive(rows, labels, keys=keys)
@@ -264,32 +265,26 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         given: np.ndarray | None = None,
     ) -> None:
         """Drive the run over rows; callbacks are notified if labels are ``given``."""
-        tasks = None
+        run, events = self._run, list[Event]()
+        if self.verbose:
+            events.append(Progress(type(self).__name__))
         if given is not None and hasattr(self, "_skl_callbacks"):
-            tasks = FitTasks(self, X, given)
-        title = type(self).__name__ if self.verbose else None
-        places = (self._run.trace.folder, checkpoint)
+            events.append(Notify(FitTasks(self, X, given)))
+        places = (run.trace.folder, checkpoint)
         paths = {place.path.resolve() for place in places if place is not None}
         try:
-            with ExitStack() as locks:
-                for path in sorted(paths):  # in one order, lest two wait for each other
-                    locks.enter_context(exclusive(path))
-                is_split = given is not None and self.split is not None
-                drive = self._drive_in_parts if is_split else self._run.run
-                drive(
-                    X,
-                    labels,
-                    order,
-                    groups=keys,
-                    checkpoint=checkpoint,
-                    tasks=tasks,
-                    title=title,
-                )
+            with ExitStack() as stack:
+                for path in sorted(paths):  # sorted to avoid deadlock
+                    stack.enter_context(exclusive(path))
+                for event in events:
+                    stack.callback(event.close)
+                by, saving = stack.enter_context(self._evaluating(checkpoint))
+                events = [*saving, *events]
+                run.run(X, labels, order, groups=keys, events=events, evaluator=by)
         finally:
             if hasattr(self, "order_"):
                 self.order_ = self.order_[: self._run.n_scored]
-            if self._run.outcome.escape is not None:
-                self._forget_classes()
+            self._forget_classes()
         if self._run.diverged.all():
             warn_caller(self._all_diverged)
 
@@ -351,7 +346,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             "settings": settings_of(self, WITHOUT_EFFECT | {"device"}),
             "X": {"shape": list(X.shape), "sha256": fingerprint(X, "<f4")},
             "y": self._fingerprint_of(labels),
-            ENVIRONMENT: environment_of(self._run.device),
+            ENVIRONMENT: environment_of(self._run.rows.device),
         }
         if keys is not None:
             about["groups"] = fingerprint(keys[:, np.newaxis], "<i8")
@@ -412,8 +407,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             with fixed_arithmetic():
                 return continued(self._run, X, self._encoded(y), keys)
         finally:
-            if self._run.outcome.escape is not None:
-                self._forget_classes()
+            self._forget_classes()
 
     def _labels_seen(self) -> np.ndarray:
         labels: np.ndarray = self._run.labels.cpu().numpy()

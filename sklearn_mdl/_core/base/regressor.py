@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Self, cast
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -16,8 +15,9 @@ from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
-from sklearn_mdl._core.stream.other_rows import flushed_copy, predictions
-from sklearn_mdl._core.stream.outcomes import LEAST_SPREAD, RealTargets
+from sklearn_mdl._core.stream.heldout import predict_rows
+from sklearn_mdl._core.stream.outcomes import RealTargets
+from sklearn_mdl._core.stream.units import LEAST_SPREAD
 from sklearn_mdl.metrics import (
     RegressionMeasures,
     gaussian_codelengths,
@@ -108,19 +108,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         """
         check_is_fitted(self)
         rows: np.ndarray = self._validated(X, reset=False)
-        found = []
-        with self._run.arithmetic():
-            run = flushed_copy(self._run)
-            weights = torch.from_numpy(run.weights)[:, None]
-            for prediction in predictions(run, rows):
-                values = prediction.values.cpu()
-                mixed = run.outcome.mix(values, weights.expand(values.shape[:2]))
-                if run.pooled is not None:
-                    pool = run.pooled.predictions(values.numpy())
-                    shares = np.tile(run.pooled.shares, (len(mixed), 1))
-                    mixed = run.outcome.mix_with(mixed, pool, shares)
-                found.append(mixed)
-        mean, std = np.concatenate(found).T
+        mean, std = predict_rows(self._run, rows).T
         return (mean, std) if return_std else mean
 
     @property
@@ -151,7 +139,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         """
         check_is_fitted(self)
         return measure_regression(
-            self._run.trace.known_summaries()[:, 0],
+            self._run.trace.summaries[:, 0],
             self._labels_seen(),
             self.codelength_,
             float(self.reference_codelengths_.sum()),

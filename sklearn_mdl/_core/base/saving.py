@@ -25,7 +25,7 @@ from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.numerics import fixed_arithmetic, granted_memory
 from sklearn_mdl._core.stream.checkpoint import progress_of, resume
 from sklearn_mdl._core.stream.run import PrequentialRun
-from sklearn_mdl._core.stream.storage import SampleStore
+from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.validation import check_finite
 
 FORMAT = 1
@@ -42,6 +42,9 @@ FIELDS: dict[str, type] = {
 ARRAYS = {
     "labels": 1,
     "summaries": 2,
+    "codes": 2,
+    "shares": 2,
+    "pool_weights": 2,
     "diverged": 1,
     "retired_at": 1,
     "losses": 2,
@@ -216,8 +219,8 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
 def _numbers_of(run: PrequentialRun) -> dict[str, np.ndarray]:
     """Return the arrays from which a run can be made again, but for its rows."""
     arrays = {**progress_of(run), "losses": run.trace.losses}
-    if run.trace.stored is not None:
-        arrays["mixtures"] = run.trace.stored.mixtures
+    if run.trace.keeps_mixtures:
+        arrays["mixtures"] = run.trace.file("mixtures")
     return arrays
 
 

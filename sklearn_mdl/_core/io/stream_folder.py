@@ -97,11 +97,6 @@ class StreamFolder:
             aside.write_text(text, encoding="utf-8")
         self._writer, self._is_writer = writer, True
 
-    def amend(self, **about: object) -> None:
-        """Say more in ``losses.json``, from the next change of a file on."""
-        self.about = {**self.about, **about}
-        self._is_writer = False
-
     def check(self) -> None:
         """Refuse files that another run has written to.
 

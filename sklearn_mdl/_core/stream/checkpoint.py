@@ -19,15 +19,16 @@ from torch import Tensor
 
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
-from sklearn_mdl._core.stream.late_classes import recall_classes
-from sklearn_mdl._core.stream.row_groups import held
+from sklearn_mdl._core.stream.coder import Block, under
+from sklearn_mdl._core.stream.events import Event
 from sklearn_mdl._core.stream.run import PrequentialRun
-from sklearn_mdl._core.stream.storage import PrequentialTrace, StoredMixtures
+from sklearn_mdl._core.stream.threads import Threads
+from sklearn_mdl._core.stream.trace import PrequentialTrace
 from sklearn_mdl._core.validation import warn_caller
 
 BLOCK = 4096  # rows of losses that are mixed at once
-READOUT = "readout"  # what the names of arrays that belong to one begin with
-POOL = "pool"
+READOUT = "readout."  # what the names of arrays that belong to one begin with
+MIXER, CODER = "mixer.", "coder."
 
 
 def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
@@ -38,42 +39,36 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
     TypeError
         If a learner cannot write down what it has learned.
     """
-    return {**learned_of(run), **mixed_of(run)}
+    return {**learned_of(run.threads), **coded_of(run)}
 
 
-def learned_of(run: PrequentialRun) -> dict[str, np.ndarray]:
+def learned_of(threads: Threads) -> dict[str, np.ndarray]:
     """Everything that learners need in order to go on; raises as progress_of."""
     arrays = {
-        "labels": run.labels.cpu().numpy(),
-        "diverged": run.diverged,
-        **run.rows.groups.state_dict(),
+        "labels": threads.labels.cpu().numpy(),
+        "diverged": threads.diverged,
+        **threads.rows.schedule.state_dict(),
+        **threads.outcome.state_dict(),
     }
-    for learner in run.learners:
+    for learner in threads.learners:
         for column, parts in learner.state_dict().items():
             for name, tensor in parts.items():
-                arrays[f"{READOUT}.{column}.{name}"] = tensor.detach().cpu().numpy()
-    if run.outcome.escape is not None:
-        arrays["n_named"] = np.array([run.outcome.escape.n_named])
+                arrays[f"{READOUT}{column}.{name}"] = tensor.detach().cpu().numpy()
     return arrays
 
 
-def mixed_of(run: PrequentialRun) -> dict[str, np.ndarray]:
+def coded_of(run: PrequentialRun) -> dict[str, np.ndarray]:
     """Everything that the mixture needs, beside losses, in order to go on."""
-    arrays = {
-        "summaries": run.trace.summaries,
-        "retired_at": run.retirement.retired_at,
-    }
-    if run.pooled is not None:
-        state = run.pooled.state_dict().items()
-        arrays |= {f"{POOL}.{name}": array for name, array in state}
-    return arrays
+    parts = {MIXER: run.mixer.state_dict(), CODER: run.coder.state_dict()}
+    arrays = {head + k: v for head, part in parts.items() for k, v in part.items()}
+    return {**run.trace.numbers(), "retired_at": run.retired_at, **arrays}
 
 
 def resume(
     run: PrequentialRun,
     arrays: Mapping[str, np.ndarray],
     losses: np.ndarray | None = None,
-) -> int:
+) -> None:
     """Bring a new run to where another one was.
 
     Parameters
@@ -85,132 +80,115 @@ def resume(
     losses : ndarray of shape (n, K) or None
         None where its trace has adopted them already.
 
-    Returns
-    -------
-    n_rows : int
-        Number of rows that count as evaluated.
-
     Raises
     ------
     ValueError
         If the arrays are not those of such a run.
     """
-    n_rows = restore(run, arrays)
-    mix_again(run, arrays, n_rows, losses)
-    retired = np.flatnonzero(~run.retirement.awake).tolist()
-    if retired:
-        run.forward.retire(retired)
-    return n_rows
+    restore(run.threads, arrays)
+    recode(run, arrays, losses)
 
 
-def restore(run: PrequentialRun, arrays: Mapping[str, np.ndarray]) -> int:
-    """Bring rows and learners of a run to where another one was; see :func:`resume`."""
-    labels = torch.from_numpy(np.array(arrays["labels"])).to(run.outcome.dtype)
-    n_rows, rows = len(labels), run.rows
-    if n_rows > len(run.samples):
+def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
+    """Bring rows and learners to where others were; see :func:`resume`."""
+    rows, outcome = threads.rows, threads.outcome
+    labels = torch.from_numpy(np.array(arrays["labels"])).to(outcome.dtype)
+    n_rows, n_given = len(labels), len(rows.store)
+    if n_rows > n_given:
         raise ValueError(
             f"The stream must hold the {n_rows} rows that were evaluated, got "
-            f"{len(run.samples)}; give them all, in the same order"
+            f"{n_given}; give them all, in the same order"
         )
-    if "row_groups" in arrays and not rows.groups.ends:  # of a file, not of a fit
-        rows.groups.load_state_dict(arrays["row_groups"], arrays["group_keys"])
-        if rows.groups.ends[-1] > n_rows:
-            raise ValueError(f"row_groups must end by row {n_rows}")
-    with run.arithmetic():
+    rows.schedule.load_state_dict(arrays, n_rows)
+    with threads.arithmetic():
         for count in rows.refreshes(n_rows):
             rows.refresh_all(count)
         rows.extend(n_rows)
         rows.reveal(0, labels)
         if rows.n_refreshed:
             # No learner has units of its own yet, so that none is re-expressed.
-            known = labels[: rows.groups.known(rows.n_refreshed)]
-            run.outcome.refresh(known, run.learners)
-        for learner, state in zip(run.learners, run.states, strict=True):
+            known = labels[: rows.schedule.known(rows.n_refreshed)]
+            outcome.refresh(known, threads.learners)
+        for learner, state in zip(threads.learners, threads.states, strict=True):
             failed = np.asarray(arrays["diverged"])[list(learner.columns)]
             state.resume(rows, n_rows, torch.from_numpy(failed))
-        retired_at = _retired_at(arrays, run, n_rows)
-        run.retirement.retired_at = retired_at
-        retired = np.flatnonzero(retired_at >= 0).tolist()
-        if retired:
-            run.drop(retired)
-        recall_classes(run, labels)
+        retired = np.asarray(arrays["retired_at"]) >= 0
+        if retired.any():
+            threads.retire(np.flatnonzero(retired).tolist())
+        outcome.recall(labels.numpy())
+        if n_new := outcome.n_numbers - threads.n_numbers:
+            threads.add_classes(n_new)
         learned = _learned(arrays)
-        for learner in run.learners:
+        for learner in threads.learners:
             learner.load_state_dict(learned)
-    return n_rows
-
-
-def _retired_at(
-    arrays: Mapping[str, np.ndarray], run: PrequentialRun, n_rows: int
-) -> np.ndarray:
-    """Return after how many rows readouts had retired, -1 for those awake."""
-    found = np.array(arrays["retired_at"])
-    if found.shape != (run.n_readouts,) or found.dtype.kind != "i":
-        raise ValueError(f"retired_at must be {run.n_readouts} integers, got {found!r}")
-    if found.max() > n_rows or (found >= 0).all():
-        raise ValueError(
-            f"retired_at must leave a readout of {n_rows} rows, got {found.tolist()}"
-        )
-    return found
+    threads.n_scored = n_rows
 
 
 def _learned(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
     """Return what the readouts had learned, by column and name."""
     learned: dict[int, dict[str, Tensor]] = {}
-    for key, array in arrays.items():
-        head, _, rest = key.partition(".")
-        if head == READOUT:
-            column, _, name = rest.partition(".")
-            tensor = torch.from_numpy(np.array(array))
-            learned.setdefault(int(column), {})[name] = tensor
+    for key, array in under(arrays, READOUT).items():
+        column, _, name = key.partition(".")
+        learned.setdefault(int(column), {})[name] = torch.from_numpy(array)
     return learned
 
 
-def mix_again(
-    run: PrequentialRun,
-    arrays: Mapping[str, np.ndarray],
-    n_rows: int,
-    losses: np.ndarray | None,
+def recode(
+    run: PrequentialRun, arrays: Mapping[str, np.ndarray], losses: np.ndarray | None
 ) -> None:
-    """Mix the losses of rows that were evaluated, as they were mixed then."""
-    trace, summaries = run.trace, np.asarray(arrays["summaries"])
-    head = f"{POOL}."
-    pool = {k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)}
-    if run.pooled is not None:
-        run.pooled.load_state_dict(pool)
+    """Bring mixer, coder, events and trace of a run to where others were.
+
+    Weights of readouts are computed again from their losses, by the same passes.
+    """
+    trace, n_rows = run.trace, len(arrays["labels"])
+    retired_at = _checked_retirement(arrays, run, n_rows)
+    awake = retired_at < 0
+    run.retired_at = retired_at
+    run.mixer.retire(awake)
     adopted = losses is None
-    if losses is None:
-        losses = trace.losses
-    stop, groups = 0, run.rows.groups
+    source = trace.losses if losses is None else losses
+    stop = 0
     while stop < n_rows:
-        start, stop = stop, groups.closing(min(stop + BLOCK, n_rows) - 1)
-        part, firsts = slice(start, stop), groups.firsts(start, stop)
-        block = np.asarray(losses[part])
-        run.retirement.check(block)
-        reading = held(run.forward.extend(block), block, firsts)
-        run.retirement.observe(block)
-        codelengths = reading.codelengths
-        if run.pooled is not None:
-            own = pool["codelengths"][part], pool["history"][part]
-            codelengths = run.pooled.retrace(block, codelengths, *own, firsts)
-        if adopted:
-            trace.account(codelengths, summaries[part])
-        else:
-            kept = _mixtures(run, arrays, part)
-            posterior = reading.posterior
-            trace.append(block, codelengths, posterior, summaries[part], kept)
+        start = stop
+        stop = run.schedule.closing(min(start + BLOCK, n_rows) - 1)
+        part, known = slice(start, stop), run.schedule.known_by_row(start, stop)
+        block = Block(np.asarray(source[part]), _NONE, _NONE, known)
+        asleep = (retired_at >= 0) & (np.arange(start, stop)[:, None] >= retired_at)
+        if (np.isnan(block.losses) != asleep).any():
+            raise ValueError("Losses must be NaN just where readouts have retired")
+        posterior = run.coder.recode(block.losses, known)
+        for event in run.events:
+            event.observe(block)
+        if not adopted:
+            files = {"losses": block.losses, "posterior": posterior}
+            kept = {k: arrays[k][part] for k in ("mixtures", "labels") if k in arrays}
+            trace.append_files({**kept, **files, "known": known[:-1]})
+    for event in run.events:
+        event.resumed()
+    if not awake.all():
+        run.coder.retire(np.flatnonzero(~awake).tolist())
+    run.mixer.load_state_dict(under(arrays, MIXER))
+    run.coder.load_state_dict(under(arrays, CODER))
+    trace.account({name: arrays[name][:n_rows] for name in trace.numbers()})
+    run.reveal()
 
 
-def _mixtures(
-    run: PrequentialRun, arrays: Mapping[str, np.ndarray], part: slice
-) -> StoredMixtures | None:
-    """Return some rows of what groups had predicted, if that is kept."""
-    empty = None if run.pooled is None else run.pooled.stored
-    if empty is None:
-        return None
-    found = StoredMixtures(arrays["labels"][part], arrays["mixtures"][part])
-    if found.mixtures.shape != (len(found.labels), *empty.mixtures.shape[1:]):
-        raise ValueError(f"its mixtures are of shape {arrays['mixtures'].shape}")
+_NONE = np.empty(0)
+
+
+def _checked_retirement(
+    arrays: Mapping[str, np.ndarray], run: PrequentialRun, n_rows: int
+) -> np.ndarray:
+    """Return after how many rows readouts had retired, -1 for those awake."""
+    found = np.array(arrays["retired_at"])
+    if found.shape != (run.threads.n_readouts,) or found.dtype.kind != "i":
+        raise ValueError(
+            f"retired_at must be {run.threads.n_readouts} integers, got {found!r}"
+        )
+    if found.max() > n_rows or (found >= 0).all():
+        raise ValueError(
+            f"retired_at must leave a readout of {n_rows} rows, got {found.tolist()}"
+        )
     return found
 
 
@@ -221,7 +199,7 @@ SECONDS = 30.0  # between two times, at least
 SHARE = 0.05  # of the time that may go into writing
 
 
-class Checkpoint:
+class Checkpoint(Event):
     """A file to which a run is written from time to time.
 
     Losses lie in the folder of the stream, which grows with every segment; this file
@@ -269,20 +247,12 @@ class Checkpoint:
             trace.adopt(len(arrays["labels"]), about[TRACE])
             self._arrays = arrays
 
-    def resume(self, run: PrequentialRun) -> int:
-        """Bring a run, whose rows are taken in, to where the file says.
-
-        Returns
-        -------
-        n_rows : int
-            Number of rows that count as evaluated; 0 if there is no file yet.
-        """
-        if self._arrays is None:
-            return 0
-        n_rows = resume(run, self._arrays)
+    def restore(self, run: PrequentialRun) -> None:
+        """Bring a run, whose rows were taken in, to where the file says."""
+        if self._arrays is not None:
+            resume(run, self._arrays)
+            self._wait(0.0)
         self._arrays = None
-        self._wait(0.0)
-        return n_rows
 
     def _compare(self, about: Mapping[str, object]) -> None:
         names = [k for k in {**self.about, **about} if k not in (ENVIRONMENT, TRACE)]
@@ -294,7 +264,8 @@ class Checkpoint:
                 f"{cut_short(then)} in {self.file}, and is {cut_short(here)}; name "
                 "another folder, or delete this one to begin again"
             )
-        elsewhere = first_difference(about.get(ENVIRONMENT), self.about[ENVIRONMENT])
+        here = self.about[ENVIRONMENT]
+        elsewhere = first_difference(about.get(ENVIRONMENT, here), here)
         if elsewhere is not None:
             name, then, here = elsewhere
             warn_caller(
@@ -302,10 +273,14 @@ class Checkpoint:
                 f"{here!r}, so that the last digits may differ"
             )
 
-    def save_if_due(self, run: PrequentialRun) -> None:
+    def act(self, run: PrequentialRun) -> None:
         """Write the state after a segment, if the last time is long enough ago."""
-        if time.monotonic() >= self._next:
+        if time.monotonic() >= self._next and run.trace.refusal is None:
             self.save(run)
+
+    def end(self, run: PrequentialRun) -> None:
+        """Write the state at the end."""
+        self.save(run)
 
     def save(self, run: PrequentialRun) -> None:
         """Write the state after a segment.

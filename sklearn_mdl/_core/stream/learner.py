@@ -5,14 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from sklearn_mdl._core.stream.scaling import Features, ReExpression, ScaledRows
-
-if TYPE_CHECKING:
-    from sklearn_mdl._core.stream.outcomes import TargetScaling
+from sklearn_mdl._core.stream.units import TargetScaling
 
 Learned = Mapping[int, Mapping[str, Tensor]]  # tensors by column and by name
 

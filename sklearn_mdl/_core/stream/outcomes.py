@@ -12,15 +12,18 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import torch
+from scipy.special import logsumexp
 from torch import Tensor
 
 from sklearn_mdl._core.nets.losses import FARTHEST, student_t_loss
 from sklearn_mdl._core.numerics import in_lanes, mixture
 from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.units import TargetScaling
+from sklearn_mdl._core.validation import incompatible
 from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
@@ -116,8 +119,53 @@ class Outcome(ABC):
         """Mix the mixture of readouts with what a pool predicts, by shares (n, 2)."""
 
     @abstractmethod
-    def mix_groups(self, mixtures: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Mix what groups predict (n, G, Q) by weights (n, G), as :meth:`mix` does."""
+    def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
+        """Mix predictions (K, n, P) by weights (K,), for `predict`.
+
+        Returns
+        -------
+        mixed : ndarray of shape (n, ...)
+            Log-probabilities of classes, or mean and standard deviation.
+        """
+
+    @abstractmethod
+    def mix_rows_with(
+        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
+    ) -> np.ndarray:
+        """Mix what :meth:`mix_rows` returns with a pool's, by shares (2,)."""
+
+    @abstractmethod
+    def fresh(self) -> Self:
+        """Return a copy as it is before any label."""
+
+    def check_schedule(self, schedule: str) -> None:  # noqa: B027
+        """Refuse labels that are known late, if they must be known at once."""
+
+    def check_stored(self) -> None:  # noqa: B027
+        """Refuse to keep predictions, if their number may grow."""
+
+    def new_rows(self, labels: np.ndarray) -> list[int]:
+        """Return the places of labels (n,) that bring a class not known before."""
+        return []
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return what a saved run must know of the kind of its labels."""
+        return {}
+
+    def recall(self, labels: np.ndarray) -> None:  # noqa: B027
+        """Take note of labels (n,) that were coded before, by a run that goes on."""
+
+    def escapes(self, labels: np.ndarray) -> np.ndarray | float:
+        """Cost of knowing which labels (n,) bring a new class, in nats."""
+        return 0.0
+
+    def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
+        """Add the probability of a new class to predictions of rows from ``start``."""
+        return mixed
+
+    def next_proba(self, proba: np.ndarray) -> np.ndarray:
+        """Add the probability that the incoming row brings a new class."""
+        return proba
 
     @abstractmethod
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
@@ -139,16 +187,19 @@ class ClassLabels(Outcome):
     Parameters
     ----------
     n_classes : int
-    escape : EscapeCode or None, default=None
     """
 
     dtype = torch.long
     n_kept = 3
     feature_reach = math.inf  # a class costs as many nats, at most
 
-    def __init__(self, n_classes: int, escape: EscapeCode | None = None) -> None:
+    def __init__(self, n_classes: int) -> None:
         self.n_numbers = n_classes
-        self.escape = escape
+
+    def fresh(self) -> Self:
+        """Return a copy as it is before any label."""
+        named = self.n_numbers if self.escape is None else self.escape.n_named
+        return type(self)(named)
 
     def predict(self, learner: Learner, x: Tensor) -> ClassPrediction:
         """Ask a learner for the log-probabilities of rows."""
@@ -182,9 +233,19 @@ class ClassLabels(Outcome):
         both += shares[:, 1:] * pooled
         return both
 
-    def mix_groups(self, mixtures: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Probabilities of the classes, (n, C)."""
-        found: np.ndarray = np.einsum("ngc,ng->nc", np.nan_to_num(mixtures), weights)
+    def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
+        """Log-probabilities of the classes, (n, C)."""
+        with np.errstate(divide="ignore"):  # a readout of weight zero
+            log_weights = np.log(weights)[:, None, None]
+        mixed: np.ndarray = logsumexp(log_weights + values.cpu().numpy(), axis=0)
+        return mixed
+
+    def mix_rows_with(
+        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
+    ) -> np.ndarray:
+        """Log-probabilities of the classes, (n, C)."""
+        both = np.stack([mixed, np.log(pooled)], -1)
+        found: np.ndarray = logsumexp(both, axis=-1, b=shares)
         return found
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
@@ -192,54 +253,84 @@ class ClassLabels(Outcome):
         return summarise(mixed)
 
 
-FIRST_DEGREES_OF_FREEDOM = 1.0  # before anything is known: the heaviest usual tails
-EVEN = 2.0**-40  # labels that differ by less, relative to their size, count as equal
-LEAST_SPREAD = 1e-300  # and so do those that differ by less than this
-# Nine in ten Gaussian labels lie within 1.6 deviations of the median. Those beyond 8.2,
-# five times that, are none of theirs.
-CORE = 0.9
-REACH = 5.0
+class OpenClassLabels(ClassLabels):
+    """Classes of which some may appear without having been named.
 
-
-class TargetScaling(NamedTuple):
-    """Mean and standard deviation of labels that were seen, outlying ones winsorised.
-
-    Labels further from the median than ``REACH`` times the distance within which
-    ``CORE`` of them lie count as being that far, unless this distance is zero. So a few
-    outlying labels move neither much, and labels without any keep both to the bit.
+    Parameters
+    ----------
+    n_named : int
+        Classes that are named.
 
     Attributes
     ----------
-    n_rows : int
-    mean, scale : float
-        In the units of the labels; the scale is 0 if they are all equal.
+    escape : EscapeCode
+        Code of the rows that bring a class which is not known.
     """
 
-    n_rows: int
-    mean: float
-    scale: float
+    def __init__(self, n_named: int) -> None:
+        self.escape: EscapeCode = EscapeCode(n_named)
+        super().__init__(self.escape.n_classes)
 
-    @classmethod
-    def of(cls, y: Tensor) -> Self:
-        """Take the labels (n,), in sums that are exact."""
-        labels = _winsorised(y.cpu().numpy())
-        n = len(labels)
-        mean = math.fsum(labels / n)
-        gaps = labels - mean
-        widest = float(np.abs(gaps).max())
-        if widest <= max(EVEN * np.abs(labels).max(), LEAST_SPREAD):
-            return cls(n, mean, 0.0)
-        squares = math.fsum((gaps / widest) ** 2)
-        return cls(n, mean, widest * math.sqrt(squares / n))
+    def check_schedule(self, schedule: str) -> None:
+        """Refuse labels that are known late.
+
+        Raises
+        ------
+        ValueError
+            In any case.
+        """
+        raise incompatible(
+            'new_classes="escape"',
+            schedule,
+            "a class that appears must be known at the next row",
+            "name all classes, or leave the other out",
+        )
+
+    def check_stored(self) -> None:
+        """Refuse to keep predictions, whose number may grow.
+
+        Raises
+        ------
+        ValueError
+            In any case.
+        """
+        raise incompatible(
+            'new_classes="escape"',
+            "store_mixtures=True",
+            "the files have as many columns as there are classes",
+            "name all classes, or pass store_mixtures=False",
+        )
+
+    def new_rows(self, labels: np.ndarray) -> list[int]:
+        """Return the places of labels (n,) that bring a class not known before."""
+        known = np.maximum.accumulate(np.append(self.n_numbers - 1, labels))
+        found: list[int] = np.flatnonzero(labels > known[:-1]).tolist()
+        return found
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return the number of classes that were named."""
+        return {"n_named": np.array([self.escape.n_named])}
+
+    def recall(self, labels: np.ndarray) -> None:
+        """Take note of labels (n,) that were coded before, and of their classes."""
+        self.escapes(labels)
+        self.n_numbers = self.escape.n_classes
+
+    def escapes(self, labels: np.ndarray) -> np.ndarray:
+        """Cost of knowing which labels (n,) bring a new class, in nats."""
+        return np.array([self.escape.observe(label) for label in labels.tolist()])
+
+    def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
+        """Add the probability of a new class to predictions of rows from ``start``."""
+        return self.escape.coded(mixed, start)
+
+    def next_proba(self, proba: np.ndarray) -> np.ndarray:
+        """Add the probability that the incoming row brings a new class."""
+        probability = self.escape.probability
+        return np.append((1.0 - probability) * proba, probability)
 
 
-def _winsorised(labels: np.ndarray) -> np.ndarray:
-    """Winsorise labels (n,), by distance, unless those of the core are all equal."""
-    median = np.median(labels)
-    rank = int(CORE * (len(labels) - 1))
-    core = np.partition(np.abs(labels - median), rank)[rank]
-    bound = REACH * core if core > EVEN * np.abs(median) else np.inf
-    return labels.clip(median - bound, median + bound)
+FIRST_DEGREES_OF_FREEDOM = 1.0  # before anything is known: the heaviest usual tails
 
 
 class DensityPrediction(Prediction):
@@ -287,6 +378,10 @@ class RealTargets(Outcome):
         self.scale = scale
         self.known: TargetScaling | None = None
         self._fallback: Tensor | None = None  # made when needed, until the next refresh
+
+    def fresh(self) -> Self:
+        """Return a copy as it is before any label."""
+        return type(self)(self.location, self.scale)
 
     def predict(self, learner: Learner, x: Tensor) -> DensityPrediction:
         """Ask a learner for densities, if it has learned anything."""
@@ -361,12 +456,18 @@ class RealTargets(Outcome):
         square = (shares.T * (std**2 + (mean - centre) ** 2)).sum(0)
         return np.stack([centre, np.sqrt(square)], 1)
 
-    def mix_groups(self, mixtures: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
+        """Mean and standard deviation of the mixture, (n, 2)."""
+        values = values.cpu()
+        return self.mix(
+            values, torch.from_numpy(weights)[:, None].expand(values.shape[:2])
+        )
+
+    def mix_rows_with(
+        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
+    ) -> np.ndarray:
         """Mean and standard deviation, (n, 2)."""
-        means, variances = np.where(weights > 0, mixtures.T[:2].swapaxes(1, 2), 0.0)
-        mean = (weights * means).sum(1)
-        square = (weights * (variances + (means - mean[:, np.newaxis]) ** 2)).sum(1)
-        return np.stack([mean, np.sqrt(square)], 1)
+        return self.mix_with(mixed, pooled, np.tile(shares, (len(mixed), 1)))
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
         """Return mean and standard deviation as they are."""

@@ -1,7 +1,8 @@
 """Some readouts of a pass, evaluated where the others are not.
 
-Their learners need nothing of other readouts. What the mixture of all needs of them are
-their losses and, where groups are pooled, the predictions of each group's own mixture.
+Their learners need nothing of other readouts, and the mixture of all needs nothing of
+theirs but losses and predictions. These go into a file, with all that is needed to
+continue from it.
 """
 
 from __future__ import annotations
@@ -9,132 +10,45 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.stream.checkpoint import Checkpoint, learned_of, restore
-from sklearn_mdl._core.stream.learner import Learner
-from sklearn_mdl._core.stream.outcomes import Prediction
-from sklearn_mdl._core.stream.pooled import GroupMixer
-from sklearn_mdl._core.stream.run import PrequentialRun
-from sklearn_mdl._core.stream.storage import PrequentialTrace
-from sklearn_mdl.switching import FixedShare
+from sklearn_mdl._core.stream.threads import Scores, Threads
 
-MIXER = "mixer."
+SCORES = "losses", "values", "labels_scored"  # what a file holds of a round
 
 
-class PartRun(PrequentialRun):
-    """Some readouts of a pass, and what they leave of the rows of one round.
-
-    Parameters
-    ----------
-    learners : list of Learner
-    mixer : GroupMixer or None
-        Of the groups of these readouts; None where nothing is pooled.
-    **options
-        As of :class:`PrequentialRun`.
+class Round(NamedTuple):
+    """The rows that a part evaluates before its readouts are mixed with others.
 
     Attributes
     ----------
-    start : int
-        First row of the round.
+    columns : list of int
+        Places of its readouts among all.
+    start, stop : int
+        First row of the round, and its end.
+    retired : list of int
+        Readouts of the part that have retired before it, by their places in the part.
     """
 
-    def __init__(
-        self, learners: Sequence[Learner], mixer: GroupMixer | None, **options: Any
-    ) -> None:
-        # Its prior is asked nothing: what is coded is mixed elsewhere.
-        super().__init__(learners, FixedShare(), None, **options)
-        self.mixer = mixer
-        self.start = self._n_scored = 0
-        self._losses = [np.empty((0, self.n_readouts))]
-        self._mixtures = [np.empty((0, 0, 0))]
-
-    @property
-    def n_scored(self) -> int:
-        """Number of rows evaluated so far."""
-        return self._n_scored
-
-    def check_length(self, n_rows: int) -> None:
-        """Take streams of any length: a round is all that is kept."""
-
-    def _mix(
-        self, found: Sequence[tuple[np.ndarray, Prediction]], labels: Tensor
-    ) -> None:
-        """Keep losses of the readouts, and mixtures of their groups, on a segment."""
-        losses = np.full((len(labels), self.n_readouts), np.nan)
-        for learner, (columns, _) in zip(self.learners, found, strict=True):
-            losses[:, learner.columns] = columns
-        self._losses.append(losses)
-        if self.mixer is not None:
-            values = torch.cat([predicted.values for _, predicted in found])
-            rows = values[np.argsort(self.columns)].swapaxes(0, 1).cpu().numpy()
-            self._mixtures.append(self.mixer.mixtures(rows, losses))
-        due = self.rows.next_refresh(self.n_scored)
-        self._n_scored += len(labels)
-        self.refresh(due)
-
-    def drop(self, columns: list[int]) -> None:
-        """Free what readouts have learned that have retired, and their groups."""
-        super().drop(columns)
-        if self.mixer is not None:
-            self.mixer.retire(self.retirement.awake)
-
-    def begin_round(self, start: int, retired: Sequence[int]) -> None:
-        """Begin a round at a row, or go on in it; readouts retire before its first."""
-        new = [k for k in retired if self.retirement.retired_at[k] < 0]
-        if self.start < start == self.n_scored:
-            self.start = start
-            del self._losses[1:], self._mixtures[1:]
-        if self.start != start or (new and self.n_scored != start):
-            raise ValueError(
-                f"A part must be in the round that begins at row {start}, but its file "
-                f"is at row {self.n_scored} of the one from {self.start}; delete it"
-            )
-        if new:
-            self.retirement.retired_at[new] = start
-            self.drop(new)
-
-    def progress(self) -> dict[str, np.ndarray]:
-        """Everything that the others need of the round, and the next one of it."""
-        state = {} if self.mixer is None else self.mixer.state_dict()
-        return {
-            **learned_of(self),
-            "losses": np.concatenate(self._losses),
-            "mixtures": np.concatenate(self._mixtures[1:] or self._mixtures),
-            **{MIXER + name: array for name, array in state.items()},
-            "retired_at": self.retirement.retired_at,
-            "start": np.array([self.start]),
-        }
-
-    def resume(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go to where another run has written its progress."""
-        self._n_scored = restore(self, arrays)
-        self.start = int(arrays["start"][0])
-        self._losses.append(np.array(arrays["losses"]))
-        if self.mixer is None:
-            return
-        self._mixtures.append(np.array(arrays["mixtures"]))
-        names = [name for name in arrays if name.startswith(MIXER)]
-        self.mixer.load_state_dict({n.removeprefix(MIXER): arrays[n] for n in names})
+    columns: list[int]
+    start: int
+    stop: int
+    retired: list[int]
 
 
 class PartFile(Checkpoint):
-    """The one file of a part: what it leaves, and from what it goes on.
+    """The one file of a part: what it leaves of a round, and from what it continues.
 
     Parameters
     ----------
     file : Path
     about : mapping
         As of :class:`Checkpoint`.
-    start : int
-        First row of the round.
-    retired : sequence of int
-        Readouts that retire before it, among those of the part.
 
     Attributes
     ----------
@@ -142,41 +56,137 @@ class PartFile(Checkpoint):
         CPU seconds of the round so far, but for reading and writing.
     """
 
-    def __init__(
-        self,
-        file: Path,
-        about: Mapping[str, object],
-        start: int,
-        retired: Sequence[int],
-    ) -> None:
+    def __init__(self, file: Path, about: Mapping[str, object]) -> None:
         super().__init__(file.parent, about)
         self.file = file
-        self._round = start, retired
         self.seconds = 0.0
         self._since = time.process_time()
+        self._scores: list[Scores] = []
 
-    def open(self, trace: PrequentialTrace) -> None:
-        """Read the file, if there is one."""
-        if self.file.exists():
-            self._arrays, about = read_archive(self.file)
-            self._compare(about)
+    def evaluate(self, threads: Threads, labels: np.ndarray, part: Round) -> None:
+        """Evaluate a round by new learners, from where the file says, and write it.
 
-    def resume(self, run: PrequentialRun) -> int:
-        """Bring a part to where the file says, and into the round."""
-        assert isinstance(run, PartRun)
-        if self._arrays is not None:
-            run.resume(self._arrays)
-        self._arrays = None
-        run.begin_round(*self._round)
+        Parameters
+        ----------
+        threads : Threads
+            Of the readouts of the part, before their first row.
+        labels : ndarray of shape (stop,)
+        part : Round
+        """
+        retired_at = self._resume(threads, part)
+        new = [k for k in part.retired if retired_at[k] < 0]
+        if new:
+            retired_at[new] = part.start
+            threads.retire(new)
         self._wait(0.0)
-        self._since = time.process_time()
-        return run.n_scored
+        threads.begin(labels[threads.n_scored :])
+        with threads.arithmetic():
+            self._since = time.process_time()
+            while threads.n_scored < part.stop:
+                stop = threads.next_stop(threads.n_scored, part.stop)
+                self._scores += threads.evaluate(stop)
+                if time.monotonic() >= self._next:
+                    self._save(threads, part.start, retired_at)
+        self._save(threads, part.start, retired_at)
 
-    def save(self, run: PrequentialRun) -> None:
-        """Write the state after a segment; whoever reads meanwhile finds the old."""
-        assert isinstance(run, PartRun)
+    def _resume(self, threads: Threads, part: Round) -> np.ndarray:
+        """Bring learners to where the file says; returns when readouts retired."""
+        if not self.file.exists():
+            return np.full(threads.n_readouts, -1)
+        arrays, about = read_archive(self.file)
+        self._compare(about)
+        restore(threads, arrays)
+        retired_at, start = np.array(arrays["retired_at"]), int(arrays["start"][0])
+        new = (retired_at[part.retired] < 0).any()
+        same = start == part.start and not (new and threads.n_scored > start)
+        if not same and threads.n_scored != part.start:
+            raise ValueError(
+                f"A part must be in the round that begins at row {part.start}, but its "
+                f"file is at row {threads.n_scored} of the one from {start}; delete it"
+            )
+        if same and threads.n_scored > start:
+            self._scores = [scores_in(arrays, slice(None))]
+        return retired_at
+
+    def _save(self, threads: Threads, start: int, retired_at: np.ndarray) -> None:
+        """Write the state after a segment; who reads meanwhile finds the old one."""
         begin = time.monotonic()
         self.seconds += time.process_time() - self._since
-        write_archive(self.file, run.progress(), self.about)
+        arrays = {
+            **learned_of(threads),
+            **_arrays_of(self._scores),
+            "retired_at": retired_at,
+            "start": np.array([start]),
+        }
+        write_archive(self.file, arrays, self.about)
         self._wait(time.monotonic() - begin)
         self._since = time.process_time()
+
+
+def state_of_part(
+    arrays: Mapping[str, np.ndarray], columns: Sequence[int], n_rows: int
+) -> dict[str, np.ndarray]:
+    """Return what a part continues from, of the arrays of all readouts of a run.
+
+    Parameters
+    ----------
+    arrays : mapping
+        As of :func:`learned_of`, with ``retired_at``.
+    columns : sequence of int
+    n_rows : int
+        Rows that were evaluated.
+    """
+    found = {"start": np.array([n_rows])}
+    places = {str(column): place for place, column in enumerate(columns)}
+    for name, array in arrays.items():
+        head, _, rest = name.partition(".")
+        if head == "readout":
+            column, _, name = rest.partition(".")
+            if column in places:
+                found[f"readout.{places[column]}.{name}"] = array
+        elif head in ("diverged", "retired_at"):
+            found[name] = array[list(columns)]
+        else:
+            found[name] = array
+    return found
+
+
+def states_joined(
+    parts: Sequence[tuple[Sequence[int], Mapping[str, np.ndarray]]], n_readouts: int
+) -> dict[str, np.ndarray]:
+    """Return the arrays of all readouts; the inverse of :func:`state_of_part`."""
+    diverged = np.zeros(n_readouts, dtype=bool)
+    found: dict[str, np.ndarray] = {}
+    for columns, arrays in parts:
+        diverged[list(columns)] = arrays["diverged"]
+        for key, array in arrays.items():
+            head, _, rest = key.partition(".")
+            if head == "readout":
+                place, _, name = rest.partition(".")
+                found[f"readout.{columns[int(place)]}.{name}"] = array
+    return {**found, "diverged": diverged}
+
+
+def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:
+    """Return losses and predictions of a round; classes not known yet are NaN."""
+    if not scores:
+        return {}
+    values = [torch.stack(each.values, 1).cpu().numpy() for each in scores]
+    width = max(value.shape[2] for value in values)
+    gaps = [(0, 0), (0, 0)]
+    padded = [
+        np.pad(v, [*gaps, (0, width - v.shape[2])], constant_values=np.nan)
+        for v in values
+    ]
+    return {
+        "losses": np.concatenate([each.losses for each in scores]),
+        "values": np.concatenate(padded),
+        "labels_scored": np.concatenate([each.labels for each in scores]),
+    }
+
+
+def scores_in(arrays: Mapping[str, np.ndarray], rows: slice) -> Scores:
+    """Return some rows of what a part has left of a round."""
+    values = torch.from_numpy(np.array(arrays["values"][rows])).unbind(1)
+    losses, labels = arrays["losses"][rows], arrays["labels_scored"][rows]
+    return Scores(np.array(losses), list(values), np.array(labels))

@@ -1,161 +1,164 @@
-"""A prequential run: many learners on one stream, and the trace that they leave."""
+"""A prequential run: readouts are evaluated, their blocks coded, and traced."""
 
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from itertools import chain
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
-from joblib import Parallel
+from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from sklearn_mdl._core.io.stream_folder import StreamFolder
-from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, one_blas_thread
-from sklearn_mdl._core.sklearn_compat import FitTasks
+from sklearn_mdl._core.numerics import memory_of
+from sklearn_mdl._core.stream.coder import Block, Coded, Coder, PooledCoder
+from sklearn_mdl._core.stream.events import Elimination, Event
 from sklearn_mdl._core.stream.interruption import deferred_interrupt
-from sklearn_mdl._core.stream.late_classes import check_groups, late_rows, learn_late
 from sklearn_mdl._core.stream.learner import Learner
-from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
-from sklearn_mdl._core.stream.pooled import PooledMixture, PooledRows
-from sklearn_mdl._core.stream.retirement import Retirement, without
-from sklearn_mdl._core.stream.row_groups import held
+from sklearn_mdl._core.stream.mixer import GroupMixer, Groups, NoMixer
+from sklearn_mdl._core.stream.outcomes import Outcome
+from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ScaledRows
-from sklearn_mdl._core.stream.segments import count_segments, segment_end
-from sklearn_mdl._core.stream.steps import (
-    PassState,
-    Steps,
-    prequential_steps,
-    segment_jobs,
-)
-from sklearn_mdl._core.stream.storage import (
-    PrequentialTrace,
-    SampleStore,
-)
-from sklearn_mdl.switching import (
-    DelayedForwardPass,
-    ForwardPass,
-    ForwardTrace,
-    Race,
-    SwitchingPrior,
-)
+from sklearn_mdl._core.stream.schedule import Schedule
+from sklearn_mdl._core.stream.steps import PassState
+from sklearn_mdl._core.stream.threads import PassSettings, Scores, Threads
+from sklearn_mdl._core.stream.trace import PrequentialTrace, TraceShape
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.switching import Race, SwitchingPrior
 
-if TYPE_CHECKING:
-    from sklearn_mdl._core.stream.checkpoint import Checkpoint
 
-SEGMENT = 1024  # rows that one learner is evaluated on before the next one's turn
-KEPT = 2**27  # bytes of predictions that wait for the others' before they are mixed
+class Evaluator(Protocol):
+    """What evaluates the readouts of a run: threads of this process, or others."""
+
+    def arithmetic(self) -> AbstractContextManager[None]:
+        """Compute as the numbers need it."""
+
+    def begin(self, labels: np.ndarray) -> None:
+        """Take labels of the rows to be evaluated, from the incoming one on."""
+
+    def next_stop(self, start: int, limit: int) -> int:
+        """Return the end of the segment that begins at a row."""
+
+    def evaluate(self, stop: int) -> Iterator[Scores]:
+        """Evaluate and learn the rows of a segment, in one piece or several."""
+
+    def retire(self, columns: Sequence[int]) -> None:
+        """Go on without some readouts."""
+
+    def end(self) -> None:
+        """End a call, whose rows were evaluated or are forgotten."""
+
+
+class Mixing(NamedTuple):
+    """How readouts are mixed.
+
+    Attributes
+    ----------
+    prior : SwitchingPrior
+    weights : ndarray of shape (K,) or None
+        Prior weights of the readouts; None is uniform.
+    groups : Groups or None
+        Those that are pooled beside the mixture of all; None pools nothing.
+    pool : LogLinearPool or None
+        By which they are.
+    race : Race or None
+        By which readouts retire; None keeps all of them.
+    """
+
+    prior: SwitchingPrior
+    weights: np.ndarray | None = None
+    groups: Groups | None = None
+    pool: LogLinearPool | None = None
+    race: Race | None = None
+
+    @property
+    def group_names(self) -> tuple[Hashable, ...]:
+        """Names of the groups that are pooled; none if nothing is."""
+        return () if self.groups is None else self.groups.names
+
+    def parts(self, n_readouts: int, outcome: Outcome) -> tuple[NoMixer, Coder]:
+        """Return mixer of groups and coder of a new stream."""
+        prior, weights = self.prior, self.weights
+        if self.groups is None or self.pool is None:
+            return NoMixer(), Coder(prior, n_readouts, weights)
+        group_pass = outcome.group_pass(self.pool, len(self.groups.names))
+        mixer = GroupMixer(self.groups, weights, n_readouts, group_pass)
+        coder = PooledCoder(prior, n_readouts, weights, group_pass, self.groups)
+        return mixer, coder
 
 
 class PrequentialRun:
-    """Many learners on one stream, and the trace that they leave.
+    """Many readouts on one stream, and the trace that they leave.
 
     Parameters
     ----------
     learners : list of Learner
-        Kept in this order, but that foreign ones come last.
-    prior : SwitchingPrior
-    weights : ndarray of shape (K,) or None
-        Prior weights of the readouts.
-    pooled : PooledMixture or None
-        Groups beside the mixture of all; None codes by that mixture alone.
-    race : Race or None
-        By which readouts retire; None keeps all of them.
-    outcome : Outcome
-        Kind of the labels.
-    n_features : int
-    batch_size : int
-    first_batch_size : int or None
-        Rows learned at once at first; None learns whole minibatches from the start.
-    seed : int
-        Of the replay streams: the same for all readouts.
-    device : torch.device
+    mixing : Mixing
+    settings : PassSettings
     folder : StreamFolder or None
         Of the trace, and of rows that are not memory-mapped; None keeps them in memory.
-    n_jobs : int or None
-        Learners that are evaluated side by side, as threads.
     label_delay : int
         Rows that are predicted between a row and its label.
+    store_mixtures : bool
+        Whether predictions of groups are part of the trace.
 
     Attributes
     ----------
     samples : SampleStore
         The rows in their order.
-    rows : ScaledRows
-        The same as readouts see them, and the one copy of the labels.
-    states : list of PassState
-        Position of every learner.
-    forward : ForwardPass
-    retirement : Retirement
-        Readouts that have retired. Learners and states are those of the others.
+    schedule : Schedule
+        When their labels are known.
+    threads : Threads
+        The learners in this process.
+    mixer : NoMixer
+        Of the readouts inside groups.
+    coder : Coder
+    events : list of Event
+        What happens after every segment, beside those of a call.
     trace : PrequentialTrace
+    retired_at : ndarray of shape (K,), int
+        Number of rows after which each readout retired; -1 while it has not.
     flushed : PrequentialRun or None
-        A copy that serves predictions; see ``other_rows``.
+        A copy that serves predictions; see ``heldout``.
     """
 
     def __init__(
         self,
         learners: Sequence[Learner],
-        prior: SwitchingPrior,
-        weights: np.ndarray | None,
+        mixing: Mixing,
+        settings: PassSettings,
         *,
-        pooled: PooledMixture | None = None,
-        race: Race | None = None,
-        outcome: Outcome,
-        n_features: int,
-        batch_size: int,
-        first_batch_size: int | None = None,
-        seed: int,
-        device: torch.device,
         folder: StreamFolder | None = None,
-        n_jobs: int | None = None,
         label_delay: int = 0,
+        store_mixtures: bool = False,
     ) -> None:
-        self.learners = sorted(learners, key=lambda learner: learner.foreign)
-        self.outcome = outcome
-        self.batch_size = batch_size
-        self.device = device
-        self.n_jobs = n_jobs
-        self.n_readouts = sum(len(learner.columns) for learner in learners)
-        self._diverged = np.zeros(self.n_readouts, dtype=bool)
-        self._notes: dict[int, list[str]] = {}
+        outcome, weights = settings.outcome, mixing.weights
+        self.settings = settings
         path = None if folder is None else Path("features.npy")
-        self.samples = SampleStore(n_features, path, folder)
-        self.forward = ForwardPass(prior, self.n_readouts, weights)
-        if label_delay:
-            self.forward = DelayedForwardPass(
-                prior, self.n_readouts, weights, delay=label_delay
-            )
-        self.pooled = pooled
-        stored = None if pooled is None else pooled.stored
-        self.trace = PrequentialTrace(self.n_readouts, folder, outcome.n_kept, stored)
-        n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
-        self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
+        self.samples = SampleStore(settings.n_features, path, folder)
+        self.schedule = Schedule(label_delay)
+        self.threads = Threads(learners, self.samples, self.schedule, settings)
+        n_readouts = self.threads.n_readouts
+        self.mixer, self.coder = mixing.parts(n_readouts, outcome)
+        n_groups = len(mixing.group_names)
+        kept = n_groups and store_mixtures and outcome.n_numbers
+        dtype = torch.empty(0, dtype=outcome.dtype).numpy().dtype.newbyteorder("<").str
+        shape = TraceShape(n_readouts, n_groups, outcome.n_kept, kept, dtype)
+        self.trace = PrequentialTrace(shape, folder)
+        self.retired_at = np.full(n_readouts, -1)
+        self.events: list[Event] = []
+        if mixing.race is not None:
+            size = n_readouts, settings.batch_size
+            self.events = [Elimination(mixing.race, weights, *size, self.schedule)]
         self.flushed: PrequentialRun | None = None
-        self.late: list[int] = []  # rows of this call that bring a new class
+        self.is_stopped = False  # by a callback, in this call
         self.can_go_on = True  # False if the last call was interrupted in a segment
-        shared = [lr.scalings for lr in self.learners if lr.sees is None]
-        self.rows = ScaledRows(
-            self.samples,
-            shared[0] if shared else [None],
-            batch_size,
-            device,
-            outcome.feature_reach,
-            outcome.dtype,
-            first_batch_size,
-        )
-        self.rows.groups.delay = label_delay
-        self.retirement = Retirement(
-            race, weights, self.n_readouts, batch_size, self.rows.groups
-        )
-        self.states = [PassState.attached(lr, self.rows, seed) for lr in self.learners]
-        for learner in self.learners if outcome.escape is not None else ():
-            learner.expect_classes()
+        self.first_row = 0  # of the last call
+        self._evaluator: Evaluator = self.threads
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         """Leave out the copy that serves predictions; it is made again."""
@@ -182,26 +185,24 @@ class PrequentialRun:
         return len(self.trace)
 
     @property
-    def switching_codelengths(self) -> np.ndarray:
-        """Cost of the labels under the mixture of all readouts, (n_scored,), nats."""
-        if self.pooled is None:
-            return self.trace.codelengths
-        return self.pooled.history.switching
+    def outcome(self) -> Outcome:
+        """Kind of the labels."""
+        return self.settings.outcome
 
     @property
-    def columns(self) -> list[int]:
-        """Places among all readouts of those awake, learner after learner."""
-        return [column for learner in self.learners for column in learner.columns]
+    def learners(self) -> list[Learner]:
+        """Learners with a readout awake."""
+        return self.threads.learners
 
     @property
-    def weights(self) -> np.ndarray:
-        """Probabilities of the readouts awake for the incoming row, in their order."""
-        return self.forward.weights[self.retirement.awake]
+    def states(self) -> list[PassState]:
+        """Positions of the learners."""
+        return self.threads.states
 
     @property
-    def notes(self) -> dict[int, list[str]]:
-        """Exceptions and warnings of wrapped estimators, by column."""
-        return self._notes | {k: v for lr in self.learners for k, v in lr.notes.items()}
+    def rows(self) -> ScaledRows:
+        """The rows as readouts see them, and the one copy of the labels."""
+        return self.threads.rows
 
     @property
     def labels(self) -> Tensor:
@@ -211,17 +212,12 @@ class PrequentialRun:
     @property
     def diverged(self) -> np.ndarray:
         """Mask of the readouts whose predictions have stopped being finite, (K,)."""
-        found = self._diverged.copy()
-        for learner, state in zip(self.learners, self.states, strict=True):
-            found[list(learner.columns)] = state.failed.cpu().numpy()
-        return found
+        return self.threads.diverged
 
-    @contextmanager
-    def arithmetic(self) -> Iterator[None]:
-        """Compute with one thread, in BLAS too where code of others may call it."""
-        foreign = any(learner.foreign for learner in self.learners)
-        with fixed_arithmetic(), one_blas_thread() if foreign else nullcontext():
-            yield
+    @property
+    def awake(self) -> NDArray[np.bool_]:
+        """Mask of the readouts that have not retired, (K,)."""
+        return self.retired_at < 0
 
     def check_length(self, n_rows: int) -> None:
         """Refuse a stream that is longer by so many rows, if it must be.
@@ -233,8 +229,19 @@ class PrequentialRun:
         MemoryError
             If the trace would not fit into memory.
         """
-        self.forward.check_length(n_rows)
+        self.coder.check_length(n_rows)
         self.trace.check_room(n_rows, memory_of(torch.device("cpu")))
+
+    def check_groups(self, keys: np.ndarray) -> None:
+        """Refuse groups of further rows, (n,), that cannot be kept apart.
+
+        Raises
+        ------
+        ValueError
+            If rows of one group do not follow each other, or classes may appear.
+        """
+        self.outcome.check_schedule("groups")
+        self.schedule.check(keys)
 
     def run(
         self,
@@ -243,9 +250,8 @@ class PrequentialRun:
         order: np.ndarray | None = None,
         *,
         groups: np.ndarray | None = None,
-        checkpoint: Checkpoint | None = None,
-        tasks: FitTasks | None = None,
-        title: str | None = None,
+        events: Sequence[Event] = (),
+        evaluator: Evaluator | None = None,
     ) -> None:
         """Evaluate and learn new rows (n, d) with encoded labels (n,), by segments.
 
@@ -257,12 +263,10 @@ class PrequentialRun:
         groups : ndarray of shape (n,) or None
             Keys of the groups of X's rows, no label of which is learned before all its
             rows are coded; None learns each row by itself.
-        checkpoint : Checkpoint or None
-            From which the run goes on, if it holds one, and to which it is written.
-        tasks : FitTasks or None
-            Notified of every segment; the run ends when it wants to stop.
-        title : str or None
-            Of the progress bar; None shows none.
+        events : sequence of Event
+            Those of this call, such as a checkpoint, after those of the run.
+        evaluator : Evaluator or None
+            What evaluates the readouts; None is the threads of this process.
 
         Raises
         ------
@@ -277,104 +281,45 @@ class PrequentialRun:
             If the prior refuses a stream of that length, or if rows of a group do not
             follow each other; nothing is changed then.
         """
-        begin = self.begin(X, order, checkpoint, groups)
-        if checkpoint is not None:
-            checkpoint.resume(self)
-        ordered = torch.as_tensor(y if order is None else y[order])
-        labels = ordered.to(self.device, self.outcome.dtype)  # where predictions are
-        rest = labels[self.n_scored - begin :]
-        self.late = [] if self.outcome.escape is None else late_rows(self, rest)
-        n_rows, stopped = len(self.samples), False
-        if tasks is not None:
-            tasks.begin(count_segments(self))
-        with (
-            # A hidden bar would take tqdm's lock, too, which the child of a fork
-            # may hold for good after a Ctrl-C.
-            nullcontext()
-            if title is None
-            else tqdm(
-                total=len(X), initial=self.n_scored - begin, unit="row", desc=title
-            ) as bar,
-            self.arithmetic(),
-            deferred_interrupt() as interrupted,
-        ):
-            while self.n_scored < n_rows and not stopped:
-                if tasks is not None:
-                    tasks.begin_part()
-                start, stop = self.n_scored, self.open_segment()
-                revealed = labels[start - begin : stop - begin]
-                if start in self.late:
-                    learn_late(self, int(revealed[0]))
-                else:
-                    jobs = segment_jobs(self.learners, self.steps(stop), revealed)
-                    found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
-                    self._mix(list(chain(*found)), revealed)
-                if bar is not None:
-                    bar.update(stop - start)
-                wish = tasks is not None and tasks.end_part()
-                stopped = wish or interrupted() or self.trace.refusal is not None
-                if checkpoint is not None and not stopped:
-                    checkpoint.save_if_due(self)
-        self.end(checkpoint)
-        if tasks is not None:
-            tasks.end()
+        self.begin(X, order, groups, events)
+        evaluator = self.threads if evaluator is None else evaluator
+        ordered = y if order is None else y[order]
+        evaluator.begin(ordered[self.n_scored - self.first_row :])
+        self._evaluator, all_events = evaluator, [*self.events, *events]
+        for event in events:
+            event.begin(self)
+        with evaluator.arithmetic(), deferred_interrupt() as interrupted:
+            while self.n_scored < len(self.samples) and not (
+                self.is_stopped or interrupted() or self.trace.refusal is not None
+            ):
+                for scores in evaluator.evaluate(self.next_stop(self.n_scored)):
+                    self.close_segment(scores.values, *self.code(scores))
+                for event in all_events:
+                    event.act(self)
+        self.end(events)
         if interrupted():
             raise KeyboardInterrupt
 
-    def steps(self, stop: int) -> list[Steps]:
-        """Begin the steps of all learners over rows up to ``stop``."""
-        return [
-            prequential_steps(learner, self.rows, state, self.outcome, stop)
-            for learner, state in zip(self.learners, self.states, strict=True)
-        ]
+    def next_stop(self, start: int) -> int:
+        """Return the end of the segment that begins at a row."""
+        due = [event.due() for event in self.events]
+        return self._evaluator.next_stop(start, int(min([*due, len(self.samples)])))
 
-    def _mix(
-        self, found: Sequence[tuple[np.ndarray, Prediction]], labels: Tensor
-    ) -> None:
-        """Mix losses and predictions of all learners on a segment, and close it."""
-        losses = np.full((len(labels), self.n_readouts), np.nan)
-        for learner, (columns, _) in zip(self.learners, found, strict=True):
-            losses[:, learner.columns] = columns
-        values = list(chain.from_iterable(predicted.values for _, predicted in found))
-        rows = None
-        if self.pooled is not None:
-            stacked = torch.stack([values[i] for i in np.argsort(self.columns)], 1)
-            rows = stacked.cpu().numpy()
-        reading, pooled = self.mix(losses, rows, labels.cpu().numpy(), self.n_scored)
-        self.close_segment(losses, reading, values, pooled)
-
-    def mix(
-        self,
-        losses: np.ndarray,
-        values: Iterable[np.ndarray] | None,
-        labels: np.ndarray,
-        start: int,
-    ) -> tuple[ForwardTrace, PooledRows | None]:
-        """Mix losses (n, K), and n predictions (K, P) if pooled, of whole groups.
-
-        Nothing that mixes them moves within a group. Where classes may appear, the
-        losses rise by what it costs that none of these rows brings one.
-        """
-        escapes = None
-        if self.outcome.escape is not None:
-            escapes = [self.outcome.escape.observe(label) for label in labels.tolist()]
-            losses += np.array(escapes)[:, np.newaxis]
-        firsts = self.rows.groups.firsts(start, start + len(losses))
-        reading = held(self.forward.extend(losses), losses, firsts)
-        if self.pooled is None or values is None:
-            return reading, None
-        codelengths = reading.codelengths
-        given = losses, values, labels, codelengths
-        return reading, self.pooled.extend(*given, firsts, escapes)
+    def count_segments(self) -> int:
+        """Count the segments that are not yet evaluated, if nothing retires."""
+        count, start = 0, self.n_scored
+        while start < len(self.samples):
+            count, start = count + 1, self.next_stop(start)
+        return count
 
     def begin(
         self,
         X: np.ndarray,
         order: np.ndarray | None = None,
-        checkpoint: Checkpoint | None = None,
         groups: np.ndarray | None = None,
-    ) -> int:
-        """Take in rows (n, d) to be evaluated; returns the first one's place.
+        events: Sequence[Event] = (),
+    ) -> None:
+        """Take in rows (n, d) to be evaluated.
 
         Whatever is refused, also by the disk, leaves the run as it was.
         """
@@ -386,24 +331,64 @@ class PrequentialRun:
         self.check_length(len(X))
         if groups is not None:
             groups = groups if order is None else groups[order]
-            check_groups(self, groups)
-        if checkpoint is not None:
-            checkpoint.open(self.trace)
+            self.check_groups(groups)
+        for event in events:
+            event.open(self.trace)
         self.trace.write_waiting()
-        folder = self.trace.folder
-        if folder is not None and groups is not None:
-            folder.amend(grouped=True)
+        self.first_row = len(self.samples)
         self.samples.append(X, order)
         if groups is not None:
-            self.rows.groups.append(len(self.samples) - len(X), groups)
+            self.schedule.append(self.first_row, groups)
         self.flushed = None
+        self.is_stopped = False
         self.can_go_on = False  # until the end
-        return len(self.samples) - len(X)
+        self._evaluator = self.threads
+        for event in events:
+            event.restore(self)
 
-    def end(self, checkpoint: Checkpoint | None = None) -> None:
+    def code(self, scores: Scores) -> tuple[Block, Coded]:
+        """Code what readouts have left of rows, which may be a part of a segment."""
+        losses, values, labels = scores
+        start, n = self.coder.n_rows, len(losses)
+        known = self.schedule.known_by_row(start, start + n)
+        escapes = self.outcome.escapes(labels)
+        losses += np.reshape(escapes, (-1, 1))
+        mixtures = self.mixer.mixtures(rows_of(values), losses, known)
+        block = Block(losses, mixtures, labels, known, escapes)
+        return block, self.coder.extend(block)
+
+    def close_segment(
+        self, values: Sequence[Tensor], block: Block, coded: Coded
+    ) -> None:
+        """Keep what rows have cost, and summaries of what readouts have predicted."""
+        weights = torch.as_tensor(coded.posterior.T[self.awake])
+        # Summed readout by readout, in an order that does not depend on the stacks.
+        mixed = self.outcome.mix(values, weights.to(values[0].device))
+        mixed = self.coder.add_pool(self.outcome, mixed, coded)
+        mixed = self.outcome.add_escapes(mixed, self.n_scored)
+        self.trace.append(block, coded, self.outcome.summarise(mixed))
+        self.reveal()
+        for event in self.events:
+            event.observe(block)
+
+    def retire(self, columns: Sequence[int]) -> None:
+        """Drop some readouts, and what they have learned."""
+        if columns:
+            self.retired_at[columns] = self.n_scored
+            self._evaluator.retire(columns)
+            self.mixer.retire(self.awake)
+            self.coder.retire(columns)
+
+    def reveal(self) -> None:
+        """Let the mixture learn all labels that are known before the incoming row."""
+        n_known = self.schedule.known(self.coder.n_rows)
+        self.mixer.reveal(n_known)
+        self.coder.reveal(n_known)
+
+    def end(self, events: Sequence[Event] = ()) -> None:
         """End the stream here: forget rows that were taken in but not evaluated.
 
-        Then the checkpoint is written, if there is one.
+        Then the events of the call end, such as a checkpoint, which is written.
 
         Raises
         ------
@@ -411,89 +396,17 @@ class PrequentialRun:
             If the disk did not take the trace; the stream can go on when it does.
         """
         self.samples.cut(self.n_scored)
-        self.rows.groups.cut(self.n_scored)
-        self.late = []
+        self.schedule.cut(self.n_scored)
+        self._evaluator.end()
+        self._evaluator = self.threads
+        self.reveal()
         self.can_go_on = True
         if self.trace.refusal is not None:
             raise self.trace.refusal
-        if checkpoint is not None:
-            checkpoint.save(self)
+        for event in events:
+            event.end(self)
 
-    def open_segment(self) -> int:
-        """Make the rows of the next segment ready; returns its end."""
-        stop = segment_end(self, self.n_scored)
-        # The first minibatch is learned with its own statistics, after it was scored
-        # (uniformly, whatever they are: output layers start at zero).
-        if not self.rows.n_refreshed and stop >= self.rows.first:
-            self.rows.refresh_all(self.rows.first)
-        self.rows.extend(stop)
-        return stop
 
-    def close_segment(
-        self,
-        losses: np.ndarray,
-        reading: ForwardTrace,
-        values: Sequence[Tensor],
-        pooled: PooledRows | None,
-    ) -> None:
-        """Keep what the rows of a segment cost; retire readouts and refresh if due.
-
-        Predictions (n, P) are given one for each readout, learner after learner.
-        """
-        # Summed column by column, in an order that does not depend on the stacks.
-        in_order = (values[i] for i in np.argsort(self.columns))
-        awake = reading.posterior.T[self.retirement.awake]
-        weights = torch.as_tensor(awake).to(self.device)
-        due = self.rows.next_refresh(self.n_scored)
-        kept = self.outcome.mix(in_order, weights)
-        losers = self.keep(losses, reading, kept, pooled)
-        if losers:
-            self.drop(losers)
-        self.refresh(due)
-
-    def keep(
-        self,
-        losses: np.ndarray,
-        reading: ForwardTrace,
-        kept: np.ndarray | None,
-        pooled: PooledRows | None,
-    ) -> list[int]:
-        """Add rows, and what all readouts predicted; returns who retires after them."""
-        codelengths, stored = reading.codelengths, None
-        if self.pooled is not None and pooled is not None:
-            codelengths, stored = pooled.codelengths, pooled.stored
-            columns = pooled.switching, pooled.pool, pooled.shares, pooled.weights
-            self.pooled.history.append(*columns)
-        summaries = np.full((len(losses), self.outcome.n_kept), np.nan)
-        if kept is not None:
-            if pooled is not None:
-                kept = self.outcome.mix_with(kept, pooled.predicted, pooled.shares)
-            if self.outcome.escape is not None:
-                kept = self.outcome.escape.coded(kept, self.n_scored)
-            summaries = self.outcome.summarise(kept)
-        self.trace.append(losses, codelengths, reading.posterior, summaries, stored)
-        self.retirement.observe(losses)
-        losers = self.retirement.losers(self.outcome, self.pooled)
-        if losers:
-            self.retirement.record(losers)
-            self.forward.retire(losers)
-        return losers
-
-    def refresh(self, due: float) -> None:
-        """Scale features and labels again, if so many rows were scored."""
-        if self.n_scored < due:
-            return
-        if self.n_scored > self.rows.first:
-            changes = self.rows.refresh_all(self.n_scored)
-            for learner in self.learners:
-                learner.re_express(changes[learner.sees])
-        known = self.labels[: self.rows.groups.known(self.n_scored)]
-        self.outcome.refresh(known, self.learners)
-
-    def drop(self, columns: list[int]) -> None:
-        """Free what readouts have learned that have retired, and their groups."""
-        self._diverged, self._notes = self.diverged, self.notes
-        self.learners, self.states = without(self.learners, self.states, columns)
-        self.rows.keep_views({learner.sees for learner in self.learners})
-        if self.pooled is not None:
-            self.pooled.retire(self.retirement.awake)
+def rows_of(values: Sequence[Tensor]) -> Iterator[np.ndarray]:
+    """Yield predictions (K, P) of all readouts, row by row."""
+    yield from torch.stack(list(values), 1).cpu().numpy()

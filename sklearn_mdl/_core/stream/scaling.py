@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import flushed_denormals
-from sklearn_mdl._core.stream.row_groups import RowGroups
-from sklearn_mdl._core.stream.storage import SampleStore, SomeFeatures
+from sklearn_mdl._core.stream.samples import SampleStore, SomeFeatures
+from sklearn_mdl._core.stream.schedule import Schedule
 
 ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in place
 Features = tuple[int, ...] | None  # columns of X; None is all of them
@@ -234,8 +234,8 @@ class ScaledRows:
     labels : Tensor
         Labels in the order of the rows, with room behind those that were revealed. Each
         learner reads those of the rows that it has scored, and no others.
-    groups : RowGroups
-        Rows whose labels are learned together, after all of them were scored.
+    schedule : Schedule
+        When labels are known; at once, unless another one is set.
     n_refreshed : int
         Number of rows that the last refresh had taken in. Before the first, scaled rows
         are all zero, since nothing is known of them that a code may use.
@@ -244,8 +244,8 @@ class ScaledRows:
     views : dict of ScaledRows
         Itself, and the same rows as learners see them that are shown some features
         alone, by these features, with statistics of these alone: a learner learns there
-        what it would learn from a stream that has no others. Labels and groups are
-        shared.
+        what it would learn from a stream that has no others. Labels and schedule
+        are shared.
     """
 
     sees: Features = None
@@ -272,7 +272,7 @@ class ScaledRows:
         ]
         self.current: list[Scaling | None] = [None] * len(scalings)
         self.n_refreshed = 0
-        self.groups = RowGroups()
+        self.schedule = Schedule()
         self.labels = torch.empty(0, dtype=label_dtype, device=device)
         self._n_rows = 0
         n_numbers = len(scalings) * self.block_size * max(1, store.n_features)
@@ -285,8 +285,9 @@ class ScaledRows:
             store, first = SomeFeatures(self.store, sees), self.first
             settings = self.batch_size, self.device, self.reach, self.labels.dtype
             view = ScaledRows(store, scalings, *settings, first)
+            view.schedule = self.schedule
             view.sees, view.views = sees, {sees: view}
-            view.groups, view.labels = self.groups, self.labels
+            view.labels = self.labels
             self.views[sees] = view
         return self.views[sees]
 
@@ -382,11 +383,11 @@ class ScaledRows:
         """
         if n_rows >= self.first:
             yield self.first
-        due = self.groups.closing(self.first - 1)
+        due = self.schedule.closing(self.first - 1)
         while due <= n_rows:
             if due > self.first:
                 yield due
-            due = self.groups.closing(self.next_refresh(due) - 1)
+            due = self.schedule.closing(self.next_refresh(due) - 1)
 
     def part(self, row: int) -> tuple[int, int]:
         """Return first row and end of what is learned at once together with a row.

@@ -113,7 +113,7 @@ class PassState:
 
     def resume(self, rows: ScaledRows, n_scored: int, failed: Tensor) -> None:
         """Go to where so many rows were scored, and all full parts of them learned."""
-        self.n_scored, self.n_known = n_scored, rows.groups.known(n_scored)
+        self.n_scored, self.n_known = n_scored, rows.schedule.known(n_scored)
         self.failed = failed.to(self.failed.device)
         self.n_learned, _ = rows.part(self.n_known)
         for _ in range(-(-self.n_learned // rows.batch_size)):
@@ -143,10 +143,17 @@ class PassState:
             learner.calibrate(x, y)
         for start, end in parts:
             self.n_learned = end
-            (x, y), replayed = lesson(rows, self.streams, start, end)
+            (x, y), replayed = training_batches(rows, self.streams, start, end)
             learner.update(x, y, replayed)
 
-    def disclose(
+    def next_lesson(self, learner: Learner, rows: ScaledRows) -> int:
+        """Return once how many rows are predicted the learner learns again."""
+        end = rows.part(self.n_learned)[1]
+        if learner.rows_ahead is not None:
+            end = min(end, block_of(learner, rows, self.n_known)[1])
+        return rows.schedule.when(end)
+
+    def reveal_labels(
         self,
         learner: Learner,
         rows: ScaledRows,
@@ -171,7 +178,7 @@ class PassState:
         self.n_known = n_known
 
 
-def lesson(
+def training_batches(
     rows: ScaledRows, streams: ReplayStreams, start: int, stop: int
 ) -> tuple[Batch, Iterator[Batch]]:
     """Return the rows of a part to be learned, and what the streams replay after it.
@@ -228,14 +235,10 @@ def prequential_steps(
     rows = rows.of(learner.sees)
     while state.n_scored < stop:
         row = state.n_scored
-        (start, end), closing = block_of(learner, rows, row), rows.groups.closing(row)
+        (start, end), closing = block_of(learner, rows, row), rows.schedule.closing(row)
         if learner.rows_ahead is not None and closing > end:
             start, end = row, min(closing, row + rows.block_size)
-        until = min(end, stop)
-        if rows.groups.delay:  # up to where it learns next
-            until = min(until, rows.part(state.n_learned)[1] + rows.groups.delay)
-        elif state.n_known < start:  # it has blocks to learn when the group ends
-            until = min(until, closing)
+        until = min(end, stop, state.next_lesson(learner, rows))
         x = shown(learner, rows.between(start, end), until - start)
         prediction = outcome.predict(learner, x)
         lost = prediction.values[..., 0].isnan() | state.failed[:, None]
@@ -246,9 +249,9 @@ def prequential_steps(
         state.failed = failed[:, until - start - 1]
         rows.reveal(row, labels)
         state.n_scored = until
-        known = rows.groups.known(until)
+        known = rows.schedule.known(until)
         if known > state.n_known:
-            state.disclose(learner, rows, known, (start, end))
+            state.reveal_labels(learner, rows, known, (start, end))
             state.learn(learner, rows, outcome, rows.part(known)[0])
 
 

@@ -9,18 +9,17 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import flushed_denormals
-from sklearn_mdl._core.stream.late_classes import learn_late
+from sklearn_mdl._core.stream.coder import Block, Coded
 from sklearn_mdl._core.stream.outcomes import Prediction
-from sklearn_mdl._core.stream.pooled import PooledRows
 from sklearn_mdl._core.stream.run import PrequentialRun
-from sklearn_mdl.switching import ForwardTrace
+from sklearn_mdl._core.stream.threads import Scores, Threads
 
 
 def stepwise(
@@ -63,65 +62,73 @@ def stepwise(
     ValueError
         If the prior refuses a stream of that length; nothing is changed then.
     """
-    run.begin(X, order, groups=groups)
+    run.begin(X, order, groups)
+    threads = run.threads
     while run.n_scored < len(run.samples):
-        with run.arithmetic():
-            stop = run.open_segment()
-        late = yield from _segment(run, stop)
-        if late is not None:
-            with run.arithmetic():
-                learn_late(run, late)
+        with threads.arithmetic():
+            stop = run.next_stop(run.n_scored)
+            threads.open(stop)
+        new = yield from _segment(run, stop)
+        with threads.arithmetic():
+            if new is not None:
+                _learn_new_class(run, new)
+            threads.close(run.n_scored)
+            for event in run.events:
+                event.act(run)
     run.end()
 
 
 def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int | None]:
     """Evaluate rows up to one, or up to that of a new class, which is returned."""
-    queues = [_Queue(steps, run) for steps in run.steps(stop)]
-    in_order, awake = np.argsort(run.columns), run.retirement.awake
-    losses, readings, pooled = [], [], []
-    start, late = run.n_scored, None
-    while start < stop and late is None:
-        group, given, labels = start, [], []
-        for _ in range(group, run.rows.groups.closing(group)):
-            row = np.concatenate([queue.row() for queue in queues])[in_order]
-            label = yield _mixture(run, row)  # of predictions (K, C)
-            if label >= run.outcome.n_numbers:  # no row is in a group then
-                late = label
-                break
-            given.append(row)
-            labels.append(label)
-            losses.append(np.full(run.n_readouts, np.nan))
-            losses[-1][awake] = -row[:, label]
-            for queue in queues:
-                queue.reveal(label)
-        start = group + len(labels)
-        if labels:
-            # The same state of denormals as where a run mixes.
-            with flushed_denormals(False):
-                own = np.stack(losses[-len(labels) :])
-                reading, found = run.mix(own, given, np.array(labels), group)
-            losses[-len(labels) :] = own
-            readings.append(reading)
-            pooled += [] if found is None else [found]
-    if late is not None:
+    threads = run.threads
+    queues = [_Queue(steps, threads) for steps in threads.steps(stop)]
+    parts: list[tuple[Block, Coded]] = []
+    new, awake = None, run.awake
+    for _ in range(run.n_scored, stop):
+        row = np.concatenate([queue.row() for queue in queues])
+        row = row[np.argsort(threads.columns)]
+        with flushed_denormals(False):  # the same state of denormals as in a run
+            run.reveal()
+            proba = run.coder.predict(row, run.mixer.predict(row))
+        label = yield run.outcome.next_proba(proba)
+        if label >= run.outcome.n_numbers:
+            new = label
+            break
+        losses = np.full((1, threads.n_readouts), np.nan)
+        losses[0, awake] = -row[:, label]
+        for queue in queues:
+            queue.reveal(label)
+        with flushed_denormals(False):
+            values = [torch.from_numpy(value) for value in row[:, np.newaxis]]
+            parts.append(run.code(Scores(losses, values, np.array([label]))))
+    if new is not None:
         for queue in queues:
             queue.cut()
-    if losses:
+    if parts:
         values = [v for queue in queues for v in torch.cat(queue.predicted, dim=1)]
-        with run.arithmetic():
-            joined = PooledRows.joined(pooled) if pooled else None
-            run.close_segment(np.stack(losses), _joined(readings), values, joined)
-    return late
+        with threads.arithmetic():
+            blocks, coded = zip(*parts, strict=True)
+            run.close_segment(
+                threads.in_order(values), Block.joined(blocks), Coded.joined(coded)
+            )
+    return new
+
+
+def _learn_new_class(run: PrequentialRun, label: int) -> None:
+    """Code the incoming row, which brings a class that is not known, and learn it."""
+    scores = run.threads.new_class_scores(label)
+    run.close_segment(scores.values, *run.code(scores))
+    run.threads.learn_new_class(label)
 
 
 class _Queue:
     """Predictions of one learner that wait for their labels to be revealed."""
 
     def __init__(
-        self, steps: Generator[Prediction, Tensor, None], run: PrequentialRun
+        self, steps: Generator[Prediction, Tensor, None], threads: Threads
     ) -> None:
         self._steps = steps
-        self._run = run
+        self._threads = threads
         self.predicted: list[Tensor] = []
         self._revealed: list[int] = []
         self._advance(None)
@@ -149,10 +156,11 @@ class _Queue:
         self._steps.close()
 
     def _as_tensor(self) -> Tensor:
-        return torch.tensor(self._revealed, dtype=torch.long, device=self._run.device)
+        device = self._threads.rows.device
+        return torch.tensor(self._revealed, dtype=torch.long, device=device)
 
     def _advance(self, labels: Tensor | None) -> None:
-        with self._run.arithmetic(), flushed_denormals():
+        with self._threads.arithmetic(), flushed_denormals():
             try:
                 steps = self._steps
                 prediction = next(steps) if labels is None else steps.send(labels)
@@ -160,29 +168,3 @@ class _Queue:
                 return
         self.predicted.append(prediction.values)
         self._rows = prediction.values.cpu().numpy()
-
-
-def _joined(readings: Sequence[ForwardTrace]) -> ForwardTrace:
-    """Join the readings of single rows."""
-    return ForwardTrace(
-        sum(reading.codelength for reading in readings),
-        np.concatenate([reading.codelengths for reading in readings]),
-        np.concatenate([reading.posterior for reading in readings]),
-        np.concatenate([reading.steps for reading in readings]),
-    )
-
-
-def _mixture(run: PrequentialRun, log_proba: np.ndarray) -> np.ndarray:
-    """Mix predictions (K, C) of the readouts awake for one row."""
-    # Sums down the columns, not a matrix product, whose order of summation is a matter
-    # of the machine's threads. The same state of denormals as in the forward pass.
-    with flushed_denormals(False):
-        weights = run.weights[:, np.newaxis]
-        mixture: np.ndarray = np.add.reduce(weights * np.exp(log_proba), axis=0)
-        if run.pooled is not None:
-            switching, pool = run.pooled.shares
-            mixture = switching * mixture + pool * run.pooled.predict(log_proba)
-        if run.outcome.escape is not None:
-            probability = run.outcome.escape.probability
-            mixture = np.append((1.0 - probability) * mixture, probability)
-    return mixture

@@ -13,9 +13,9 @@ from torch import Tensor
 from sklearn_mdl._core.images.rows import Shape, pixels_of
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.outcomes import ClassLabels
+from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
 from sklearn_mdl._core.stream.steps import PassState, shown
-from sklearn_mdl._core.stream.storage import SampleStore
 from sklearn_mdl.encoders import image_encoder_of
 from sklearn_mdl.readouts._base import Readout
 from sklearn_mdl.readouts._build import Context, build_learners
@@ -132,7 +132,7 @@ class EncodingLearner(Learner):
         for learner, state in zip(self.inner, self.states, strict=True):
             state.n_scored += len(y)
             # Whoever learns row by row: a minibatch is a group of rows to it.
-            state.disclose(learner, self.features, state.n_scored, (0, 0))
+            state.reveal_labels(learner, self.features, state.n_scored, (0, 0))
             state.learn(learner, self.features, self.outcome, state.n_scored)
 
     def _keep(self, rows: Tensor, y: Tensor) -> None:

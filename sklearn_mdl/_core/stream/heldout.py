@@ -1,4 +1,4 @@
-"""Rows that are no part of a stream: predicted, or evaluated as if they followed.
+"""Rows that are not part of a stream: predicted, or evaluated as if they followed.
 
 The run stays as it is: learners change no state to predict, and a copy evaluates.
 """
@@ -12,8 +12,28 @@ import numpy as np
 import torch
 
 from sklearn_mdl._core.stream.outcomes import Prediction
-from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.run import PrequentialRun, rows_of
 from sklearn_mdl._core.stream.steps import shown, usable
+
+
+def predict_rows(run: PrequentialRun, X: np.ndarray) -> np.ndarray:
+    """Predict rows (n, d) by the mixture as it is for the incoming row.
+
+    Pending rows of the stream are learned first, by a copy.
+
+    Returns
+    -------
+    mixed : ndarray of shape (n, ...)
+        As of :meth:`Outcome.mix_rows`.
+    """
+    with run.threads.arithmetic():
+        flushed, mixed = flushed_copy(run), []
+        for prediction in predictions(flushed, X):
+            mixtures = list(map(run.mixer.predict, rows_of(list(prediction.values))))
+            mixed.append(
+                run.coder.predict_rows(run.outcome, prediction.values, mixtures)
+            )
+    return np.concatenate(mixed)
 
 
 def predictions(run: PrequentialRun, X: np.ndarray) -> Iterator[Prediction]:
@@ -26,15 +46,15 @@ def predictions(run: PrequentialRun, X: np.ndarray) -> Iterator[Prediction]:
         last one cut to its rows.
     """
     for start in range(0, len(X), run.rows.block_size):
-        with run.arithmetic():
+        with run.threads.arithmetic():
             found = _predicted(run, X[start : start + run.rows.block_size])
         yield found
 
 
 def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
-    order = torch.as_tensor(np.argsort(run.columns), device=run.device)
-    known = run.diverged[run.retirement.awake]
-    diverged = torch.as_tensor(known, device=run.device)[:, None]
+    threads, device = run.threads, run.rows.device
+    order = torch.as_tensor(np.argsort(threads.columns), device=device)
+    diverged = torch.as_tensor(threads.diverged[run.awake], device=device)[:, None]
     n, views = len(X), run.rows.views.items()
     x = {sees: view.scaled(view.store.pick(X)) for sees, view in views}
     found = [run.outcome.predict(lr, shown(lr, x[lr.sees], n)) for lr in run.learners]
@@ -52,14 +72,12 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
         return run
     if run.flushed is not None:
         return run.flushed
-    other = copy.copy(run)
+    other, threads = copy.copy(run), run.threads
     # Seen rows, once they were scaled, stay as they are and need no copy.
     views = run.rows.views.values() if run.rows.n_refreshed else ()
-    shared = [run.samples, *views]
-    memo = {id(thing): thing for thing in shared}
-    parts = (run.learners, run.states, run.rows)
-    other.learners, other.states, other.rows = copy.deepcopy(parts, memo)
-    with run.arithmetic():
+    shared = [run.samples, run.outcome, *views]
+    other.threads = copy.deepcopy(threads, {id(thing): thing for thing in shared})
+    with run.threads.arithmetic():
         if not other.rows.n_refreshed:
             other.rows.refresh_all(run.n_scored)
         for learner, state in zip(other.learners, other.states, strict=True):
@@ -84,10 +102,5 @@ def continued(
 
 def branched(run: PrequentialRun) -> PrequentialRun:
     """Return a copy that can go on; its trace holds the rows that follow alone."""
-    own = {
-        id(run.samples): run.samples.branch(),
-        id(run.trace): run.trace.branch(),
-    }
-    if run.pooled is not None:
-        own[id(run.pooled.history)] = run.pooled.history.branch()
+    own = {id(run.samples): run.samples.branch(), id(run.trace): run.trace.branch()}
     return copy.deepcopy(run, own)

@@ -1,44 +1,47 @@
-"""When labels of a stream are known: after a delay, or after the rows of a group.
+"""When labels of a stream are known: at once, after a delay, or after their group.
 
-No label of a group, such as the images of one patient, is learned before all its rows
-are coded: every row of it is predicted, and the predictions mixed, by what was known
-before its first one. With a delay every label is known so many rows late.
+No label of a group, such as the images of one patient, is known before all its rows are
+coded: every row of it is predicted, and the predictions are mixed, by what was known
+before its first one. With a delay every label is known so many rows late. With both, a
+label is known at the later of the two.
 """
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.numerics import as_array
-from sklearn_mdl.switching import ForwardTrace
 
-Floats = NDArray[np.float64]
 Keys = NDArray[np.int64]
 
 
-class RowGroups:
-    """Where the groups of a stream end; a row that is in none is one by itself.
+class Schedule:
+    """When the labels of a stream are known; a row in no group is one by itself.
+
+    Parameters
+    ----------
+    delay : int, default=0
+        Rows that are predicted between a row and its label.
 
     Attributes
     ----------
-    delay : int
-        Rows that are predicted between a row and its label; there are no groups then.
     starts, ends : list of int
         First row of each group that was given, and the row after its last.
     keys : list of int
         What names them, see :func:`keys_of`.
     """
 
-    def __init__(self) -> None:
-        self.delay = 0
+    def __init__(self, delay: int = 0) -> None:
+        self.delay = delay
         self.starts: list[int] = []
         self.ends: list[int] = []
         self.keys: list[int] = []
-        self._known: set[int] = set()
+        self._names: set[int] = set()
 
     def check(self, keys: Keys) -> None:
         """Refuse groups of further rows, (n,), that cannot be kept apart.
@@ -46,15 +49,10 @@ class RowGroups:
         Raises
         ------
         ValueError
-            If rows of one group do not follow each other, or labels come late.
+            If rows of one group do not follow each other.
         """
-        if self.delay:
-            raise ValueError(
-                "Labels must be known either late or by group, got groups and "
-                f"label_delay={self.delay}; leave one of them out"
-            )
         found = keys[_beginnings(keys)].tolist()
-        if len(set(found)) < len(found) or not self._known.isdisjoint(found):
+        if len(set(found)) < len(found) or not self._names.isdisjoint(found):
             raise ValueError(
                 "Rows of a group must follow each other, within one call, but one "
                 "comes back after another group, or in a later call; sort rows by "
@@ -66,7 +64,7 @@ class RowGroups:
         self.check(keys)
         places = _beginnings(keys)
         found = keys[places].tolist()
-        self._known.update(found)
+        self._names.update(found)
         self.starts += (start + places).tolist()
         self.ends += (start + np.r_[places[1:], len(keys)]).tolist()
         self.keys += found
@@ -74,7 +72,7 @@ class RowGroups:
     def cut(self, n_rows: int) -> None:
         """Forget the groups of rows that were not evaluated."""
         n_left = bisect_right(self.ends, n_rows)
-        self._known.difference_update(self.keys[n_left:])
+        self._names.difference_update(self.keys[n_left:])
         for column in (self.starts, self.ends, self.keys):
             del column[n_left:]
 
@@ -85,24 +83,30 @@ class RowGroups:
             return self.ends[place]
         return row + 1
 
-    def known(self, n_scored: int) -> int:
+    def known(self, n_rows: int) -> int:
         """Return of how many rows the labels are known once so many are predicted."""
-        if n_scored and self.closing(n_scored - 1) > n_scored:
-            return self.starts[bisect_right(self.starts, n_scored - 1) - 1]
-        return max(0, n_scored - self.delay)
+        late = max(0, n_rows - self.delay)
+        if n_rows and self.closing(n_rows - 1) > n_rows:
+            late = min(late, self.starts[bisect_right(self.starts, n_rows - 1) - 1])
+        return late
 
-    def firsts(self, start: int, stop: int) -> NDArray[np.intp] | None:
-        """Return the first row of each row's group, from ``start`` on, (n,).
+    def when(self, n_known: int) -> int:
+        """Return once how many rows are predicted so many labels are known."""
+        return max(n_known + self.delay, self.closing(n_known - 1)) if n_known else 0
 
-        ``stop`` is the end of a group. None if each row is one by itself.
+    def known_by_row(self, start: int, stop: int) -> NDArray[np.intp]:
+        """Return of how many rows the labels are known at each row, (n + 1,).
+
+        The last entry is that of the row ``stop``, before which the block ends.
         """
-        found = np.arange(stop - start)
+        found = np.maximum(np.arange(start, stop + 1) - self.delay, 0)
         place = bisect_right(self.ends, start)
         for first, end in zip(self.starts[place:], self.ends[place:], strict=True):
-            if first >= stop:
+            if first > stop:
                 break
-            found[first - start : end - start] = first - start
-        return None if (found == np.arange(len(found))).all() else found
+            within = found[max(first - start, 0) : end - start]
+            np.minimum(within, first, out=within)
+        return found
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return all that it has taken in."""
@@ -111,21 +115,26 @@ class RowGroups:
         columns = np.array([self.starts, self.ends], dtype=np.int64)
         return {"row_groups": columns, "group_keys": np.array(self.keys, np.int64)}
 
-    def load_state_dict(self, columns: np.ndarray, keys: np.ndarray) -> None:
-        """Take over what another one had taken in.
+    def load_state_dict(self, arrays: Mapping[str, np.ndarray], n_rows: int) -> None:
+        """Take over groups of so many rows, unless they were given already.
 
         Raises
         ------
         ValueError
             If these are no groups.
         """
+        if self.ends or "row_groups" not in arrays:
+            return
+        columns, keys = arrays["row_groups"], arrays["group_keys"]
         starts, ends = np.reshape(columns, (2, -1))
         follow = (starts[1:] >= ends[:-1]).all() and (starts[:1] >= 0).all()
         if len(keys) != len(starts) or not (follow and (starts < ends).all()):
             raise ValueError("row_groups must be first rows and ends, in order")
+        if ends[-1] > n_rows:
+            raise ValueError(f"row_groups must end by row {n_rows}")
         self.starts, self.ends = starts.tolist(), ends.tolist()
         self.keys = np.asarray(keys, dtype=np.int64).tolist()
-        self._known = set(self.keys)
+        self._names = set(self.keys)
 
 
 def _beginnings(keys: Keys) -> NDArray[np.intp]:
@@ -169,33 +178,3 @@ def grouped_order(order: NDArray[np.intp], keys: Keys) -> NDArray[np.intp]:
     place[order] = np.arange(len(order))
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return np.lexsort([place, place[first][inverse.reshape(-1)]])
-
-
-def held(
-    reading: ForwardTrace, losses: Floats, firsts: NDArray[np.intp] | None
-) -> ForwardTrace:
-    """Let the weights of a mixture stand still within groups.
-
-    Parameters
-    ----------
-    reading : ForwardTrace
-        Of a forward pass that moves its weights with every row.
-    losses : ndarray of shape (n, K)
-        In nats; NaN of experts asleep.
-    firsts : ndarray of shape (n,) or None
-        First row of each row's group; None leaves all as it is.
-    """
-    if firsts is None:
-        return reading
-    later = np.flatnonzero(firsts != np.arange(len(firsts)))
-    posterior, codelengths = reading.posterior[firsts], reading.codelengths.copy()
-    shares, own = posterior[later], losses[later]
-    some = (shares > 0) & (own < np.inf)
-    own = np.where(some, own, np.inf)
-    least = own.min(axis=1, keepdims=True)
-    shift = np.where(np.isfinite(least), least, 0.0)
-    with np.errstate(divide="ignore"):
-        joint = np.where(some, shares, 0.0) * np.exp(shift - own)
-        codelengths[later] = shift[:, 0] - np.log(joint.sum(axis=1))
-    total = float(codelengths.sum())
-    return ForwardTrace(total, codelengths, posterior, reading.steps, reading.groups)

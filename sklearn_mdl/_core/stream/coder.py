@@ -1,0 +1,378 @@
+"""The code of a stream: readouts are switched between, groups of them pooled.
+
+Everything behind the readouts is a function of what they leave of each row: a `Block`.
+A coder codes blocks, live or stored, row by row or many at once, to the same bits.
+
+Where groups are pooled, what is coded is the better of two predictions, as far as that
+can be known in time: the switching mixture of all readouts, and the pool of the groups.
+A fixed share, at rate ``1 / t``, follows the better one, so that a pool costs next to
+nothing where it is of no use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from sklearn_mdl._core.stream.mixer import Groups
+from sklearn_mdl._core.stream.outcomes import Outcome
+from sklearn_mdl.pooling import GroupPass, without
+from sklearn_mdl.switching import ForwardPass, GroupedShare, PriorLike
+
+Floats = NDArray[np.float64]
+
+
+class Block(NamedTuple):
+    """What readouts leave of ``n`` rows.
+
+    Attributes
+    ----------
+    losses : ndarray of shape (n, K)
+        What the labels cost each readout, in nats; NaN where it has retired.
+    mixtures : ndarray of shape (n, G, Q)
+        Predictions of the groups' own mixtures: probabilities of classes, or mean,
+        variance and degrees of freedom; NaN where a group has retired. ``G = 0``
+        where nothing is pooled.
+    labels : ndarray of shape (n,)
+        Encoded classes, or real numbers.
+    known : ndarray of shape (n + 1,)
+        Of how many rows of the stream the labels are known when each row is predicted,
+        and after the last of them.
+    escapes : ndarray of shape (n,) or float
+        Part of the losses that all readouts share, in nats.
+    """
+
+    losses: Floats
+    mixtures: Floats
+    labels: NDArray[np.generic]
+    known: NDArray[np.intp]
+    escapes: Floats | float = 0.0
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Join rows that follow each other, but for their escapes."""
+        losses, mixtures, labels, known, _ = zip(*parts, strict=True)
+        ends = [*(part[:-1] for part in known), known[-1][-1:]]
+        return cls(*map(np.concatenate, (losses, mixtures, labels, ends)))
+
+
+class Coded(NamedTuple):
+    """What a coder has made of ``n`` rows.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n, 3)
+        Cost of each label in nats, as it is coded, under the switching mixture of all
+        readouts, and under the pool.
+    posterior : ndarray of shape (n, K)
+        Probability of each readout before each label.
+    shares : ndarray of shape (n, 2)
+        Probability of switching mixture and pool before each label.
+    pool_weights : ndarray of shape (n, G)
+        Weights of the groups in the pool before each label.
+    pooled : ndarray of shape (n, P)
+        What the pool predicts; ``P = 0`` without a pool.
+    """
+
+    codes: Floats
+    posterior: Floats
+    shares: Floats
+    pool_weights: Floats
+    pooled: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Join rows that follow each other."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+class Coder:
+    """Code of labels by switching between readouts.
+
+    Parameters
+    ----------
+    prior : PriorLike
+    n_readouts : int
+    weights : array-like of shape (K,) or None
+        Prior weights of the readouts; None is uniform.
+
+    Attributes
+    ----------
+    awake : ndarray of shape (K,)
+        Mask of the readouts that have not retired.
+    """
+
+    def __init__(
+        self, prior: PriorLike, n_readouts: int, weights: ArrayLike | None
+    ) -> None:
+        self._forward = ForwardPass(prior, n_readouts, weights)
+        self.awake = np.ones(n_readouts, dtype=bool)
+
+    @property
+    def weights(self) -> Floats:
+        """Probabilities of the readouts awake for the incoming row, in their order."""
+        return self._forward.weights[self.awake]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows coded so far."""
+        return self._forward.n_steps
+
+    def check_length(self, n_rows: int) -> None:
+        """Raise ValueError if the prior refuses a stream with so many more rows."""
+        self._forward.check_length(n_rows)
+
+    def extend(self, block: Block) -> Coded:
+        """Code the rows of a block, which follow those before."""
+        trace, n = self._forward.extend(block.losses, block.known), len(block.losses)
+        codes = np.repeat(trace.codelengths[:, np.newaxis], 3, axis=1)
+        shares, none = np.tile([1.0, 0.0], (n, 1)), np.empty((n, 0))
+        return Coded(codes, trace.posterior, shares, none, none)
+
+    def reveal(self, n_known: int) -> None:
+        """Learn the labels of the first rows, so many of them."""
+        self._forward.reveal(n_known)
+
+    def predict(self, values: Floats, mixtures: Floats) -> Floats:
+        """Predict the incoming row.
+
+        Parameters
+        ----------
+        values : ndarray of shape (K, C)
+            Log-probabilities of the readouts awake.
+        mixtures : ndarray of shape (G, C)
+            Of the groups, as in a block.
+
+        Returns
+        -------
+        proba : ndarray of shape (C,)
+        """
+        # Sums down the columns, not a matrix product, whose order of summation is a
+        # matter of the machine's threads.
+        weights = self.weights[:, np.newaxis]
+        found: Floats = np.add.reduce(weights * np.exp(values), axis=0)
+        return found
+
+    def predict_rows(
+        self, outcome: Outcome, values: Tensor, mixtures: Sequence[Floats]
+    ) -> Floats:
+        """Predict rows that are not part of the stream.
+
+        Parameters
+        ----------
+        outcome : Outcome
+        values : Tensor of shape (K, n, P)
+            Of the readouts awake.
+        mixtures : sequence of n ndarrays of shape (G, Q)
+
+        Returns
+        -------
+        mixed : ndarray of shape (n, ...)
+            As of :meth:`Outcome.mix_rows`.
+        """
+        return outcome.mix_rows(values, self.weights)
+
+    def add_pool(self, outcome: Outcome, mixed: Floats, coded: Coded) -> Floats:
+        """Mix predictions of the readouts' mixture with those of the pool, if any."""
+        return mixed
+
+    def needed(self, slack: float) -> list[NDArray[np.intp]]:
+        """Return columns of each group that a pool needs; without one there is none."""
+        return []
+
+    def retire(self, readouts: Sequence[int]) -> None:
+        """Go on without some readouts."""
+        self.awake[list(readouts)] = False
+        self._forward.retire(readouts)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return what cannot be computed again from losses."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from where another coder was, which has coded the same losses."""
+
+    def recode(self, losses: Floats, known: NDArray[np.intp]) -> Floats:
+        """Switch again over losses (n, K) that were coded; returns the posterior."""
+        return self._forward.extend(losses, known).posterior
+
+
+class _Pending(NamedTuple):
+    """A row that is coded and whose label is not known yet."""
+
+    mixed: Floats
+    label: float
+    costs: Floats  # of switching and pool
+
+
+class PooledCoder(Coder):
+    """Code of labels by switching and by a pool of groups, whichever is shorter.
+
+    Parameters
+    ----------
+    prior, n_readouts, weights
+        As of :class:`Coder`.
+    group_pass : GroupPass
+        That of the pool, before its first row.
+    groups : Groups or None, default=None
+        The readouts of each group; not needed for blocks that are stored.
+    """
+
+    def __init__(
+        self,
+        prior: PriorLike,
+        n_readouts: int,
+        weights: ArrayLike | None,
+        group_pass: GroupPass,
+        groups: Groups | None = None,
+    ) -> None:
+        super().__init__(prior, n_readouts, weights)
+        self._pool = group_pass
+        self._groups = groups
+        self._awake_groups = np.ones(len(group_pass.weights), dtype=bool)
+        self._choice = GroupedShare(np.ones(2), np.array([0]))
+        self._n_rows = 0
+        self._pending: deque[_Pending] = deque()
+
+    def extend(self, block: Block) -> Coded:
+        """Code the rows of a block, which follow those before."""
+        trace, n = self._forward.extend(block.losses, block.known), len(block.losses)
+        codes, shares = np.empty((n, 3)), np.empty((n, 2))
+        weights, pooled = np.zeros((n, len(self._awake_groups))), []
+        codes[:, 1] = trace.codelengths
+        asleep = np.logical_and.reduce(np.isnan(block.mixtures), axis=2)
+        escapes = np.broadcast_to(block.escapes, n).tolist()
+        rows = zip(block.mixtures, block.labels.tolist(), escapes, strict=True)
+        for i, (mixed, label, escape) in enumerate(rows):
+            self._retire_groups(asleep[i])
+            self.reveal(int(block.known[i]))
+            shares[i] = self._choice.ahead(len(self._pending))
+            weights[i, self._awake_groups] = self._pool.weights
+            in_time = not self._pending and block.known[i + 1] == self._n_rows + 1
+            predicted = self._code(mixed, label, escape, codes[i], in_time)
+            pooled.append(predicted)
+            self._n_rows += 1
+        return Coded(codes, trace.posterior, shares, weights, np.array(pooled))
+
+    def _code(
+        self, mixed: Floats, label: float, escape: float, codes: Floats, in_time: bool
+    ) -> Floats:
+        """Code a row into ``codes`` (3,); learn its label if it is known at once."""
+        mixed = mixed[self._awake_groups]
+        if not len(mixed):  # of stored blocks, all groups of which may be asleep
+            predicted, cost = np.full(mixed.shape[1], np.nan), math.nan
+        elif in_time:
+            predicted, cost = self._pool.observe(mixed, label)
+        else:
+            predicted = self._pool.predict(mixed)
+            cost = self._pool.cost(predicted, label)
+        codes[2] = codes[1] if math.isnan(cost) else cost + escape
+        choice = self._choice if in_time else self._choice.moved(len(self._pending))
+        (codes[0],) = choice.observe(codes[1:])
+        if not in_time:
+            self._pending.append(_Pending(mixed, label, codes[1:].copy()))
+        return predicted
+
+    def reveal(self, n_known: int) -> None:
+        """Learn the labels of the first rows, so many of them."""
+        super().reveal(n_known)
+        while self._n_rows - len(self._pending) < n_known:
+            row = self._pending.popleft()
+            self._pool.observe(row.mixed, row.label)
+            self._choice.observe(row.costs)
+
+    @property
+    def shares(self) -> Floats:
+        """Probability of switching mixture and pool for the incoming row, (2,)."""
+        return self._choice.ahead(len(self._pending))
+
+    def predict(self, values: Floats, mixtures: Floats) -> Floats:
+        """Predict the incoming row; see :meth:`Coder.predict`."""
+        switching, pool = self.shares
+        pooled = self._pool.predict(mixtures[self._awake_groups])
+        found: Floats = switching * super().predict(values, mixtures) + pool * pooled
+        return found
+
+    def predict_rows(
+        self, outcome: Outcome, values: Tensor, mixtures: Sequence[Floats]
+    ) -> Floats:
+        """Predict rows that are not part of the stream; see `Coder.predict_rows`."""
+        mixed = super().predict_rows(outcome, values, mixtures)
+        pooled = [self._pool.predict(row[self._awake_groups]) for row in mixtures]
+        return outcome.mix_rows_with(mixed, np.array(pooled), self.shares)
+
+    def add_pool(self, outcome: Outcome, mixed: Floats, coded: Coded) -> Floats:
+        """Mix predictions of the readouts' mixture with those of the pool."""
+        return outcome.mix_with(mixed, coded.pooled, coded.shares)
+
+    def needed(self, slack: float) -> list[NDArray[np.intp]]:
+        """Columns of each group that awake readouts form and the pool needs.
+
+        The group goes first that saves least; the others' weights take over what they
+        can, and so on, while the group saves at most ``slack`` nats of all labels so
+        far. To second order dropping group ``g`` costs ``w_g^2 / (2 (H^-1)_gg)``.
+        """
+        assert self._groups is not None
+        weights, hessian = self._pool.weights, self._pool.hessian
+        left = np.flatnonzero(self._awake_groups).tolist()
+        while len(left) > 1:
+            inverse = np.linalg.inv(hessian)
+            saved = weights**2 / (2 * np.diag(inverse))
+            least = int(saved.argmin())
+            if saved[least] > slack:
+                break
+            weights, hessian = without(weights, hessian, [least])
+            del left[least]
+        members = [self._groups.members(group) for group in left]
+        return [np.sort(columns[self.awake[columns]]) for columns in members]
+
+    def retire(self, readouts: Sequence[int]) -> None:
+        """Go on without some readouts, and without groups of which none are left."""
+        super().retire(readouts)
+        assert self._groups is not None
+        places = range(len(self._awake_groups))
+        members = [self.awake[self._groups.members(group)] for group in places]
+        self._retire_groups(np.array([not awake.any() for awake in members]))
+
+    def _retire_groups(self, asleep: NDArray[np.bool_]) -> None:
+        """Drop groups from the pool, by a mask (G,), as far as it still has them."""
+        gone = asleep[self._awake_groups]
+        if gone.any():
+            self._pool.retire(np.flatnonzero(gone).tolist())
+            self._pending = deque(
+                row._replace(mixed=row.mixed[~gone]) for row in self._pending
+            )
+            self._awake_groups = self._awake_groups & ~asleep
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return what cannot be computed again from losses."""
+        rows = list(zip(*self._pending, strict=True)) or [(), (), ()]
+        waiting = zip(_Pending._fields, map(np.array, rows), strict=True)
+        return {
+            **{
+                f"pool.{name}": array for name, array in self._pool.state_dict().items()
+            },
+            **{f"choice.{k}": array for k, array in self._choice.state_dict().items()},
+            **{f"pending.{name}": array for name, array in waiting},
+            "n_rows": np.array([self._n_rows]),
+        }
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from where another coder was, which has coded the same losses."""
+        self._pool.load_state_dict(under(state, "pool."))
+        self._choice.load_state_dict(under(state, "choice."))
+        self._n_rows = int(state["n_rows"][0])
+        mixed, labels, costs = (state[f"pending.{name}"] for name in _Pending._fields)
+        self._pending = deque(map(_Pending, mixed, labels.tolist(), costs))
+
+
+def under(arrays: Mapping[str, np.ndarray], head: str) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with a head, by the rest of their names."""
+    names = [name for name in arrays if name.startswith(head)]
+    return {name.removeprefix(head): np.array(arrays[name]) for name in names}

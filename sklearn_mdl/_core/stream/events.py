@@ -1,0 +1,189 @@
+"""What happens between the segments of a run: readouts retire, progress is shown."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from sklearn_mdl._core.sklearn_compat import FitTasks
+from sklearn_mdl._core.stream.coder import Block
+from sklearn_mdl._core.stream.schedule import Schedule
+from sklearn_mdl._core.stream.trace import PrequentialTrace
+from sklearn_mdl.switching import Race
+
+if TYPE_CHECKING:
+    from sklearn_mdl._core.stream.run import PrequentialRun
+
+Floats = NDArray[np.float64]
+
+
+class Event:
+    """Something that may happen after a segment; by default nothing."""
+
+    def open(self, trace: PrequentialTrace) -> None:
+        """Read what is needed before rows are taken in; nothing is changed yet."""
+
+    def restore(self, run: PrequentialRun) -> None:
+        """Bring a run, whose rows were taken in, to where it was interrupted."""
+
+    def begin(self, run: PrequentialRun) -> None:
+        """Act before the first segment of a call."""
+
+    def observe(self, block: Block) -> None:
+        """Take note of rows that were coded."""
+
+    def resumed(self) -> None:
+        """Go on after rows that were observed again."""
+
+    def due(self) -> float:
+        """Return the number of rows at which a segment must end for it."""
+        return math.inf
+
+    def act(self, run: PrequentialRun) -> None:
+        """Act after a segment."""
+
+    def end(self, run: PrequentialRun) -> None:
+        """Act after the last segment of a call, if nothing has failed."""
+
+    def close(self) -> None:
+        """Free what it holds, even if a call has failed."""
+
+
+class Elimination(Event):
+    """Readouts that cannot win retire, by a race over losses whose labels are known.
+
+    Losses are compared over the last half of the rows, at doubling numbers of them:
+    since the mark before the last, where marks are the numbers at which a race compares
+    and, at first, half of the first of them.
+
+    Parameters
+    ----------
+    race : Race
+    weights : ndarray of shape (K,) or None
+        Prior weights of the readouts; one with zero weight never keeps another awake.
+    n_readouts, batch_size : int
+    schedule : Schedule
+        Of the stream.
+    """
+
+    def __init__(
+        self,
+        race: Race,
+        weights: Floats | None,
+        n_readouts: int,
+        batch_size: int,
+        schedule: Schedule,
+    ) -> None:
+        prior = np.ones(n_readouts) if weights is None else np.asarray(weights)
+        self._possible = prior > 0
+        race.check_params(int(self._possible.sum()))
+        self._race = race
+        self._batch_size = batch_size
+        self._schedule = schedule
+        self._n_known = 0
+        self._pending = np.empty((0, n_readouts))  # losses of labels not known yet
+        self._count = self._next_count(0)
+        self._mark = self._count // 2
+        self._windows = [(0, np.zeros(n_readouts))]  # the last two, by first row
+
+    def _next_count(self, n_known: int) -> int:
+        return self._race.next_count(n_known, self._batch_size)
+
+    def due(self) -> float:
+        """Return the number of rows at which readouts may retire next."""
+        return self._schedule.when(self._count)
+
+    def observe(self, block: Block) -> None:
+        """Sum losses whose labels are known by the end of a block."""
+        losses = np.concatenate([self._pending, block.losses])
+        n_new = int(block.known[-1]) - self._n_known
+        for row in losses[:n_new]:  # one order of summation, however rows are cut
+            if self._n_known == self._mark:
+                self._windows = [self._windows[-1], (self._mark, np.zeros(len(row)))]
+                self._mark = self._next_count(self._mark)
+            for _, sums in self._windows:
+                sums += row
+            self._n_known += 1
+        self._pending = losses[n_new:]
+
+    def resumed(self) -> None:
+        """Compare no losses that were observed: they were compared before."""
+        self._count = self._next_count(self._n_known)
+
+    def act(self, run: PrequentialRun) -> None:
+        """Let readouts retire that have lost."""
+        if self._n_known < self._count:
+            return
+        last, self._count = self._count, self._next_count(self._n_known)
+        while (following := self._next_count(last)) <= self._n_known:
+            last = following
+        start, sums = next(w for w in reversed(self._windows) if w[0] <= last // 2)
+        awake = run.awake
+        losses = np.where(awake & self._possible, sums, np.inf)
+        unit = run.outcome.unit_of_loss(float(losses.min()), self._n_known - start)
+        needed = run.coder.needed(self._race.pool_slack)
+        staying = self._race.staying(losses, needed, unit, self._n_known)
+        run.retire(np.flatnonzero(awake & ~staying).tolist())
+
+
+class Progress(Event):
+    """A progress bar.
+
+    Parameters
+    ----------
+    title : str
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._bar: tqdm | None = None
+
+    def begin(self, run: PrequentialRun) -> None:
+        """Show the bar, with rows that a checkpoint has brought."""
+        total, done = len(run.samples) - run.first_row, run.n_scored - run.first_row
+        self._bar = tqdm(total=total, initial=done, unit="row", desc=self._title)
+
+    def act(self, run: PrequentialRun) -> None:
+        """Move the bar."""
+        assert self._bar is not None
+        self._bar.update(run.n_scored - run.first_row - self._bar.n)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+class Notify(Event):
+    """Callbacks of scikit-learn, which may end a run.
+
+    Parameters
+    ----------
+    tasks : FitTasks
+    """
+
+    def __init__(self, tasks: FitTasks) -> None:
+        self._tasks = tasks
+
+    def begin(self, run: PrequentialRun) -> None:
+        """Notify of the fit and of its first segment."""
+        self._tasks.begin(run.count_segments())
+        self._begin_part(run)
+
+    def _begin_part(self, run: PrequentialRun) -> None:
+        if run.n_scored < len(run.samples):
+            self._tasks.begin_part()
+
+    def act(self, run: PrequentialRun) -> None:
+        """Notify of the end of a segment and of the next one."""
+        run.is_stopped = self._tasks.end_part()
+        if not run.is_stopped:
+            self._begin_part(run)
+
+    def end(self, run: PrequentialRun) -> None:
+        """Notify of the end of the fit."""
+        self._tasks.end()

@@ -1,0 +1,205 @@
+"""Readouts that switch within their groups: the mixtures that a pool combines."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.pooling import GroupPass, Members
+from sklearn_mdl.switching import share_within
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Groups:
+    """Readouts in groups: names, and the columns of each side by side."""
+
+    names: tuple[Hashable, ...]
+    columns: NDArray[np.intp]
+    starts: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, groups: ArrayLike, n_readouts: int, weights: Floats | None) -> Self:
+        """Group readouts by their labels; those without prior weight are left out.
+
+        Raises
+        ------
+        ValueError
+            If there is not one label for each readout.
+        """
+        labels = np.asarray(groups).tolist()
+        if np.ndim(groups) != 1 or len(labels) != n_readouts:
+            raise ValueError(
+                f"Groups of a pool must be {n_readouts} labels, one for each readout, "
+                f"got shape {np.shape(groups)}; name the group of each, or pass None"
+            )
+        kept = [k for k in range(n_readouts) if weights is None or weights[k] > 0]
+        names = tuple(dict.fromkeys(labels[k] for k in kept))
+        members = [[k for k in kept if labels[k] == name] for name in names]
+        starts = np.cumsum([0, *map(len, members[:-1])])
+        return cls(names, np.concatenate(members).astype(np.intp), starts)
+
+    def members(self, group: int) -> NDArray[np.intp]:
+        """Return the columns of the readouts of a group."""
+        ends = [*self.starts[1:], len(self.columns)]
+        return self.columns[self.starts[group] : ends[group]]
+
+
+class _Awake(NamedTuple):
+    """Groups with a readout awake, and their members in the order of these.
+
+    Places of the members are those among all readouts awake, and among all grouped. A
+    group is whole if all its members are awake.
+    """
+
+    groups: NDArray[np.intp]
+    places: NDArray[np.intp]
+    grouped: NDArray[np.intp]
+    members: Members
+    whole: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, groups: Groups, awake: NDArray[np.bool_]) -> Self:
+        grouped = np.flatnonzero(awake[groups.columns])
+        of_group = np.searchsorted(groups.starts, grouped, side="right") - 1
+        found, starts, counts = np.unique(
+            of_group, return_index=True, return_counts=True
+        )
+        sizes = np.diff([*groups.starts, len(groups.columns)])
+        members = Members(starts, len(grouped))
+        grouped = grouped[members.order]
+        places = (np.cumsum(awake) - 1)[groups.columns[grouped]]
+        return cls(found, places, grouped, members, counts == sizes[found])
+
+
+class NoMixer:
+    """Mixer of a run that pools nothing: there are no groups."""
+
+    def mixtures(
+        self, values: Iterable[Floats], losses: Floats, known: NDArray[np.intp]
+    ) -> Floats:
+        """Return mixtures of no group for n rows, (n, 0, 0); see `GroupMixer`."""
+        return np.empty((len(losses), 0, 0))
+
+    def predict(self, values: Floats) -> Floats:
+        """Return the mixtures of no group."""
+        return np.empty((0, 0))
+
+    def reveal(self, n_known: int) -> None:
+        """Learn nothing."""
+
+    def retire(self, awake: NDArray[np.bool_]) -> None:
+        """Change nothing."""
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return nothing."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Change nothing."""
+
+
+class GroupMixer(NoMixer):
+    """Readouts that switch within their groups, by a fixed share.
+
+    Parameters
+    ----------
+    groups : Groups
+    weights : ndarray of shape (K,) or None
+        Prior weights of all readouts; None is uniform.
+    n_readouts : int
+    group_pass : GroupPass
+        Says how predictions of this kind are mixed, and at which rates.
+    """
+
+    def __init__(
+        self,
+        groups: Groups,
+        weights: Floats | None,
+        n_readouts: int,
+        group_pass: GroupPass,
+    ) -> None:
+        self._groups = groups
+        size = len(groups.columns)
+        prior = np.ones(size) if weights is None else weights[groups.columns]
+        self._within = share_within(prior, groups.starts, group_pass.rates)
+        self._pass = group_pass
+        self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
+        self._n_rows = 0
+        self._pending: deque[Floats] = deque()  # losses of labels not known yet
+
+    def predict(self, values: Floats) -> Floats:
+        """Mix predictions (K, P) of the readouts awake for the incoming row.
+
+        Returns
+        -------
+        mixtures : ndarray of shape (G, Q)
+            NaN asleep.
+        """
+        groups, places, grouped, members, whole = self._awake
+        weights = self._within.ahead(len(self._pending))[grouped]
+        if len(grouped) < len(self._groups.columns):  # the others sleep
+            sums = np.where(whole, 1.0, members.sums(weights.copy()))
+            weights /= sums[members.groups]
+        mixed = self._pass.mix(values[places], weights, members)
+        if len(groups) == len(self._groups.names):
+            return mixed
+        found = np.full((len(self._groups.names), *mixed.shape[1:]), np.nan)
+        found[groups] = mixed
+        return found
+
+    def mixtures(
+        self, values: Iterable[Floats], losses: Floats, known: NDArray[np.intp]
+    ) -> Floats:
+        """Mix n rows of predictions (K, P) of readouts awake, one after the other.
+
+        Parameters
+        ----------
+        values : iterable of n ndarrays of shape (K, P)
+        losses : ndarray of shape (n, K)
+            What the labels cost all readouts, in nats; NaN asleep.
+        known : ndarray of shape (n + 1,)
+            Of how many rows the labels are known at each row, and after the last.
+
+        Returns
+        -------
+        mixtures : ndarray of shape (n, G, Q)
+            NaN asleep.
+        """
+        found, own = [], losses[:, self._groups.columns]
+        for i, row in enumerate(values):
+            self.reveal(int(known[i]))
+            found.append(self.predict(row))
+            self._n_rows += 1
+            if known[i + 1] == self._n_rows and not self._pending:
+                self._within.observe(own[i])
+            else:
+                self._pending.append(own[i])
+        return np.array(found)
+
+    def reveal(self, n_known: int) -> None:
+        """Learn the labels of the first rows, so many of them."""
+        while self._n_rows - len(self._pending) < n_known:
+            self._within.observe(self._pending.popleft())
+
+    def retire(self, awake: NDArray[np.bool_]) -> None:
+        """Go on with some readouts, by a mask (K,)."""
+        self._awake = _Awake.of(self._groups, awake)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return the weights within groups, and what waits for its labels."""
+        rows = np.reshape(self._pending, (-1, len(self._groups.columns)))
+        waiting = {"n_rows": np.array([self._n_rows]), "pending": rows}
+        return {**self._within.state_dict(), **waiting}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from where another mixer was."""
+        self._within.load_state_dict(state)
+        self._n_rows = int(state["n_rows"][0])
+        self._pending = deque(np.array(state["pending"]))

@@ -1,0 +1,223 @@
+"""The rows of a run in their order, in memory or on disk."""
+
+from __future__ import annotations
+
+import mmap
+from bisect import bisect_right
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.io.stream_folder import StreamFolder
+
+COPIED_AT_ONCE = 64 * 2**20  # bytes of rows that are gathered in one go
+
+
+def is_mapped(X: Any) -> bool:
+    """Return True if an array is a view of a file, not of memory of its own."""
+    while isinstance(X, np.ndarray):  # not by its class, which copies of a map keep
+        X = X.base
+    return isinstance(X, mmap.mmap)
+
+
+class SampleStore:
+    """The rows of a stream, in their order.
+
+    Rows are copied, to memory or to a file, since their owner may change them while
+    they are still being replayed. Rows of a memory map are not: they are read from
+    their own file, a few at a time, and converted to float32 then.
+
+    Parameters
+    ----------
+    n_features : int
+        Width ``d`` of a row.
+    path : Path or None
+        A ``.npy`` file for the rows that are copied; None keeps them in memory.
+    folder : StreamFolder or None
+        Of the stream that the file belongs to; the path is then relative to it.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        path: Path | None = None,
+        folder: StreamFolder | None = None,
+    ) -> None:
+        self.n_features = n_features
+        self.path = path
+        self.folder = folder
+        self._parts: list[_Copied | _Mapped] = []
+        self._own: _Copied | None = None  # the last part that copies of rows went to
+        self._starts = [0]  # first row of each part, and of the next one
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self._starts[-1]
+
+    def check_reuse(self, X: np.ndarray) -> None:
+        """Refuse a writable map of rows that lie where earlier ones do.
+
+        It was filled a second time: the earlier rows are gone, which were to be read
+        again.
+
+        Raises
+        ------
+        ValueError
+            Also if the map holds the same rows as before, which nobody can know.
+        """
+        if not (is_mapped(X) and X.flags.writeable):
+            return
+        for part, start in zip(self._parts, self._starts, strict=False):
+            if isinstance(part, _Mapped) and part.overlaps(X):
+                raise ValueError(
+                    "A memory map must keep the rows that it held, but these lie where "
+                    f"rows from {start} of this stream on do, in a map that can be "
+                    "written; pass a copy of each block, or open the map with mode='r'"
+                )
+
+    def append(self, X: np.ndarray, order: np.ndarray | None = None) -> None:
+        """Add rows: all or, if there is an error, none.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_features)
+            A memory map must keep its content from now on.
+        order : ndarray of shape (n,) or None
+            In which the rows of X are added; None takes them as they lie.
+        """
+        if is_mapped(X):
+            self._parts.append(_Mapped(X, order))
+            self._starts.append(len(self) + len(X))
+            return
+        if self._own is not None and self._parts[-1:] == [self._own]:
+            self._own.append(X, order)
+        else:
+            n_copied = sum(isinstance(part, _Copied) for part in self._parts)
+            path = self.path  # rows copied after a map have a file of their own
+            if path is not None and n_copied:
+                path = path.with_stem(f"{path.stem}-{n_copied}")
+            own = _Copied(self.n_features, path, self.folder)
+            own.append(X, order)
+            self._own = own
+            self._parts.append(own)
+            self._starts.append(len(self))
+        self._starts[-1] += len(X)
+
+    def cut(self, n_rows: int) -> None:
+        """Forget all rows but the first ``n_rows``."""
+        while len(self) > n_rows:
+            start, last = self._starts[-2], self._parts[-1]
+            if start >= n_rows:
+                self._parts.pop()
+                self._starts.pop()
+            else:
+                last.cut(n_rows - start)
+                self._starts[-1] = n_rows
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Rows from ``start`` up to ``stop``, float32: a view where one will do."""
+        pieces = []
+        part = bisect_right(self._starts, start) - 1
+        while start < stop:
+            first, end = self._starts[part], min(stop, self._starts[part + 1])
+            piece = self._parts[part].rows(start - first, end - first)
+            pieces.append(piece)
+            start += len(piece)
+            part += 1
+        if len(pieces) == 1:
+            return pieces[0]
+        return np.concatenate([np.empty((0, self.n_features), np.float32), *pieces])
+
+    def pick(self, X: np.ndarray) -> np.ndarray:
+        """Return of rows (n, d) that are not in it what it would hold."""
+        return X
+
+    def branch(self) -> SampleStore:
+        """Return a store that begins with these rows and goes on in memory alone."""
+        other = SampleStore(self.n_features)
+        other._parts, other._starts = [*self._parts], [*self._starts]
+        return other
+
+
+class SomeFeatures(SampleStore):
+    """Some features of the rows of another store, which keeps them.
+
+    Parameters
+    ----------
+    store : SampleStore
+    features : tuple of int
+        Columns of its rows, in the order wanted.
+    """
+
+    def __init__(self, store: SampleStore, features: tuple[int, ...]) -> None:
+        super().__init__(len(features))
+        self.store = store
+        first, last = features[0], features[-1] + 1
+        adjacent = features == tuple(range(first, last))
+        self._picked = slice(first, last) if adjacent else list(features)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.store)
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Rows from ``start`` up to ``stop``, float32, as a store of them has them."""
+        return np.ascontiguousarray(self.pick(self.store.rows(start, stop)))
+
+    def pick(self, X: np.ndarray) -> np.ndarray:
+        """Return these features of other rows of the stream."""
+        found: np.ndarray = X[:, self._picked]
+        return found
+
+
+class _Copied:
+    """Rows of our own."""
+
+    def __init__(
+        self, n_features: int, path: Path | None, folder: StreamFolder | None
+    ) -> None:
+        self._kept = GrowingArray(n_features, path, dtype="<f4", folder=folder)
+        self._step = max(1, COPIED_AT_ONCE // (4 * max(1, n_features)))
+
+    def append(self, X: np.ndarray, order: np.ndarray | None) -> None:
+        if len(X) > self._step:
+            self._kept.reserve(len(X))
+        folder = self._kept.folder
+        goes_on = folder is not None and folder.is_begun and not self._kept.n_rows
+        parts = [slice(i, i + self._step) for i in range(0, len(X), self._step)]
+        pick = X.__getitem__ if order is None else lambda part: X[order[part]]
+        # Of a stream that goes on from a checkpoint, they may be in the file already.
+        if not (goes_on and self._kept.adopt_if_equal(map(pick, parts))):
+            self._kept.extend(map(pick, parts))
+
+    def cut(self, n_rows: int) -> None:
+        self._kept.cut(n_rows)
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        return self._kept.rows[start:stop]
+
+
+class _Mapped:
+    """Rows that are left where they are."""
+
+    def __init__(self, X: np.ndarray, order: np.ndarray | None) -> None:
+        self._X = X
+        self._order = order
+
+    def cut(self, n_rows: int) -> None:
+        if self._order is None:
+            self._X = self._X[:n_rows]
+        else:
+            self._order = self._order[:n_rows]
+
+    def overlaps(self, X: np.ndarray) -> bool:
+        return np.may_share_memory(self._X, X)
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        if self._order is None:
+            found = self._X[start:stop]
+        else:
+            found = self._X[self._order[start:stop]]
+        return np.asarray(found, dtype=np.float32)

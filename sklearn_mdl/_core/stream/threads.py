@@ -1,0 +1,303 @@
+"""Learners of a run that are evaluated in this process, side by side as threads."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from joblib import Parallel
+from torch import Tensor
+
+from sklearn_mdl._core.numerics import (
+    fixed_arithmetic,
+    flushed_denormals,
+    one_blas_thread,
+)
+from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
+from sklearn_mdl._core.stream.samples import SampleStore
+from sklearn_mdl._core.stream.scaling import ScaledRows
+from sklearn_mdl._core.stream.schedule import Schedule
+from sklearn_mdl._core.stream.steps import (
+    PassState,
+    Steps,
+    prequential_steps,
+    score_segment,
+    segment_jobs,
+)
+
+SEGMENT = 1024  # rows that one learner is evaluated on before the next one's turn
+KEPT = 2**27  # bytes of predictions that wait for the others' before they are mixed
+
+
+class PassSettings(NamedTuple):
+    """Settings of a pass that all of its learners share.
+
+    Attributes
+    ----------
+    outcome : Outcome
+        Kind of the labels.
+    n_features : int
+    batch_size : int
+    seed : int
+        Of the replay streams: the same for all readouts.
+    device : torch.device
+    first_batch_size : int or None
+        Rows learned at once at first; None learns whole minibatches from the start.
+    n_jobs : int or None
+        Learners that are evaluated side by side.
+    """
+
+    outcome: Outcome
+    n_features: int
+    batch_size: int
+    seed: int
+    device: torch.device
+    first_batch_size: int | None = None
+    n_jobs: int | None = None
+
+
+class Scores(NamedTuple):
+    """What readouts have predicted for ``n`` rows, and what the labels cost them.
+
+    Attributes
+    ----------
+    losses : ndarray of shape (n, K)
+        In nats; NaN where a readout has retired.
+    values : list of Tensor of shape (n, P)
+        Predictions of the readouts awake, in their order.
+    labels : ndarray of shape (n,)
+    """
+
+    losses: np.ndarray
+    values: list[Tensor]
+    labels: np.ndarray
+
+
+class Threads:
+    """Learners of a run in this process: they predict, observe and learn its rows.
+
+    Parameters
+    ----------
+    learners : sequence of Learner
+        Kept in this order, except that foreign ones come last.
+    samples : SampleStore
+        The rows in their order.
+    schedule : Schedule
+    settings : PassSettings
+
+    Attributes
+    ----------
+    learners : list of Learner
+        Those with a readout awake.
+    states : list of PassState
+        Their positions.
+    rows : ScaledRows
+        The rows as readouts see them, and the one copy of the labels.
+    n_readouts : int
+        Number ``K`` of readouts, retired ones included.
+    n_scored : int
+        Number of rows evaluated so far.
+    """
+
+    def __init__(
+        self,
+        learners: Sequence[Learner],
+        samples: SampleStore,
+        schedule: Schedule,
+        settings: PassSettings,
+    ) -> None:
+        outcome = settings.outcome
+        self.learners = sorted(learners, key=lambda learner: learner.foreign)
+        self.outcome = outcome
+        self.n_jobs = settings.n_jobs
+        self.n_readouts = sum(len(learner.columns) for learner in learners)
+        self.n_scored = 0
+        self.n_numbers = outcome.n_numbers  # as learners predict them
+        n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
+        batch_size = settings.batch_size
+        self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
+        shared = [lr.scalings for lr in self.learners if lr.sees is None]
+        self.rows = ScaledRows(
+            samples,
+            shared[0] if shared else [None],
+            batch_size,
+            settings.device,
+            outcome.feature_reach,
+            outcome.dtype,
+            settings.first_batch_size,
+        )
+        self.rows.schedule = schedule
+        self.states = [
+            PassState.attached(learner, self.rows, settings.seed)
+            for learner in self.learners
+        ]
+        if outcome.escape is not None:
+            for learner in self.learners:
+                learner.expect_classes()
+        self._diverged = np.zeros(self.n_readouts, dtype=bool)
+        self._notes: dict[int, list[str]] = {}
+        self._first = 0  # row of the first of these labels
+        self._labels = torch.empty(0)
+        self._new_rows: list[int] = []  # rows of this call that bring a new class
+
+    @property
+    def columns(self) -> list[int]:
+        """Places among all readouts of those awake, learner after learner."""
+        return [column for learner in self.learners for column in learner.columns]
+
+    @property
+    def notes(self) -> dict[int, list[str]]:
+        """Exceptions and warnings of wrapped estimators, by column."""
+        return self._notes | {k: v for lr in self.learners for k, v in lr.notes.items()}
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """Mask of the readouts whose predictions have stopped being finite, (K,)."""
+        diverged = self._diverged.copy()
+        for learner, state in zip(self.learners, self.states, strict=True):
+            diverged[list(learner.columns)] = state.failed.cpu().numpy()
+        return diverged
+
+    @property
+    def labels(self) -> Tensor:
+        """Labels of all rows evaluated so far, (n_scored,)."""
+        return self.rows.labels[: self.n_scored]
+
+    @contextmanager
+    def arithmetic(self) -> Iterator[None]:
+        """Compute with one thread, in BLAS too where code of others may call it."""
+        foreign = any(learner.foreign for learner in self.learners)
+        with fixed_arithmetic(), one_blas_thread() if foreign else nullcontext():
+            yield
+
+    def begin(self, labels: np.ndarray) -> None:
+        """Take labels of the rows to be evaluated, from the incoming one on."""
+        self._first = self.n_scored
+        # Where predictions are.
+        self._labels = torch.as_tensor(labels).to(self.rows.device, self.outcome.dtype)
+        new = self.outcome.new_rows(np.asarray(labels))
+        self._new_rows = [self.n_scored + place for place in new]
+
+    def next_stop(self, start: int, limit: int) -> int:
+        """Return the end of the segment that begins at a row.
+
+        None goes beyond a refresh of the scalings or the limit, except for the rest of
+        a group. A row that brings a new class is one by itself.
+        """
+        stop = min(start + self.segment, self.rows.next_refresh(start), limit)
+        for new in self._new_rows[bisect_left(self._new_rows, start) :][:1]:
+            stop = min(stop, max(new, start + 1))
+        return self.rows.schedule.closing(stop - 1)
+
+    def evaluate(self, stop: int) -> Iterator[Scores]:
+        """Evaluate and learn the rows of a segment.
+
+        Yields
+        ------
+        scores : Scores
+            Of all of them at once.
+        """
+        start = self.n_scored
+        self.open(stop)
+        labels = self._labels[start - self._first : stop - self._first]
+        if start in self._new_rows[bisect_left(self._new_rows, start) :][:1]:
+            yield self.new_class_scores(int(labels[0]))
+            self.learn_new_class(int(labels[0]))
+        else:
+            jobs = segment_jobs(self.learners, self.steps(stop), labels)
+            found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
+            yield self._scores(list(chain(*found)), labels)
+        self.close(stop)
+
+    def steps(self, stop: int) -> list[Steps]:
+        """Begin the steps of all learners over rows up to ``stop``."""
+        return [
+            prequential_steps(learner, self.rows, state, self.outcome, stop)
+            for learner, state in zip(self.learners, self.states, strict=True)
+        ]
+
+    def _scores(
+        self, found: Sequence[tuple[np.ndarray, Prediction]], labels: Tensor
+    ) -> Scores:
+        losses = np.full((len(labels), self.n_readouts), np.nan)
+        for learner, (columns, _) in zip(self.learners, found, strict=True):
+            losses[:, learner.columns] = columns
+        values = chain.from_iterable(predicted.values for _, predicted in found)
+        return Scores(losses, self.in_order(list(values)), labels.cpu().numpy())
+
+    def in_order(self, values: Sequence[Tensor]) -> list[Tensor]:
+        """Return what learners have predicted, one after the other, by readout."""
+        return [values[i] for i in np.argsort(self.columns)]
+
+    def new_class_scores(self, label: int) -> Scores:
+        """Predict the incoming row, which brings a class that is not known.
+
+        All readouts pay for the escape alike, so that nothing is learned of which is
+        best: their own losses are zero.
+        """
+        with fixed_arithmetic(), flushed_denormals():
+            found = [next(steps).values for steps in self.steps(self.n_scored + 1)]
+        losses = np.full((1, self.n_readouts), np.nan)
+        losses[:, self.columns] = 0.0
+        values = self.in_order(list(chain(*found)))
+        return Scores(losses, values, np.array([label]))
+
+    def learn_new_class(self, label: int) -> None:
+        """Let all readouts predict one class more, and learn the row that brings it."""
+        self.add_classes(1)
+        dtype, device = self.outcome.dtype, self.rows.device
+        labels = torch.full((1,), label, dtype=dtype, device=device)
+        score_segment(self.steps(self.n_scored + 1), labels)
+
+    def add_classes(self, n: int) -> None:
+        """Let all learners predict more classes; see ``Learner.add_classes``."""
+        self.n_numbers += n
+        self.outcome.n_numbers = self.n_numbers
+        for learner in self.learners:
+            learner.add_classes(n)
+
+    def open(self, stop: int) -> None:
+        """Make the rows of the next segment ready."""
+        # The first minibatch is learned with its own statistics, after it was scored
+        # (uniformly, whatever they are: output layers start at zero).
+        if not self.rows.n_refreshed and stop >= self.rows.first:
+            self.rows.refresh_all(self.rows.first)
+        self.rows.extend(stop)
+
+    def close(self, stop: int) -> None:
+        """Count the rows of a segment; scale features and labels again if it is due."""
+        due, self.n_scored = self.rows.next_refresh(self.n_scored), stop
+        if stop < due:
+            return
+        if stop > self.rows.first:
+            changes = self.rows.refresh_all(stop)
+            for learner in self.learners:
+                learner.re_express(changes[learner.sees])
+        known = self.labels[: self.rows.schedule.known(stop)]
+        self.outcome.refresh(known, self.learners)
+
+    def retire(self, columns: Sequence[int]) -> None:
+        """Drop some readouts, and learners and views of which none remain."""
+        self._diverged, self._notes = self.diverged, self.notes
+        gone, kept = set(columns), []
+        for learner, state in zip(self.learners, self.states, strict=True):
+            own = learner.columns
+            places = [i for i, column in enumerate(own) if column not in gone]
+            if 0 < len(places) < len(own):
+                state.keep(places)
+                learner.retire(gone)
+            if places:
+                kept.append((learner, state))
+        self.learners = [learner for learner, _ in kept]
+        self.states = [state for _, state in kept]
+        self.rows.keep_views({learner.sees for learner in self.learners})
+
+    def end(self) -> None:
+        """Forget labels of rows that were not evaluated."""
+        self._labels, self._new_rows = torch.empty(0), []

@@ -1,0 +1,257 @@
+"""The trace of a run, by example, in memory or on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.io.parameters import Json
+from sklearn_mdl._core.io.stream_folder import StreamFolder
+from sklearn_mdl._core.stream.coder import Block, Coded
+
+
+class TraceShape(NamedTuple):
+    """Sizes of a trace.
+
+    Attributes
+    ----------
+    n_readouts : int
+        Number ``K`` of readouts.
+    n_groups : int
+        Number ``G`` of groups that are pooled; 0 without a pool.
+    n_kept : int
+        Numbers that are kept of every prediction of the mixture.
+    n_numbers : int
+        Numbers ``Q`` of the prediction of a group, if predictions of groups are kept;
+        0 if they are not.
+    label_dtype : str
+        Of the labels, which are then kept, too.
+    """
+
+    n_readouts: int
+    n_groups: int = 0
+    n_kept: int = 3
+    n_numbers: int = 0
+    label_dtype: str = "<i8"
+
+
+class PrequentialTrace:
+    """Losses, codelengths and posterior of a run, all in nats and by example.
+
+    Parameters
+    ----------
+    shape : TraceShape
+    folder : StreamFolder or None
+        Of the files, ``losses.npy`` and so on; None keeps them in memory.
+
+    Attributes
+    ----------
+    losses : ndarray of shape (N, K)
+        ``-log p_k(y_t | past)``.
+    posterior : ndarray of shape (N, K)
+        ``p(readout at t | labels known at t)``.
+    known : ndarray of shape (N,)
+        Of how many rows the labels were known when each was predicted.
+    mixtures, labels : ndarray of shape (N, G, Q) and (N,)
+        Only if predictions of groups are kept.
+    codes, shares, pool_weights : ndarray
+        Of :class:`Coded`; always in memory, as `summaries`.
+    summaries : ndarray of shape (N, n_kept)
+        Of the mixture's predictions, for the measures: of classes the most probable
+        one, its probability and the sum of squared ones; of real numbers mean and
+        standard deviation.
+    refusal : OSError or None
+        Why the last rows wait in memory: the disk did not take them.
+    """
+
+    def __init__(self, shape: TraceShape, folder: StreamFolder | None = None) -> None:
+        self.shape = shape
+        self.folder = folder
+        self.refusal: OSError | None = None
+        # In the order of writing: a reader who finds losses finds all else.
+        columns: dict[str, tuple[int | tuple[int, ...] | None, str]] = {}
+        if shape.n_numbers:
+            columns["mixtures"] = (shape.n_groups, shape.n_numbers), "<f8"
+            columns["labels"] = None, shape.label_dtype
+        columns["known"] = None, "<i8"
+        columns["losses"] = columns["posterior"] = (shape.n_readouts,), "<f8"
+        self._files = {
+            name: GrowingArray(
+                width,
+                None if folder is None else Path(f"{name}.npy"),
+                dtype=dtype,
+                folder=folder,
+            )
+            for name, (width, dtype) in columns.items()
+        }
+        self._waiting: list[dict[str, np.ndarray]] = []
+        self._numbers = {
+            "codes": GrowingArray(3),
+            "shares": GrowingArray(2),
+            "pool_weights": GrowingArray(shape.n_groups),
+            "summaries": GrowingArray(shape.n_kept),
+        }
+        self._n_before = 0
+
+    def __len__(self) -> int:
+        """Return the number of examples."""
+        return self._n_before + self._numbers["codes"].n_rows
+
+    def branch(self) -> PrequentialTrace:
+        """Return a trace in memory for what follows; it counts these examples too."""
+        other = PrequentialTrace(self.shape._replace(n_numbers=0))
+        other._n_before = len(self)
+        return other
+
+    def append(self, block: Block, coded: Coded, summaries: np.ndarray) -> None:
+        """Add a block of n rows, its code, and summaries (n, n_kept).
+
+        Rows that the disk does not take wait in memory, since they were learned.
+
+        Raises
+        ------
+        ValueError
+            If another stream has written to the files.
+        """
+        given = {**block._asdict(), **coded._asdict(), "summaries": summaries}
+        self.account(given)
+        self.append_files({**given, "known": block.known[:-1]})
+
+    def append_files(self, given: Mapping[str, np.ndarray]) -> None:
+        """Add rows to the files, of which the rest is accounted for."""
+        self._waiting.append({name: given[name] for name in self._files})
+        try:
+            self.write_waiting()
+        except OSError as error:
+            self.refusal = error
+
+    def account(self, numbers: Mapping[str, np.ndarray]) -> None:
+        """Add what is always in memory of rows whose files hold the rest."""
+        for name, kept in self._numbers.items():
+            kept.append(numbers[name])
+
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Return what is always in memory, by name, for :meth:`account`."""
+        return {name: kept.rows for name, kept in self._numbers.items()}
+
+    def write_waiting(self) -> None:
+        """Write the rows that the disk did not take before.
+
+        Raises
+        ------
+        OSError
+            If it still does not take them.
+        """
+        while self._waiting:
+            n_rows = self._files["losses"].n_rows
+            try:
+                for name, rows in self._waiting[0].items():
+                    self._files[name].append(rows)
+            except BaseException:
+                for file in self._files.values():
+                    file.cut(min(n_rows, file.n_rows))
+                raise
+            self._waiting.pop(0)
+        self.refusal = None
+
+    def check_room(self, n_rows: int, available: int | None) -> None:
+        """Refuse so many rows more if they cannot be kept in memory.
+
+        Raises
+        ------
+        MemoryError
+            If they would need more bytes than are ``available``; None is unknown.
+        """
+        n_own = self._files["losses"].n_rows + n_rows
+        needed = n_own * sum(file.row_bytes for file in self._files.values())
+        if self.folder is None and available is not None and needed > available:
+            raise MemoryError(
+                f"Losses and posterior of {n_own} examples and {self.shape.n_readouts} "
+                f"readouts need {needed / 1e9:.3g} GB, but there are "
+                f"{available / 1e9:.3g} GB of memory; pass store=path to keep them on "
+                "disk"
+            )
+
+    def record(self) -> Json:
+        """Say what :meth:`adopt` must find in the files; they are on the disk then."""
+        self.write_waiting()
+        for file in self._files.values():
+            file.secure()
+        digests = {name: file.digest() for name, file in self._files.items()}
+        return {"stream": None if self.folder is None else self.folder.stream} | digests
+
+    def adopt(self, n_rows: int, record: Json) -> None:
+        """Take the first rows in the files for those of this trace.
+
+        Codelengths and summaries must follow (:meth:`account`). Nothing is written.
+
+        Raises
+        ------
+        ValueError
+            If the folder is that of another stream, or a file does not hold so many
+            rows of so many readouts, or is damaged.
+        """
+        if missing := sorted(self._files.keys() - record.keys()):
+            raise ValueError(
+                f"A checkpoint must hold the {missing[0]} that the trace goes on from, "
+                "but was written without; pass store_mixtures=False or name another "
+                "folder"
+            )
+        if self.folder is not None:
+            self.folder.adopt(record["stream"])
+        for name, file in self._files.items():
+            file.adopt(n_rows, record[name])
+
+    @property
+    def losses(self) -> np.ndarray:
+        """Loss of every readout at every example, (N, K), in nats."""
+        return self.file("losses")
+
+    @property
+    def posterior(self) -> np.ndarray:
+        """Posterior over readouts before each label, (N, K)."""
+        return self.file("posterior")
+
+    @property
+    def known(self) -> np.ndarray:
+        """Labels known at each example, and once all are known, (N + 1,)."""
+        return np.append(self.file("known"), len(self))
+
+    @property
+    def keeps_mixtures(self) -> bool:
+        """Return True if predictions of groups are kept."""
+        return "mixtures" in self._files
+
+    def file(self, name: str) -> np.ndarray:
+        """Return the rows of one of the files, such as "losses"."""
+        self.write_waiting()
+        return self._files[name].rows
+
+    @property
+    def codelengths(self) -> np.ndarray:
+        """Codelength of every example as it was coded, (N,), in nats."""
+        return self.codes[:, 0]
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Codelengths as coded, by switching and by the pool, (N, 3), in nats."""
+        return self._numbers["codes"].rows
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Probability of switching and of the pool before each label, (N, 2)."""
+        return self._numbers["shares"].rows
+
+    @property
+    def pool_weights(self) -> np.ndarray:
+        """Weights of the groups before each label, (N, G)."""
+        return self._numbers["pool_weights"].rows
+
+    @property
+    def summaries(self) -> np.ndarray:
+        """Summaries of the mixture's predictions, (N, n_kept)."""
+        return self._numbers["summaries"].rows

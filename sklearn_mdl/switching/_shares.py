@@ -1,0 +1,204 @@
+"""Fixed share inside each of many groups of experts at once."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class GroupedShare:
+    """Fixed share inside each of several groups of experts.
+
+    As one :class:`~sklearn_mdl.switching.ForwardPass` of ``FixedShare()`` for each
+    group, in the time of one.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (K,)
+        Prior weights of the experts, all positive, those of a group side by side.
+    starts : ndarray of shape (G,)
+        First expert of every group.
+    rate : float or None, default=None
+        At which experts are redrawn; None is ``1 / t``.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (K,)
+        Probability of each expert at the incoming step, those asleep included; they sum
+        to one in each group.
+    """
+
+    def __init__(
+        self,
+        weights: Floats,
+        starts: NDArray[np.intp],
+        rate: float | None = None,
+    ) -> None:
+        self._rate = rate
+        self._starts = starts
+        self._members = np.repeat(
+            np.arange(len(starts)), np.diff([*starts, len(weights)])
+        )
+        self._prior = weights / np.add.reduceat(weights, starts)[self._members]
+        self.weights = self._prior.copy()
+        self._t = 1
+
+    def ahead(self, n_steps: int) -> Floats:
+        """Probability of each expert so many steps after the incoming one, (K,)."""
+        if not n_steps:
+            return self.weights
+        if self._rate is None:  # no redraw, at rates 1 / (t + i)
+            kept = self._t / (self._t + n_steps)
+        else:
+            kept = (1 - self._rate) ** n_steps
+        return self._prior + kept * (self.weights - self._prior)
+
+    def moved(self, n_steps: int) -> Self:
+        """Return a copy as it is so many steps later, if no labels come."""
+        other = copy.copy(self)
+        other.weights = self.ahead(n_steps)
+        return other
+
+    def observe(self, losses: Floats) -> Floats:
+        """Move the weights by the losses (K,) of a step, in nats.
+
+        NaN is an expert asleep, which costs what the mixture of those awake in its
+        group does.
+
+        Returns
+        -------
+        codelengths : ndarray of shape (G,)
+            Cost of the step under each group's mixture, in nats. It is infinite where
+            it is for every expert awake, and such a step moves no weight.
+        """
+        asleep = np.isnan(losses)
+        some_sleep = np.count_nonzero(asleep) > 0  # much faster than any
+        if some_sleep:
+            losses = np.where(asleep, np.inf, losses)
+        shifts = np.minimum.reduceat(losses, self._starts)
+        finite = np.isfinite(shifts)
+        some_infinite = np.count_nonzero(finite) < len(finite)
+        if some_infinite:
+            shifts = np.where(finite, shifts, 0.0)
+        joint = np.exp(shifts[self._members] - losses)
+        joint *= self.weights
+        totals = np.add.reduceat(joint, self._starts)
+        if some_sleep:
+            awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
+            # Of groups that are all awake it stays as it is, whoever sleeps elsewhere.
+            partly = np.logical_or.reduceat(asleep, self._starts) & finite
+            np.divide(totals, awake, out=totals, where=partly)
+            np.copyto(joint, self.weights * totals[self._members], where=asleep)
+        if some_infinite:
+            np.copyto(joint, self.weights, where=~finite[self._members])
+            totals = np.where(finite, totals, 1.0)
+        joint /= totals[self._members]
+        self._t += 1
+        # The next step redraws the expert.
+        if self._rate is None:
+            self.weights = joint + (self._prior - joint) / self._t
+        else:
+            self.weights = joint + (self._prior - joint) * self._rate
+        codelengths: Floats = shifts - np.log(totals)
+        if some_infinite:
+            codelengths[~finite] = np.inf
+        return codelengths
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the weights, and the step that they are for."""
+        return {"weights": self.weights, "step": np.array([self._t])}
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from where another share was."""
+        self.weights, self._t = np.array(state["weights"]), int(state["step"][0])
+
+
+class LearnedGroupedShare:
+    """Fixed share of an unknown constant rate inside each of several groups.
+
+    A Bayesian mixture over rates, in each group by itself. An expert asleep predicts
+    what the mixture of those awake does, over all rates.
+
+    Parameters
+    ----------
+    weights, starts
+        As of :class:`GroupedShare`.
+    rates : sequence of float
+        Equally probable at first.
+    """
+
+    def __init__(
+        self, weights: Floats, starts: NDArray[np.intp], rates: Sequence[float]
+    ) -> None:
+        self._shares = [GroupedShare(weights, starts, rate) for rate in rates]
+        self._whole = GroupedShare(weights, starts)  # its weights alone are of use
+        self._sizes = np.diff([*starts, len(weights)])
+        self.posterior = np.full((len(rates), len(starts)), 1 / len(rates))
+
+    @property
+    def weights(self) -> Floats:
+        """Probability of each expert at the incoming step, (K,)."""
+        return self.ahead(0)
+
+    def ahead(self, n_steps: int) -> Floats:
+        """Probability of each expert so many steps after the incoming one, (K,)."""
+        shares = np.stack([share.ahead(n_steps) for share in self._shares])
+        posterior = np.repeat(self.posterior, self._sizes, axis=1)
+        found: Floats = (posterior * shares).sum(0)
+        return found
+
+    def moved(self, n_steps: int) -> Self:
+        """Return a copy as it is so many steps later, if no labels come."""
+        other = copy.copy(self)
+        moved = [share.moved(n_steps) for share in self._shares]
+        vars(other).update(_shares=moved)
+        return other
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        own = [copy.copy(share) for share in self._shares]
+        vars(other).update(vars(self), _shares=own, _whole=copy.copy(self._whole))
+        return other
+
+    def observe(self, losses: Floats) -> Floats:
+        """Move weights and rates by the losses (K,) of a step; see `GroupedShare`."""
+        asleep = np.isnan(losses)
+        if asleep.any():
+            self._whole.weights = self.weights
+            mixed = np.repeat(self._whole.observe(losses), self._sizes)
+            losses = np.where(asleep, mixed, losses)
+        costs = np.stack([share.observe(losses) for share in self._shares])
+        least = costs.min(0)
+        finite = np.isfinite(least)
+        excesses = np.where(finite, costs, 0.0) - np.where(finite, least, 0.0)
+        joint = self.posterior * np.exp(-excesses)
+        totals = joint.sum(0)
+        self.posterior = joint / totals
+        codelengths: Floats = least - np.log(totals)
+        return codelengths
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the weights and probabilities of all rates."""
+        weights = np.stack([share.weights for share in self._shares])
+        return {"weights": weights, "posterior": self.posterior}
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from where another share was."""
+        self.posterior = np.array(state["posterior"])
+        for share, weights in zip(self._shares, state["weights"], strict=True):
+            share.weights = np.array(weights)
+
+
+def share_within(
+    weights: Floats, starts: NDArray[np.intp], rates: Sequence[float] | None
+) -> GroupedShare | LearnedGroupedShare:
+    """Begin the share inside groups that a pool's rates stand for."""
+    if rates is None:
+        return GroupedShare(weights, starts)
+    return LearnedGroupedShare(weights, starts, rates)

@@ -3,7 +3,8 @@
 ``share`` fits the default list on digits and on a cell of 101 classes, and takes the
 CPU time of everything that is done for the pool alone, within the same fit. ``row``
 pools predictions of 60 readouts in 20 groups that were drawn before, so that there is
-nothing else.
+nothing else. ``late`` mixes 52 readouts in 8 groups over 50,000 rows whose labels are
+known late, under the default prior.
 """
 
 import time
@@ -17,9 +18,11 @@ from sklearn.datasets import load_digits
 
 from benchmarks._data import feature_cells, permuted
 from sklearn_mdl import MDLReadoutSwitcher
+from sklearn_mdl._core.stream.coder import Block, PooledCoder
+from sklearn_mdl._core.stream.mixer import GroupMixer, Groups
 from sklearn_mdl._core.stream.outcomes import ClassLabels
-from sklearn_mdl._core.stream.pooled import Groups, PooledMixture, PoolHistory
 from sklearn_mdl.pooling import LogLinearPool, PoolPass
+from sklearn_mdl.switching import ForwardPass
 
 STACK = torch.stack
 CELL = "caltech101/mobilenetv1-025_sup-imagenet"
@@ -27,10 +30,10 @@ N_READOUTS, N_GROUPS = 60, 20
 
 
 POOLED = (  # all that is done for a pool alone, beside the mixture of all readouts
-    (PooledMixture, "extend"),
+    (GroupMixer, "mixtures"),
+    (PooledCoder, "extend"),  # and the mixture of all, which is subtracted
     (torch, "stack"),  # along the second axis: kernels stack along the last one
     (ClassLabels, "mix_with"),
-    (PoolHistory, "keep"),
 )
 
 
@@ -39,12 +42,12 @@ def timed():
     """Yield a list of the CPU seconds that go into the pool from now on."""
     spent = []
 
-    def of(method):
+    def of(method, sign=1):
         def call(*args, **options):
             start = time.process_time()
             found = method(*args, **options)
             if method is not STACK or args[1:] == (1,):
-                spent.append(time.process_time() - start)
+                spent.append(sign * (time.process_time() - start))
             return found
 
         return call
@@ -53,6 +56,8 @@ def timed():
         for kind, name in POOLED:
             method = of(getattr(kind, name))
             patches.enter_context(patch.object(kind, name, method))
+        forward = of(ForwardPass.extend, sign=-1)
+        patches.enter_context(patch.object(ForwardPass, "extend", forward))
         yield spent
 
 
@@ -109,13 +114,43 @@ class Row:
         noise = rng.normal(size=(self.n_rows, N_READOUTS, n_classes))
         self.values = log_softmax(signal + noise, axis=2)
         own = self.values[np.arange(self.n_rows), :, self.labels]
-        self.losses, self.switching = -own, -own.mean(1)
+        self.losses = -own
 
     def track_ms_a_row(self, n_classes):
-        labels = np.arange(N_READOUTS) % N_GROUPS
-        groups = Groups.of(labels, N_READOUTS, None)
-        online = PoolPass(LogLinearPool(), N_GROUPS, n_classes)
-        pooled = PooledMixture(groups, None, online)
-        start = time.process_time()
-        pooled.extend(self.losses, self.values, self.labels, self.switching)
-        return 1000 * (time.process_time() - start) / self.n_rows
+        mixer, coder = parts_of(N_READOUTS, N_GROUPS, n_classes)
+        known = np.arange(self.n_rows + 1)
+        with timed() as spent:
+            mixtures = mixer.mixtures(self.values, self.losses, known)
+            coder.extend(Block(self.losses, mixtures, self.labels, known))
+        return 1000 * sum(spent) / self.n_rows
+
+
+class Late:
+    """CPU seconds of mixing 52 readouts over 50,000 rows, by the delay of labels."""
+
+    params = [[0, 100, 1600]]
+    param_names = ["delay"]
+    formats = {"track_seconds": ".1f"}
+
+    def track_seconds(self, delay):
+        rng, n_classes = np.random.default_rng(0), 10
+        mixer, coder = parts_of(52, 8, n_classes)
+        spent = 0.0
+        for start in range(0, 50_000, 1000):
+            values = log_softmax(rng.normal(size=(1000, 52, n_classes)), axis=2)
+            labels = rng.integers(n_classes, size=1000)
+            losses = -values[np.arange(1000), :, labels]
+            known = np.maximum(np.arange(start, start + 1001) - delay, 0)
+            begin = time.process_time()
+            mixtures = mixer.mixtures(values, losses, known)
+            coder.extend(Block(losses, mixtures, labels, known))
+            spent += time.process_time() - begin
+        return spent
+
+
+def parts_of(n_readouts, n_groups, n_classes):
+    """Return mixer and coder of readouts in groups, as in a run."""
+    groups = Groups.of(np.arange(n_readouts) % n_groups, n_readouts, None)
+    online = PoolPass(LogLinearPool(), n_groups, n_classes)
+    mixer = GroupMixer(groups, None, n_readouts, online)
+    return mixer, PooledCoder(None, n_readouts, None, online, groups)

@@ -11,6 +11,7 @@ FILE`` an interrupted table goes on where it ended.
 import resource
 import time
 
+import torch
 from joblib import parallel_config
 from joblib.externals.loky import get_reusable_executor
 
@@ -19,6 +20,8 @@ from benchmarks._kept import OPTION, kept
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.stream.outcomes import ClassLabels
+from sklearn_mdl._core.stream.schedule import Schedule
+from sklearn_mdl._core.stream.threads import PassSettings
 from sklearn_mdl.readouts import preset_settings, shared_work
 from sklearn_mdl.switcher._split_parts import Common, parts_of, state_of
 
@@ -190,8 +193,9 @@ class Plan:
         readouts = readout_grid("imagenet-frozen", random_state=0)
         outcome = ClassLabels(self.classes)
         self.batch_size = preset_settings("imagenet-frozen").batch_size
-        settings = n_features, self.batch_size, None, 0
-        common = Common(readouts, None, None, outcome, *settings, "cuda", "", {})
+        device = torch.device("cpu")
+        settings = PassSettings(outcome, n_features, self.batch_size, 0, device)
+        common = Common(readouts, settings, "cuda", "", {}, "float32", Schedule())
         self.readouts, self.n_features = readouts, n_features
         self.parts = parts_of(common, n_gpus)
         self.seconds = sorted(map(self.cost, self.parts), reverse=True)

@@ -8,8 +8,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
-from sklearn_mdl._core.stream import run as run_module
-from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream import threads as threads_module
+from sklearn_mdl._core.stream.threads import Threads
 
 pytest.importorskip("sklearn.callback", reason="scikit-learn 1.9 has callbacks")
 
@@ -40,7 +40,7 @@ class Diary:
 
 @pytest.fixture(autouse=True)
 def short_segments(monkeypatch):
-    monkeypatch.setattr(run_module, "SEGMENT", 64)
+    monkeypatch.setattr(threads_module, "SEGMENT", 64)
 
 
 def switcher(**options):
@@ -83,7 +83,7 @@ def test_callbacks_are_taken_down_after_a_fit_that_failed(monkeypatch):
     def fail(*args):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(PrequentialRun, "open_segment", fail)
+    monkeypatch.setattr(Threads, "open", fail)
     with pytest.raises(RuntimeError, match="broken"):
         found.set_callbacks(diary).fit(X, Y)
     assert diary.events[-1] == "teardown"

@@ -22,11 +22,12 @@ from sklearn_mdl._core.io import (
 )
 from sklearn_mdl._core.stream import (
     checkpoint as checkpoint_module,
-    run as run_module,
+    threads as threads_module,
 )
 from sklearn_mdl._core.stream.checkpoint import progress_of, resume
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.threads import Threads
 from sklearn_mdl.readouts import _build as plan
 from sklearn_mdl.readouts._stack import NetStack
 
@@ -38,7 +39,7 @@ PRIORS = ["learned-share", "fixed-share", "run-length", "bayes", "elementwise"]
 @pytest.fixture(autouse=True)
 def at_every_segment(monkeypatch):
     """Segments of two minibatches, each of them written down."""
-    monkeypatch.setattr(run_module, "SEGMENT", 32)
+    monkeypatch.setattr(threads_module, "SEGMENT", 32)
     monkeypatch.setattr(checkpoint_module, "SECONDS", 0.0)
     monkeypatch.setattr(checkpoint_module, "SHARE", np.inf)
 
@@ -109,9 +110,9 @@ class Killed(BaseException):
     """Stands for a process that ends."""
 
 
-def killed_after(monkeypatch, n_segments, method="close_segment"):
+def killed_after(monkeypatch, n_segments, method=(PrequentialRun, "close_segment")):
     """Let a run end with the next segment after so many."""
-    whole, done = getattr(PrequentialRun, method), []
+    whole, done = getattr(*method), []
 
     def end(self, *args):
         if len(done) == n_segments:
@@ -119,8 +120,8 @@ def killed_after(monkeypatch, n_segments, method="close_segment"):
         done.append(None)
         return whole(self, *args)
 
-    monkeypatch.setattr(PrequentialRun, method, end)
-    return lambda: monkeypatch.setattr(PrequentialRun, method, whole)
+    monkeypatch.setattr(*method, end)
+    return lambda: monkeypatch.setattr(*method, whole)
 
 
 # Killed and resumed
@@ -140,7 +141,9 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bits(
     assert_same_run(resumed, uninterrupted(**options))
 
 
-@pytest.mark.parametrize("method", ["open_segment", "close_segment"])
+@pytest.mark.parametrize(
+    "method", [(Threads, "open"), (PrequentialRun, "close_segment")]
+)
 def test_a_run_may_be_killed_time_and_again(tmp_path, monkeypatch, method):
     for _ in range(20):
         live_again = killed_after(monkeypatch, 1, method)
@@ -162,11 +165,11 @@ def test_a_run_resumes_where_the_last_whole_segment_ended(tmp_path, monkeypatch)
         pool(checkpoint=tmp_path).fit(*data())
     live_again()
     begun = []
-    open_segment = PrequentialRun.open_segment
+    open_segment = Threads.open
     monkeypatch.setattr(
-        PrequentialRun,
-        "open_segment",
-        lambda self: begun.append(self.n_scored) or open_segment(self),
+        Threads,
+        "open",
+        lambda self, stop: begun.append(self.n_scored) or open_segment(self, stop),
     )
     pool(checkpoint=tmp_path).fit(*data())
     assert begun[0] == 96  # segments end at 16, 32, 64 and 96 rows
@@ -174,7 +177,7 @@ def test_a_run_resumes_where_the_last_whole_segment_ended(tmp_path, monkeypatch)
 
 def test_a_run_that_ended_is_read_and_not_scored_again(tmp_path, monkeypatch):
     whole = pool(checkpoint=tmp_path).fit(*data())
-    monkeypatch.setattr(PrequentialRun, "open_segment", None)
+    monkeypatch.setattr(Threads, "open", None)
     read = pool(checkpoint=tmp_path).fit(*data())
     monkeypatch.undo()
     assert_same_run(read, whole)
@@ -395,7 +398,7 @@ def test_an_error_between_segments_gives_the_threads_back(tmp_path, monkeypatch)
     def fail(*args):
         raise OSError("no room")
 
-    monkeypatch.setattr(checkpoint_module.Checkpoint, "save_if_due", fail)
+    monkeypatch.setattr(checkpoint_module.Checkpoint, "act", fail)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -439,17 +442,16 @@ def test_writing_may_be_killed_at_any_place(tmp_path, monkeypatch, name, call):
 
 def asked_in_segment(monkeypatch, n_segments, n_times=1):
     """Press Ctrl-C inside a segment."""
-    whole, done = PrequentialRun.open_segment, []
+    whole, done = Threads.open, []
 
-    def press(self):
-        stop = whole(self)
+    def press(self, stop):
+        whole(self, stop)
         done.append(None)
         if len(done) == n_segments:
             for _ in range(n_times):
                 signal.raise_signal(signal.SIGINT)
-        return stop
 
-    monkeypatch.setattr(PrequentialRun, "open_segment", press)
+    monkeypatch.setattr(Threads, "open", press)
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
@@ -539,10 +541,10 @@ from sklearn.datasets import load_digits
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
 from sklearn_mdl._core.stream import checkpoint
-from sklearn_mdl._core.stream import run as run
+from sklearn_mdl._core.stream import threads
 
 checkpoint.SECONDS, checkpoint.SHARE = 0.0, float("inf")
-run.SEGMENT = 32
+threads.SEGMENT = 32
 folder, n_kills = sys.argv[1], int(sys.argv[2])
 X, y = load_digits(return_X_y=True)
 rng = np.random.default_rng(os.getpid())

@@ -20,7 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_mdl._core.images.lazy import LazyImages
-from sklearn_mdl._core.stream.storage import is_mapped
+from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl.datasets import load_features
 from sklearn_mdl.encoders import CachedEncoder, FeatureCache, TorchEncoder
 

@@ -35,7 +35,10 @@ from sklearn_mdl import (
 from sklearn_mdl._core.io import whole_files
 from sklearn_mdl._core.io.safetensors_io import read_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced, sweep
-from sklearn_mdl._core.stream import checkpoint as checkpoint_module, run as run_module
+from sklearn_mdl._core.stream import (
+    checkpoint as checkpoint_module,
+    threads as threads_module,
+)
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl.switcher import load_losses
 
@@ -83,7 +86,7 @@ def contents(folder):
 @pytest.fixture
 def often(monkeypatch):
     """Short segments, each of them written to the checkpoint."""
-    monkeypatch.setattr(run_module, "SEGMENT", 32)
+    monkeypatch.setattr(threads_module, "SEGMENT", 32)
     monkeypatch.setattr(checkpoint_module, "SECONDS", 0.0)
     monkeypatch.setattr(checkpoint_module, "SHARE", np.inf)
 
@@ -365,7 +368,7 @@ def kill_again_and_again(root, n_kills):
     Returns the numbers of kills, of temporary files and of checkpoints that are left.
     """
     checkpoint_module.SECONDS, checkpoint_module.SHARE = 0.0, float("inf")
-    run_module.SEGMENT = 32
+    threads_module.SEGMENT = 32
     rng = np.random.default_rng(0)
     X, y = data(0, 800)
 

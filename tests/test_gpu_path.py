@@ -75,7 +75,7 @@ def calls_of_a_run(monkeypatch, n_rows):
     run = switcher._run
     labels = torch.as_tensor(y[64 : 64 + n_rows])
     run.begin(X[64 : 64 + n_rows].astype(np.float32))
-    run.open_segment()
+    run.threads.open(64 + n_rows)
     with Calls() as calls:
         for learner, state in zip(run.learners, run.states, strict=True):
             steps = prequential_steps(

@@ -20,7 +20,7 @@ from sklearn_mdl import (
     decode_labels,
     encode_labels,
 )
-from sklearn_mdl._core.stream.row_groups import grouped_order, keys_of
+from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
 from sklearn_mdl.cli import main
 from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.model_selection import refit_codelength_scorer

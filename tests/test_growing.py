@@ -19,9 +19,9 @@ from sklearn_mdl import (
     decode_labels,
     encode_labels,
 )
+from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ScaledRows
-from sklearn_mdl._core.stream.steps import ReplayStreams, lesson
-from sklearn_mdl._core.stream.storage import SampleStore
+from sklearn_mdl._core.stream.steps import ReplayStreams, training_batches
 from sklearn_mdl.switcher._coding import encode
 
 READOUTS = [
@@ -114,7 +114,7 @@ def test_after_a_part_as_large_a_share_of_the_streams_replays():
     scaled.extend(160)
     streams = ReplayStreams(30)
     for start, end in scaled.parts(160):
-        (x, _), replayed = lesson(scaled, streams, start, end)
+        (x, _), replayed = training_batches(scaled, streams, start, end)
         assert x[0, :, 0].tolist() == list(range(start, end))
         known = [some.max() < end for some, _ in replayed]
         assert all(known)

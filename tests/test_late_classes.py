@@ -10,6 +10,7 @@ from finetune_cases import FAST, digits, encoder
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import betaln
 from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn_mdl._core.stream.late_classes import add_classes
 from test_checkpoint import (
     Killed,
     asked_in_segment,
@@ -30,7 +31,6 @@ from sklearn_mdl import (
     encode_labels,
 )
 from sklearn_mdl._core.stream import checkpoint
-from sklearn_mdl._core.stream.late_classes import add_classes
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl.metrics import escape_codelengths

@@ -23,7 +23,7 @@ from sklearn_mdl import (
     frequency_codelength,
     uniform_codelength,
 )
-from sklearn_mdl._core.stream import run as run_module
+from sklearn_mdl._core.stream import threads as threads_module
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl.metrics import expected_calibration_error
 from sklearn_mdl.metrics._measures import measure, summarise
@@ -279,7 +279,7 @@ def test_cutting_into_calls_changes_no_measure(at):
 
 
 def test_small_segments_change_no_number(monkeypatch):
-    monkeypatch.setattr(run_module, "KEPT", 8 * len(POOL) * C * 40)
+    monkeypatch.setattr(threads_module, "KEPT", 8 * len(POOL) * C * 40)
     switcher = switcher_of().fit(*digits())
     assert switcher._run.segment == 32
     for name in ("codelengths_", "readout_losses_", "posterior_"):

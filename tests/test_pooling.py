@@ -11,13 +11,13 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 
 from sklearn_mdl import forward
-from sklearn_mdl.pooling import (
+from sklearn_mdl.pooling import LogLinearPool, PoolPass
+from sklearn_mdl.switching import (
+    FixedShare,
+    ForwardPass,
     GroupedShare,
     LearnedGroupedShare,
-    LogLinearPool,
-    PoolPass,
 )
-from sklearn_mdl.switching import FixedShare, ForwardPass
 
 GOLDEN_ROWS = np.log(
     [

@@ -16,10 +16,11 @@ from sklearn.datasets import load_digits
 from sklearn_mdl import FixedShare, LinearReadout, MDLReadoutSwitcher, MLPReadout
 from sklearn_mdl._core.numerics import one_thread
 from sklearn_mdl._core.stream import steps as steps_module
+from sklearn_mdl._core.stream.heldout import flushed_copy, predictions
 from sklearn_mdl._core.stream.learner import Learner
-from sklearn_mdl._core.stream.other_rows import flushed_copy, predictions
 from sklearn_mdl._core.stream.outcomes import ClassLabels
-from sklearn_mdl._core.stream.run import SEGMENT, PrequentialRun
+from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
+from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.steps import (
     PassState,
@@ -28,7 +29,7 @@ from sklearn_mdl._core.stream.steps import (
     score_segment,
 )
 from sklearn_mdl._core.stream.stepwise import stepwise
-from sklearn_mdl._core.stream.storage import SampleStore
+from sklearn_mdl._core.stream.threads import SEGMENT, PassSettings
 
 CPU = torch.device("cpu")
 C = 3
@@ -87,26 +88,19 @@ def path_of(X, n_streams=2):
 
 
 def run_of(*learners, prior=None, n_features=WIDTH, batch_size=B, **options):
-    return PrequentialRun(
-        learners,
-        FixedShare() if prior is None else prior,
-        None,
-        outcome=ClassLabels(C),
-        n_features=n_features,
-        batch_size=batch_size,
-        seed=1,
-        device=CPU,
-        **options,
-    )
+    own = {k: options.pop(k) for k in ("first_batch_size", "n_jobs") if k in options}
+    settings = PassSettings(ClassLabels(C), n_features, batch_size, 1, CPU, **own)
+    mixing = Mixing(FixedShare() if prior is None else prior)
+    return PrequentialRun(learners, mixing, settings, **options)
 
 
 def run_segments(run, X, y, at=()):
     """Give rows in pieces; returns the lengths of the segments."""
     lengths, whole = [], run.close_segment
 
-    def close_segment(losses, *args):
-        lengths.append(len(losses))
-        whole(losses, *args)
+    def close_segment(values, block, coded):
+        lengths.append(len(block.losses))
+        whole(values, block, coded)
 
     run.close_segment = close_segment
     for start, stop in itertools.pairwise([0, *at, len(X)]):
@@ -285,7 +279,7 @@ def test_run_reports_all_rows_and_segments_of_bounded_length():
 def test_labels_are_brought_to_where_the_predictions_are(monkeypatch):
     X, y = numbered(B)
     run, found = run_of(Diary()), []
-    run.device = torch.device("meta")  # one that every machine has
+    run.rows.device = torch.device("meta")  # one that every machine has
 
     def score(steps, labels):
         found.append(labels.device.type)

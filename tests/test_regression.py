@@ -26,7 +26,7 @@ from sklearn_mdl import (
     encode_labels,
     heldout_codelength_scorer,
 )
-from sklearn_mdl._core.stream.other_rows import flushed_copy, predictions
+from sklearn_mdl._core.stream.heldout import flushed_copy, predictions
 from sklearn_mdl.metrics import gaussian_codelengths
 from sklearn_mdl.readouts import (
     LinearReadoutRegressor,

@@ -15,7 +15,7 @@ from sklearn_mdl._core.stream import (
     scaling as scaling_module,
     storage as samples_module,
 )
-from sklearn_mdl._core.stream.storage import SampleStore, is_mapped
+from sklearn_mdl._core.stream.samples import SampleStore, is_mapped
 
 WIDTH = 3
 laws = settings(deadline=None, max_examples=50)

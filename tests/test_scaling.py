@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from sklearn.covariance import oas
 
+from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import (
     RunningStandardizer,
     RunningWhitener,
@@ -13,7 +14,6 @@ from sklearn_mdl._core.stream.scaling import (
     Scaling,
     shrunk_covariance,
 )
-from sklearn_mdl._core.stream.storage import SampleStore
 
 CPU = torch.device("cpu")
 BOTH = pytest.mark.parametrize("running", [RunningStandardizer, RunningWhitener])

@@ -1,5 +1,6 @@
 """Passes in parts: the numbers of one process, whoever evaluates and whoever dies."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import namedtuple
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,13 +27,11 @@ from sklearn_mdl import (
     RepresentationScorer,
 )
 from sklearn_mdl._core.stream import checkpoint as checkpoints
-from sklearn_mdl._core.stream.part import PartRun
-from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.threads import Threads
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
 from sklearn_mdl.switcher import (
     _split as split,
-    _split_parts as parts_module,
     _split_workers as workers_module,
 )
 from sklearn_mdl.switching import Race
@@ -72,6 +72,10 @@ def in_parts(X, y, readouts=READOUTS, **options):
         return switcher(readouts, split="kinds", **options).fit(X, y)
 
 
+def fitted(**options):
+    return switcher(**options).fit(*rows())
+
+
 def assert_same(found, expected, X):
     for name in ATTRIBUTES:
         assert_array_equal(getattr(found, name), getattr(expected, name), name)
@@ -105,31 +109,34 @@ def test_parts_give_the_bits_of_one_process(options, monkeypatch, tmp_path):
     )
 
 
-def test_measures_are_of_the_kinds_or_refused():
+@pytest.mark.parametrize("pooling", [None, LogLinearPool()])
+def test_measures_are_those_of_one_process(pooling):
     X, y = rows()
-    one, pooled = switcher().fit(X, y), in_parts(X, y)
-    assert abs(pooled.measures().accuracy - one.measures().accuracy) < 0.02
-    with pytest.raises(ValueError, match="Measures need predictions of the mixture"):
-        in_parts(X, y, pooling=None).measures()
+    one, parts = (fit(pooling=pooling) for fit in (fitted, partial(in_parts, X, y)))
+    assert parts.measures() == one.measures()
+
+
+def has_callbacks():
+    return importlib.util.find_spec("sklearn.callback") is not None
 
 
 class Interrupted(Exception):
     """Stands for a kill: nothing that follows is run."""
 
 
-def dying(kind, n_segments, monkeypatch):
+def dying(n_segments, monkeypatch):
     """Write after each segment, and stop within one; returns the rows of each."""
     monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
     monkeypatch.setattr(checkpoints, "SHARE", np.inf)
-    mix, counts = kind._mix, []
+    score, counts = Threads._scores, []
 
-    def mix_or_die(self, *given):
+    def score_or_die(self, *given):
         counts.append(len(given[1]))
         if len(counts) == n_segments:
             raise Interrupted
-        mix(self, *given)
+        return score(self, *given)
 
-    monkeypatch.setattr(kind, "_mix", mix_or_die)
+    monkeypatch.setattr(Threads, "_scores", score_or_die)
     return counts
 
 
@@ -139,15 +146,16 @@ LATE_RACE = Race(tolerance=0.05, slack=10, first=32, min_readouts=2)
 @pytest.mark.parametrize(("race", "n_segments"), [(None, 7), (LATE_RACE, 9)])
 def test_a_pass_that_was_killed_goes_on(race, n_segments, monkeypatch, tmp_path):
     """In the middle of a round, and in a later one."""
-    counts = dying(PartRun, n_segments, monkeypatch)
     options = {"checkpoint": tmp_path, "race": race}
     X, y = rows(160)
+    expected = switcher(race=race).fit(X, y)
+    counts = dying(n_segments, monkeypatch)
     with pytest.raises(Interrupted):
         in_parts(X, y, **options)
     assert list(tmp_path.glob("*-parts"))
     found = in_parts(X, y, **options)
     assert not list(tmp_path.glob("*-parts"))
-    assert_same(found, switcher(race=race).fit(X, y), X)
+    assert_same(found, expected, X)
     n_segments_run = len(counts)
     assert_same(in_parts(X, y, **options), found, X)  # by its last checkpoint
     assert len(counts) == n_segments_run
@@ -244,36 +252,30 @@ def test_cells_of_a_ranking_are_split(options, tmp_path):
         for _ in range(2):  # the second time cells are read
             found = RepresentationScorer(split, results=tmp_path).fit(data)
             assert_array_equal(found.codelengths_, expected.codelengths_)
-            # No process has what the mixture of all readouts predicts.
-            assert np.isnan(found.accuracies_).all() == ("pooling" in options)
+            assert_array_equal(found.accuracies_, expected.accuracies_)
             assert found.summary()
 
 
-def common(n_groups=None, **options):
-    fitted = switcher(**options)
+def common():
+    fitted = switcher()
     fitted._begin(5, np.arange(2), n_rows=10)
-    run = fitted._run
-    groups = run.pooled and run.pooled.groups.places(run.n_readouts)
-    settings = 5, 32, None, 0, "cpu", "", {}
-    return parts_module.Common(fitted.readouts_, groups, None, run.outcome, *settings)
+    return fitted._common("", {})
 
 
 @pytest.mark.parametrize(
-    ("options", "n_jobs", "parts"),
+    ("n_jobs", "parts"),
     [
-        ({}, 1, [[1], [0, 2, 3], [4, 5]]),  # architectures
-        ({}, 4, [[1], [0, 2], [3], [4, 5]]),  # kinds
-        ({}, 9, [[1], [0, 2], [3], [4, 5]]),  # which stay whole
-        ({"pooling": None}, 9, [[1], [0], [2], [3], [4, 5]]),
-        ({"pooling": [0, 1, 1, 0, 2, 2]}, 9, [[1, 2], [0, 3], [4, 5]]),
+        (1, [[1], [0, 2, 3], [4, 5]]),  # architectures
+        (4, [[1], [2, 3], [0], [4, 5]]),
+        (9, [[1], [0], [2], [3], [4, 5]]),  # kernels share a factor
     ],
 )
-def test_parts_are_architectures_and_then_kinds(options, n_jobs, parts):
-    assert split.parts_of(common(**options), n_jobs) == parts
+def test_parts_are_architectures_and_then_halves(n_jobs, parts):
+    assert split.parts_of(common(), n_jobs) == parts
 
 
 def test_parts_that_do_not_fit_into_a_device_are_halved():
-    assert len(split.parts_of(common(pooling=None), 1, memory=1)) == 5
+    assert len(split.parts_of(common(), 1, memory=1)) == 5
 
 
 def worker(**changes):
@@ -293,21 +295,8 @@ def refused(what, monkeypatch, tmp_path):
         monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
     if what == "blind":
         monkeypatch.setattr(split, "workers_of", lambda *given: [worker()])
-    if what == "partial_fit":
-        switcher(split="kinds").partial_fit(X, y, classes=[0, 1])
-    if what == "groups":
-        switcher(split="kinds").fit(X, y, groups=np.arange(60) // 2)
-    if what == "delay":
-        in_parts(X, y, label_delay=3)
-    if what == "escape":
-        in_parts(X, y, pooling=None, new_classes="escape")
     if what == "foreign":
         in_parts(X, y, [IncrementalReadout(GaussianNB()), READOUTS[0]])
-    if what == "begun":
-        dying(PrequentialRun, 2, monkeypatch)
-        with pytest.raises(Interrupted):
-            switcher(checkpoint=tmp_path).fit(X, y)
-        in_parts(X, y, checkpoint=tmp_path)
     in_parts(X, y)
 
 
@@ -316,18 +305,50 @@ def refused(what, monkeypatch, tmp_path):
     [
         ("disk", r"A split pass needs .* GB for rows.*name another disk"),
         ("blind", r"Workers must share the folder of a split pass, but a does not"),
-        ("partial_fit", r"partial_fit goes on in one process, got split='kinds'"),
-        ("groups", r"A split pass takes .* got groups of rows; pass split=None"),
-        ("delay", r"got labels that come late; pass split=None"),
-        ("escape", r"got classes that may appear; pass split=None"),
-        ("foreign", r"got .*, whose states are no numbers; pass split=None"),
-        ("begun", r"32 of the 60 rows were evaluated in one process; pass split=None"),
+        ("foreign", r"numbers that files can hold, got .*; pass split=None"),
     ],
 )
 def test_what_cannot_be_split_is_refused(what, sentence, monkeypatch, tmp_path):
     monkeypatch.setattr(split, "evaluate", None)  # nothing runs before
     with pytest.raises((ValueError, OSError), match=sentence):
         refused(what, monkeypatch, tmp_path)
+
+
+class Stop:
+    """A callback that ends a run after its second segment or round."""
+
+    def setup(self, estimator, context):
+        self.n_left = 2
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.n_left -= 1
+        return not self.n_left
+
+    def teardown(self, estimator, context):
+        pass
+
+
+@pytest.mark.skipif(not has_callbacks(), reason="scikit-learn 1.9 has callbacks")
+@pytest.mark.parametrize("begun_in_parts", [False, True])
+def test_a_pass_goes_on_in_one_process_or_in_parts(
+    begun_in_parts, monkeypatch, tmp_path
+):
+    """A stream that was stopped is continued by whichever evaluator comes next."""
+    X, y = rows()
+    first, then = ("kinds", None) if begun_in_parts else (None, "kinds")
+    monkeypatch.setattr(split, "ROUND_BYTES", 0)
+    monkeypatch.setattr(split, "SEGMENT", 50)
+    one = switcher(checkpoint=tmp_path, split=first)
+    with parallel_config(backend="threading"):
+        one.set_callbacks(Stop()).fit(X, y)
+    assert 0 < one.n_samples_seen_ < len(y)
+    again = switcher(checkpoint=tmp_path, split=then)
+    with parallel_config(backend="threading"):
+        again.fit(X, y)
+    assert_same(again, fitted(), X)
 
 
 def test_workers_say_what_they_see(tmp_path):

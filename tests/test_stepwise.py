@@ -6,12 +6,13 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.utils import shuffle
 
-import sklearn_mdl._core.stream.run
+import sklearn_mdl._core.stream.threads
 from sklearn_mdl import BayesMixture, FixedShare, MDLReadoutSwitcher, readout_grid
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import ClassLabels
-from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
 from sklearn_mdl._core.stream.stepwise import stepwise
+from sklearn_mdl._core.stream.threads import PassSettings
 from sklearn_mdl.switching import RunLength
 
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0, n_samples=230)
@@ -43,9 +44,8 @@ def begun(switcher):
 
 @pytest.mark.parametrize("batch_size", [1, 7, 32, 500])
 def test_stepwise_leaves_bitwise_the_trace_of_fit(batch_size, monkeypatch):
-    monkeypatch.setattr(
-        sklearn_mdl._core.stream.run, "SEGMENT", 50
-    )  # cuts minibatches too
+    # Cuts minibatches, too.
+    monkeypatch.setattr(sklearn_mdl._core.stream.threads, "SEGMENT", 50)
     n = 60 if batch_size == 1 else len(X)
     fitted = fresh(batch_size=batch_size).fit(X[:n], y[:n])
     run = begun(fresh(batch_size=batch_size))
@@ -113,16 +113,9 @@ class Certain(Learner):
 
 @pytest.mark.parametrize("prior", [BayesMixture(), FixedShare(alpha=0.5)])
 def test_labels_that_all_hold_impossible_have_no_probability_and_teach_nothing(prior):
-    run = PrequentialRun(
-        [Certain()],
-        prior,
-        np.array([0.75, 0.25]),
-        outcome=ClassLabels(3),
-        n_features=1,
-        batch_size=2,
-        seed=0,
-        device=torch.device("cpu"),
-    )
+    settings = PassSettings(ClassLabels(3), 1, 2, 0, torch.device("cpu"))
+    mixing = Mixing(prior, np.array([0.75, 0.25]))
+    run = PrequentialRun([Certain()], mixing, settings)
     said = told(run, np.zeros((4, 1), np.float32), [1, 1, 0, 0])
     np.testing.assert_allclose(said[:3], [[0.75, 0, 0.25]] * 3)
     assert np.isinf(run.trace.codelengths[:2]).all()

@@ -91,8 +91,7 @@ class Cell:
         Kinds of readouts that are pooled; none if nothing is.
     accuracy : float
         Share of labels that were predicted rightly before they were observed; NaN of
-        real labels, and of split passes that do not pool, whose mixture predicts
-        nothing in any one process.
+        real labels.
     frequency : float
         Nats under the code of label frequencies, which sees no features; of real labels
         under a Gaussian that learns online.
@@ -267,8 +266,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     reference = labels_alone = float(switcher.reference_codelengths_.sum())
     if not isinstance(switcher, MDLReadoutSwitcherRegressor):
         n_classes, notes = len(switcher.classes_), switcher.readout_notes_
-        if switcher.split is None or switcher.pool_groups_:  # or nobody predicts it
-            accuracy = float(switcher.measures().accuracy)
+        accuracy = float(switcher.measures().accuracy)
         reference = frequency_codelength(task.y, n_classes)
     return Cell(
         dataset=task.dataset,

@@ -17,6 +17,7 @@ from sklearn_mdl.readouts import (
     Readout,
     build_learners,
 )
+from sklearn_mdl.switching import GroupedShare
 
 AT_ONCE = 2**26  # scores that are held together
 
@@ -131,14 +132,7 @@ def _codelengths(
 
 def shared(losses: np.ndarray) -> np.ndarray:
     """Codelengths (S,) of losses (N, S, K), mixed by a share of rate ``1 / t``."""
-    n_readouts = losses.shape[2]
-    weights = np.full(losses.shape[1:], 1 / n_readouts)
-    total = np.zeros(losses.shape[1])
-    for t, row in enumerate(losses, 2):
-        least = row.min(1, keepdims=True)
-        joint = weights * np.exp(least - row)
-        mass = joint.sum(1, keepdims=True)
-        total += least[:, 0] - np.log(mass[:, 0])
-        rate = 1 / t
-        weights = (1 - rate) * joint / mass + rate / n_readouts
-    return total
+    _, n_labellings, n_readouts = losses.shape
+    starts = np.arange(n_labellings) * n_readouts
+    share = GroupedShare(np.ones(n_labellings * n_readouts), starts)
+    return np.sum([share.observe(row.reshape(-1)) for row in losses], axis=0)

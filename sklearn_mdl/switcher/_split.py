@@ -103,7 +103,8 @@ class JoinedFile(Checkpoint):
             self._own.restore(run)
         else:
             recode(run, self._arrays, None)
-            run.outcome.recall(np.load(self.path / LABELS)[: run.n_scored])
+            labels = np.load(self.file.with_name(LABELS))
+            run.outcome.recall(labels[: run.n_scored])
             self._arrays = None
 
     def act(self, run: PrequentialRun) -> None:

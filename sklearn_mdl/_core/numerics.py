@@ -15,6 +15,8 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from sklearn_mdl._core.unsupported import unsupported
+
 # Intel's library of products may otherwise sum in an order that depends on where in
 # memory a number lies (it does on processors of other makers), and a stack of readouts
 # would not equal its parts. It is read at the first product of a process, and costs no
@@ -215,10 +217,7 @@ def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
             "such factors; leave it at 'float32'"
         )
     if precision == "tf32" and n_jobs > 1:
-        raise ValueError(
-            "precision='tf32' needs n_jobs=None, since torch rounds the factors of all "
-            f"threads of a process or of none, got {n_jobs} jobs; pass n_jobs=None"
-        )
+        raise unsupported('precision="tf32"', "n_jobs", "pass n_jobs=None")
 
 
 def _multiplies(precision: str, device: torch.device) -> bool:

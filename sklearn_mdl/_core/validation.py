@@ -51,13 +51,6 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
     return ValueError(f"{name} must be {required}, got {shown}; {cure}")
 
 
-def incompatible(one: str, other: str, reason: str, cure: str) -> ValueError:
-    """Return the error of two settings that cannot be combined, and why."""
-    return ValueError(
-        f"{one} cannot be combined with {other}, because {reason}; {cure}"
-    )
-
-
 def damaged(path: object, required: str, found: object, cure: str) -> ValueError:
     """Return the error of a file that holds something else than it must."""
     return ValueError(f"{path} must hold {required}, but {found}; {cure}")

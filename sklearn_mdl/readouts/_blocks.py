@@ -15,6 +15,7 @@ from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.unsupported import unsupported
 from sklearn_mdl.readouts._base import BaseReadout, Readout
 from sklearn_mdl.readouts._build import Context, build_learners
 from sklearn_mdl.readouts._finetune.base import ImageReadout
@@ -62,7 +63,10 @@ class BlockSettings(Readout):
         own = (
             OnlineClassifier if isinstance(self, OnlineClassifier) else OnlineRegressor
         )
-        if isinstance(readout, BlockSettings | ImageReadout):
+        if isinstance(readout, ImageReadout):
+            cure = "pass the readout without a block"
+            raise unsupported("images", "blocks of columns", cure, TypeError)
+        if isinstance(readout, BlockSettings):
             raise TypeError(
                 "readout must look at features of a row, but it chooses what it looks "
                 f"at itself, got {readout!r}; pass the readout inside it"

@@ -310,18 +310,17 @@ class NetStack(Learner):
     def _rebuild(self, members: Sequence[Member], n_added: int) -> None:
         """Begin again with some readouts, as they are but for outputs that are zero."""
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
-        pairs, target = self.net.module_.pairs, self.target
+        pairs, kept = self.net.module_.pairs, {"target": self.target, "sees": self.sees}
         sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added
         about = self.shape, members, self.scalings, *sizes, self.views.device
         rest = type(self)(*about)
         self.__dict__.clear()
-        self.__dict__.update(rest.__dict__)
+        self.__dict__.update(rest.__dict__ | kept)
         for column, own in self._parts(repeated=True).items():
             for name, tensor in own.items():
                 known = parts[column][name]
                 tensor[tuple(map(slice, known.shape))].copy_(known)
         self._set_counts(counts)
-        self.target = target
 
     def _parts(self, *, repeated: bool = False) -> dict[int, dict[str, Tensor]]:
         """Cut its own tensors by readouts, as views.

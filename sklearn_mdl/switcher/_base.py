@@ -37,6 +37,7 @@ from sklearn_mdl._core.stream.mixer import Groups
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Evaluator, Mixing, PrequentialRun
 from sklearn_mdl._core.stream.threads import PassSettings
+from sklearn_mdl._core.unsupported import DELAY
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
     BlockSettings,
@@ -154,7 +155,7 @@ class BaseSwitcher(FittedSwitcher):
                 "for the default grid"
             )
         if self.label_delay:
-            outcome.check_schedule("label_delay")
+            outcome.check_schedule(DELAY)
         self.readouts_ = self._pool(n_features, outcome)
         self.expert_weights_ = self._weights(self.readouts_)
         self._mixing = Mixing(

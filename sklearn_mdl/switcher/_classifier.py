@@ -288,11 +288,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         escape = self._run.outcome.escape
         return codelengths_of_labels(labels, len(self.classes_), escape)
 
-    def _restarted(self, X: np.ndarray, labels: np.ndarray) -> Self:
+    def _learn_alone(
+        self, X: np.ndarray, labels: np.ndarray, groups: np.ndarray | None
+    ) -> Self:
         escape = self._run.outcome.escape
         named = None if escape is None else escape.n_named
         classes = self.classes_[:named] if named != 0 else None
-        return self._blank().partial_fit(X, self.classes_[labels], classes=classes)
+        y = self.classes_[labels]
+        return self._blank().partial_fit(X, y, classes=classes, groups=groups)
 
     @property
     def readout_notes_(self) -> dict[str, list[str]]:

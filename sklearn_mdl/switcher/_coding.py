@@ -31,6 +31,7 @@ from sklearn_mdl._core.numerics import (
 )
 from sklearn_mdl._core.stream.schedule import keys_of
 from sklearn_mdl._core.stream.stepwise import stepwise
+from sklearn_mdl._core.unsupported import unsupported
 from sklearn_mdl._core.validation import GROUPED, is_grouped, warn_caller
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
 from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderStream
@@ -231,10 +232,8 @@ def decode_labels(
 def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
     """Return an unfitted copy that writes no files."""
     if isinstance(switcher, OnlineRegressor):
-        raise TypeError(
-            "Entropy coding needs classes, since a real number has a density but no "
-            f"probability, got {switcher!r}; bin the labels into classes first"
-        )
+        cure = "bin the labels into classes first"
+        raise unsupported("real labels", "messages", cure, TypeError)
     if not isinstance(switcher, OnlineClassifier):
         raise TypeError(
             "Labels are coded by an MDLReadoutSwitcher or a single readout, got "

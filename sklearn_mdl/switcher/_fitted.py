@@ -15,6 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
+from sklearn_mdl._core.unsupported import (
+    DELAY,
+    ESCAPE,
+    GROUPS,
+    PERMUTATIONS,
+    unsupported,
+)
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout, grid_edges, readout_names
@@ -100,14 +107,7 @@ class FittedSwitcher(OnlineEstimator):
 
         Once it has retired, it costs what the mixture of those awake costs.
         """
-        losses, starts = self.readout_losses_, self.retired_at_
-        totals = losses.sum(0)
-        for k in np.flatnonzero(starts >= 0):
-            start = starts[k]
-            totals[k] = (
-                losses[:start, k].sum() + self.switching_codelengths_[start:].sum()
-            )
-        return totals
+        return self._stored().totals(self.switching_codelengths_)
 
     @property
     def readout_names_(self) -> list[str]:
@@ -332,20 +332,14 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         segments : StreamSegments
-            In nats.
+            In nats. A group that a segment cuts is restarted as two.
 
         Raises
         ------
         ValueError
-            If segments do not lie within the stream, if times are not sorted, or if
-            readouts would be restarted within a stream of groups.
+            If segments do not lie within the stream, or if times are not sorted.
         """
         check_is_fitted(self)
-        if restart and self._run.schedule.ends:
-            raise ValueError(
-                "Readouts are restarted on rows that are learned one by one, but these "
-                "were fitted in groups, which a segment may cut; pass restart=False"
-            )
         losses, weights = self.readout_losses_, self.expert_weights_
         changes = np.empty(0, np.intp)
         if isinstance(ends, str):
@@ -359,9 +353,8 @@ class FittedSwitcher(OnlineEstimator):
         ]
         restarted = np.full(len(found), np.nan)
         if restart:
-            rows, labels = self._run.samples.rows, self._run.labels.cpu().numpy()
             restarted[:] = [
-                self._restarted(rows(a, b), labels[a:b]).codelength_
+                self._restarted(a, b).codelength_
                 for a, b in zip(starts.tolist(), found.tolist(), strict=True)
             ]
         return StreamSegments(
@@ -374,9 +367,18 @@ class FittedSwitcher(OnlineEstimator):
             restarted,
         )
 
+    def _restarted(self, start: int, stop: int) -> Self:
+        """Return the same switcher after some rows of the stream alone."""
+        run = self._run
+        X, labels = run.samples.rows(start, stop), run.labels[start:stop].cpu().numpy()
+        groups = run.schedule.groups(start, stop) if run.schedule.ends else None
+        return self._learn_alone(X, labels, groups)
+
     @abstractmethod
-    def _restarted(self, X: np.ndarray, labels: np.ndarray) -> Self:
-        """Return the same switcher after rows and encoded labels alone."""
+    def _learn_alone(
+        self, X: np.ndarray, labels: np.ndarray, groups: np.ndarray | None
+    ) -> Self:
+        """Return the same switcher after rows with encoded labels alone."""
 
     def _blank(self) -> Self:
         """Return an unfitted copy that leaves no file and draws the same numbers."""
@@ -445,24 +447,13 @@ class FittedSwitcher(OnlineEstimator):
                 "the order given, which may mean something; fit with shuffle=True, or "
                 "pass shuffled=True if you have shuffled them"
             )
-        self._refuse_groups("A permutation test", "as permuted labels do")
-        if self._run.outcome.escape is not None:
-            raise ValueError(
-                "A permutation test needs classes that are all named, since permuted "
-                'ones appear elsewhere, but new_classes="escape" was fitted; fit with '
-                '"refuse"'
-            )
-        return self._run, kernels_of(self.readouts_), self._seed
-
-    def _refuse_groups(self, what: str, how: str) -> None:
-        schedule = self._run.schedule
-        if schedule.delay:
-            raise ValueError(
-                f"{what} needs labels that are known before the next row, {how}, got "
-                f"label_delay={schedule.delay}; fit with label_delay=0"
-            )
-        if schedule.ends:
-            raise ValueError(
-                f"{what} needs rows that are learned one by one, {how}, but they were "
-                "fitted in groups; fit without groups, on one row of each"
-            )
+        run, cure = self._run, "fit again without it"
+        for feature, given in (
+            (GROUPS, run.schedule.ends),
+            (DELAY, run.schedule.delay),
+        ):
+            if given:
+                raise unsupported(PERMUTATIONS, feature, cure)
+        if run.outcome.escape is not None:
+            raise unsupported(ESCAPE, PERMUTATIONS, cure)
+        return run, kernels_of(self.readouts_), self._seed

@@ -192,13 +192,23 @@ class StoredLosses:
         Where losses are NaN it has retired, and costs what the mixture of those awake
         costs, under the prior of the run, or the default one if that is not known.
         """
-        totals, start = np.zeros(self.n_readouts), 0
-        mixed = np.empty(0)
+        mixed = None
         if np.isnan(self.losses[-1:]).any():  # a readout awake at the end never retired
             mixed = self.remix(self.switching, max_rows=0).codelengths
+        return self.totals(mixed)
+
+    def totals(self, mixed: np.ndarray | None = None) -> np.ndarray:
+        """Sum the losses of every readout, (K,), in nats.
+
+        Parameters
+        ----------
+        mixed : ndarray of shape (N,), optional
+            What readouts that have retired cost at each example.
+        """
+        totals, start = np.zeros(self.n_readouts), 0
         with np.errstate(invalid="ignore"):  # infinities of both signs make a NaN
             for block in self.blocks():
-                if len(mixed):
+                if mixed is not None:
                     costs = mixed[start : start + len(block), np.newaxis]
                     block = np.where(np.isnan(block), costs, block)
                 totals += block.sum(0, dtype=np.float64)

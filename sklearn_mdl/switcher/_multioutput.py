@@ -155,7 +155,12 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(
-        self, X: ArrayLike, y: Labels, classes: Sequence[ArrayLike] | None = None
+        self,
+        X: ArrayLike,
+        y: Labels,
+        classes: Sequence[ArrayLike] | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Evaluate more rows of the same stream.
 
@@ -169,6 +174,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         classes : list of n_outputs array-likes of shape (n_classes,), default=None
             All labels that can occur in each column; required at the first call,
             optional afterwards.
+        groups : array-like of shape (n_samples,), default=None
+            As for :meth:`MDLReadoutSwitcher.partial_fit`.
 
         Returns
         -------
@@ -190,7 +197,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             check_first(columns, known)
             switchers = self._switchers(len(columns))
         self.estimators_ = self._side_by_side(
-            delayed(switcher.partial_fit)(X, column, classes)
+            delayed(switcher.partial_fit)(X, column, classes, groups=groups)
             for switcher, column, classes in zip(switchers, columns, known, strict=True)
         )
         return self

@@ -182,8 +182,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         **BaseSwitcher._parameter_constraints,
     }
 
-    def _restarted(self, X: np.ndarray, labels: np.ndarray) -> Self:
-        return self._blank().partial_fit(X, labels)
+    def _learn_alone(
+        self, X: np.ndarray, labels: np.ndarray, groups: np.ndarray | None
+    ) -> Self:
+        return self._blank().partial_fit(X, labels, groups=groups)
 
     def _after_fit(self) -> None:
         if not self._is_by_name:  # a grid of ours is not the user's

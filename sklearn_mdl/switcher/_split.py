@@ -52,6 +52,7 @@ from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.samples import COPIED_AT_ONCE
 from sklearn_mdl._core.stream.threads import SEGMENT, Scores
 from sklearn_mdl._core.stream.trace import PrequentialTrace
+from sklearn_mdl._core.unsupported import WRAPPED, unsupported
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.switcher._split_parts import (
     LABELS,
@@ -306,10 +307,8 @@ def check_split(run: PrequentialRun) -> None:
     """
     other = [type(lr).__name__ for lr in run.learners if not lr.is_numbers]
     if other:
-        raise ValueError(
-            'split="kinds" takes networks, kernels and neighbours, whose states are '
-            f"numbers that files can hold, got {', '.join(other)}; pass split=None"
-        )
+        cure = f"leave {', '.join(other)} out, or pass split=None"
+        raise unsupported(WRAPPED, 'split="kinds"', cure)
 
 
 def about_of(checkpoint: Checkpoint | None) -> Json:

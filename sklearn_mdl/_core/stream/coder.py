@@ -250,8 +250,8 @@ class PooledCoder(Coder):
         escapes = np.broadcast_to(block.escapes, n).tolist()
         rows = zip(block.mixtures, block.labels.tolist(), escapes, strict=True)
         for i, (mixed, label, escape) in enumerate(rows):
-            self._retire_groups(asleep[i])
             self.reveal(int(block.known[i]))
+            self._retire_groups(asleep[i])
             shares[i] = self._choice.ahead(len(self._pending))
             weights[i, self._awake_groups] = self._pool.weights
             in_time = not self._pending and block.known[i + 1] == self._n_rows + 1

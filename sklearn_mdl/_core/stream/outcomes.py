@@ -23,7 +23,7 @@ from sklearn_mdl._core.nets.losses import FARTHEST, student_t_loss
 from sklearn_mdl._core.numerics import in_lanes, mixture
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.units import TargetScaling
-from sklearn_mdl._core.validation import incompatible
+from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
@@ -279,12 +279,7 @@ class OpenClassLabels(ClassLabels):
         ValueError
             In any case.
         """
-        raise incompatible(
-            'new_classes="escape"',
-            schedule,
-            "a class that appears must be known at the next row",
-            "name all classes, or leave the other out",
-        )
+        raise unsupported(ESCAPE, schedule, "name all classes, or leave the other out")
 
     def check_stored(self) -> None:
         """Refuse to keep predictions, whose number may grow.
@@ -294,12 +289,8 @@ class OpenClassLabels(ClassLabels):
         ValueError
             In any case.
         """
-        raise incompatible(
-            'new_classes="escape"',
-            "store_mixtures=True",
-            "the files have as many columns as there are classes",
-            "name all classes, or pass store_mixtures=False",
-        )
+        cure = "name all classes, or pass store_mixtures=False"
+        raise unsupported(ESCAPE, "store_mixtures", cure)
 
     def new_rows(self, labels: np.ndarray) -> list[int]:
         """Return the places of labels (n,) that bring a class not known before."""

@@ -27,6 +27,7 @@ from sklearn_mdl._core.stream.schedule import Schedule
 from sklearn_mdl._core.stream.steps import PassState
 from sklearn_mdl._core.stream.threads import PassSettings, Scores, Threads
 from sklearn_mdl._core.stream.trace import PrequentialTrace, TraceShape
+from sklearn_mdl._core.unsupported import GROUPS
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.switching import Race, SwitchingPrior
 
@@ -240,7 +241,7 @@ class PrequentialRun:
         ValueError
             If rows of one group do not follow each other, or classes may appear.
         """
-        self.outcome.check_schedule("groups")
+        self.outcome.check_schedule(GROUPS)
         self.schedule.check(keys)
 
     def run(

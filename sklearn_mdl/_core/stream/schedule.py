@@ -108,6 +108,16 @@ class Schedule:
             np.minimum(within, first, out=within)
         return found
 
+    def groups(self, start: int, stop: int) -> NDArray[np.intp]:
+        """Return a number for each row from ``start`` on, the same within a group."""
+        found = np.arange(start, stop)
+        place = bisect_right(self.ends, start)
+        for first, end in zip(self.starts[place:], self.ends[place:], strict=True):
+            if first >= stop:
+                break
+            found[max(first - start, 0) : end - start] = first
+        return found
+
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return all that it has taken in."""
         if not self.starts:

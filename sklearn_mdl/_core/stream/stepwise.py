@@ -70,12 +70,18 @@ def stepwise(
             threads.open(stop)
         new = yield from _segment(run, stop)
         with threads.arithmetic():
+            _finish(run)
             if new is not None:
                 _learn_new_class(run, new)
-            threads.close(run.n_scored)
-            for event in run.events:
-                event.act(run)
+                _finish(run)
     run.end()
+
+
+def _finish(run: PrequentialRun) -> None:
+    """Act as a run does after a segment."""
+    run.threads.close(run.n_scored)
+    for event in run.events:
+        event.act(run)
 
 
 def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int | None]:

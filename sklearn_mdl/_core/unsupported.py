@@ -1,0 +1,47 @@
+"""The table of all pairs of features that cannot be combined, each with its reason.
+
+Nothing else may refuse a combination of features that are supported by themselves. The
+table may only shrink; tests draw pairs of features and read it.
+"""
+
+from __future__ import annotations
+
+ESCAPE = 'new_classes="escape"'
+DELAY = "label_delay"
+GROUPS = "groups"
+PERMUTATIONS = "a permutation test"
+WRAPPED = "wrapped classifiers"
+
+UNSUPPORTED: dict[tuple[str, str], str] = {
+    (ESCAPE, GROUPS): "a class that appears must be known at the next row",
+    (ESCAPE, DELAY): "a class that appears must be known at the next row",
+    (ESCAPE, "store_mixtures"): "its files have one column per class",
+    (ESCAPE, PERMUTATIONS): "permuted classes first appear at other rows",
+    (ESCAPE, "a comparison of streams"): "all streams must code the same classes",
+    (PERMUTATIONS, GROUPS): "labels are permuted one by one, across groups",
+    (PERMUTATIONS, DELAY): "its one factor serves labels that are known at once",
+    (WRAPPED, 'split="kinds"'): "files of parts hold numbers, and run no code",
+    (WRAPPED, "files"): "a file of an estimator holds numbers, and runs no code",
+    (GROUPS, "held-out scorers"): "scikit-learn's scorers are given no groups",
+    ("real labels", "messages"): "a real number has a density, but no probability",
+    ('precision="tf32"', "n_jobs"): "torch has one such setting for all threads",
+    ("images", "blocks of columns"): "columns of an image are not features",
+}
+
+
+def unsupported(
+    one: str, other: str, cure: str, kind: type[Exception] = ValueError
+) -> Exception:
+    """Return the error of two features that cannot be combined.
+
+    Parameters
+    ----------
+    one, other : str
+        A row of `UNSUPPORTED`.
+    cure : str
+        What to write instead.
+    kind : type
+        Of the error.
+    """
+    reason = UNSUPPORTED[one, other]
+    return kind(f"{one} cannot be combined with {other}, because {reason}; {cure}")

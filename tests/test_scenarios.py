@@ -1,0 +1,423 @@
+"""Every law against every scenario; every pair of features runs or is refused."""
+
+import pickle
+import tempfile
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_array_equal
+from scenarios import (
+    FURTHER,
+    LISTS,
+    REAL_LISTS,
+    SCENARIOS,
+    SIZE,
+    C,
+    N,
+    Scenario,
+    drawn,
+    pairs,
+)
+from sklearn.base import clone
+
+from sklearn_mdl import (
+    RepresentationScorer,
+    decode_labels,
+    encode_labels,
+    heldout_codelength_scorer,
+)
+from sklearn_mdl._core.numerics import check_precision
+from sklearn_mdl._core.stream import checkpoint as checkpoint_module
+from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.unsupported import UNSUPPORTED, unsupported
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.readouts import BlockReadout, FineTunedReadout
+from sklearn_mdl.switcher import load_losses
+
+TRACES = [
+    *("codelengths_", "switching_codelengths_", "posterior_", "readout_losses_"),
+    *("pool_weights_", "pool_posterior_"),
+]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:y should come in no particular order"),
+    pytest.mark.filterwarnings("ignore:The number of unique classes"),
+    pytest.mark.filterwarnings("ignore:The best readout should lie inside"),
+]
+
+
+@cache
+def whole(scenario):
+    """The scenario, evaluated in one call."""
+    return scenario.fitted()
+
+
+def assert_same(found, expected, rows=slice(None)):
+    for name in TRACES:
+        one, other = getattr(found, name)[rows], getattr(expected, name)[rows]
+        assert_array_equal(one, other, err_msg=name)
+
+
+def assert_same_future(found, expected):
+    """Two fitted switchers are in one state: they predict and continue alike."""
+    assert_same(found, expected)
+    assert_array_equal(found.retired_at_, expected.retired_at_)
+    assert_array_equal(found._run.trace.summaries, expected._run.trace.summaries)
+    assert_array_equal(found.readout_codelengths_, expected.readout_codelengths_)
+    real, grouped = not hasattr(found, "classes_"), bool(found._run.schedule.ends)
+    X, y, groups = Scenario("nets", real=real, grouped=grouped).rows(FURTHER, N)
+    assert_array_equal(found.predict(X), expected.predict(X))
+    assert_array_equal(
+        found.heldout_codelengths(X, y, **groups),
+        expected.heldout_codelengths(X, y, **groups),
+    )
+
+
+def is_wrapped(scenario):
+    return scenario.readouts == "wrapped"
+
+
+# The laws, each of which holds for every scenario unless UNSUPPORTED says otherwise
+
+
+def law_nothing_looks_ahead(scenario):
+    """Other labels from some row on change nothing that was coded before it."""
+    X, y, groups = scenario.rows()
+    n = 7 * SIZE
+    expected, other = whole(scenario), y.copy()
+    order = expected.order_
+    later = order[n:]
+    if scenario.grouped:
+        assert not set(groups["groups"][order[:n]]) & set(groups["groups"][later])
+    other[later] = other[later] + 0.5 if scenario.real else (other[later] + 1) % C
+    found = scenario.switcher().fit(X, other, **groups)
+    assert_same(found, expected, slice(n))
+    n_known = n + 1 + (0 if scenario.grouped else scenario.delay)
+    posteriors = found.posterior_, expected.posterior_
+    assert_array_equal(posteriors[0][:n_known], posteriors[1][:n_known])
+    assert_array_equal(
+        found._run.trace.summaries[:n], expected._run.trace.summaries[:n]
+    )
+
+
+def law_calls_mean_nothing(scenario):
+    """However a stream is cut into calls, the numbers have the same bits."""
+    expected, (X, y, groups) = whole(scenario), scenario.rows()
+    order = expected.order_
+    found = scenario.switcher()
+    cuts = [0, SIZE, 2 * SIZE, 9 * SIZE, N] if scenario.grouped else [0, 3, 4, 37, N]
+    for start, stop in pairwise(cuts):
+        part = order[start:stop]
+        own = {name: keys[part] for name, keys in groups.items()}
+        first = scenario.classes() if not start else {}
+        found.partial_fit(X[part], y[part], **first, **own)
+        found.predict(X[:2])  # leaves no trace
+    assert_same_future(found, expected)
+
+
+def law_labels_are_decoded(scenario):
+    """Labels come back from their message, whose length is the codelength."""
+    X, y, groups = scenario.rows()
+    model = scenario.switcher()
+    message = encode_labels(model, X, y, **groups)
+    assert_array_equal(decode_labels(model, X, message, **groups), y)
+    bits = whole(scenario).codelength_ / np.log(2)
+    assert abs(8 * len(message) - bits) < 8 * 5000  # with its header
+
+
+def law_a_killed_fit_continues(scenario, folder):
+    """A fit that was killed continues from its checkpoint."""
+    X, y, groups = scenario.rows()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint_module, "SECONDS", 0.0)
+        patch.setattr(checkpoint_module, "SHARE", np.inf)
+        close, n_left = PrequentialRun.close_segment, [3]
+
+        def killed(run, *given):
+            n_left[0] -= 1
+            if not n_left[0]:
+                raise KeyboardInterrupt
+            close(run, *given)
+
+        patch.setattr(PrequentialRun, "close_segment", killed)
+        with pytest.raises(KeyboardInterrupt):
+            scenario.switcher(checkpoint=folder).fit(X, y, **groups)
+    found = scenario.switcher(checkpoint=folder).fit(X, y, **groups)
+    assert_same_future(found, whole(scenario))
+
+
+def law_a_file_holds_everything(scenario, folder):
+    """An estimator that was saved continues where it was."""
+    expected, path = whole(scenario), folder / "model.safetensors"
+    expected.save(path)
+    assert_same_future(type(expected).load(path), expected)
+
+
+def law_a_pickle_holds_everything(scenario):
+    expected = whole(scenario)
+    assert_same_future(pickle.loads(pickle.dumps(expected)), expected)
+
+
+def law_heldout_rows_leave_no_trace(scenario):
+    """Rows that follow cost the same whether they are held out or learned."""
+    (X, y, groups), found = scenario.rows(FURTHER, N), scenario.fitted()
+    nats = found.heldout_codelengths(X, y, **groups)
+    assert_same_future(found, whole(scenario))
+    found.partial_fit(X, y, **groups)
+    assert_array_equal(found.codelengths_[N:], nats)
+
+
+def law_parts_give_the_whole(scenario):
+    """Readouts that are evaluated in other processes give the same bits."""
+    X, y, groups = scenario.rows(FURTHER, N)
+    expected = scenario.fitted()
+    with parallel_config(backend="threading"):
+        found = scenario.fitted(split="kinds", n_jobs=2)
+        assert_same_future(found, expected)
+        for model in (found, expected):
+            model.partial_fit(X, y, **groups)
+    assert found.measures() == expected.measures()
+    assert_same(found, expected)
+
+
+def law_readouts_ignore_each_other(scenario):
+    """What a readout predicts does not depend on the list it is in."""
+    lists = REAL_LISTS if scenario.real else LISTS
+    some = lists[scenario.readouts][::2]
+    alone = scenario.fitted(readouts=some, race=None)
+    together = scenario.fitted(race=None)
+    assert_array_equal(alone.readout_losses_, together.readout_losses_[:, ::2])
+
+
+def law_stored_losses_give_the_code_again(scenario, folder):
+    """Prior and pool of the run, over what it stored, give the bits of the run."""
+    pooled = scenario.pool is not None
+    kept = pooled and not scenario.escape
+    found = scenario.fitted(store=folder, store_mixtures=kept)
+    assert_same(found, whole(scenario))
+    prior = found.switching
+    found.save_losses(folder / "saved.npy")
+    for stored in (found, load_losses(folder / "saved.npy")):
+        again = stored.remix(prior)
+        assert_array_equal(again.codelengths, found.switching_codelengths_)
+        assert_array_equal(again.posterior, found.posterior_)
+    stored = load_losses(found.store_ / "losses.npy")
+    assert_array_equal(stored.readout_codelengths, found.readout_codelengths_)
+    if kept:
+        for source in (found, stored):
+            again = source.repool(prior, found.pooling)
+            assert_array_equal(again.codelengths, found.codelengths_)
+            assert_array_equal(again.pool_weights, found.pool_weights_)
+
+
+def law_a_dry_run_says_what_a_fit_takes(scenario):
+    X, y, groups = scenario.rows()
+    said = scenario.switcher().dry_run(X, y, **groups)
+    assert (said.n_rows, said.trial_rows, said.n_parts) == (N, N // 2, 1)
+    assert said.cpu_seconds == said.seconds > 0
+
+
+LAWS = [law for name, law in sorted(globals().items()) if name.startswith("law_")]
+
+
+def refused(law, scenario):
+    """The row of the table that says why a law cannot be asked of a scenario."""
+    rows = {
+        (law_labels_are_decoded, scenario.real): ("real labels", "messages"),
+        (law_a_file_holds_everything, is_wrapped(scenario)): (
+            "wrapped classifiers",
+            "files",
+        ),
+        (law_parts_give_the_whole, is_wrapped(scenario)): (
+            "wrapped classifiers",
+            'split="kinds"',
+        ),
+    }
+    return rows.get((law, True))
+
+
+def check(law, scenario, folder):
+    row = refused(law, scenario)
+    if "folder" in law.__code__.co_varnames[: law.__code__.co_argcount]:
+        law = partial(law, folder=folder)
+    if row is None:
+        law(scenario)
+    else:
+        assert row in UNSUPPORTED
+        with pytest.raises((TypeError, ValueError)):
+            law(scenario)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__.removeprefix("law_"))
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_every_law_holds_in_every_scenario(law, scenario, tmp_path):
+    check(law, scenario, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(10))
+def test_every_law_holds_in_scenarios_that_are_drawn_afresh(number, tmp_path):
+    seed = np.random.SeedSequence().entropy
+    scenario = drawn(seed)
+    print(f"scenario {number}: {scenario}, drawn({seed})")
+    for law in LAWS:
+        folder = tmp_path / law.__name__
+        folder.mkdir()
+        check(law, scenario, folder)
+    whole.cache_clear()
+
+
+# Features in pairs: each changes a scenario, or uses what was fitted
+
+
+def with_options(**options):
+    return lambda case: case.options.update(options)
+
+
+def with_scenario(**changes):
+    return lambda case: case.changes.update(changes)
+
+
+def callbacks(case):
+    case.callbacks = True
+
+
+FEATURES = {
+    'new_classes="escape"': with_scenario(escape=True),
+    "groups": with_scenario(grouped=True),
+    "label_delay": with_scenario(delay=3),
+    "wrapped classifiers": with_scenario(readouts="wrapped"),
+    "forgetting readouts": with_scenario(readouts="forgetting"),
+    "views": with_scenario(readouts="views"),
+    "real labels": with_scenario(real=True, readouts="kernels"),
+    "pool": with_scenario(pool="forgets"),
+    "race": with_scenario(race="race"),
+    "shuffle": with_scenario(shuffle=True),
+    "store": lambda case: case.options.update(store=case.folder / "store"),
+    "store_mixtures": with_options(store_mixtures=True, pooling=LogLinearPool()),
+    'split="kinds"': with_options(split="kinds"),
+    "n_jobs": with_options(n_jobs=2),
+    "checkpoint": lambda case: case.options.update(checkpoint=case.folder / "c"),
+    "measures": lambda case: case.uses.append(lambda m, *rows: m.measures()),
+    "segments": lambda case: case.uses.append(lambda m, *rows: m.segments(3)),
+    "remix": lambda case: case.uses.append(lambda m, *rows: m.remix("bayes")),
+    "remix_by_block": lambda case: case.uses.append(
+        lambda m, *rows: m.remix_by_block()
+    ),
+    "a permutation test": lambda case: case.uses.append(
+        lambda m, *rows: m.permutation_test(3, shuffled=True)
+    ),
+    "files": lambda case: case.uses.append(
+        lambda m, *rows: m.save(case.folder / "m.safetensors")
+    ),
+    "saved losses": lambda case: case.uses.append(
+        lambda m, *rows: m.save_losses(case.folder / "l.npy")
+    ),
+    "messages": lambda case: case.uses.append(
+        lambda m, X, y, groups: encode_labels(m, X, y, **groups)
+    ),
+    "dry_run": lambda case: case.uses.append(
+        lambda m, X, y, groups: m.dry_run(X, y, **groups)
+    ),
+    "partial_fit": lambda case: case.uses.append(lambda m, *rows: case.continued(m)),
+    "held-out scorers": lambda case: case.uses.append(
+        lambda m, X, y, groups: heldout_codelength_scorer(m, X + 1, y)
+    ),
+    "a comparison of streams": lambda case: case.uses.append(
+        lambda m, X, y, groups: RepresentationScorer(clone(m)).fit({"d": ({"e": X}, y)})
+    ),
+}
+
+
+class Case:
+    """Features that are combined in one fit."""
+
+    def __init__(self, names):
+        self.names, self.options, self.changes, self.uses = names, {}, {}, []
+        self.folder = Path(tempfile.mkdtemp())
+        for name in names:
+            FEATURES[name](self)
+
+    @property
+    def conflict(self):
+        """Two features that set the same thing are no combination."""
+        changed = [set(_changes(FEATURES[name])) for name in self.names]
+        return bool(changed[0] & changed[1])
+
+    def continued(self, model):
+        X, y, groups = self.scenario.rows(FURTHER, N)
+        return model.partial_fit(X, y, **groups)
+
+    def run(self):
+        needs_kernels = "a permutation test" in self.names
+        defaults = {"readouts": "kernels" if needs_kernels else "nets"}
+        self.scenario = Scenario(**{**defaults, **self.changes})
+        X, y, groups = self.scenario.rows()
+        with parallel_config(backend="threading"):
+            model = self.scenario.switcher(**self.options).fit(X, y, **groups)
+            for use in self.uses:
+                use(model, X, y, groups)
+
+
+def _changes(feature):
+    probe = type("Probe", (), {"options": {}, "changes": {}, "uses": []})()
+    probe.folder = Path()
+    feature(probe)
+    return [*probe.options, *probe.changes]
+
+
+def row_of(names):
+    return [row for row in UNSUPPORTED if set(row) == set(names)]
+
+
+def check_pair(names):
+    case = Case(names)
+    if case.conflict:
+        return
+    kernels = {"a permutation test", "wrapped classifiers"}
+    if set(names) in (kernels, {"a permutation test", "forgetting readouts"}):
+        return  # lists without a kernel that a permutation test can take
+    if row := row_of(names):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            case.run()
+        if "files" not in row[0]:
+            assert UNSUPPORTED[row[0]] in str(caught.value)
+    else:
+        case.run()
+
+
+PAIRS = pairs(FEATURES)
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_every_pair_of_features_runs_or_is_in_the_table(number):
+    for names in PAIRS[number::36]:
+        check_pair(names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(12, 36))
+def test_all_other_pairs_of_features_run_or_are_in_the_table(number):
+    for names in PAIRS[number::36]:
+        check_pair(names)
+
+
+def test_rows_of_the_table_are_few_and_each_is_refused():
+    """Those that need other data than the scenarios, too."""
+    assert len(UNSUPPORTED) <= 13
+    elsewhere = {('precision="tf32"', "n_jobs"), ("images", "blocks of columns")}
+    for row in set(UNSUPPORTED) - elsewhere:
+        check_pair(row)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sklearn_mdl._core.numerics._multiplies", lambda *given: True)
+        with pytest.raises(ValueError, match="torch has one such setting"):
+            check_precision("tf32", None, 2)
+    block = BlockReadout(FineTunedReadout("resnet18"), columns=[0])
+    with pytest.raises(TypeError, match="columns of an image are not features"):
+        block._validate_params()
+    with pytest.raises(KeyError):
+        raise unsupported("race", "pool", "none")

@@ -29,7 +29,7 @@ from sklearn_mdl.readouts import (
 )
 from sklearn_mdl.switching import (
     BayesMixture,
-    DelayedForwardPass,
+    ForwardPass,
     LearnedShare,
     Race,
     SwitchDistribution,
@@ -180,17 +180,30 @@ PRIORS = {
     "learned": LearnedShare(ms=(2, 6)),
     "distribution": SwitchDistribution(),
     "universal": UniversalShare(),
+    "others": FixedShare(alpha=0.3, redraw=False),
+    "all redrawn": FixedShare(m=4),
+}
+
+
+SCHEDULES = {  # labels known at each of five rows, and after the last
+    "at once": [0, 1, 2, 3, 4, 5],
+    "one late": [0, 0, 1, 2, 3, 4],
+    "two late": [0, 0, 0, 1, 2, 3],
+    "never": [0, 0, 0, 0, 0, 0],
+    "in groups": [0, 0, 0, 3, 4, 5],
+    "in groups and one late": [0, 0, 0, 2, 3, 3],
 }
 
 
 @pytest.mark.parametrize("name", PRIORS)
-@pytest.mark.parametrize("delay", [0, 1, 2, 9])
-def test_the_forward_pass_is_the_sum_over_all_sequences(name, delay):
-    """p(expert at t | labels before t - n), every sequence of experts enumerated."""
+@pytest.mark.parametrize("known", SCHEDULES)
+def test_the_forward_pass_is_the_sum_over_all_sequences(name, known):
+    """p(expert at t | labels known at t), every sequence of experts enumerated."""
     n_rows, n_experts, prior = 5, 2, PRIORS[name]
+    late = np.array(SCHEDULES[known])
     losses = np.random.default_rng(0).exponential(2.0, (n_rows, n_experts))
     weights = [0.3, 0.7]
-    found = DelayedForwardPass(prior, n_experts, weights, delay=delay).extend(losses)
+    found = ForwardPass(prior, n_experts, weights).extend(losses, late)
     expected = np.zeros((n_rows, n_experts))
     for sequence in itertools.product(range(n_experts), repeat=n_rows):
         # Its probability a priori: what it alone would explain, by infinite losses.
@@ -198,8 +211,7 @@ def test_the_forward_pass_is_the_sum_over_all_sequences(name, delay):
         only[np.arange(n_rows), sequence] = 0.0
         plain = forward(prior, only, weights)
         for t in range(n_rows):
-            known = range(max(0, t - delay))
-            explained = sum(losses[i, sequence[i]] for i in known)
+            explained = sum(losses[i, sequence[i]] for i in range(late[t]))
             expected[t, sequence[t]] += np.exp(-plain.codelength - explained)
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found.posterior, expected, rtol=1e-9)
@@ -233,18 +245,6 @@ def test_what_was_learned_late_predicts_and_remixes():
     assert both.output_codelengths_[0] == pytest.approx(alone.codelength_)
 
 
-def test_what_labels_in_time_are_needed_for_is_refused():
-    X, y = stream()
-    with pytest.raises(ValueError, match="either late or by group"):
-        switcher().fit(X, y, groups=np.arange(N))
+def test_a_delay_is_a_number_of_rows():
     with pytest.raises(ValueError, match="'label_delay' parameter"):
-        switcher(label_delay=-1).fit(X, y)
-    with pytest.raises(ValueError, match='"escape" and label_delay=11; name all'):
-        switcher(new_classes="escape").partial_fit(X, y)
-    model = switcher(readouts=READOUTS[2:4]).fit(X, y)
-    with pytest.raises(ValueError, match=r"takes networks, .*, got labels that"):
-        switcher(readouts=READOUTS[2:4], split="kinds").fit(X, y)
-    with pytest.raises(ValueError, match="A permutation test needs labels that are"):
-        model.permutation_test(shuffled=True)
-    with pytest.raises(ValueError, match="A file of losses needs labels that are"):
-        model.save_losses("losses.npy")
+        switcher(label_delay=-1).fit(*stream())

@@ -10,7 +10,6 @@ from finetune_cases import FAST, digits, encoder
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import betaln
 from sklearn.linear_model import LogisticRegression, SGDClassifier
-from sklearn_mdl._core.stream.late_classes import add_classes
 from test_checkpoint import (
     Killed,
     asked_in_segment,
@@ -182,7 +181,7 @@ def test_a_new_class_leaves_the_ratios_of_the_others(kind):
         return
     known = scored(readouts, X[:40], y[:40])  # no row is pending
     before = known.predict_log_proba(X)
-    add_classes(known._run, 1)
+    known._run.threads.add_classes(1)
     after = known.predict_log_proba(X)
     assert after.shape[1] == before.shape[1] + 1
     n_known = before.shape[1]

@@ -281,7 +281,7 @@ def test_cutting_into_calls_changes_no_measure(at):
 def test_small_segments_change_no_number(monkeypatch):
     monkeypatch.setattr(threads_module, "KEPT", 8 * len(POOL) * C * 40)
     switcher = switcher_of().fit(*digits())
-    assert switcher._run.segment == 32
+    assert switcher._run.threads.segment == 32
     for name in ("codelengths_", "readout_losses_", "posterior_"):
         np.testing.assert_array_equal(getattr(switcher, name), getattr(fitted(), name))
     assert switcher.measures() == fitted().measures()

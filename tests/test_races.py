@@ -136,13 +136,14 @@ def test_the_others_go_on_with_the_same_bits_and_retired_ones_are_gone(kind):
     assert_array_equal(forward(None, losses, weights).posterior, race.posterior_)
     # Nothing is left of them: neither learners nor parts of stacks.
     run = race._run
-    assert sorted(run.columns) == np.flatnonzero(at < 0).tolist()
+    assert sorted(run.threads.columns) == np.flatnonzero(at < 0).tolist()
     assert len(run.states) == len(run.learners) < len(whole._run.learners)
     for learner in run.learners:
         if hasattr(learner, "sources"):
             assert len(learner.calibration.values) == len(learner.columns)
     gone = {race.pool_groups_.index(g) for g in race.pool_groups_} - {
-        race.pool_groups_.index(race.readouts_[k].pool_group) for k in run.columns
+        race.pool_groups_.index(race.readouts_[k].pool_group)
+        for k in run.threads.columns
     }
     assert (race.pool_weights_[96:, sorted(gone)] == 0).all()
 

@@ -238,7 +238,7 @@ def test_logits_do_not_jump_when_rows_are_scaled_again(scaling):
     switcher = MDLReadoutSwitcher(readouts, random_state=0)
     switcher.partial_fit(X[:127], y[:127], classes=range(10))
     run = switcher._run
-    second, seen = (run.batch_size, 2 * run.batch_size), {}
+    second, seen = (run.rows.batch_size, 2 * run.rows.batch_size), {}
 
     def spied(changes, stack=run.learners[0], own=run.learners[0].re_express):
         own(changes)

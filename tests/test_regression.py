@@ -336,7 +336,7 @@ def test_a_fit_that_was_broken_off_goes_on_from_its_checkpoint(tmp_path, monkeyp
 
         original = checkpoint.Checkpoint.save
         monkeypatch.setattr(checkpoint.Checkpoint, "save", save)
-        monkeypatch.setattr(checkpoint.Checkpoint, "save_if_due", save)
+        monkeypatch.setattr(checkpoint.Checkpoint, "act", save)
         return drive(run, *args, **kwargs)
 
     monkeypatch.setattr(switcher, "_drive", kill)
@@ -603,7 +603,7 @@ def test_weights_on_labels_are_refused():
 
 def test_entropy_coding_is_for_classes_only():
     pytest.importorskip("constriction")
-    with pytest.raises(TypeError, match="needs classes"):
+    with pytest.raises(TypeError, match="bin the labels"):
         encode_labels(pool(), *data())
 
 

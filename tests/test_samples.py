@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout
 from sklearn_mdl._core.stream import (
     run as run_module,
+    samples as samples_module,
     scaling as scaling_module,
-    storage as samples_module,
 )
 from sklearn_mdl._core.stream.samples import SampleStore, is_mapped
 

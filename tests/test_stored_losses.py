@@ -16,12 +16,13 @@ import sklearn_mdl.switcher._loss_files
 from sklearn_mdl import forward
 from sklearn_mdl.switcher import StoredLosses, load_losses, save_losses
 from sklearn_mdl.switcher._loss_files import check_losses_path, description
+from sklearn_mdl.switching import BayesMixture, FixedShare
 
 N, K = 40, 5
 NAMES = ['lr=0.1, "wide"', "it's; a\ttab", "Š\n\\", "", "linear #2"]
 KINDS = ["linear", "mlp 1x8", "linear", "mlp, 2x8", "linear"]
 WEIGHTS = [0.1, 1 / 3, 7, 0, 2.0**-30]
-FIELDS = ("readouts", "architectures", "switching", "n_classes")
+FIELDS = ("readouts", "architectures", "n_classes")
 
 
 def losses_of(n=N, k=K, seed=0):
@@ -30,7 +31,7 @@ def losses_of(n=N, k=K, seed=0):
 
 def stored_of(n=N, k=K, **fields):
     about = {"readouts": NAMES[:k], "architectures": KINDS[:k], "weights": WEIGHTS[:k]}
-    about |= {"switching": "FixedShare(m=3)", "n_classes": 10}
+    about |= {"switching": FixedShare(m=3), "n_classes": 10}
     return StoredLosses(losses_of(n, k), **{**about, **fields})
 
 
@@ -39,6 +40,7 @@ def assert_same(found, expected):
     np.testing.assert_array_equal(found.weights, expected.weights)
     for name in FIELDS:
         assert getattr(found, name) == getattr(expected, name)
+    assert repr(found.switching) == repr(expected.switching)
 
 
 def rewrite(sidecar, **changes):
@@ -89,11 +91,10 @@ def test_float32_is_the_nearest(tmp_path):
 def test_any_names_survive(tmp_path, names):
     path = tmp_path / "losses.npy"
     losses = losses_of(3, len(names))
-    save_losses(path, StoredLosses(losses, names, names[::-1], switching=names[0]))
+    save_losses(path, StoredLosses(losses, names, names[::-1]))
     found = load_losses(path)
     assert found.readouts == names
     assert found.architectures == names[::-1]
-    assert found.switching == names[0]
 
 
 def test_few_rows_come_back(tmp_path):
@@ -214,7 +215,7 @@ def test_codelengths_of_the_readouts_are_their_sums():
 def test_it_is_shown_by_its_sizes():
     assert repr(stored_of()) == (
         "StoredLosses(n_samples=40, n_readouts=5, dtype='float64', "
-        "switching='FixedShare(m=3)', n_classes=10)"
+        "switching=FixedShare(m=3), n_classes=10)"
     )
     assert repr(StoredLosses(np.ones((2, 3), "f4"))) == (
         "StoredLosses(n_samples=2, n_readouts=3, dtype='float32')"
@@ -264,6 +265,7 @@ def test_description_of_growing_losses_leaves_their_number_open(tmp_path):
     (tmp_path / "losses.json").write_text(json.dumps(about))
     for n in (1, N):
         np.save(tmp_path / "losses.npy", losses_of(n))
+        np.save(tmp_path / "known.npy", np.arange(n))
         assert_same(load_losses(tmp_path / "losses.npy"), stored_of(n))
     np.save(tmp_path / "losses.npy", losses_of(k=K - 1))
     with pytest.raises(ValueError, match=r"n_readouts=4 and .* n_readouts=5"):
@@ -326,10 +328,13 @@ def test_a_file_can_be_replaced_by_what_was_read_from_it(tmp_path):
     path = tmp_path / "losses.npy"
     save_losses(path, stored_of())
     old = load_losses(path)
-    save_losses(path, dataclasses.replace(old, switching="bayes"), dtype="float32")
+    save_losses(
+        path, dataclasses.replace(old, switching=BayesMixture()), dtype="float32"
+    )
     assert_same(old, stored_of())
     found = load_losses(path)
-    assert (found.switching, found.losses.dtype) == ("bayes", np.float32)
+    assert isinstance(found.switching, BayesMixture)
+    assert found.losses.dtype == np.float32
 
 
 def test_files_of_other_kinds_are_not_overwritten(tmp_path):
@@ -358,7 +363,7 @@ WRONG = [
     (LOSSES, {"weights": [0, 0]}, ValueError, "with a positive sum"),
     (LOSSES, {"n_classes": 0}, ValueError, "n_classes must be a positive integer"),
     (LOSSES, {"n_classes": 2.5}, ValueError, "n_classes must be a positive integer"),
-    (LOSSES, {"switching": 3}, TypeError, "switching must be a string or None, got 3"),
+    (LOSSES, {"switching": 3}, TypeError, "switching must be a SwitchingPrior"),
 ]
 
 
@@ -448,10 +453,10 @@ def test_losses_that_are_replaced_while_they_are_read_are_refused(
 
     def replaced_first(*args, **options):
         monkeypatch.undo()
-        save_losses(path, stored_of(switching="another"))
+        save_losses(path, stored_of(switching=FixedShare(m=7)))
         return open_memmap(*args, **options)
 
     monkeypatch.setattr(np.lib.format, "open_memmap", replaced_first)
     with pytest.raises(ValueError, match="being replaced by others"):
         load_losses(path)
-    assert load_losses(path).switching == "another"
+    assert load_losses(path).switching.m == 7

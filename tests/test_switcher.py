@@ -446,7 +446,7 @@ def test_saved_losses_cost_what_the_run_costs(tmp_path, weights):
     np.testing.assert_array_equal(trace.posterior, switcher.posterior_)
     assert stored.readouts == switcher.readout_names_
     assert stored.architectures == [readout.architecture for readout in POOL]
-    assert stored.switching == "FixedShare(m=3)"
+    assert repr(stored.switching) == "FixedShare(m=3)"
     assert stored.n_classes == 10
     assert (stored.weights is None) == (weights is None)
     switcher.save_losses(str(written[0]), dtype="float32")
@@ -464,7 +464,7 @@ def test_saved_losses_say_how_the_run_was_begun(tmp_path):
     for each in (switcher, other):
         each.save_losses(tmp_path / "losses.npy")
         stored = load_losses(tmp_path / "losses.npy")
-        assert stored.switching == "LearnedShare()"
+        assert repr(stored.switching) == "LearnedShare()"
         assert stored.architectures == ["linear", "mlp 1x9"]
         trace = forward(None, stored.losses, stored.weights)
         np.testing.assert_array_equal(trace.codelengths, each.codelengths_)

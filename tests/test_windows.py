@@ -62,7 +62,7 @@ def fitted(readout, X, y, cut=None):
 def scores(readout, X):
     """Predictions of a kernel readout before they are calibrated."""
     run = readout._run
-    with run.arithmetic():
+    with run.threads.arithmetic():
         x = run.rows.scaled(X[:20].astype(np.float32))
         return run.learners[0]._predict_others(x[0])[0].numpy()
 
@@ -290,7 +290,7 @@ def test_lists_of_ours_are_raced_unless_one_forgets():
     readouts = [KernelReadout(scaling="unit", alpha=alpha) for alpha in (1, 2, 3, 4)]
     others = MDLReadoutSwitcher(DefaultGrid(readouts), random_state=0)
     runs = [fitted(one, X, y)._run for one in (forgetting(), others)]
-    assert [run.retirement.next_count(0) for run in runs] == [np.inf, 256]
+    assert [[event.due() for event in run.events] for run in runs] == [[], [256]]
 
 
 def test_labellings_share_the_factors_of_readouts_that_forget_nothing():

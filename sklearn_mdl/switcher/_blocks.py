@@ -53,7 +53,7 @@ def block_trace(
     losses: Floats,
     blocks: list[Hashable],
     weights: Floats | None,
-    known: NDArray[np.intp],
+    known: NDArray[np.intp] | None = None,
 ) -> BlockTrace:
     """Mix readouts within blocks by a switching prior, and blocks by Bayes' rule.
 
@@ -66,8 +66,9 @@ def block_trace(
         The block of each readout.
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts, of which those within a block count.
-    known : ndarray of shape (N + 1,)
-        Of how many rows the labels are known at each row, and at the end.
+    known : ndarray of shape (N + 1,), optional
+        Of how many rows the labels are known at each row, and at the end; by default
+        of all before it.
     """
     names, members = group_columns(blocks)
     costs = np.full((len(losses), len(names)), np.nan)
@@ -79,7 +80,7 @@ def block_trace(
             as_prior(switching),
             part,
             None if weights is None else weights[own],
-            known=known[: len(part) + 1],
+            known=None if known is None else known[: len(part) + 1],
         )
         costs[: len(part), number] = found.codelengths
     mixed = forward(BayesMixture(), costs, known=known)

@@ -92,6 +92,7 @@ def resume(
 def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
     """Bring rows and learners to where others were; see :func:`resume`."""
     rows, outcome = threads.rows, threads.outcome
+    retired = checked_retirement(arrays, threads.n_readouts) >= 0
     labels = torch.from_numpy(np.array(arrays["labels"])).to(outcome.dtype)
     n_rows, n_given = len(labels), len(rows.store)
     if n_rows > n_given:
@@ -112,7 +113,6 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
         for learner, state in zip(threads.learners, threads.states, strict=True):
             failed = np.asarray(arrays["diverged"])[list(learner.columns)]
             state.resume(rows, n_rows, torch.from_numpy(failed))
-        retired = np.asarray(arrays["retired_at"]) >= 0
         if retired.any():
             threads.retire(np.flatnonzero(retired).tolist())
         outcome.recall(labels.numpy())
@@ -141,7 +141,7 @@ def recode(
     Weights of readouts are computed again from their losses, by the same passes.
     """
     trace, n_rows = run.trace, len(arrays["labels"])
-    retired_at = _checked_retirement(arrays, run, n_rows)
+    retired_at = checked_retirement(arrays, run.threads.n_readouts)
     awake = retired_at < 0
     run.retired_at = retired_at
     run.mixer.retire(awake)
@@ -176,15 +176,11 @@ def recode(
 _NONE = np.empty(0)
 
 
-def _checked_retirement(
-    arrays: Mapping[str, np.ndarray], run: PrequentialRun, n_rows: int
-) -> np.ndarray:
+def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.ndarray:
     """Return after how many rows readouts had retired, -1 for those awake."""
-    found = np.array(arrays["retired_at"])
-    if found.shape != (run.threads.n_readouts,) or found.dtype.kind != "i":
-        raise ValueError(
-            f"retired_at must be {run.threads.n_readouts} integers, got {found!r}"
-        )
+    found, n_rows = np.array(arrays["retired_at"]), len(arrays["labels"])
+    if found.shape != (n_readouts,) or found.dtype.kind != "i":
+        raise ValueError(f"retired_at must be {n_readouts} integers, got {found!r}")
     if found.max() > n_rows or (found >= 0).all():
         raise ValueError(
             f"retired_at must leave a readout of {n_rows} rows, got {found.tolist()}"

@@ -41,13 +41,7 @@ class OrderSpread(NamedResult):
         return share
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
-        datasets, encoders = np.indices(self.mean.shape).reshape(2, -1)
-        names = ("mean", "std", "relative")
-        return {
-            "dataset": self._datasets(datasets),
-            "encoder": self._encoders(encoders),
-            **{name: getattr(self, name).ravel().tolist() for name in names},
-        }
+        return self._by_cell("mean", "std", "relative")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,8 +83,7 @@ class PairedDifferences(NamedResult):
         names = ("mean", "std", "error", "lower", "upper")
         return {
             "dataset": self._datasets(datasets),
-            "first": self._encoders(self.pairs[pairs, 0]),
-            "second": self._encoders(self.pairs[pairs, 1]),
+            **self._by_pair(self.pairs[pairs]),
             **{name: getattr(self, name).T.ravel().tolist() for name in names},
         }
 
@@ -184,16 +177,8 @@ class Extrapolations(NamedResult):
         return f"{start} {first} would still have the shortest code"
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
-        datasets, encoders = np.indices(self.values.shape).reshape(2, -1)
-        names = ("values", "lower", "upper", "margins", "margins_lower")
-        return {
-            "dataset": self._datasets(datasets),
-            "encoder": self._encoders(encoders),
-            **{
-                name: getattr(self, name).ravel().tolist()
-                for name in (*names, "margins_upper", "can_tell")
-            },
-        }
+        margins = ("margins", "margins_lower", "margins_upper")
+        return self._by_cell("values", "lower", "upper", *margins, "can_tell")
 
 
 def extrapolations(
@@ -294,7 +279,7 @@ def paired_differences(
     level : float
         Of the intervals, between 0 and 1 exclusive.
     """
-    check_fraction("level", level, "give the level of the intervals, such as 0.9")
+    check_fraction("level", level, "pass for example level=0.9")
     first, second = pairs.T
     mean = np.stack([s.codelengths[first] - s.codelengths[second] for s in samples], 1)
     by_order = [s.by_order[:, first] - s.by_order[:, second] for s in samples]

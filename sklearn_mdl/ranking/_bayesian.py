@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_mdl.ranking import _pairs
-from sklearn_mdl.ranking._results import NamedResult
+from sklearn_mdl.ranking._results import NamedResult, Pairs
 
 # Numbers in a block: enough for matrix products, few compared with memory.
 _BLOCK = 2**21
@@ -40,7 +40,7 @@ class BayesianSignedRank(NamedResult):
         ``sqrt(p (1 - p) / n_draws)``.
     """
 
-    pairs: _pairs.Pairs
+    pairs: Pairs
     p_first: _pairs.Floats
     p_equivalent: _pairs.Floats
     p_second: _pairs.Floats

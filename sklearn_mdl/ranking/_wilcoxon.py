@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm, rankdata
 
 from sklearn_mdl.ranking import _pairs
-from sklearn_mdl.ranking._results import NamedResult
+from sklearn_mdl.ranking._results import NamedResult, Pairs
 
 # Up to this number of datasets p-values are exact.
 EXACT_DATASETS = 100
@@ -40,7 +40,7 @@ class PairwiseWilcoxon(NamedResult):
         at most ``alpha`` that any of them does not.
     """
 
-    pairs: _pairs.Pairs
+    pairs: Pairs
     median_log_ratios: _pairs.Floats
     rank_sums: _pairs.Floats
     p_values: _pairs.Floats

@@ -431,7 +431,7 @@ def test_rank_takes_a_choice_and_has_a_folder_by_default(
         assert "got 'none'; choose of these" in error
         assert names in error
     assert main(["rank", str(features), "--max-rows", "0"]) == 2
-    assert "--max-rows must leave a row, got 0" in capsys.readouterr().err
+    assert "--max-rows must be at least 1, got 0" in capsys.readouterr().err
 
 
 # The page

@@ -8,15 +8,12 @@ import math
 import sklearn_mdl
 from sklearn_mdl.cli import _options
 
+HELP = "Compress labels for someone who has the features."
+EXAMPLE = "sklearn-mdl encode features.npy labels.npy --out labels.mdl"
 
-def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
-    """Add the command and its options."""
-    parser = _options.add_command(
-        commands,
-        run,
-        "Compress labels for someone who has the features.",
-        "sklearn-mdl encode features.npy labels.npy --out labels.mdl",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     _options.add_features(parser)
     default = " (default: FEATURES, if it holds them as well)"
     _options.add_labels(parser, default, nargs="?")

@@ -21,40 +21,27 @@ POOLED = ", pooled"  # beside groups of readouts, where a store has kept them
 MAX_ROWS = 1000  # of a posterior that is written as a table
 
 
-def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
-    """Add the command and its options."""
-    parser = _options.add_command(
-        commands,
-        run,
-        "Mix stored losses under other priors, without training again.",
-        "sklearn-mdl remix losses.npy --prior learned-share --weights architecture",
+HELP = "Mix stored losses under other priors, without training again."
+EXAMPLE = "sklearn-mdl remix losses.npy --prior learned-share --weights architecture"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    help = ".npy or .safetensors, as score --losses writes it"
+    _options.add(parser, "losses", help, "LOSSES", type=Path)
+    help = (
+        "prior, as in bayes or fixed-share:m=11; may be given again (default: "
+        "learned-share)"
     )
-    parser.add_argument(
-        "losses",
-        type=Path,
-        metavar="LOSSES",
-        help=".npy or .safetensors, as score --losses writes it",
+    _options.add(parser, "--prior", help, "NAME[:PARAM=VALUE,...]", action="append")
+    help = (
+        "prior weights: uniform over readouts, uniform over architectures, or those "
+        "stored with the losses"
     )
-    parser.add_argument(
-        "--prior",
-        action="append",
-        metavar="NAME[:PARAM=VALUE,...]",
-        help="prior, as in bayes or fixed-share:m=11; may be given again "
-        "(default: learned-share)",
-    )
-    parser.add_argument(
-        "--weights",
-        choices=("uniform", "architecture", "stored"),
-        default="stored",
-        help="prior weights: uniform over readouts, uniform over architectures, or "
-        "those stored with the losses (default: stored)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="where to write codelengths and posteriors",
-    )
+    choices = ("uniform", "architecture", "stored")
+    _options.add(parser, "--weights", help, default="stored", choices=choices)
+    help = "where to write codelengths and posteriors"
+    _options.add(parser, "--out", help, "DIR", type=Path)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -104,9 +91,7 @@ def _weights(stored: StoredLosses, which: str) -> np.ndarray | None:
 
 def _lines_before(stored: StoredLosses, width: int) -> Iterator[str]:
     if not stored.n_samples:
-        raise ValueError(
-            "Losses must be of at least one example, got none; evaluate more rows"
-        )
+        raise ValueError("Losses must be of 1 or more examples, got 0; score rows")
     totals = stored.readout_codelengths
     for name, nats in zip(stored.readouts, totals.tolist(), strict=True):
         if not nats > -np.inf:  # NaN too

@@ -11,28 +11,22 @@ import numpy as np
 import sklearn_mdl
 from sklearn_mdl.cli import _options
 
+HELP = "Codelength of labels given features."
+EXAMPLE = "sklearn-mdl score features.npy labels.npy --switching bayes"
 
-def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
-    """Add the command and its options."""
-    parser = _options.add_command(
-        commands,
-        run,
-        "Codelength of labels given features.",
-        "sklearn-mdl score features.npy labels.npy --switching bayes",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     _options.add_features(parser)
     _options.add_labels(parser)
     _options.add_groups(parser)
     _options.add_switcher(parser)
     _options.add_targets(parser)
-    parser.add_argument(
-        "--losses",
-        type=Path,
-        metavar="PATH",
-        help="save the losses as .npy or .safetensors, to be mixed by remix",
-    )
+    help = "save the losses as .npy or .safetensors, to be mixed by remix"
+    _options.add(parser, "--losses", help, "PATH", type=Path)
     _options.add_permutations(parser)
-    _options.add_number(parser, "--n-jobs", 1, "stacks of readouts trained in parallel")
+    help = "stacks of readouts trained in parallel"
+    _options.add(parser, "--n-jobs", help, "N", 1)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -40,8 +34,8 @@ def run(options: argparse.Namespace) -> None:
     if options.losses is not None:
         if options.groups is not None:
             raise ValueError(
-                "--losses are mixed again row by row, but --groups lets weights stand "
-                "still within a group; leave one of them out"
+                "--losses cannot be combined with --groups, because remix changes "
+                "weights at every row; leave one of them out"
             )
         written = (options.losses, options.losses.with_suffix(".json"))
         _options.check_apart(written, (options.features, options.labels))
@@ -66,13 +60,13 @@ def _check_permutations(options: argparse.Namespace) -> None:
     sklearn_mdl.switcher.check_permutations(options.permutations)
     if options.keep_order:
         raise ValueError(
-            "--permutations needs rows in random order, but --keep-order takes them in "
-            "that of the file, which may mean something; leave one of them out"
+            "--permutations cannot be combined with --keep-order, because the test "
+            "assumes rows in random order; leave one of them out"
         )
     if options.readouts == "nets":
         raise ValueError(
-            "--permutations needs kernel readouts, but --readouts nets has none; take "
-            "another list"
+            "--permutations needs kernel readouts, which --readouts nets does not "
+            "have; choose another list"
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.metrics import extrapolate, is_narrow
+from sklearn_mdl.model_selection._cell_arrays import paired_means
 from sklearn_mdl.model_selection._certainty import Sample
 from sklearn_mdl.model_selection._verdict import names_of
 from sklearn_mdl.ranking import Floats, NamedResult, Pairs, check_fraction
@@ -224,34 +225,6 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
             f"least 2 orders, got {table.shape}; pass n_orders=3"
         )
     return OrderSpread(paired_means(table), _deviations(table), table.shape[-1])
-
-
-def paired_means(table: Floats) -> Floats:
-    """Means over orders, of which some encoders have the first ones only.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_datasets, n_encoders, n_orders)
-        NaN where there is no order.
-
-    Returns
-    -------
-    means : ndarray of shape (n_datasets, n_encoders)
-        Of an encoder with fewer orders than others: the mean in all orders of those
-        that have all, and what it is above theirs in the orders that they share.
-    """
-    means: Floats = table.mean(-1)
-    for own, found in zip(table, means, strict=True):
-        lacks = np.isnan(own)
-        if lacks.all():  # accuracies of real labels
-            continue
-        full = lacks.sum(-1) == lacks.sum(-1).min()
-        by_order = own[full].mean(0)
-        there = ~np.isnan(by_order)
-        for e in np.flatnonzero(np.isnan(found)):
-            above = (own[e] - by_order)[~lacks[e]].mean()
-            found[e] = by_order[there].mean() + above
-    return means
 
 
 def _deviations(table: Floats) -> Floats:

@@ -22,7 +22,6 @@ from sklearn_mdl._core.sklearn_compat import (
 )
 from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
 from sklearn_mdl.encoders import FeatureCache
-from sklearn_mdl.model_selection._budget import run_until
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._encoding import (
     Dataset,
@@ -34,7 +33,7 @@ from sklearn_mdl.model_selection._encoding import (
     opened,
 )
 from sklearn_mdl.model_selection._forecast import Forecast, forecast
-from sklearn_mdl.model_selection._ranking import Ranking, RankStatistics
+from sklearn_mdl.model_selection._ranking import PrintedRanking, Ranking
 from sklearn_mdl.model_selection._running import run_tasks
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Switcher, Task, fingerprints
@@ -56,7 +55,7 @@ SEVERAL_ORDERS = 4
 
 
 @dataclass(eq=False, repr=False)
-class RepresentationScorer(RankStatistics, BaseEstimator):
+class RepresentationScorer(PrintedRanking, BaseEstimator):
     """Rank encoders by the codelength of labels given their features.
 
     ``fit`` runs the switcher over every encoder on every dataset, with the same
@@ -396,15 +395,12 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         ]
 
     def _run(self, tasks: Sequence[Task]) -> Sequence[Cell | Failure | None]:
-        store, verbose = self._store(), self.verbose
-        if self.time_budget is None:
-            return run_tasks(tasks, n_jobs=self.n_jobs, store=store, verbose=verbose)
-        return run_until(
+        return run_tasks(
             tasks,
-            budget=self.time_budget,
             n_jobs=self.n_jobs,
-            store=store,
-            verbose=verbose,
+            store=self._store(),
+            verbose=self.verbose,
+            budget=self.time_budget,
         )
 
     def _without_failures(

@@ -22,7 +22,6 @@ from sklearn_mdl.model_selection import (
     as_rows,
     columns_of,
     has_tests,
-    mean_posteriors,
     readout_table,
     settings_of_cells,
     versions,
@@ -258,7 +257,7 @@ def statistics_of(scorer: RepresentationScorer) -> Statistics:
     return {
         **_statistics(scorer),
         "n_orders": scorer.order_codelengths_.shape[-1],
-        "mean_posteriors": _by_name(scorer, mean_posteriors(scorer)),
+        "mean_posteriors": _by_name(scorer, scorer.mean_posteriors()),
         "groups": {name: _statistics(r) for name, r in scorer.groups_.items()},
         "failures": [failure._asdict() for failure in scorer.failures_],
     }

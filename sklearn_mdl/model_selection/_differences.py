@@ -9,6 +9,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.metrics import extrapolate, is_narrow
 from sklearn_mdl.model_selection._cell_arrays import paired_means
 from sklearn_mdl.model_selection._certainty import Sample
@@ -220,10 +221,8 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     """
     table = np.asarray(codelengths, dtype=np.float64)
     if table.ndim != 3 or table.shape[-1] < 2:
-        raise ValueError(
-            "Codelengths must have shape (n_datasets, n_encoders, n_orders) with at "
-            f"least 2 orders, got {table.shape}; pass n_orders=3"
-        )
+        required = "of shape (n_datasets, n_encoders, n_orders) with at least 2 orders"
+        raise invalid("codelengths", required, table.shape, "pass n_orders=3")
     return OrderSpread(paired_means(table), _deviations(table), table.shape[-1])
 
 

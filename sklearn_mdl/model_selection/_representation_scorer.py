@@ -20,7 +20,12 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
+from sklearn_mdl._core.validation import (
+    as_labels,
+    incompatible,
+    refuse_labelled,
+    warn_caller,
+)
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._encoding import (
@@ -294,7 +299,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         failed = [found for found in outcomes if isinstance(found, Failure)]
         if failed:
             raise ValueError(
-                f"A score needs all its cells, but {listed(failed)} failed; mend what "
+                f"A score needs all its cells, but {listed(failed)} failed; fix what "
                 "failed and score again"
             )
         cells = [cell for cell in outcomes if isinstance(cell, Cell)]
@@ -338,10 +343,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # refuses settings that it cannot write down
         if getattr(self.switcher, "new_classes", "refuse") != "refuse":
-            raise ValueError(
-                "Encoders must be compared on classes that are all named, got a "
-                'switcher with new_classes="escape"; pass one with "refuse"'
-            )
+            reason, cure = "rankings name all classes", 'pass new_classes="refuse"'
+            raise incompatible("A ranking", 'new_classes="escape"', reason, cure)
         if self.n_permutations is not None:
             _check_kernels(None if self.switcher is None else self.switcher.readouts)
         datasets = cast(Datasets, opened(datasets))
@@ -410,22 +413,19 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         names = list(dict.fromkeys(names))
         if not failed:
             return names
+        failures = f"{len(failed)} failed: {listed(failed)}"
         if self.missing == "raise":
             raise ValueError(
-                "Every dataset must hold every encoder, since ranks over unequal sets "
-                f"mean nothing, but {len(failed)} failed: {listed(failed)}; mend what "
+                f"Every dataset must hold every encoder, but {failures}; fix what "
                 "failed and fit again, or pass missing='drop'"
             )
-        lost = dict.fromkeys(failure.dataset for failure in failed)
-        warn_caller(
-            f"Dropped datasets {list(lost)}, on which {len(failed)} failed: "
-            f"{listed(failed)}",
-        )
+        lost = list(dict.fromkeys(failure.dataset for failure in failed))
+        warn_caller(f"Dropped datasets {lost}, on which {failures}")
         kept = [name for name in names if name not in lost]
         if names and not kept:
             raise ValueError(
-                "Ranking needs at least one dataset with all encoders, got none: "
-                f"{listed(failed)} failed; mend what failed and fit again"
+                f"Ranking needs one dataset with all encoders, got none, since "
+                f"{failures}; fix what failed and fit again"
             )
         return kept
 
@@ -468,7 +468,7 @@ def _with_all_encoders(
     if len(left) == len(names):
         raise ValueError(
             f"{text}, so that nothing can be ranked; raise it, and pass results=FOLDER "
-            "to go on from the cells that are there"
+            "to keep the cells that are there"
         )
     warn_caller(f"{text}, which are left out")
     return [name for name in names if name not in lacking]
@@ -481,7 +481,7 @@ def _warn_of_environments(cells: Sequence[Cell]) -> None:
         if found is not None:
             name, one, other = found
             warn_caller(
-                f"cells were scored on unlike machines ({name} is {one!r} and "
-                f"{other!r}), so that their numbers may differ a little",
+                f"Cells were scored on different machines ({name} is {one!r} and "
+                f"{other!r}), so that their numbers may differ a little"
             )
             return

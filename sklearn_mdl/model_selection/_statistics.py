@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from sklearn_mdl import ranking
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import check_choice
 from sklearn_mdl.model_selection._cell_arrays import CellArrays
 from sklearn_mdl.model_selection._differences import (
@@ -270,8 +271,6 @@ class RankStatistics(CellArrays):
         places = {name: i for i, name in enumerate(self.encoder_names_)}
         unknown = [name for pair in pairs for name in pair if name not in places]
         if unknown:
-            raise ValueError(
-                f"`pairs` must name encoders of the ranking, got {unknown[0]!r}; there "
-                f"are {self.encoder_names_}"
-            )
+            required = f"names of encoders among {self.encoder_names_}"
+            raise invalid("pairs", required, unknown[0], "choose from these")
         return [[places[name] for name in pair] for pair in pairs]

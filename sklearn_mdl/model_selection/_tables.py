@@ -50,8 +50,17 @@ def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
     ]
 
 
-def cell_table(ranking: RankStatistics) -> Table:
-    """Tabulate accuracy, mean seconds, width, readouts and their terms by cell."""
+def cell_table(
+    ranking: RankStatistics, heldout: Mapping[str, Mapping[tuple[str, str], float]]
+) -> Table:
+    """Tabulate accuracy, mean seconds, width, readouts and their terms by cell.
+
+    Parameters
+    ----------
+    ranking : RankStatistics
+    heldout : mapping of str to mapping
+        Other accuracies by dataset and encoder, by the title of their column.
+    """
     groups = ranking.groups_of_cells()
     cells = list(groups.values())
     firsts = [orders[0] for orders in cells]
@@ -60,6 +69,8 @@ def cell_table(ranking: RankStatistics) -> Table:
         "encoder": [encoder for _, encoder in groups],
         "accuracy": _shares(_means(cells, "accuracy")),
     }
+    for title, shares in heldout.items():
+        columns[title] = _shares([shares.get(names, np.nan) for names in groups])
     if permutation_text(ranking):
         columns[P_VALUE] = [_p_value(orders) for orders in cells]
     columns["seconds"] = _fixed(_means(cells, "seconds"), 1)

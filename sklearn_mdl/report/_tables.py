@@ -143,35 +143,34 @@ def write_tables(
 
 def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -> Path:
     """Write encoders by average rank, with mean nats per example on every dataset."""
-    sizes = np.array([cell.n_samples for cell in scorer.first_cells_])
-    per_example = scorer.codelengths_ / sizes[:, None]
-    saved = scorer.saved_per_example("labels").mean(0).tolist()
-    bounds: list[list[float]] = [[] for _ in scorer.encoder_names_]
-    columns = ["encoder", "average_rank"]
-    datasets = list(scorer.dataset_names_)
-    if scorer.is_pooled_:
-        by_switching = scorer.switching_codelengths_ / sizes[:, None]
-        per_example = np.concatenate([per_example, by_switching])
-        datasets += [f"{name}, {SWITCHING}" for name in datasets]
-    if has_tests(scorer):
-        found = scorer.rank_intervals()
-        bounds = np.transpose([found.lower, found.upper, found.p_best]).tolist()
-        columns += ["lower", "upper", "p_best"]
-    columns += ["saved_over_labels", "accuracy"]
-    columns += [f"heldout_accuracy_{name}" for name in heldout]
-    columns += ["n_features", "seconds"]
-    rows = [
-        [
-            scorer.encoder_names_[e],
-            float(scorer.average_ranks_[e]),
-            *bounds[e],
-            saved[e],
-            *_beside(scorer, e, heldout),
-            *per_example[:, e].tolist(),
-        ]
-        for e in np.argsort(scorer.average_ranks_, kind="stable")
+    encoders, datasets = scorer.encoder_names_, scorer.dataset_names_
+    cells = [[c for c in scorer.cells_ if c.encoder == name] for name in encoders]
+    sizes = np.array([[cell.n_samples] for cell in scorer.first_cells_])
+    columns: list[tuple[str, Sequence[object]]] = [
+        ("encoder", encoders),
+        ("average_rank", scorer.average_ranks_.tolist()),
     ]
-    return write_rows(path, [*columns, *datasets], rows)
+    if has_tests(scorer):
+        bounds = _listed(scorer.rank_intervals(), "lower", "upper", "p_best")
+        columns += bounds.items()
+    saved = scorer.saved_per_example("labels").mean(0)
+    columns.append(("saved_over_labels", saved.tolist()))
+    columns.append(("accuracy", [_mean(own) for own in scorer.accuracies_.T.tolist()]))
+    for protocol, shares in heldout.items():
+        known = [[shares.get((d, e), math.nan) for d in datasets] for e in encoders]
+        columns.append((f"heldout_accuracy_{protocol}", [_mean(own) for own in known]))
+    widths = [dict.fromkeys(str(cell.n_features) for cell in own) for own in cells]
+    columns.append(("n_features", [" ".join(own) for own in widths]))
+    seconds = [float(np.mean([cell.seconds for cell in own])) for own in cells]
+    columns.append(("seconds", seconds))
+    columns += zip(datasets, (scorer.codelengths_ / sizes).tolist(), strict=True)
+    if scorer.is_pooled_:
+        titles = [f"{name}, {SWITCHING}" for name in datasets]
+        nats = (scorer.switching_codelengths_ / sizes).tolist()
+        columns += zip(titles, nats, strict=True)
+    order = np.argsort(scorer.average_ranks_, kind="stable")
+    rows = ([values[e] for _, values in columns] for e in order)
+    return write_rows(path, [title for title, _ in columns], rows)
 
 
 def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
@@ -188,19 +187,6 @@ def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
         for e, encoder in enumerate(scorer.encoder_names_)
     ]
     return write_rows(path, ["model", "dataset", "metric", "score"], rows)
-
-
-def _beside(
-    scorer: RepresentationScorer, e: int, heldout: Heldout
-) -> list[float | str]:
-    """Return mean accuracies, the widths that occur, and mean seconds of an encoder."""
-    places = [(name, scorer.encoder_names_[e]) for name in scorer.dataset_names_]
-    cells = [c for c in scorer.cells_ if c.encoder == scorer.encoder_names_[e]]
-    widths = dict.fromkeys(str(cell.n_features) for cell in cells)
-    seconds = float(np.mean([cell.seconds for cell in cells]))
-    shares = [scorer.accuracies_[:, e].tolist()]
-    shares += [[f.get(place, math.nan) for place in places] for f in heldout.values()]
-    return [*map(_mean, shares), " ".join(widths), seconds]
 
 
 def _mean(shares: Sequence[float]) -> float | str:

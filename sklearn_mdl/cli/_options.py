@@ -304,6 +304,12 @@ def check_output(path: Path) -> None:
         )
 
 
+def nats_line(title: str, width: int, nats: float, n_samples: int) -> str:
+    """Return a line of a codelength, also per example, behind a title."""
+    per_example = nats / n_samples
+    return f"{title:<{width}} {nats:12.1f} nats  {per_example:8.4f} per example"
+
+
 def print_missing_figures() -> None:
     """Say how to get figures, if matplotlib is not installed."""
     if not sklearn_mdl.report.can_draw():

@@ -74,7 +74,8 @@ def run(options: argparse.Namespace) -> None:
             pooled = stored.mixtures.pooled(
                 sklearn_mdl.pooling.LogLinearPool(), trace.codelengths
             )
-            print(_nats(f"{text}{POOLED}", pooled.codelength, stored, width))
+            title, nats = f"{text}{POOLED}", pooled.codelength
+            print(_options.nats_line(title, width, nats, stored.n_samples))
         if options.out is not None:
             _write(options.out / stem, trace, stored)
     if options.out is not None and stored.architectures is None:
@@ -108,15 +109,10 @@ def _lines_before(stored: StoredLosses, width: int) -> Iterator[str]:
     )
     if stored.n_classes is not None:
         nats = sklearn_mdl.uniform_codelength(stored.n_samples, stored.n_classes)
-        yield _nats("uniform code", nats, stored, width)
+        yield _options.nats_line("uniform code", width, nats, stored.n_samples)
     best = int(np.argmin(totals))
-    line = _nats("best readout", float(totals[best]), stored, width)
+    line = _options.nats_line("best readout", width, totals[best], stored.n_samples)
     yield f"{line}  {stored.readouts[best]}"
-
-
-def _nats(title: str, nats: float, stored: StoredLosses, width: int) -> str:
-    per_example = nats / stored.n_samples
-    return f"{title:<{width}} {nats:12.1f} nats  {per_example:8.4f} per example"
 
 
 def _columns(trace: ForwardTrace, stored: StoredLosses) -> list[str]:
@@ -126,7 +122,7 @@ def _columns(trace: ForwardTrace, stored: StoredLosses) -> list[str]:
 def _line_of(text: str, trace: ForwardTrace, stored: StoredLosses, width: int) -> str:
     mean = trace.posterior.mean(0)
     top = int(np.argmax(mean))
-    line = _nats(text, trace.codelength, stored, width)
+    line = _options.nats_line(text, width, trace.codelength, stored.n_samples)
     return f"{line}  mostly {_columns(trace, stored)[top]} ({mean[top]:.0%})"
 
 

@@ -92,6 +92,7 @@ def _lines(switcher: Any, y: np.ndarray) -> list[str]:
         others = {"label frequencies": own, "labels alone": alone}
         accuracy = switcher.measures().accuracy
         head = f"{n_classes} classes, {accuracy:.1%} of labels predicted rightly"
+    saved = uniform - nats
     ratio = f", compression {uniform / nats:.2f}" if others else ""
     best = int(np.argmin(switcher.readout_codelengths_))
     names = sklearn_mdl.model_selection
@@ -100,16 +101,11 @@ def _lines(switcher: Any, y: np.ndarray) -> list[str]:
         codes = {names.POOLED: nats, names.SWITCHING: switcher.switching_codelength_}
     codes[blind] = uniform
     width = max(map(len, ["label frequencies", *codes]))
-    lines = [
-        f"{name:<{width}} {code:12.1f} nats  {code / n:8.4f} per example"
-        for name, code in codes.items()
-    ]
     return [
         f"{n} examples, {switcher.n_features_in_} features, {head}",
-        *lines,
+        *(_options.nats_line(name, width, code, n) for name, code in codes.items()),
         *(f"{name:<{width}} {code:12.1f} nats" for name, code in others.items()),
-        f"{'saved':<{width}} {uniform - nats:12.1f} nats  {(uniform - nats) / n:8.4f} "
-        f"per example{ratio}",
+        f"{_options.nats_line('saved', width, saved, n)}{ratio}",
         f"{'best readout':<{width}} {switcher.readout_codelengths_[best]:12.1f} nats  "
         f"{switcher.readout_names_[best]}",
     ]

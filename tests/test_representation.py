@@ -471,7 +471,7 @@ def test_labels_that_cannot_be_compared_are_refused_in_a_line():
     mixed = y.astype(object)
     mixed[3] = "three"
     for labels in (mixed, y + 1j):
-        with pytest.raises(ValueError, match="store only numbers or only text") as no:
+        with pytest.raises(ValueError, match="store only numbers or text") as no:
             small().fit({"blobs": (X, labels)}, {"raw": None})
         assert "\n" not in str(no.value)
 

@@ -4,7 +4,6 @@ from sklearn_mdl.model_selection._cells import Cell as Cell
 from sklearn_mdl.model_selection._encoding import (
     Failure as Failure,
     check_features as check_features,
-    check_labels as check_labels,
     checked_datasets as checked_datasets,
     checked_targets as checked_targets,
     gather as gather,
@@ -43,11 +42,7 @@ from sklearn_mdl.model_selection._tasks import (
     versions as versions,
 )
 from sklearn_mdl.model_selection._two_axes import two_axes
-from sklearn_mdl.model_selection._verdict import (
-    DatasetVerdict as DatasetVerdict,
-    Verdict as Verdict,
-    rounded as rounded,
-)
+from sklearn_mdl.model_selection._verdict import rounded as rounded
 
 __all__ = [
     "PrequentialSplit",

@@ -188,21 +188,16 @@ def extrapolations(
 ) -> Extrapolations:
     """Predict codelengths of ``n`` labels from losses (n_encoders, n_orders, N)."""
     found = [extrapolate(losses, n, level=level) for losses in curves]
-    margins = [
+    differences = [
         [one.difference(e, int(first)) for e in range(len(one.values))]
         for one, first in zip(found, best, strict=True)
     ]
-    table = np.array(margins).reshape(len(found), -1, 3)
+    table = np.array(differences).reshape(len(found), -1, 3)
+    bounds = [(one.values, one.lower, one.upper) for one in found]
+    values, lower, upper = map(np.array, zip(*bounds, strict=True))
+    margins, below, above = np.moveaxis(table, -1, 0)
     return Extrapolations(
-        n=n,
-        values=np.array([one.values for one in found]),
-        lower=np.array([one.lower for one in found]),
-        upper=np.array([one.upper for one in found]),
-        margins=table[:, :, 0],
-        margins_lower=table[:, :, 1],
-        margins_upper=table[:, :, 2],
-        best=best,
-        level=level,
+        n, values, lower, upper, margins, below, above, best=best, level=level
     )
 
 
@@ -256,12 +251,11 @@ def paired_differences(
     mean = np.stack([s.codelengths[first] - s.codelengths[second] for s in samples], 1)
     by_order = [s.by_order[:, first] - s.by_order[:, second] for s in samples]
     n_orders = max(map(len, by_order))
-    std = np.full(mean.shape, np.nan)
+    std, error, half = (np.full(mean.shape, np.nan) for _ in range(3))
     for d, table in enumerate(by_order):
         if len(table) > 1:
             std[:, d] = table.std(0, ddof=1)
-    error, half = np.empty(mean.shape), np.empty(mean.shape)
-    for (k, d), _ in np.ndenumerate(mean):
+    for k, d in np.ndindex(mean.shape):
         i, j = pairs[k]
         error[k, d] = np.sqrt(samples[d].variance(i, j)[0])
         half[k, d] = samples[d].half_width(i, j, (1 - level) / 2)

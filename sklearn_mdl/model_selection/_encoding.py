@@ -333,54 +333,35 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     ValueError
         If they are no classes, or no finite real numbers.
     """
-    continuous = False
-    if labels.dtype.kind == "f":
-        finite = labels[np.isfinite(labels)]
-        continuous = bool((finite != np.rint(finite)).any())
-    if targets == "classes" or (targets == "auto" and not continuous):
-        check_labels(labels, name)
-        return False
-    if labels.ndim != 1 or labels.dtype.kind not in "fiu":
+    is_float = labels.dtype.kind == "f"
+    finite = np.isfinite(labels) if is_float else np.ones(labels.shape, bool)
+    whole = not is_float or bool((labels[finite] == np.rint(labels[finite])).all())
+    is_real = targets == "real" or (targets == "auto" and not whole)
+    if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
+        kind = "real numbers" if is_real else "classes"
         raise ValueError(
-            f"Labels must be real numbers of shape (n_samples,), but {name} holds "
-            f"{labels.dtype} in shape {labels.shape}; pass a switcher of classes"
+            f"Labels must be {kind} of shape (n_samples,), but {name} holds "
+            f"{labels.dtype} in shape {labels.shape}; give one of them a row"
         )
-    if not np.isfinite(labels).all():
-        row = int(np.argmin(np.isfinite(labels)))
+    if not finite.all():
+        row = int(np.argmin(finite))
         raise ValueError(
             f"Labels must be finite, but {name} holds {labels[row]} in row {row}; "
             "leave out such rows"
         )
-    return True
+    if not is_real:
+        _check_classes(labels, name)
+    return is_real
 
 
-def check_labels(labels: np.ndarray, name: str) -> None:
-    """Raise ValueError unless labels are classes, one for each row."""
-    if labels.ndim != 1:
-        raise ValueError(
-            f"Labels must be of shape (n_samples,), but {name} holds them in shape "
-            f"{labels.shape}; give one label a row"
-        )
-    is_real = labels.dtype.kind == "f"
-    if is_real and not np.isfinite(labels).all():
-        row = int(np.argmin(np.isfinite(labels)))
-        raise ValueError(
-            f"Labels must be classes, but {name} holds {labels[row]} in row {row}; "
-            "leave out such rows"
-        )
+def _check_classes(labels: np.ndarray, name: str) -> None:
     try:
         check_class_labels(labels)
     except (TypeError, ValueError) as error:  # some cannot even be compared
-        if is_real:
-            raise ValueError(
-                f"Labels must be classes, but {name} holds continuous ones; pass an "
-                "MDLReadoutSwitcherRegressor, or cut the labels into classes"
-            ) from error
-        reason = " ".join(str(error).split())
-        raise ValueError(
-            f"Labels must be classes, but {name} holds others ({reason}); store "
-            "only numbers or only text"
-        ) from error
+        kind = f"others ({' '.join(str(error).split())}); store only numbers or text"
+        if labels.dtype.kind == "f":
+            kind = "continuous ones; pass an MDLReadoutSwitcherRegressor, or cut them"
+        raise ValueError(f"Labels must be classes, but {name} holds {kind}") from error
 
 
 def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:

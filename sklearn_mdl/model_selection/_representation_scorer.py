@@ -364,38 +364,21 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
         """Yield the cells of checked datasets, with equal readouts in each of them."""
         largest = max((len(one.labels) for one in datasets.values()), default=0)
-        n_orders = self._orders_for(largest)
+        n_orders, seed = self._orders_for(largest), int(self.random_state)
         for name, dataset in datasets.items():
-            readouts = self._equal_readouts(dataset)
+            switcher = self._switcher_for(dataset)
+            readouts = _equal_readouts(switcher, dataset)
             for encoder, X in dataset.features.items():
                 if isinstance(X, Failure):  # stands for all orders
                     yield X
                     continue
-                for task in self._orders_of(name, encoder, X, dataset, n_orders):
-                    yield task._replace(
-                        readouts=readouts, n_permutations=self.n_permutations
-                    )
-
-    def _equal_readouts(self, dataset: Dataset) -> tuple[str | None, int, int] | None:
-        """Return the default list of all encoders: what the widest of them can bear."""
-        name = self._switcher_for(dataset).readouts
-        usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
-        if not usable or not isinstance(name, str | None):
-            return None
-        width = max(X.shape[1] for X in usable)
-        n_classes = 0 if dataset.is_real else len(np.unique(dataset.labels))
-        return name, width, n_classes
-
-    def _orders_of(
-        self, name: str, encoder: str, X: np.ndarray, dataset: Dataset, n_orders: int
-    ) -> list[Task]:
-        _, y, groups, is_real = dataset
-        data = fingerprints(X, y, groups, is_real=is_real)
-        seed, switcher = int(self.random_state), self._switcher_for(dataset)
-        return [
-            Task(name, encoder, order, seed, switcher, X, y, data, groups=groups)
-            for order in range(n_orders)
-        ]
+                y, groups, is_real = dataset[1:]
+                data = fingerprints(X, y, groups, is_real=is_real)
+                first = Task(
+                    name, encoder, 0, seed, switcher, X, y, data, readouts, groups
+                )
+                first = first._replace(n_permutations=self.n_permutations)
+                yield from (first._replace(order=order) for order in range(n_orders))
 
     def _run(self, tasks: Sequence[Task]) -> Sequence[Cell | Failure | None]:
         return run_tasks(
@@ -428,6 +411,18 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
                 f"{failures}; fix what failed and fit again"
             )
         return kept
+
+
+def _equal_readouts(
+    switcher: Switcher, dataset: Dataset
+) -> tuple[str | None, int, int] | None:
+    """Return the default list of all encoders: what the widest of them can bear."""
+    name = switcher.readouts
+    usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
+    if not usable or not isinstance(name, str | None):
+        return None
+    width = max(X.shape[1] for X in usable)
+    return name, width, 0 if dataset.is_real else len(np.unique(dataset.labels))
 
 
 def _check_kernels(readouts: object) -> None:

@@ -88,8 +88,7 @@ def run_tasks(
         if budget is not None and missing and end is None:
             check_budget(budget, list(missing.values()))
             end = time.monotonic() + budget
-        options = {"n_jobs": n_jobs, "verbose": verbose, "n_done": len(kept)}
-        found |= _run_missing(missing, store, {**options, "end": end})
+        found |= _run_missing(missing, store, n_jobs, verbose, len(kept), end)
         if not found.keys() >= set(due):
             break
     return [found.get(i) for i in range(len(tasks))]
@@ -112,13 +111,20 @@ def _kept_cells(store: CellStore | None, tasks: Mapping[int, Task]) -> Outcomes:
 
 
 def _run_missing(
-    tasks: Mapping[int, Task], store: CellStore | None, options: dict[str, Any]
+    tasks: Mapping[int, Task],
+    store: CellStore | None,
+    n_jobs: int | None,
+    verbose: int,
+    n_done: int,
+    end: float | None,
 ) -> Iterator[tuple[int, Cell | Failure]]:
     """Score cells, keep them in the store, and yield them with their numbers."""
     if store is not None:
         store.warn_of_other_terms(list(tasks.values()))
-    options = options | {"n_jobs": jobs_for(list(tasks.values()), options["n_jobs"])}
-    for i, outcome in run_side_by_side(score_cell, tasks, **options):
+    n_jobs = jobs_for(list(tasks.values()), n_jobs)
+    for i, outcome in run_side_by_side(
+        score_cell, tasks, n_jobs=n_jobs, verbose=verbose, n_done=n_done, end=end
+    ):
         if store is not None and isinstance(outcome, Cell):
             outcome = store.save(tasks[i], outcome)
         yield i, outcome

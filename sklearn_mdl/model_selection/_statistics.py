@@ -10,16 +10,8 @@ import numpy as np
 from sklearn_mdl import ranking
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import check_choice
+from sklearn_mdl.model_selection import _differences as differences
 from sklearn_mdl.model_selection._cell_arrays import CellArrays
-from sklearn_mdl.model_selection._differences import (
-    Extrapolations,
-    OrderSpread,
-    PairedDifferences,
-    PreferredReadouts,
-    extrapolations,
-    order_spread,
-    paired_differences,
-)
 from sklearn_mdl.model_selection._verdict import Best, Verdict, verdict_of
 
 Result = TypeVar("Result", bound=ranking.NamedResult)
@@ -83,7 +75,9 @@ class RankStatistics(CellArrays):
         check_choice(dataset, "dataset", self.dataset_names_)
         return found.datasets[self.dataset_names_.index(dataset)].best
 
-    def extrapolate(self, n: int, *, level: float | None = None) -> Extrapolations:
+    def extrapolate(
+        self, n: int, *, level: float | None = None
+    ) -> differences.Extrapolations:
         """Predict codelengths of more labels, and who would overtake whom.
 
         Curves of all encoders are extrapolated together, since they share rows and
@@ -114,7 +108,7 @@ class RankStatistics(CellArrays):
             for groups in self._groups()
         )
         best = self.codelengths_.argmin(1)
-        return self._named(extrapolations(curves, n, level, best))
+        return self._named(differences.extrapolations(curves, n, level, best))
 
     def friedman_test(self) -> ranking.FriedmanTest:
         """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""
@@ -206,9 +200,9 @@ class RankStatistics(CellArrays):
         """Count datasets won and lost; see :func:`~sklearn_mdl.ranking.win_table`."""
         return self._named(ranking.win_table(self.comparable_, rope=rope))
 
-    def order_spread(self) -> OrderSpread:
+    def order_spread(self) -> differences.OrderSpread:
         """Means and standard deviations over orders, of which it takes two or more."""
-        return self._named(order_spread(self.order_codelengths_))
+        return self._named(differences.order_spread(self.order_codelengths_))
 
     def paired_differences(
         self,
@@ -216,7 +210,7 @@ class RankStatistics(CellArrays):
         *,
         level: float | None = None,
         top_k: int | None = None,
-    ) -> PairedDifferences:
+    ) -> differences.PairedDifferences:
         """Differences of the codelengths of pairs, dataset by dataset.
 
         Intervals hold the mean difference over fresh draws of as many labels: rows are
@@ -241,9 +235,10 @@ class RankStatistics(CellArrays):
         table = self.codelengths_
         chosen = ranking.checked_pairs(table, self._columns(pairs), top_k)
         level = 1 - self.alpha if level is None else level
-        return self._named(paired_differences(list(self.samples_), chosen, level))
+        samples = list(self.samples_)
+        return self._named(differences.paired_differences(samples, chosen, level))
 
-    def preferred_readouts(self) -> PreferredReadouts:
+    def preferred_readouts(self) -> differences.PreferredReadouts:
         """Architecture of the largest mean posterior, by dataset and encoder.
 
         The mean is over examples and orders, ``argmax_k 1/T sum_t p(k at t | labels
@@ -259,7 +254,7 @@ class RankStatistics(CellArrays):
             [max(shares, key=shares.__getitem__) for shares in row]
             for row in self.mean_posteriors()
         ]
-        return self._named(PreferredReadouts(names))
+        return self._named(differences.PreferredReadouts(names))
 
     def _named(self, found: Result) -> Result:
         return found.named(self.encoder_names_, self.dataset_names_)

@@ -185,21 +185,19 @@ class TaskSequence(BaseEstimator):
             cure = "encode all of them alike"
             raise invalid("tasks", "features of one width", widths, cure)
         labels = [y for _, y in pairs.values()]
+        shared = None
         if self.heads == "shared":
             if len({y.dtype.kind in "OUS" for y in labels}) > 1:
                 required = "text in all tasks or in none"
                 kinds = [str(y.dtype) for y in labels]
                 raise invalid("Labels", required, kinds, 'pass heads="separate"')
-            classes = np.unique(np.concatenate(labels))
-            everything = slice(0, len(classes))
-            coded = [(X, np.searchsorted(classes, y)) for X, y in pairs.values()]
-            return [_Task(X, y, everything) for X, y in coded]
+            shared = np.unique(np.concatenate(labels))
         found, first = [], 0
         for X, y in pairs.values():
-            classes, encoded = np.unique(y, return_inverse=True)
+            classes = np.unique(y) if shared is None else shared
             own = slice(first, first + len(classes))
-            found.append(_Task(X, first + encoded, own))
-            first = own.stop
+            found.append(_Task(X, first + np.searchsorted(classes, y), own))
+            first = own.stop if shared is None else 0
         return found
 
     def _checked(

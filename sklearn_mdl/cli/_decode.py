@@ -29,10 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the labels of a message."""
-    _options.check_output(options.out)
-    _options.check_apart(
-        [options.out], (options.features, options.message, options.groups)
-    )
+    inputs = options.features, options.message, options.groups
+    _options.check_output(options.out, inputs)
     if options.out.suffix not in SUFFIXES:
         raise ValueError(
             f"--out must end in {' or '.join(SUFFIXES)}, got {str(options.out)!r}; "

@@ -296,8 +296,9 @@ def make_folder(path: Path) -> None:
         ) from error
 
 
-def check_output(path: Path) -> None:
-    """Refuse an output that could not be written after the run."""
+def check_output(path: Path, inputs: Iterable[Path | None]) -> None:
+    """Refuse an output that could not be written after the run, or is an input."""
+    check_apart([path], inputs)
     if not path.parent.is_dir() or path.is_dir():
         raise FileNotFoundError(
             f"Output must go to an existing folder, got {str(path)!r}; make the folder"

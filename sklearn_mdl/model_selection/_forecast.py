@@ -158,9 +158,8 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
     backend = type(get_active_backend()[0]).__name__
     if backend != "LokyBackend" or effective_n_jobs(n_jobs) == 1:
         return n_jobs
-    if sum(task.X.size for task in tasks) > FEW_NUMBERS:
-        return n_jobs
-    if not all(len(task.y) <= FEW_ROWS and _is_ours(task) for task in tasks):
+    is_small = sum(task.X.size for task in tasks) <= FEW_NUMBERS
+    if not (is_small and all(map(_is_short_and_ours, tasks))):
         return n_jobs
     largest = max(tasks, key=lambda task: task.X.size)
     try:
@@ -172,10 +171,12 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
     return 1 if per_row * n_rows < START_SECONDS else n_jobs
 
 
-def _is_ours(task: Task) -> bool:
-    """Tell whether a cell runs no code of others, and in this process alone."""
+def _is_short_and_ours(task: Task) -> bool:
+    """Return whether a cell has few rows, runs only our code, and in one process."""
+    if len(task.y) > FEW_ROWS or task.n_permutations is not None:
+        return False
     switcher = switcher_of(task)
-    if type(switcher) not in OURS or switcher.split or task.n_permutations is not None:
+    if type(switcher) not in OURS or switcher.split:
         return False
     given = switcher.readouts
     members = given if isinstance(given, list | tuple) else [given]

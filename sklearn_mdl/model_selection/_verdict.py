@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from sklearn_mdl.model_selection._cell_arrays import CellArrays
-from sklearn_mdl.model_selection._certainty import Floats, Sample, shares_best
+from sklearn_mdl.model_selection._certainty import Floats, Sample, chances_of_best
 from sklearn_mdl.ranking import pairwise_wilcoxon
 
 MOST_NAMES = 4  # in a sentence
@@ -256,7 +256,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     for name, sample in zip(ranking.dataset_names_, ranking.samples_, strict=True):
         draws = sample.draws(rng)
         ranks = ranks + rankdata(draws, axis=1)
-        datasets.append(_on_dataset(ranking, name, sample, shares_best(draws)))
+        datasets.append(_on_dataset(ranking, name, sample, chances_of_best(draws)))
     n_others = n_encoders - 1
     needed = 1 + math.ceil(math.log2(n_others / ranking.alpha)) if n_others else 1
     if n_others and n_datasets >= needed:
@@ -267,7 +267,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
         is_out = [all(name in d.told_apart for d in datasets) for name in names[1:]]
     out = [name for name, is_worse in zip(names[1:], is_out, strict=True) if is_worse]
     equivalent = [name for name in names[1:] if name not in out]
-    overall = _best(names, shares_best(ranks)[order], equivalent)
+    overall = _best(names, chances_of_best(ranks)[order], equivalent)
     return Verdict(
         best=names[0],
         equivalent=equivalent,

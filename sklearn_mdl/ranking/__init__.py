@@ -34,6 +34,7 @@ from sklearn_mdl.ranking._ranks import (
     nemenyi_p_values,
     rank_groups,
     rank_intervals,
+    shares_best as shares_best,
 )
 from sklearn_mdl.ranking._results import NamedResult as NamedResult, Pairs as Pairs
 from sklearn_mdl.ranking._wilcoxon import (

@@ -383,19 +383,19 @@ def rank_intervals(
     _pairs.check_count("n_resamples", n_resamples, 1, "1000 suffice for most tables")
     ranks, n_datasets = rankdata(table, axis=1), len(table)
     rng = np.random.default_rng(random_state)
-    counts = rng.multinomial(
-        n_datasets, np.full(n_datasets, 1 / n_datasets), n_resamples
-    )
+    chances = np.full(n_datasets, 1 / n_datasets)
+    counts = rng.multinomial(n_datasets, chances, n_resamples)
     resampled = counts @ ranks / n_datasets
     tail = (1 - level) / 2
     lower, upper = np.quantile(resampled, [tail, 1 - tail], axis=0)
     # Sums of ranks are multiples of 1/2, so that equal ones are equal to the last bit.
-    best = resampled == resampled.min(axis=1, keepdims=True)
-    return RankIntervals(
-        average_ranks=ranks.mean(axis=0),
-        lower=lower,
-        upper=upper,
-        p_best=(best / best.sum(axis=1, keepdims=True)).mean(axis=0),
-        level=float(level),
-        n_resamples=int(n_resamples),
-    )
+    p_best = shares_best(resampled)
+    average = ranks.mean(axis=0)
+    return RankIntervals(average, lower, upper, p_best, float(level), int(n_resamples))
+
+
+def shares_best(scores: _pairs.Floats) -> _pairs.Floats:
+    """Return how often each column has the least score of a row; equal ones share."""
+    best = scores == scores.min(axis=1, keepdims=True)
+    shares: _pairs.Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
+    return shares

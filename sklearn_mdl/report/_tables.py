@@ -14,18 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_mdl import model_selection
 from sklearn_mdl.baselines import ProtocolComparison
-from sklearn_mdl.model_selection import (
-    SWITCHING,
-    RankStatistics,
-    RepresentationScorer,
-    as_rows,
-    columns_of,
-    has_tests,
-    readout_table,
-    settings_of_cells,
-    versions,
-)
+from sklearn_mdl.model_selection import RankStatistics, RepresentationScorer
 from sklearn_mdl.ranking import MOST_ENCODERS
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
@@ -117,13 +108,13 @@ def write_tables(
     """Write everything but figures and the report, and return the paths."""
     heldout = {} if comparison is None else comparison.heldout_accuracies
     found = list(heldout.values())
-    columns = columns_of(scorer)
+    columns = model_selection.columns_of(scorer)
     rows = [
         [
             *(row[name] for name in columns),
             *(f.get((str(row["dataset"]), str(row["encoder"])), "") for f in found),
         ]
-        for row in as_rows(scorer)
+        for row in model_selection.as_rows(scorer)
     ]
     names = [f"heldout_accuracy_{name}" for name in heldout]
     return [
@@ -133,7 +124,7 @@ def write_tables(
         write_rows(
             folder / "readouts.csv",
             ["encoder", *scorer.dataset_names_, "most_often"],
-            readout_table(scorer).rows,
+            model_selection.readout_table(scorer).rows,
         ),
         _write_json(folder / "cells.json", _cells(scorer)),
         _write_json(folder / "statistics.json", statistics),
@@ -150,7 +141,7 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
         ("encoder", encoders),
         ("average_rank", scorer.average_ranks_.tolist()),
     ]
-    if has_tests(scorer):
+    if model_selection.has_tests(scorer):
         bounds = _listed(scorer.rank_intervals(), "lower", "upper", "p_best")
         columns += bounds.items()
     saved = scorer.saved_per_example("labels").mean(0)
@@ -165,7 +156,7 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
     columns.append(("seconds", seconds))
     columns += zip(datasets, (scorer.codelengths_ / sizes).tolist(), strict=True)
     if scorer.is_pooled_:
-        titles = [f"{name}, {SWITCHING}" for name in datasets]
+        titles = [f"{name}, {model_selection.SWITCHING}" for name in datasets]
         nats = (scorer.switching_codelengths_ / sizes).tolist()
         columns += zip(titles, nats, strict=True)
     order = np.argsort(scorer.average_ranks_, kind="stable")
@@ -203,7 +194,8 @@ def _write_latex(path: Path, scorer: RepresentationScorer, name: str) -> Path:
 def _cells(scorer: RepresentationScorer) -> dict[str, object]:
     difference = scorer.critical_difference_
     try:
-        switcher = settings_of_cells(scorer.switcher or MDLReadoutSwitcher())
+        used = scorer.switcher or MDLReadoutSwitcher()
+        switcher = model_selection.settings_of_cells(used)
     except TypeError as error:  # not needed for a ranking, only to keep its cells
         switcher = {"unavailable": str(error)}
     return {
@@ -211,7 +203,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
         "settings": settings_as_text(scorer),
         "switcher": switcher,
         "critical_difference": None if math.isnan(difference) else difference,
-        "versions": versions(),
+        "versions": model_selection.versions(),
         "python": platform.python_version(),
         "terms": scorer.terms_notes_,
         "cells": [cell.record() for cell in scorer.cells_],
@@ -279,7 +271,7 @@ def _statistics(ranking: RankStatistics) -> Statistics:
             "pairs": _names(ranking, paired.pairs),
             **_listed(paired, "mean", "std", "error", "lower", "upper", "level"),
         }
-    return {**found, **_tests(ranking)} if has_tests(ranking) else found
+    return {**found, **_tests(ranking)} if model_selection.has_tests(ranking) else found
 
 
 def _orders(ranking: RankStatistics) -> Statistics:

@@ -177,7 +177,8 @@ def run_side_by_side(
             ):
                 task = missing.pop(i)
                 for message in said:
-                    causes.setdefault(cause_of(message), []).append((message, task))
+                    required = message.partition(", but ")[0]  # without what was found
+                    causes.setdefault(required, []).append((message, task))
                 if bar is not None:
                     bar.update()
                 yield i, outcome
@@ -187,11 +188,6 @@ def run_side_by_side(
     for i, task in died.items():
         reason = "its process died; check the memory it needs"
         yield i, Failure(task.dataset, task.encoder, task.order, reason, "")
-
-
-def cause_of(message: str) -> str:
-    """Return what a warning says was required, without what was found."""
-    return message.partition(", but ")[0]
 
 
 def _warn_once(found: Sequence[tuple[str, Measurable]]) -> None:

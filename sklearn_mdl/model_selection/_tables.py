@@ -144,6 +144,10 @@ def _best_first(ranking: RankStatistics) -> list[int]:
 
 def rank_table(ranking: RankStatistics) -> Table:
     """Return encoders by average rank, with intervals where there are tests."""
+    return _table(_rank_columns(ranking), _best_first(ranking))
+
+
+def _rank_columns(ranking: RankStatistics) -> dict[str, list[str]]:
     ranks = _fixed(ranking.average_ranks_, 2)
     columns = {"encoder": ranking.encoder_names_}
     if ranking.is_pooled_:
@@ -159,7 +163,7 @@ def rank_table(ranking: RankStatistics) -> Table:
         title = f"{found.level:.0%} interval"
         columns[title] = [f"[{lower:.2f}, {upper:.2f}]" for lower, upper in bounds]
         columns[IN_RESAMPLES] = _fixed(found.p_best, 2)
-    return _table(columns, _best_first(ranking))
+    return columns
 
 
 def codelength_table(
@@ -257,13 +261,9 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
 def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
     """Return encoders by average rank, with intervals, and the test of them all."""
     n_datasets, n_encoders, n_orders = ranking.order_codelengths_.shape
-    table = rank_table(ranking)
-    columns = [j for j, name in enumerate(table.head) if name != IN_RESAMPLES]
-    shown = Table(
-        [table.head[j] for j in columns],
-        [[row[j] for j in columns] for row in table.rows],
-    )
-    lines = [title, shown.to_text()]
+    columns = _rank_columns(ranking)
+    columns.pop(IN_RESAMPLES, None)
+    lines = [title, _table(columns, _best_first(ranking)).to_text()]
     if has_tests(ranking) and n_datasets <= FEW:
         lines.append(
             f"intervals resample {n_datasets} datasets; of so few they are too short"

@@ -240,8 +240,8 @@ def write_results(
         paths[-1].write_text(page, encoding="utf-8")
     else:
         warn_caller(
-            "Jinja2 is required for report.html, but it is not installed: run pip "
-            'install "sklearn_mdl[report]".'
+            "Jinja2 is required for report.html, but it is not installed; run pip "
+            'install "sklearn_mdl[report]"'
         )
     return paths + [figure.path for figure in figures]
 

@@ -338,10 +338,12 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     whole = not is_float or bool((labels[finite] == np.rint(labels[finite])).all())
     is_real = targets == "real" or (targets == "auto" and not whole)
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
-        kind = "real numbers" if is_real else "classes"
+        kind, cure = "classes", "give one label a row"
+        if is_real:
+            kind, cure = "real numbers", f"{cure}, or pass a switcher of classes"
         raise ValueError(
             f"Labels must be {kind} of shape (n_samples,), but {name} holds "
-            f"{labels.dtype} in shape {labels.shape}; give one of them a row"
+            f"{labels.dtype} in shape {labels.shape}; {cure}"
         )
     if not finite.all():
         row = int(np.argmin(finite))
@@ -360,7 +362,7 @@ def _check_classes(labels: np.ndarray, name: str) -> None:
     except (TypeError, ValueError) as error:  # some cannot even be compared
         kind = f"others ({' '.join(str(error).split())}); store only numbers or text"
         if labels.dtype.kind == "f":
-            kind = "continuous ones; pass an MDLReadoutSwitcherRegressor, or cut them"
+            kind = "continuous ones; pass an MDLReadoutSwitcherRegressor, or bin them"
         raise ValueError(f"Labels must be classes, but {name} holds {kind}") from error
 
 

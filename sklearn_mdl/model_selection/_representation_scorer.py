@@ -470,7 +470,7 @@ def _with_all_encoders(
 
 
 def _warn_of_environments(cells: Sequence[Cell]) -> None:
-    """Warn if cells were scored on unlike machines."""
+    """Warn if cells were scored on different machines."""
     for cell in cells:
         found = first_difference(cells[0].environment, cell.environment)
         if found is not None:

@@ -745,7 +745,7 @@ def test_remix_takes_labels_that_a_readout_holds_impossible(fitted, capsys):
 def test_remix_refuses_a_file_without_examples(tmp_path, capsys):
     save_losses(tmp_path / "none.npy", np.ones((0, 3)))
     assert main(["remix", str(tmp_path / "none.npy")]) == 2
-    assert "1 or more examples, got 0" in complaint(capsys, "remix")
+    assert "cover 1 or more examples" in complaint(capsys, "remix")
 
 
 def test_remix_refuses_files_in_a_sentence(fitted, tmp_path, capsys):
@@ -894,7 +894,7 @@ def test_output_that_cannot_be_written_is_refused_before_the_run(
     given = message[:2] if command == "encode" else message[::2]
     for out in (tmp_path / "no" / "x.npy", tmp_path):
         assert main([command, *given, *QUICK, "--out", str(out)]) == 2
-        assert "must go to an existing folder" in complaint(capsys, command)
+        assert "must be a file in an existing folder" in complaint(capsys, command)
 
 
 def test_decode_says_what_it_can_write(message, tmp_path, capsys):

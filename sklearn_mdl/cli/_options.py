@@ -301,7 +301,8 @@ def check_output(path: Path, inputs: Iterable[Path | None]) -> None:
     check_apart([path], inputs)
     if not path.parent.is_dir() or path.is_dir():
         raise FileNotFoundError(
-            f"Output must go to an existing folder, got {str(path)!r}; make the folder"
+            f"Output must be a file in an existing folder, got {str(path)!r}; make the "
+            "folder first"
         )
 
 

@@ -227,7 +227,7 @@ def _check_names(names: Iterable[object]) -> None:
             )
         if not name.isprintable() and name != name.encode(errors="ignore").decode():
             cure = "rename the folder or file"
-            raise invalid("A name", "text that UTF-8 can write", name, cure)
+            raise invalid("Names", "text that UTF-8 can write", name, cure)
 
 
 def _gather_one(

@@ -183,7 +183,7 @@ class TaskSequence(BaseEstimator):
         widths = {name: X.shape[1] for name, (X, _) in pairs.items()}
         if len(set(widths.values())) > 1:
             cure = "encode all of them alike"
-            raise invalid("tasks", "features of one width", widths, cure)
+            raise invalid("Widths of the tasks' features", "equal", widths, cure)
         labels = [y for _, y in pairs.values()]
         shared = None
         if self.heads == "shared":
@@ -210,8 +210,9 @@ class TaskSequence(BaseEstimator):
             raise type(error)(f"Task {name!r}: {error}") from error
         n_classes = len(np.unique(labels))
         if n_classes < 2:
-            title = f"Task {name!r}"
-            raise invalid(title, "of at least two classes", n_classes, "leave it out")
+            raise ValueError(
+                f"Task {name!r} must have two or more classes, got {n_classes}; drop it"
+            )
         return rows, labels
 
     def _evaluate(

@@ -42,6 +42,22 @@ def test_modules_are_private_to_their_package():
 
 
 @pytest.mark.parametrize(
+    "package", ["cli", "metrics", "model_selection", "ranking", "report"]
+)
+def test_imports_go_round_in_no_circle(package):
+    """Not even those for type checkers alone."""
+    graph = grimp.build_graph("sklearn_mdl", cache_dir=None)
+    own = graph.find_descendants(f"sklearn_mdl.{package}")
+    circles = [
+        f"{importer} imports {imported}, which imports it"
+        for importer in own
+        for imported in graph.find_modules_directly_imported_by(importer) & own
+        if graph.chain_exists(importer=imported, imported=importer)
+    ]
+    assert circles == []
+
+
+@pytest.mark.parametrize(
     ("options", "n_functions", "n_files"),
     [
         ({"readouts": "nets", "pooling": None, "race": None}, 241, 33),

@@ -212,7 +212,9 @@ def test_rank_without_labels_is_refused(study, capsys):
 def test_rank_refuses_real_labels_beside_classes(study, capsys):
     np.save(study / "two" / "labels.npy", np.linspace(0, 1, N_SAMPLES))
     assert rank(study, "--readouts", "closed-form")[0] == 2
-    assert "dataset 'two' alone or with others has real" in complaint(capsys, "rank")
+    assert "such as dataset 'two', are real; pass --datasets" in complaint(
+        capsys, "rank"
+    )
 
 
 def test_rank_names_the_dataset_whose_labels_are_missing(study, capsys):
@@ -708,7 +710,7 @@ def test_priors_are_parsed(text, params):
         ("", "got ''; name a known prior"),
         ("fixed-share:", r"fixed-share:PARAM=VALUE,\.\.\. .* got ''"),
         ("fixed-share:11", "'alpha', 'm', .*got '11'"),
-        ("fixed-share:n=11", "got 'n=11'; give those alone"),
+        ("fixed-share:n=11", "got 'n=11'; write only these"),
         ("fixed-share:m=2,n=11", "got 'n=11'"),
         ("bayes:m=11", "with PARAM among none, got 'm=11'"),
         ("fixed-share:m=0.5", "`m` must be a finite number of at least 1"),
@@ -743,7 +745,7 @@ def test_remix_takes_labels_that_a_readout_holds_impossible(fitted, capsys):
 def test_remix_refuses_a_file_without_examples(tmp_path, capsys):
     save_losses(tmp_path / "none.npy", np.ones((0, 3)))
     assert main(["remix", str(tmp_path / "none.npy")]) == 2
-    assert "at least one example, got none" in complaint(capsys, "remix")
+    assert "cover 1 or more examples" in complaint(capsys, "remix")
 
 
 def test_remix_refuses_files_in_a_sentence(fitted, tmp_path, capsys):
@@ -882,7 +884,7 @@ def test_decode_refuses_a_damaged_message_and_files_that_are_none(
     for none in (tmp_path / "none", tmp_path):
         assert main(["decode", *QUICK, features, str(none), *out]) == 2
         line = complaint(capsys, "decode")
-        assert f"A message must be an existing file, got '{none}'" in line
+        assert f"MESSAGE must be an existing file, got '{none}'" in line
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])

@@ -94,8 +94,8 @@ class TestFrequencyCodelength:
         ("y", "n_classes", "message"),
         [
             ([[0, 1]], None, r"shape \(n_samples,\), got \(1, 2\)"),
-            ([0.0, math.nan], None, "no missing labels"),
-            ([0, 1, 2], 2, "at least 3, got n_classes=2"),
+            ([0.0, math.nan], None, "free of missing labels"),
+            ([0, 1, 2], 2, "at least 3, got 2"),
             ([0, 1], 2.5, "integer"),
             ([], 0, "at least 1"),
         ],
@@ -349,7 +349,7 @@ class TestReadersOfCurves:
             ([0.5, 0.4, 0.3], [1, 3, 2], "two or more increasing integers"),
             ([0.5, 0.4], [1.0, 2.0], "two or more increasing integers"),
             ([0.5, 0.4], [-1, 2], "two or more increasing integers"),
-            ([0.5], [1, 2], r"one loss for each of 2 sizes, got shape \(1,\)"),
+            ([0.5], [1, 2], r"`losses` must be .* got \(1,\); give one loss for each"),
             ([0.5, -0.4], [1, 2], "`losses` must be at least 0"),
         ],
     )

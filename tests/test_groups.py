@@ -256,7 +256,7 @@ def test_a_search_hands_groups_to_the_fit_and_scores_that_stream():
     own = MDLReadoutSwitcher([KernelReadout()], switching="bayes")
     wanted = -own.fit(X, y, groups=GROUPS).codelength_ / N
     assert search.cv_results_["mean_test_score"][0] == pytest.approx(wanted)
-    with pytest.raises(ValueError, match="fitted in groups"):
+    with pytest.raises(ValueError, match="fitted with groups"):
         refit_codelength_scorer(own, X, y)
     with pytest.raises(ValueError, match="across groups"):
         own.permutation_test(shuffled=True)

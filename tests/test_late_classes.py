@@ -362,7 +362,7 @@ def test_what_does_not_go_with_new_classes_is_refused_and_changes_nothing():
         switcher(MIXED[:4], split="kinds").fit(X, y)
     with pytest.raises(ValueError, match="Mixtures are stored"):
         scored(MIXED[:4], X, y, store_mixtures=True, **MIXING)
-    with pytest.raises(ValueError, match="classes that are all named"):
+    with pytest.raises(ValueError, match="rankings name all classes"):
         RepresentationScorer(switcher(None)).fit({"a": (X, y)})
     with pytest.raises(TypeError, match="name all classes, or leave it out"):
         Learner.add_classes(found._run.learners[0], 1)

@@ -162,8 +162,8 @@ def test_the_command_line_permutes_labels(tmp_path, capsys):
     assert main([*study, *quick, "--n-jobs", "1"]) == 0
     assert "p, kernels" in capsys.readouterr().out
     for more, words in (
-        (["--keep-order"], "--permutations needs rows in random order, but --keep"),
-        (["--readouts", "nets"], "--permutations needs kernel readouts, but"),
+        (["--keep-order"], "--permutations cannot be combined with --keep-order"),
+        (["--readouts", "nets"], "--permutations needs kernel readouts, which"),
         (["--permutations", "0"], "n_permutations must be a positive integer, got 0"),
     ):
         assert main(["score", *files, *quick, *more]) == 2

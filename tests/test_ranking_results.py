@@ -117,7 +117,9 @@ def test_statistics_are_those_of_the_mean_codelengths(scorer):
 def test_pairs_go_by_name(scorer, method):
     found = getattr(scorer, method)([("narrow", "wide")])
     assert found.pairs.tolist() == [[2, 0]]
-    with pytest.raises(ValueError, match=r"`pairs` must name encoders .*'big'; there"):
+    with pytest.raises(
+        ValueError, match=r"pairs must be names of encoders .*'big'; choose"
+    ):
         getattr(scorer, method)([("narrow", "big")])
 
 

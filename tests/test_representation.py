@@ -447,7 +447,7 @@ def test_sparse_features_are_refused_by_their_type():
 
 def test_real_labels_are_sent_to_the_regressor():
     X, y = blobs()
-    words = "{} holds continuous ones; take an MDLReadoutSwitcherRegressor"
+    words = "{} holds continuous ones; pass an MDLReadoutSwitcherRegressor"
     with pytest.raises(ValueError, match=words.format("dataset 'blobs'")):
         small().fit({"blobs": (X, y + 0.5)}, {"raw": None})
     with pytest.raises(ValueError, match=words.format("y")):
@@ -471,7 +471,7 @@ def test_labels_that_cannot_be_compared_are_refused_in_a_line():
     mixed = y.astype(object)
     mixed[3] = "three"
     for labels in (mixed, y + 1j):
-        with pytest.raises(ValueError, match="store numbers alone or text alone") as no:
+        with pytest.raises(ValueError, match="store only numbers or text") as no:
             small().fit({"blobs": (X, labels)}, {"raw": None})
         assert "\n" not in str(no.value)
 

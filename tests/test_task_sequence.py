@@ -118,13 +118,13 @@ def test_numbers_of_a_sequence_are_a_table_and_a_figure(fitted):
 @pytest.mark.parametrize(
     ("changes", "order", "message"),
     [
-        ({"wide": (np.zeros((6, 9)), [0, 1] * 3)}, None, "features of one width"),
+        ({"wide": (np.zeros((6, 9)), [0, 1] * 3)}, None, "features must be equal"),
         ({"one": None, "same": None}, None, "at least two names to pairs"),
-        ({}, ["one", "same", "other"], "order must name each of"),
+        ({}, ["one", "same", "other"], "order must be .*each once"),
         (
             {"flat": (np.zeros((6, D)), np.ones(6))},
             None,
-            "two classes, but 'f",
+            "'flat' must have two or more classes",
         ),
         ({"numbers": (np.zeros((6, D)), [0, 1] * 3)}, None, "must be text in all"),
         ({"bad": (np.full((6, D), np.nan), list("ab") * 3)}, None, "Task 'bad': .*NaN"),

@@ -44,8 +44,7 @@ def ticking(monkeypatch):
     """A clock that goes on by one second whenever a cell may begin."""
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: next(ticks))
-    for module in (budget, running):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(running, "time", clock)
     monkeypatch.setattr(budget, "shortest_cell", lambda tasks: (tasks[0], 0.5))
 
 
@@ -99,15 +98,15 @@ def test_with_time_enough_all_have_all_their_orders(n_orders, monkeypatch):
     kept = dict.fromkeys(Cell.__dataclass_fields__)
     nats = {"a": 100.0, "b": 200.0}
     monkeypatch.setattr(
-        budget,
-        "kept_cells",
+        running,
+        "_kept_cells",
         lambda store, due: {
             i: Cell(**kept | {"codelength": nats[task.encoder]})
             for i, task in due.items()
         },
     )
-    monkeypatch.setattr(budget, "run_missing", lambda missing, **options: {})
-    assert None not in budget.run_until(tasks, budget=1.0, n_jobs=None)
+    monkeypatch.setattr(running, "_run_missing", lambda missing, *options: {})
+    assert None not in running.run_tasks(tasks, budget=1.0, n_jobs=None)
 
 
 @pytest.mark.filterwarnings("ignore:time_budget was over")
@@ -146,7 +145,7 @@ def test_a_dataset_without_all_encoders_is_left_out(ticking):
 
 
 def test_a_budget_shorter_than_a_cell_is_refused_in_a_sentence():
-    with pytest.raises(ValueError, match=r"takes about .* s by a trial \(\w+ on d\d\)"):
+    with pytest.raises(ValueError, match=r"about .* s for \w+ on d\d"):
         scorer(time_budget=1e-6).fit(study())
     with pytest.raises(ValueError, match="time_budget"):
         scorer(time_budget=-1).fit(study())

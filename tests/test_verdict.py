@@ -155,7 +155,7 @@ def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
     del content["sha256"], content["cell"]["switching_codelength"]
     content["format"] = 1
     path.write_text(json.dumps({"sha256": digest_of(content), **content}))
-    with pytest.warns(UserWarning, match="format is 1, not 4; the cell is run again"):
+    with pytest.warns(UserWarning, match="format is 1, not 4; it is run again"):
         again = rank(None, 1, results=tmp_path)
     assert_array_equal(again.codelengths_, scorer.codelengths_)
 
@@ -431,7 +431,7 @@ def test_rank_takes_a_choice_and_has_a_folder_by_default(
         assert "got 'none'; choose of these" in error
         assert names in error
     assert main(["rank", str(features), "--max-rows", "0"]) == 2
-    assert "--max-rows must leave a row, got 0" in capsys.readouterr().err
+    assert "--max-rows must be at least 1, got 0" in capsys.readouterr().err
 
 
 # The page

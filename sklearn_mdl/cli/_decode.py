@@ -14,18 +14,14 @@ from sklearn_mdl.cli import _options
 SUFFIXES = (".npy", ".txt")
 
 
-def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
-    """Add the command and its options."""
-    parser = _options.add_command(
-        commands,
-        run,
-        "Decompress labels, given the features and the settings of encode.",
-        "sklearn-mdl decode features.npy labels.mdl --out decoded.npy",
-    )
+HELP = "Decompress labels, given the features and the settings of encode."
+EXAMPLE = "sklearn-mdl decode features.npy labels.mdl --out decoded.npy"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     _options.add_features(parser, "; labels that it may hold are not read")
-    parser.add_argument(
-        "message", type=Path, metavar="MESSAGE", help="what encode has written"
-    )
+    _options.add(parser, "message", "what encode has written", "MESSAGE", type=Path)
     _options.add_groups(parser, "; those that encode was given")
     _options.add_output(parser, "LABELS", ".npy, or .txt with one label a line")
     _options.add_switcher(parser)
@@ -33,20 +29,17 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the labels of a message."""
-    _options.check_output(options.out)
-    _options.check_apart(
-        [options.out], (options.features, options.message, options.groups)
-    )
+    inputs = options.features, options.message, options.groups
+    _options.check_output(options.out, inputs)
     if options.out.suffix not in SUFFIXES:
         raise ValueError(
-            f"Labels must be written to a file that ends in {' or '.join(SUFFIXES)}, "
-            f"got {str(options.out)!r}; choose one of these"
+            f"--out must end in {' or '.join(SUFFIXES)}, got {str(options.out)!r}; "
+            "choose one of these"
         )
     switcher = _options.switcher_of(options)
     if not options.message.is_file():
         raise FileNotFoundError(
-            "A message must be an existing file, got "
-            f"{str(options.message)!r}; check the path"
+            f"MESSAGE must be an existing file, got {str(options.message)!r}; check it"
         )
     message = options.message.read_bytes()
     is_text = options.out.suffix == ".txt"
@@ -67,6 +60,5 @@ def _check_lines(classes: Iterable[object]) -> None:
     for label in map(str, classes):
         if label.splitlines() != [label]:
             raise ValueError(
-                f"Labels must be of one line each to be written as text, got {label!r};"
-                " write them as .npy"
+                f"Labels must be of one line each in a .txt, got {label!r}; write .npy"
             )

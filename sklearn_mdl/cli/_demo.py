@@ -8,15 +8,12 @@ from pathlib import Path
 from sklearn_mdl.cli import _options
 from sklearn_mdl.cli._rank import print_results
 
+HELP = "Rank encoders on scikit-learn's digits, wine and breast cancer."
+EXAMPLE = "sklearn-mdl demo --out demo-results"
 
-def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
-    """Add the command and its options."""
-    parser = _options.add_command(
-        commands,
-        run,
-        "Rank encoders on scikit-learn's digits, wine and breast cancer.",
-        "sklearn-mdl demo --out demo-results",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     _options.add_results(parser, default=Path("demo-results"))
     _options.add_orders(parser, default=3)
 

@@ -8,15 +8,12 @@ import math
 import sklearn_mdl
 from sklearn_mdl.cli import _options
 
+HELP = "Compress labels for someone who has the features."
+EXAMPLE = "sklearn-mdl encode features.npy labels.npy --out labels.mdl"
 
-def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
-    """Add the command and its options."""
-    parser = _options.add_command(
-        commands,
-        run,
-        "Compress labels for someone who has the features.",
-        "sklearn-mdl encode features.npy labels.npy --out labels.mdl",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     _options.add_features(parser)
     default = " (default: FEATURES, if it holds them as well)"
     _options.add_labels(parser, default, nargs="?")
@@ -27,10 +24,8 @@ def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write labels as a message, and print its size beside the codelength."""
-    _options.check_output(options.out)
-    _options.check_apart(
-        [options.out], (options.features, options.labels, options.groups)
-    )
+    inputs = options.features, options.labels, options.groups
+    _options.check_output(options.out, inputs)
     switcher = _options.switcher_of(options)
     X, y = _options.load_rows(options.features, options.labels or options.features)
     groups = _options.groups_of(options)

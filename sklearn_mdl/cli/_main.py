@@ -78,5 +78,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
-        command.add_parser(commands)
+        own = commands.add_parser(
+            command.EXAMPLE.split()[1],
+            help=command.HELP,
+            description=command.HELP,
+            epilog=f"example:\n  {command.EXAMPLE}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        own.set_defaults(run=command.run)
+        command.add_options(own)
     return parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,56 +15,58 @@ import sklearn_mdl
 
 T = TypeVar("T")
 Features = dict[str, tuple[Any, ...]]  # features by encoder, labels, perhaps groups
-Commands = argparse._SubParsersAction
 FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
 LABELS_HELP = "the same kinds of files: a class for each row"
 PRECISIONS = ("float32", "bfloat16", "tf32")  # as of switchers; none is imported
 READOUTS = ("default", "linear", "closed-form", "nets", "mixed", "drift")
 
 
-def add_command(
-    commands: Commands[argparse.ArgumentParser],
-    run: Callable[[argparse.Namespace], None],
+def add(
+    parser: argparse.ArgumentParser,
+    name: str,
     help: str,
-    example: str,
-) -> argparse.ArgumentParser:
-    """Add a command, named as in its example ``sklearn-mdl NAME ...``."""
-    parser = commands.add_parser(
-        example.split()[1],
-        help=help,
-        description=help,
-        epilog=f"example:\n  {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=run)
-    return parser
+    metavar: str | None = None,
+    default: Any = None,
+    **settings: Any,
+) -> None:
+    """Add an argument; a default sets its type, and its help ends with it."""
+    if default is not None:
+        help = f"{help} (default: {default})"
+        settings = {"type": type(default), **settings}
+    parser.add_argument(name, help=help, metavar=metavar, default=default, **settings)
+
+
+def add_choice(
+    parser: argparse.ArgumentParser, name: str, choices: Sequence[str], help: str
+) -> None:
+    """Add an option of some values, the first of which is the default."""
+    add(parser, name, help, default=choices[0], choices=choices)
+
+
+def add_flag(parser: argparse.ArgumentParser, name: str, help: str) -> None:
+    """Add an option without a value."""
+    parser.add_argument(name, action="store_true", help=help)
 
 
 def add_features(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add the file of features."""
-    parser.add_argument(
-        "features", type=Path, metavar="FEATURES", help=FEATURES_HELP + more
-    )
+    add(parser, "features", FEATURES_HELP + more, "FEATURES", type=Path)
 
 
 def add_labels(
-    parser: argparse.ArgumentParser, more: str = "", nargs: str | None = None
+    parser: argparse.ArgumentParser, more: str = "", **settings: Any
 ) -> None:
     """Add the file of labels."""
-    parser.add_argument(
-        "labels", type=Path, metavar="LABELS", nargs=nargs, help=LABELS_HELP + more
-    )
+    add(parser, "labels", LABELS_HELP + more, "LABELS", type=Path, **settings)
 
 
 def add_groups(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add the file of groups."""
-    parser.add_argument(
-        "--groups",
-        type=Path,
-        metavar="PATH",
-        help="a group for each row, such as its patient, in a file as for labels: no "
-        "label of a group is learned before all its rows are coded" + more,
+    help = (
+        "a group for each row, such as its patient, in a file as for labels: no label "
+        "of a group is learned before all its rows are coded"
     )
+    add(parser, "--groups", help + more, "PATH", type=Path)
 
 
 def groups_of(options: argparse.Namespace) -> np.ndarray | None:
@@ -81,44 +83,23 @@ def add_output(parser: argparse.ArgumentParser, metavar: str, help: str) -> None
     )
 
 
-def add_number(
-    parser: argparse.ArgumentParser, name: str, default: float, help: str
-) -> None:
-    """Add a number, an integer where its default is one; help ends with the default."""
-    help = f"{help} (default: {default})"
-    parser.add_argument(
-        name, type=type(default), default=default, metavar="N", help=help
-    )
-
-
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """Add the seed of all that is random."""
-    add_number(parser, "--seed", 0, "of orders, initial weights and replay")
+    add(parser, "--seed", "of orders, initial weights and replay", "N", 0)
 
 
 def add_results(parser: argparse.ArgumentParser, default: Path) -> None:
     """Add the folder that results are written to."""
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=default,
-        metavar="DIR",
-        help=f"folder for tables, figures and a page (default: {default})",
-    )
+    help = "folder for tables, figures and a page"
+    add(parser, "--out", help, "DIR", default, type=Path)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the choice of datasets, encoders and rows, which :func:`selected` makes."""
     for name in ("datasets", "encoders"):
-        parser.add_argument(
-            f"--{name}", nargs="+", metavar="NAME", help=f"only these {name}"
-        )
-    parser.add_argument(
-        "--max-rows",
-        type=int,
-        metavar="N",
-        help="of every dataset only so many rows, drawn at random by --seed",
-    )
+        add(parser, f"--{name}", f"only these {name}", "NAME", nargs="+")
+    help = "of every dataset only so many rows, drawn at random by --seed"
+    add(parser, "--max-rows", help, "N", type=int)
 
 
 def selected(features: Features, options: argparse.Namespace) -> Features:
@@ -129,16 +110,15 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
             name: (_named(arrays, options.encoders, f"--encoders on {name}"), *rest)
             for name, (arrays, *rest) in found.items()
         }
-    if options.max_rows is None:
+    most = options.max_rows
+    if most is None:
         return found
-    if options.max_rows < 1:
-        raise ValueError(
-            f"--max-rows must leave a row, got {options.max_rows}; raise it"
-        )
+    if most < 1:
+        raise ValueError(f"--max-rows must be at least 1, got {most}; raise it")
     drawn = {}
     for name, (arrays, *rest) in found.items():  # labels, and groups if there are any
         order = np.random.default_rng(options.seed).permutation(len(rest[0]))
-        rows = np.sort(order[: options.max_rows])
+        rows = np.sort(order[:most])
         features = {encoder: X[rows] for encoder, X in arrays.items()}
         drawn[name] = features, *(column[rows] for column in rest)
     return drawn
@@ -158,43 +138,29 @@ def _named(found: dict[str, T], names: Sequence[str] | None, what: str) -> dict[
 
 def add_device(parser: argparse.ArgumentParser) -> None:
     """Add the device of the arithmetic."""
-    parser.add_argument(
-        "--device",
-        default="auto",
-        metavar="NAME",
-        help="where to compute, as in cpu or cuda:0 (default: auto)",
+    add(parser, "--device", "where to compute, as in cpu or cuda:0", "NAME", "auto")
+    help = (
+        "to what networks round the factors of products as they learn, where the "
+        "hardware multiplies such"
     )
-    parser.add_argument(
-        "--precision",
-        choices=PRECISIONS,
-        default=PRECISIONS[0],
-        help="to what networks round the factors of products as they learn, where the "
-        f"hardware multiplies such (default: {PRECISIONS[0]})",
-    )
+    add_choice(parser, "--precision", PRECISIONS, help)
 
 
 def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
     """Add the number of orders, and of cells that are scored in parallel."""
     said = default or "4 for at most 500 labels if no list is named, else 1"
-    parser.add_argument(
-        "--n-orders",
-        type=int,
-        default=default,
-        metavar="N",
-        help=f"random orders of each dataset (default: {said})",
-    )
-    add_number(parser, "--n-jobs", 2, "cells scored in parallel")
+    help = f"random orders of each dataset (default: {said})"
+    parser.add_argument("--n-orders", type=int, default=default, metavar="N", help=help)
+    add(parser, "--n-jobs", "cells scored in parallel", "N", 2)
 
 
 def add_permutations(parser: argparse.ArgumentParser) -> None:
     """Add the number of permutations of a test."""
-    parser.add_argument(
-        "--permutations",
-        type=int,
-        metavar="N",
-        help="permutations of the labels for a p-value of the code of the kernel "
-        "readouts alone, as in 99 (default: no test)",
+    help = (
+        "permutations of the labels for a p-value of the code of the kernel readouts "
+        "alone, as in 99 (default: no test)"
     )
+    add(parser, "--permutations", help, "N", type=int)
 
 
 def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) -> None:
@@ -202,16 +168,17 @@ def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) 
 
     ``automatic`` says what happens if none is named, where that is no list.
     """
-    parser.add_argument(
-        "--readouts",
-        choices=READOUTS,
-        default=None if automatic else READOUTS[0],
-        help="list of readouts: the default one; linear, linear kernels alone, for few "
+    help = (
+        "list of readouts: the default one; linear, linear kernels alone, for few "
         "labels; closed-form, kernels alone, which is quicker; nets, networks alone; "
         "mixed, which adds nearest neighbours and refitted classifiers to the default; "
-        "or drift, which adds kernels that forget "
-        f"(default: {automatic or READOUTS[0]})",
+        "or drift, which adds kernels that forget"
     )
+    if automatic is None:
+        add_choice(parser, "--readouts", READOUTS, help)
+    else:
+        help = f"{help} (default: {automatic})"
+        add(parser, "--readouts", help, choices=READOUTS)
 
 
 def readouts_of(options: argparse.Namespace) -> str | None:
@@ -222,30 +189,18 @@ def readouts_of(options: argparse.Namespace) -> str | None:
 def add_switcher(parser: argparse.ArgumentParser) -> None:
     """Add the options of a switcher, which :func:`switcher_of` reads."""
     add_readouts(parser)
-    parser.add_argument(
-        "--switching",
-        default="learned-share",
-        metavar="PRIOR",
-        help="prior by name, as in remix (default: learned-share)",
-    )
-    parser.add_argument(
-        "--keep-order",
-        action="store_true",
-        help="take the rows in the order of the file, unshuffled",
-    )
+    help = "prior by name, as in remix"
+    add(parser, "--switching", help, "PRIOR", "learned-share")
+    help = "take the rows in the order of the file, unshuffled"
+    add_flag(parser, "--keep-order", help)
     add_seed(parser)
     add_device(parser)
 
 
 def add_targets(parser: argparse.ArgumentParser) -> None:
     """Add what labels are, which :func:`kind_of` reads."""
-    parser.add_argument(
-        "--targets",
-        choices=("auto", "classes", "real"),
-        default="auto",
-        help="what labels are: auto takes floats for real numbers that are not all "
-        "whole (default: auto)",
-    )
+    help = "what labels are: auto takes floats for real numbers that are not all whole"
+    add_choice(parser, "--targets", ("auto", "classes", "real"), help)
 
 
 def kind_of(options: argparse.Namespace, labels: Mapping[str, np.ndarray]) -> type[Any]:
@@ -254,9 +209,8 @@ def kind_of(options: argparse.Namespace, labels: Mapping[str, np.ndarray]) -> ty
     real = [name for name, y in labels.items() if check(y, name, options.targets)]
     if 0 < len(real) < len(labels):
         raise ValueError(
-            "Labels must be classes on all datasets, or real numbers on all, but "
-            f"{real[0]} alone or with others has real ones; choose by --datasets, or "
-            "say by --targets what all are"
+            "Labels must be classes on all datasets or real numbers on all, but only "
+            f"some, such as {real[0]}, are real; pass --datasets or --targets"
         )
     if real:
         return sklearn_mdl.MDLReadoutSwitcherRegressor
@@ -294,9 +248,8 @@ def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
         param, equals, value = (part.strip() for part in item.partition("="))
         if not equals or param not in known:
             raise ValueError(
-                f"The parameters of {name} must be given as {name}:PARAM=VALUE,... "
-                f"with PARAM among {sorted(known) or 'none'}, got {item!r}; give those "
-                "alone"
+                f"A prior must be given as {name}:PARAM=VALUE,... with PARAM among "
+                f"{sorted(known) or 'none'}, got {item!r}; write only these"
             )
         prior.set_params(**{param: _literal(value)})
     prior.check_params()
@@ -328,8 +281,8 @@ def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
         same = [path for path in given if output.exists() and output.samefile(path)]
         if same:
             raise ValueError(
-                "Output must not replace what is read, but it would go to "
-                f"{str(output)!r}, which is {str(same[0])!r}; choose another name"
+                f"Output must not replace what is read, but {str(output)!r} is "
+                f"{str(same[0])!r}; choose another name"
             )
 
 
@@ -339,18 +292,24 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise FileExistsError(
-            f"Results must go to a folder, got the file {str(path)!r}; choose another "
-            "place"
+            f"Results must go to a folder, got the file {str(path)!r}; name another"
         ) from error
 
 
-def check_output(path: Path) -> None:
-    """Refuse an output that could not be written after the run."""
+def check_output(path: Path, inputs: Iterable[Path | None]) -> None:
+    """Refuse an output that could not be written after the run, or is an input."""
+    check_apart([path], inputs)
     if not path.parent.is_dir() or path.is_dir():
         raise FileNotFoundError(
             f"Output must be a file in an existing folder, got {str(path)!r}; make the "
             "folder first"
         )
+
+
+def nats_line(title: str, width: int, nats: float, n_samples: int) -> str:
+    """Return a line of a codelength, also per example, behind a title."""
+    per_example = nats / n_samples
+    return f"{title:<{width}} {nats:12.1f} nats  {per_example:8.4f} per example"
 
 
 def print_missing_figures() -> None:

@@ -14,79 +14,49 @@ if TYPE_CHECKING:
     from sklearn_mdl.baselines import ProtocolComparison
 
 
-def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
-    """Add the command and its options."""
-    parser = _options.add_command(
-        commands,
-        run,
-        "Rank encoders by precomputed features.",
-        "sklearn-mdl rank features --out ranking --n-orders 3",
+HELP = "Rank encoders by precomputed features."
+EXAMPLE = "sklearn-mdl rank features --out ranking --n-orders 3"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    help = (
+        "directory of DATASET/ENCODER.npy with DATASET/labels.npy and, if rows come in "
+        "groups, such as patients, DATASET/groups.npy; an .h5ad, .parquet, .npz or .h5 "
+        "file or a folder of them; a folder of eva, of HEAR or of Hugging Face datasets"
     )
-    parser.add_argument(
-        "features",
-        type=Path,
-        metavar="FEATURES",
-        help="directory of DATASET/ENCODER.npy with DATASET/labels.npy and, if rows "
-        "come in groups, such as patients, DATASET/groups.npy; an .h5ad, .parquet, "
-        ".npz or .h5 file or a folder of them; a folder of eva, of HEAR or of Hugging "
-        "Face datasets",
+    _options.add(parser, "features", help, "FEATURES", type=Path)
+    help = "column of labels, where a file has several"
+    _options.add(parser, "--label", help, "COLUMN")
+    help = "only these splits, where files have some (default: all rows)"
+    _options.add(parser, "--splits", help, "NAME", nargs="+")
+    help = (
+        "column that names the group of each row, such as its patient, whose labels "
+        "are learned after all its rows (default: DATASET/groups.npy)"
     )
-    parser.add_argument(
-        "--label",
-        metavar="COLUMN",
-        help="column of labels, where a file has several",
-    )
-    parser.add_argument(
-        "--splits",
-        nargs="+",
-        metavar="NAME",
-        help="only these splits, where files have some (default: all rows)",
-    )
-    parser.add_argument(
-        "--groups",
-        metavar="COLUMN",
-        help="column that names the group of each row, such as its patient, whose "
-        "labels are learned after all its rows (default: DATASET/groups.npy)",
-    )
+    _options.add(parser, "--groups", help, "COLUMN")
     _options.add_results(parser, default=Path("ranking"))
     _options.add_selection(parser)
-    parser.add_argument(
-        "--missing",
-        choices=("raise", "drop"),
-        default="raise",
-        help="what to do with a dataset that lacks an encoder, and with rows that lack "
-        "a label (default: raise)",
+    help = (
+        "what to do with a dataset that lacks an encoder, and with rows that lack a "
+        "label"
     )
-    parser.add_argument(
-        "--group",
-        action="append",
-        default=[],
-        metavar="NAME=DATASET,...",
-        help="datasets that are also ranked apart; may be given again",
-    )
-    parser.add_argument(
-        "--time-budget",
-        type=float,
-        metavar="SECONDS",
-        help="begin no cell later, and score up to --n-orders orders until then",
-    )
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="list cells, memory and an estimate of the time, and score nothing",
-    )
-    parser.add_argument(
-        "--accuracy",
-        action="store_true",
-        help="also the accuracy of a linear probe on a fifth of the rows, held out",
-    )
+    _options.add_choice(parser, "--missing", ("raise", "drop"), help)
+    help = "datasets that are also ranked apart; may be given again"
+    _options.add(parser, "--group", help, "NAME=DATASET,...", action="append")
+    help = "begin no cell later, and score up to --n-orders orders until then"
+    _options.add(parser, "--time-budget", help, "SECONDS", type=float)
+    help = "list cells, memory and an estimate of the time, and score nothing"
+    _options.add_flag(parser, "--dry-run", help)
+    help = "also the accuracy of a linear probe on a fifth of the rows, held out"
+    _options.add_flag(parser, "--accuracy", help)
     few = "linear on at most 500 labels, closed-form on 2,048, else default"
     _options.add_readouts(parser, f"{few}; with --device or --precision always default")
     _options.add_targets(parser)
     _options.add_permutations(parser)
     _options.add_device(parser)
-    alpha = "level of tests; intervals have 1 - alpha"
-    _options.add_number(parser, "--alpha", 0.1, alpha)
+    help = "level of tests; intervals have 1 - alpha"
+    _options.add(parser, "--alpha", help, "N", 0.1)
     _options.add_seed(parser)
     _options.add_orders(parser, default=None)
 
@@ -108,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
         n_orders="auto" if options.n_orders is None else options.n_orders,
         time_budget=options.time_budget,
         alpha=options.alpha,
-        groups=_groups(options.group),
+        groups=_groups(options.group or []),
         missing=options.missing,
         results=options.out,
         n_permutations=options.permutations,

@@ -22,40 +22,27 @@ POOLED = ", pooled"  # beside groups of readouts, where a store has kept them
 MAX_ROWS = 1000  # of a posterior that is written as a table
 
 
-def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
-    """Add the command and its options."""
-    parser = _options.add_command(
-        commands,
-        run,
-        "Mix stored losses under other priors, without training again.",
-        "sklearn-mdl remix losses.npy --prior learned-share --weights architecture",
+HELP = "Mix stored losses under other priors, without training again."
+EXAMPLE = "sklearn-mdl remix losses.npy --prior learned-share --weights architecture"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    help = ".npy or .safetensors, as score --losses writes it"
+    _options.add(parser, "losses", help, "LOSSES", type=Path)
+    help = (
+        "prior, as in bayes or fixed-share:m=11; may be given again (default: "
+        "learned-share)"
     )
-    parser.add_argument(
-        "losses",
-        type=Path,
-        metavar="LOSSES",
-        help=".npy or .safetensors, as score --losses writes it",
+    _options.add(parser, "--prior", help, "NAME[:PARAM=VALUE,...]", action="append")
+    help = (
+        "prior weights: uniform over readouts, uniform over architectures, or those "
+        "stored with the losses"
     )
-    parser.add_argument(
-        "--prior",
-        action="append",
-        metavar="NAME[:PARAM=VALUE,...]",
-        help="prior, as in bayes or fixed-share:m=11; may be given again "
-        "(default: learned-share)",
-    )
-    parser.add_argument(
-        "--weights",
-        choices=("uniform", "architecture", "stored"),
-        default="stored",
-        help="prior weights: uniform over readouts, uniform over architectures, or "
-        "those stored with the losses (default: stored)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="where to write codelengths and posteriors",
-    )
+    choices = ("uniform", "architecture", "stored")
+    _options.add(parser, "--weights", help, default="stored", choices=choices)
+    help = "where to write codelengths and posteriors"
+    _options.add(parser, "--out", help, "DIR", type=Path)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -84,7 +71,8 @@ def run(options: argparse.Namespace) -> None:
         print(_line_of(text, trace, stored, width))
         if stored.mixtures is not None:
             pooled = stored.repool(prior, sklearn_mdl.pooling.LogLinearPool())
-            print(_nats(f"{text}{POOLED}", pooled.codelength, stored, width))
+            title, nats = f"{text}{POOLED}", pooled.codelength
+            print(_options.nats_line(title, width, nats, stored.n_samples))
         if options.out is not None:
             _write(options.out / stem, trace, stored)
     if options.out is not None and stored.architectures is None:
@@ -101,9 +89,7 @@ def _weights(stored: StoredLosses, which: str) -> np.ndarray | None:
 
 def _lines_before(stored: StoredLosses, width: int) -> Iterator[str]:
     if not stored.n_samples:
-        raise ValueError(
-            "Losses must be of at least one example, got none; evaluate more rows"
-        )
+        raise ValueError("Losses must cover 1 or more examples, got 0; score rows")
     totals = stored.readout_codelengths
     for name, nats in zip(stored.readouts, totals.tolist(), strict=True):
         if not nats > -np.inf:  # NaN too
@@ -120,15 +106,10 @@ def _lines_before(stored: StoredLosses, width: int) -> Iterator[str]:
     )
     if stored.n_classes is not None:
         nats = sklearn_mdl.uniform_codelength(stored.n_samples, stored.n_classes)
-        yield _nats("uniform code", nats, stored, width)
+        yield _options.nats_line("uniform code", width, nats, stored.n_samples)
     best = int(np.argmin(totals))
-    line = _nats("best readout", float(totals[best]), stored, width)
+    line = _options.nats_line("best readout", width, totals[best], stored.n_samples)
     yield f"{line}  {stored.readouts[best]}"
-
-
-def _nats(title: str, nats: float, stored: StoredLosses, width: int) -> str:
-    per_example = nats / stored.n_samples
-    return f"{title:<{width}} {nats:12.1f} nats  {per_example:8.4f} per example"
 
 
 def _columns(trace: ForwardTrace, stored: StoredLosses) -> list[str]:
@@ -138,7 +119,7 @@ def _columns(trace: ForwardTrace, stored: StoredLosses) -> list[str]:
 def _line_of(text: str, trace: ForwardTrace, stored: StoredLosses, width: int) -> str:
     mean = trace.posterior.mean(0)
     top = int(np.argmax(mean))
-    line = _nats(text, trace.codelength, stored, width)
+    line = _options.nats_line(text, width, trace.codelength, stored.n_samples)
     return f"{line}  mostly {_columns(trace, stored)[top]} ({mean[top]:.0%})"
 
 

@@ -11,28 +11,22 @@ import numpy as np
 import sklearn_mdl
 from sklearn_mdl.cli import _options
 
+HELP = "Codelength of labels given features."
+EXAMPLE = "sklearn-mdl score features.npy labels.npy --switching bayes"
 
-def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
-    """Add the command and its options."""
-    parser = _options.add_command(
-        commands,
-        run,
-        "Codelength of labels given features.",
-        "sklearn-mdl score features.npy labels.npy --switching bayes",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     _options.add_features(parser)
     _options.add_labels(parser)
     _options.add_groups(parser)
     _options.add_switcher(parser)
     _options.add_targets(parser)
-    parser.add_argument(
-        "--losses",
-        type=Path,
-        metavar="PATH",
-        help="save the losses as .npy or .safetensors, to be mixed by remix",
-    )
+    help = "save the losses as .npy or .safetensors, to be mixed by remix"
+    _options.add(parser, "--losses", help, "PATH", type=Path)
     _options.add_permutations(parser)
-    _options.add_number(parser, "--n-jobs", 1, "stacks of readouts trained in parallel")
+    help = "stacks of readouts trained in parallel"
+    _options.add(parser, "--n-jobs", help, "N", 1)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -40,8 +34,8 @@ def run(options: argparse.Namespace) -> None:
     if options.losses is not None:
         if options.groups is not None:
             raise ValueError(
-                "--losses are mixed again row by row, but --groups lets weights stand "
-                "still within a group; leave one of them out"
+                "--losses cannot be combined with --groups, because remix changes "
+                "weights at every row; leave one of them out"
             )
         written = (options.losses, options.losses.with_suffix(".json"))
         _options.check_apart(written, (options.features, options.labels))
@@ -66,13 +60,13 @@ def _check_permutations(options: argparse.Namespace) -> None:
     sklearn_mdl.switcher.check_permutations(options.permutations)
     if options.keep_order:
         raise ValueError(
-            "--permutations needs rows in random order, but --keep-order takes them in "
-            "that of the file, which may mean something; leave one of them out"
+            "--permutations cannot be combined with --keep-order, because the test "
+            "assumes rows in random order; leave one of them out"
         )
     if options.readouts == "nets":
         raise ValueError(
-            "--permutations needs kernel readouts, but --readouts nets has none; take "
-            "another list"
+            "--permutations needs kernel readouts, which --readouts nets does not "
+            "have; choose another list"
         )
 
 
@@ -98,6 +92,7 @@ def _lines(switcher: Any, y: np.ndarray) -> list[str]:
         others = {"label frequencies": own, "labels alone": alone}
         accuracy = switcher.measures().accuracy
         head = f"{n_classes} classes, {accuracy:.1%} of labels predicted rightly"
+    saved = uniform - nats
     ratio = f", compression {uniform / nats:.2f}" if others else ""
     best = int(np.argmin(switcher.readout_codelengths_))
     names = sklearn_mdl.model_selection
@@ -106,16 +101,11 @@ def _lines(switcher: Any, y: np.ndarray) -> list[str]:
         codes = {names.POOLED: nats, names.SWITCHING: switcher.switching_codelength_}
     codes[blind] = uniform
     width = max(map(len, ["label frequencies", *codes]))
-    lines = [
-        f"{name:<{width}} {code:12.1f} nats  {code / n:8.4f} per example"
-        for name, code in codes.items()
-    ]
     return [
         f"{n} examples, {switcher.n_features_in_} features, {head}",
-        *lines,
+        *(_options.nats_line(name, width, code, n) for name, code in codes.items()),
         *(f"{name:<{width}} {code:12.1f} nats" for name, code in others.items()),
-        f"{'saved':<{width}} {uniform - nats:12.1f} nats  {(uniform - nats) / n:8.4f} "
-        f"per example{ratio}",
+        f"{_options.nats_line('saved', width, saved, n)}{ratio}",
         f"{'best readout':<{width}} {switcher.readout_codelengths_[best]:12.1f} nats  "
         f"{switcher.readout_names_[best]}",
     ]

@@ -14,29 +14,23 @@ from sklearn_mdl.cli import _options
 Part = tuple[np.ndarray, np.ndarray]
 
 
-def add_parser(commands: _options.Commands[argparse.ArgumentParser]) -> None:
-    """Add the command and its options."""
-    parser = _options.add_command(
-        commands,
-        run,
-        "Test whether train and test part of a dataset differ.",
-        "sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy",
-    )
+HELP = "Test whether train and test part of a dataset differ."
+EXAMPLE = "sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     helps = {"features": _options.FEATURES_HELP, "labels": _options.LABELS_HELP}
     for part, what in product(("train", "test"), helps):
         name = f"{part}_{what}"
-        parser.add_argument(name, type=Path, metavar=name.upper(), help=helps[what])
-    compared = "reshuffled splits to compare with"
-    _options.add_number(parser, "--n-reshuffles", 19, compared)
-    _options.add_number(parser, "--level", 0.05, "of the test")
-    parser.add_argument(
-        "--max-samples",
-        type=int,
-        metavar="N",
-        help="use so many rows of both parts together, drawn at random",
-    )
-    _options.add_number(parser, "--seed", 0, "of reshuffles and draws")
-    _options.add_number(parser, "--n-jobs", 1, "splits fitted in parallel")
+        _options.add(parser, name, helps[what], name.upper(), type=Path)
+    help = "reshuffled splits to compare with"
+    _options.add(parser, "--n-reshuffles", help, "N", 19)
+    _options.add(parser, "--level", "of the test", "N", 0.05)
+    help = "use so many rows of both parts together, drawn at random"
+    _options.add(parser, "--max-samples", help, "N", type=int)
+    _options.add(parser, "--seed", "of reshuffles and draws", "N", 0)
+    _options.add(parser, "--n-jobs", "splits fitted in parallel", "N", 1)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -21,10 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.metrics._learning_curves import check_losses
-from sklearn_mdl.metrics._references import checked_count
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sklearn_mdl.metrics._references import Floats, Integers, checked_count, invalid
 
 LEAST_LABELS = 40
 START = 0.05  # of the curve: the first losses are left out
@@ -124,10 +121,8 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
         costs = costs.reshape(-1, 1, costs.shape[-1])
     checked_count("n", n, costs.shape[-1] + 1)
     if not 0 < level < 1:
-        raise ValueError(
-            f"`level` must be a number between 0 and 1 exclusive, got {level!r}; give "
-            "the level of the intervals, such as 0.9."
-        )
+        required = "a number between 0 and 1 exclusive"
+        raise invalid("level", required, level, "pass for example level=0.9")
     return _extrapolated(costs, int(n), float(level))
 
 

@@ -15,7 +15,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_mdl.metrics._references import Floats, encoded
+from sklearn_mdl.metrics._references import Floats, encoded, invalid
 
 
 class LabelCounts:
@@ -119,10 +119,8 @@ def decayed_frequency_codelengths(
     array([0.693..., 0.287..., 1.609...])
     """
     if not isinstance(half_life, Real) or not half_life > 0:
-        raise ValueError(
-            f"`half_life` must be a positive number of labels, got {half_life!r}; give "
-            "for example 100"
-        )
+        required = "a positive number of labels"
+        raise invalid("half_life", required, half_life, "pass for example 100")
     labels, n_classes = encoded(y, n_classes)
     return costs_of(labels, LabelCounts(n_classes, float(half_life)))
 

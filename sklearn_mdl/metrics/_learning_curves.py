@@ -12,12 +12,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sklearn_mdl.metrics._references import checked_count
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sklearn_mdl.metrics._references import Floats, Integers, checked_count, invalid
 
 
 class LossDataCurve(NamedTuple):
@@ -200,10 +197,8 @@ def excess_description_length(
     """
     costs = checked_costs("losses", losses)
     if not 0 < tail <= 1:
-        raise ValueError(
-            f"`tail` must be a share above 0 and at most 1, got {tail!r}; 0.1 is the "
-            "last tenth of the run."
-        )
+        required = "a share above 0 and at most 1"
+        raise invalid("tail", required, tail, "pass 0.1 for the last tenth of the run")
     if final_loss is None:
         final_loss = float(costs[-max(1, round(tail * len(costs))) :].mean())
     checked = _checked_loss(final_loss, "final_loss")
@@ -267,15 +262,12 @@ def _measured(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
     measured, at = np.asarray(losses, dtype=np.float64), np.asarray(sizes)
     whole = at.dtype.kind in "iu" and at.ndim == 1 and at.size > 1
     if not whole or at.min() < 0 or (at[1:] <= at[:-1]).any():
-        raise ValueError(
-            "`sizes` must be two or more increasing integers of at least 0, got "
-            f"{sizes!r}; give the number of labels learned before each loss."
-        )
+        required = "two or more increasing integers of at least 0"
+        cure = "give the number of labels learned before each loss"
+        raise invalid("sizes", required, sizes, cure)
     if measured.shape != at.shape:
-        raise ValueError(
-            f"`losses` must have one loss for each of {at.size} sizes, got shape "
-            f"{measured.shape}; measure the loss once at each size."
-        )
+        required = f"of the shape of `sizes`, {at.shape}"
+        raise invalid("losses", required, measured.shape, "give one loss for each size")
     check_losses("losses", measured)
     return measured, at
 
@@ -284,10 +276,8 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
     """Return the costs of a run (N,), means over orders if there are several."""
     costs = np.asarray(losses, dtype=np.float64)
     if costs.ndim not in (1, 2) or not costs.size:
-        raise ValueError(
-            f"`{name}` must have shape (n_samples,) or (n_orders, n_samples), got "
-            f"{costs.shape}; give one cost per label."
-        )
+        required = "of shape (n_samples,) or (n_orders, n_samples)"
+        raise invalid(name, required, costs.shape, "give one cost per label")
     costs = costs if costs.ndim == 1 else costs.mean(axis=0)
     check_losses(name, costs)
     return costs
@@ -296,17 +286,13 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
 def check_losses(name: str, losses: Floats) -> None:
     """Raise ValueError for negative losses, but for rounding errors, and for NaN."""
     if np.isnan(losses).any() or losses.min() < -1e-9:
-        raise ValueError(
-            f"`{name}` must be at least 0 and not NaN, got {losses.min()} as the "
-            "least; give minus log-probabilities, in nats."
-        )
+        cure = "give minus log-probabilities, in nats"
+        raise invalid(name, "at least 0 and not NaN", float(losses.min()), cure)
 
 
 def _checked_loss(epsilon: float, name: str = "epsilon") -> float:
     """Return a loss as a float if it is finite and not negative."""
     if not 0 <= epsilon < math.inf:
-        raise ValueError(
-            f"`{name}` must be a finite loss of at least 0 nats, got {epsilon!r}; "
-            "give the target loss of a prediction."
-        )
+        required = "a finite loss of at least 0 nats"
+        raise invalid(name, required, epsilon, "give the target loss of a prediction")
     return float(epsilon)

@@ -9,16 +9,18 @@ of the true label.
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.metrics._escape import blind_codelengths
-from sklearn_mdl.metrics._references import frequency_codelength, uniform_codelength
-
-Floats = NDArray[np.float64]
+from sklearn_mdl.metrics._references import (
+    Floats,
+    checked_count,
+    frequency_codelength,
+    uniform_codelength,
+)
 
 PREDICTED, CONFIDENCE, SQUARES = range(3)  # columns of `summarise`
 
@@ -270,10 +272,7 @@ def expected_calibration_error(
             "`confidence` must hold probabilities between 0 and 1, got "
             f"{sure.min():g} to {sure.max():g}; give that of the predicted class"
         )
-    if not isinstance(n_bins, Integral) or n_bins < 1:
-        raise ValueError(
-            f"`n_bins` must be an integer of at least 1, got {n_bins!r}; 15 is usual"
-        )
+    n_bins = checked_count("n_bins", n_bins, 1)
     bins = np.clip(np.ceil(sure * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
     gaps = np.bincount(bins, weights=hits - sure, minlength=n_bins)
     return float(np.abs(gaps).sum() / len(sure))

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 def uniform_codelength(n_samples: int, n_classes: int) -> float:
@@ -132,12 +133,9 @@ def frequency_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
     codes, counts, n_classes = _labels(y, n_classes)
     firsts = np.cumsum(counts) - counts
     earlier = np.empty(codes.size)
-    earlier[np.argsort(codes, kind="stable")] = np.arange(codes.size) - np.repeat(
-        firsts, counts
-    )
-    costs: Floats = np.log(np.arange(codes.size) + n_classes / 2) - np.log(
-        earlier + 0.5
-    )
+    places = np.arange(codes.size)
+    earlier[np.argsort(codes, kind="stable")] = places - np.repeat(firsts, counts)
+    costs: Floats = np.log(places + n_classes / 2) - np.log(earlier + 0.5)
     return costs
 
 
@@ -193,14 +191,10 @@ def _labels(
     """Return labels as numbers from zero, the count of each, and the code's classes."""
     labels = np.asarray(y)
     if labels.ndim != 1:
-        raise ValueError(
-            f"`y` must have shape (n_samples,), got {labels.shape}; give one label per "
-            "sample."
-        )
+        cure = "give one label per sample"
+        raise invalid("y", "of shape (n_samples,)", labels.shape, cure)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError(
-            "`y` must have no missing labels, got NaN; drop the samples without one."
-        )
+        raise invalid("y", "free of missing labels", np.nan, "drop those samples")
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     least = max(1, counts.size)
     n_classes = least if n_classes is None else n_classes
@@ -217,11 +211,14 @@ def encoded(y: ArrayLike, n_classes: int | None) -> tuple[list[int], int]:
 def checked_count(name: str, value: int, least: int) -> int:
     """Return `value` as an int if it is an integer of at least `least`."""
     if not isinstance(value, Integral) or value < least:
-        raise ValueError(
-            f"`{name}` must be an integer of at least {least}, got {name}={value!r}; "
-            "give the number for these labels."
-        )
+        required = f"an integer of at least {least}"
+        raise invalid(name, required, value, "give the number for these labels")
     return int(value)
+
+
+def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
+    """Return the error of an argument that is out of range."""
+    return ValueError(f"`{name}` must be {required}, got {given!r}; {cure}.")
 
 
 def gaussian_codelengths(
@@ -286,8 +283,7 @@ def gaussian_codelengths(
     if n_first < 1 or not scale > 0:
         raise ValueError(
             "`n_first` must be at least 1 and `scale` positive, got "
-            f"n_first={n_first!r} and scale={scale!r}; the fixed density must predict "
-            "the first label"
+            f"{n_first=} and {scale=}; the fixed density predicts the first label"
         )
     found = _student_t_losses(labels, 1.0, location, scale)
     # In units of a power of two, which moves no bit: squares stay within the floats.
@@ -317,12 +313,9 @@ def _running_moments(labels: Floats) -> tuple[Floats, Floats]:
 def _student_t_losses(
     y: Floats, dof: Floats | float, location: Floats | float, scale: Floats | float
 ) -> Floats:
+    nu = np.asarray(dof)
+    constant = np.log(scale) + gammaln(nu / 2) - gammaln((nu + 1) / 2)
     squares = np.square((y - location) / scale)
-    found: Floats = (
-        np.log(scale)
-        + gammaln(np.asarray(dof) / 2)
-        - gammaln((np.asarray(dof) + 1) / 2)
-        + np.log(np.asarray(dof) * math.pi) / 2
-        + (np.asarray(dof) + 1) / 2 * np.log1p(squares / dof)
-    )
-    return found
+    tails = (nu + 1) / 2 * np.log1p(squares / nu)
+    losses: Floats = constant + np.log(nu * math.pi) / 2 + tails
+    return losses

@@ -4,17 +4,13 @@ from sklearn_mdl.model_selection._cells import Cell as Cell
 from sklearn_mdl.model_selection._encoding import (
     Failure as Failure,
     check_features as check_features,
-    check_labels as check_labels,
     checked_datasets as checked_datasets,
     checked_targets as checked_targets,
     gather as gather,
 )
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems
 from sklearn_mdl.model_selection._mteb import with_codelength
-from sklearn_mdl.model_selection._ranking import (
-    Ranking,
-    RankStatistics as RankStatistics,
-)
+from sklearn_mdl.model_selection._ranking import Ranking
 from sklearn_mdl.model_selection._representation_scorer import RepresentationScorer
 from sklearn_mdl.model_selection._running import run_side_by_side as run_side_by_side
 from sklearn_mdl.model_selection._scorers import (
@@ -23,6 +19,7 @@ from sklearn_mdl.model_selection._scorers import (
     heldout_codelength_scorer,
     refit_codelength_scorer,
 )
+from sklearn_mdl.model_selection._statistics import RankStatistics as RankStatistics
 from sklearn_mdl.model_selection._tables import (
     POOLED as POOLED,
     SWITCHING as SWITCHING,
@@ -32,7 +29,6 @@ from sklearn_mdl.model_selection._tables import (
     columns_of as columns_of,
     friedman_text as friedman_text,
     has_tests as has_tests,
-    mean_posteriors as mean_posteriors,
     permutation_text as permutation_text,
     rank_table as rank_table,
     ranking_text as ranking_text,
@@ -46,11 +42,7 @@ from sklearn_mdl.model_selection._tasks import (
     versions as versions,
 )
 from sklearn_mdl.model_selection._two_axes import two_axes
-from sklearn_mdl.model_selection._verdict import (
-    DatasetVerdict as DatasetVerdict,
-    Verdict as Verdict,
-    rounded as rounded,
-)
+from sklearn_mdl.model_selection._verdict import rounded as rounded
 
 __all__ = [
     "PrequentialSplit",

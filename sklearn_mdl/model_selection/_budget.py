@@ -6,16 +6,13 @@ only ends it. So a run that goes on later goes through the same cells.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._forecast import shortest_cell
-from sklearn_mdl.model_selection._running import kept_cells, run_missing
-from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
 CLEARLY = 1.1  # times the shortest codelength on the dataset, over common orders
@@ -23,56 +20,22 @@ CLEARLY = 1.1  # times the shortest codelength on the dataset, over common order
 Outcomes = dict[int, Cell | Failure]
 
 
-def run_until(
-    tasks: Sequence[Task],
-    *,
-    budget: float,
-    n_jobs: int | None,
-    store: CellStore | None = None,
-    verbose: int = 0,
-) -> list[Cell | Failure | None]:
-    """Score cells round by round until the time is over; no cell is cut short.
+def rounds(tasks: Sequence[Task], found: Outcomes) -> Iterator[list[int]]:
+    """Yield which cells are due, round by round, while the caller adds outcomes.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-        All orders of an encoder on a dataset follow each other.
-    budget : float
-        Seconds after which no cell is begun.
-    n_jobs, store, verbose
-        As of ``run_tasks``.
-
-    Returns
-    -------
-    outcomes : list of Cell, Failure or None
-        None for a cell whose turn did not come.
-
-    Raises
-    ------
-    ValueError
-        If the budget is shorter than the shortest cell of the first round.
+    All orders of an encoder on a dataset follow each other in ``tasks``. It ends when
+    all cells have an outcome, but for those of datasets on which one failed.
     """
-    found: Outcomes = {}
-    number, end = 0, None
+    number = 0
     while len(found) < len(tasks):
-        due = {i: tasks[i] for i in in_round(number, tasks, found)}
-        if not due:
-            if _none_left(tasks, found):
-                break
+        due = in_round(number, tasks, found)
+        if due:
+            yield due
+            number += 1
+        elif _none_left(tasks, found):
+            return
+        else:
             number = (1 << number.bit_length()) - 1  # the next in which all have a turn
-            continue
-        found |= kept_cells(store, due)
-        missing = {i: task for i, task in due.items() if i not in found}
-        if missing and end is None:
-            _check(budget, list(missing.values()))
-            end = time.monotonic() + budget
-        found |= run_missing(
-            missing, n_jobs=n_jobs, store=store, verbose=verbose, end=end
-        )
-        if not found.keys() >= due.keys():
-            break
-        number += 1
-    return [found.get(i) for i in range(len(tasks))]
 
 
 def in_round(
@@ -129,11 +92,11 @@ def _none_left(tasks: Sequence[Task], found: Outcomes) -> bool:
     return all(t.dataset in failed for i, t in enumerate(tasks) if i not in found)
 
 
-def _check(budget: float, tasks: Sequence[Task]) -> None:
+def check_budget(budget: float, tasks: Sequence[Task]) -> None:
+    """Refuse a budget that is shorter than the shortest of some cells."""
     task, seconds = shortest_cell(tasks)
     if budget < seconds:
         raise ValueError(
-            "time_budget must allow one cell, the shortest of which takes about "
-            f"{seconds:.3g} s by a trial ({task.encoder} on {task.dataset}), got "
-            f"{budget}; raise it"
+            f"time_budget must allow one cell, here about {seconds:.3g} s for "
+            f"{task.encoder} on {task.dataset}, got {budget}; raise it"
         )

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl.display import check_choice
 from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._differences import paired_means
-from sklearn_mdl.model_selection._tables import terms_note
+from sklearn_mdl.model_selection._certainty import Floats, Sample, sample_of
+from sklearn_mdl.ranking import average_ranks
+from sklearn_mdl.readouts import Terms
 
 
 class CellArrays:
     """Numbers of cells by dataset, encoder and order, or as means over orders.
 
-    Subclasses have ``cells_``, dataset by dataset, encoder by encoder, order by order.
+    Subclasses have ``alpha``, and ``cells_``, dataset by dataset, encoder by encoder,
+    order by order.
     """
 
     cells_: list[Cell]
+    alpha: float
 
     @property
     def _ranked(self) -> list[Cell]:
@@ -70,13 +75,34 @@ class CellArrays:
         """Share of labels predicted rightly beforehand, (n_datasets, n_encoders)."""
         return paired_means(self._by_order("accuracy"))
 
+    @property
+    def average_ranks_(self) -> np.ndarray:
+        """Mean over datasets of the rank by codelength, (n_encoders,); 1 is best."""
+        return average_ranks(self.codelengths_)
+
+    @property
+    def comparable_(self) -> np.ndarray:
+        """Codelengths of which ratios are compared, (n_datasets, n_encoders).
+
+        Nats of real labels may be negative, and depend on the units of the labels. What
+        does not is a ratio of densities: that of geometric means over examples.
+        """
+        found = self.codelengths_.copy()
+        for row, cell in zip(found, self.first_cells_, strict=True):
+            if cell.is_real:
+                row[:] = np.exp((row - row.min()) / cell.n_samples)
+        return found
+
+    @property
+    def samples_(self) -> Iterator[Sample]:
+        """Codelengths by dataset with what they vary by, of rows and shared orders."""
+        for nats, cells in zip(self.codelengths_, self._groups(), strict=True):
+            yield replace(sample_of(cells), codelengths=nats)
+
     def groups_of_cells(self) -> dict[tuple[str, str], list[Cell]]:
         """Cells by dataset and encoder, order by order."""
-        groups: dict[tuple[str, str], list[Cell]] = {
-            (dataset, encoder): []
-            for dataset in self.dataset_names_
-            for encoder in self.encoder_names_
-        }
+        names = product(self.dataset_names_, self.encoder_names_)
+        groups: dict[tuple[str, str], list[Cell]] = {pair: [] for pair in names}
         for cell in self._ranked:
             groups[cell.dataset, cell.encoder].append(cell)
         return groups
@@ -103,10 +129,24 @@ class CellArrays:
     def terms_notes_(self) -> dict[str, str]:
         """Datasets on which equal terms bind, and how; see the class."""
         notes = {
-            name: terms_note([c for c in self._ranked if c.dataset == name])
+            name: _terms_note([c for c in self._ranked if c.dataset == name])
             for name in self.dataset_names_
         }
         return {name: note for name, note in notes.items() if note}
+
+    def mean_posteriors(self) -> list[list[dict[str, float]]]:
+        """Posterior of every architecture, a mean over examples and orders.
+
+        Returns
+        -------
+        shares : list of list of dict
+            By dataset and encoder; from architectures to probabilities.
+        """
+        groups = self.groups_of_cells()
+        return [
+            [_mean_posterior(groups[name, encoder]) for encoder in self.encoder_names_]
+            for name in self.dataset_names_
+        ]
 
     def saved_per_example(self, reference: str = "uniform") -> np.ndarray:
         """Nats per example saved against a code without features.
@@ -132,8 +172,7 @@ class CellArrays:
         """Nats of a code without features, a mean over orders where these matter."""
         if not first.is_real and reference != "labels":
             return float(getattr(first, reference))
-        names = first.dataset, first.encoder
-        own = [c for c in self._ranked if (c.dataset, c.encoder) == names]
+        own = self.groups_of_cells()[first.dataset, first.encoder]
         return float(np.mean([cell.labels_alone for cell in own]))
 
     def _groups(self) -> Iterator[list[list[Cell]]]:
@@ -141,3 +180,62 @@ class CellArrays:
         groups = iter(self.groups_of_cells().values())
         for counts in self.n_orders_:
             yield [next(groups)[: counts.min()] for _ in counts]
+
+
+def paired_means(table: Floats) -> Floats:
+    """Means over orders, of which some encoders have the first ones only.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_datasets, n_encoders, n_orders)
+        NaN where there is no order.
+
+    Returns
+    -------
+    means : ndarray of shape (n_datasets, n_encoders)
+        Of an encoder with fewer orders than others: the mean in all orders of those
+        that have all, and what it is above theirs in the orders that they share.
+    """
+    means: Floats = table.mean(-1)
+    for own, found in zip(table, means, strict=True):
+        lacks = np.isnan(own)
+        if lacks.all():  # accuracies of real labels
+            continue
+        full = lacks.sum(-1) == lacks.sum(-1).min()
+        by_order = own[full].mean(0)
+        there = ~np.isnan(by_order)
+        for e in np.flatnonzero(np.isnan(found)):
+            above = (own[e] - by_order)[~lacks[e]].mean()
+            found[e] = by_order[there].mean() + above
+    return means
+
+
+def _terms_note(cells: Sequence[Cell]) -> str:
+    """Say where equal terms bind: whose readouts all have, and who alone had others.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        Of one dataset.
+    """
+    bound = {cell.encoder: cell for cell in cells if cell.alone}
+    if not bound:
+        return ""
+    widest = max(cells, key=lambda cell: cell.n_features)
+    first = min(bound.values(), key=lambda cell: cell.n_features)
+    more = f" ({len(bound) - 1} others, too)" if len(bound) > 1 else ""
+    return (
+        f"{widest.dataset}: all encoders have the readouts of the widest, "
+        f"{widest.encoder} ({widest.n_features} features): {widest.terms}; "
+        f"alone {first.encoder} ({first.n_features} features){more} would have "
+        f"{Terms.from_json(first.alone)}"
+    )
+
+
+def _mean_posterior(cells: Sequence[Cell]) -> dict[str, float]:
+    orders = [cell.mean_posterior for cell in cells]
+    names = dict.fromkeys(name for shares in orders for name in shares)
+    return {
+        name: float(np.mean([shares.get(name, 0.0) for shares in orders]))
+        for name in names
+    }

@@ -14,6 +14,7 @@ import torch
 from sklearn_mdl._core.io.environment import environment_of
 from sklearn_mdl._core.io.safetensors_io import read_archive
 from sklearn_mdl._core.numerics import fixed_arithmetic, resolve_device
+from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.metrics import frequency_codelength, uniform_codelength
 from sklearn_mdl.model_selection._file_names import stem_of
 from sklearn_mdl.model_selection._tasks import Switcher, Task, draw_order, switcher_of
@@ -64,9 +65,8 @@ class TraceFile(NamedTuple):
         """
         arrays, about = read_archive(self.path)
         if about != {"key": self.key} or arrays.keys() != set(Trace._fields):
-            raise ValueError(
-                f"{self.path} must be the trace of its cell, got another; delete it"
-            )
+            required, found = "the trace of its cell", "it is of another"
+            raise damaged(self.path, required, found, "delete it")
         return Trace(**arrays)
 
 
@@ -254,10 +254,8 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     switcher.fit(X, y, **options)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
-        raise ValueError(
-            f"A codelength must be finite, got {switcher.codelength_} nats; add a "
-            "readout that gives every class some probability"
-        )
+        cure = "add a readout that gives every class some probability"
+        raise invalid("A codelength", "finite", float(switcher.codelength_), cure)
     trace, mean_posterior = _by_architecture(switcher)
     totals = switcher.readout_codelengths_.tolist()
     terms = terms_of(switcher.readouts_)

@@ -27,6 +27,7 @@ from scipy.stats import t
 
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._tasks import draw_order
+from sklearn_mdl.ranking import shares_best
 
 Floats = NDArray[np.float64]
 
@@ -172,13 +173,11 @@ def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
     return rows, late / len(cells)
 
 
-def shares_best(scores: Floats) -> Floats:
+def chances_of_best(scores: Floats) -> Floats:
     """Return how often each encoder has the least score, of draws (n_draws, n_enc.).
 
     NaN where a score is, since traces are gone.
     """
     if np.isnan(scores).any():
         return np.full(scores.shape[1], np.nan)
-    best = scores == scores.min(axis=1, keepdims=True)
-    shares: Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-    return shares
+    return shares_best(scores)

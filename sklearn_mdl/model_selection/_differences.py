@@ -9,7 +9,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.metrics import extrapolate, is_narrow
+from sklearn_mdl.model_selection._cell_arrays import paired_means
 from sklearn_mdl.model_selection._certainty import Sample
 from sklearn_mdl.model_selection._verdict import names_of
 from sklearn_mdl.ranking import Floats, NamedResult, Pairs, check_fraction
@@ -41,13 +43,7 @@ class OrderSpread(NamedResult):
         return share
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
-        datasets, encoders = np.indices(self.mean.shape).reshape(2, -1)
-        names = ("mean", "std", "relative")
-        return {
-            "dataset": self._datasets(datasets),
-            "encoder": self._encoders(encoders),
-            **{name: getattr(self, name).ravel().tolist() for name in names},
-        }
+        return self._by_cell("mean", "std", "relative")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,8 +85,7 @@ class PairedDifferences(NamedResult):
         names = ("mean", "std", "error", "lower", "upper")
         return {
             "dataset": self._datasets(datasets),
-            "first": self._encoders(self.pairs[pairs, 0]),
-            "second": self._encoders(self.pairs[pairs, 1]),
+            **self._by_pair(self.pairs[pairs]),
             **{name: getattr(self, name).T.ravel().tolist() for name in names},
         }
 
@@ -184,16 +179,8 @@ class Extrapolations(NamedResult):
         return f"{start} {first} would still have the shortest code"
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
-        datasets, encoders = np.indices(self.values.shape).reshape(2, -1)
-        names = ("values", "lower", "upper", "margins", "margins_lower")
-        return {
-            "dataset": self._datasets(datasets),
-            "encoder": self._encoders(encoders),
-            **{
-                name: getattr(self, name).ravel().tolist()
-                for name in (*names, "margins_upper", "can_tell")
-            },
-        }
+        margins = ("margins", "margins_lower", "margins_upper")
+        return self._by_cell("values", "lower", "upper", *margins, "can_tell")
 
 
 def extrapolations(
@@ -201,21 +188,16 @@ def extrapolations(
 ) -> Extrapolations:
     """Predict codelengths of ``n`` labels from losses (n_encoders, n_orders, N)."""
     found = [extrapolate(losses, n, level=level) for losses in curves]
-    margins = [
+    differences = [
         [one.difference(e, int(first)) for e in range(len(one.values))]
         for one, first in zip(found, best, strict=True)
     ]
-    table = np.array(margins).reshape(len(found), -1, 3)
+    table = np.array(differences).reshape(len(found), -1, 3)
+    bounds = [(one.values, one.lower, one.upper) for one in found]
+    values, lower, upper = map(np.array, zip(*bounds, strict=True))
+    margins, below, above = np.moveaxis(table, -1, 0)
     return Extrapolations(
-        n=n,
-        values=np.array([one.values for one in found]),
-        lower=np.array([one.lower for one in found]),
-        upper=np.array([one.upper for one in found]),
-        margins=table[:, :, 0],
-        margins_lower=table[:, :, 1],
-        margins_upper=table[:, :, 2],
-        best=best,
-        level=level,
+        n, values, lower, upper, margins, below, above, best=best, level=level
     )
 
 
@@ -234,39 +216,9 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     """
     table = np.asarray(codelengths, dtype=np.float64)
     if table.ndim != 3 or table.shape[-1] < 2:
-        raise ValueError(
-            "Codelengths must have shape (n_datasets, n_encoders, n_orders) with at "
-            f"least 2 orders, got {table.shape}; pass n_orders=3"
-        )
+        required = "of shape (n_datasets, n_encoders, n_orders) with at least 2 orders"
+        raise invalid("codelengths", required, table.shape, "pass n_orders=3")
     return OrderSpread(paired_means(table), _deviations(table), table.shape[-1])
-
-
-def paired_means(table: Floats) -> Floats:
-    """Means over orders, of which some encoders have the first ones only.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_datasets, n_encoders, n_orders)
-        NaN where there is no order.
-
-    Returns
-    -------
-    means : ndarray of shape (n_datasets, n_encoders)
-        Of an encoder with fewer orders than others: the mean in all orders of those
-        that have all, and what it is above theirs in the orders that they share.
-    """
-    means: Floats = table.mean(-1)
-    for own, found in zip(table, means, strict=True):
-        lacks = np.isnan(own)
-        if lacks.all():  # accuracies of real labels
-            continue
-        full = lacks.sum(-1) == lacks.sum(-1).min()
-        by_order = own[full].mean(0)
-        there = ~np.isnan(by_order)
-        for e in np.flatnonzero(np.isnan(found)):
-            above = (own[e] - by_order)[~lacks[e]].mean()
-            found[e] = by_order[there].mean() + above
-    return means
 
 
 def _deviations(table: Floats) -> Floats:
@@ -294,17 +246,16 @@ def paired_differences(
     level : float
         Of the intervals, between 0 and 1 exclusive.
     """
-    check_fraction("level", level, "give the level of the intervals, such as 0.9")
+    check_fraction("level", level, "pass for example level=0.9")
     first, second = pairs.T
     mean = np.stack([s.codelengths[first] - s.codelengths[second] for s in samples], 1)
     by_order = [s.by_order[:, first] - s.by_order[:, second] for s in samples]
     n_orders = max(map(len, by_order))
-    std = np.full(mean.shape, np.nan)
+    std, error, half = (np.full(mean.shape, np.nan) for _ in range(3))
     for d, table in enumerate(by_order):
         if len(table) > 1:
             std[:, d] = table.std(0, ddof=1)
-    error, half = np.empty(mean.shape), np.empty(mean.shape)
-    for (k, d), _ in np.ndenumerate(mean):
+    for k, d in np.ndindex(mean.shape):
         i, j = pairs[k]
         error[k, d] = np.sqrt(samples[d].variance(i, j)[0])
         half[k, d] = samples[d].half_width(i, j, (1 - level) / 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, Self, cast
 
@@ -19,6 +20,7 @@ from sklearn_mdl._core.validation import (
     as_labels,
     check_class_labels,
     distinct_classes,
+    invalid,
     refuse_labelled,
     warn_caller,
 )
@@ -156,19 +158,15 @@ def opened(datasets: object) -> object:
         return load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):
         return datasets
-    return {
-        name: _opened_pair(pair)
-        if isinstance(pair, tuple | list) and len(pair) == 2
-        else pair
-        for name, pair in datasets.items()
-    }
+    return {name: _opened_pair(pair) for name, pair in datasets.items()}
 
 
-def _opened_pair(pair: Sequence[object]) -> Sequence[object]:
-    if not (hasattr(pair[0], "obsm") and isinstance(pair[1], str)):
-        return pair
-    (found,) = load_representations(pair[0], label=pair[1]).datasets.values()
-    return found
+def _opened_pair(pair: object) -> object:
+    match pair:
+        case (data, str(column)) if hasattr(data, "obsm"):
+            (found,) = load_representations(data, label=column).datasets.values()
+            return found
+    return pair
 
 
 def checked_datasets(
@@ -178,36 +176,36 @@ def checked_datasets(
 
     With ``grouped`` they may have a third part, the groups of their rows.
     """
-    datasets = opened(datasets)
-    if not isinstance(datasets, Mapping) or not datasets:
-        raise TypeError(
-            "datasets must be a non-empty mapping {name: (X, y)} or {name: ({encoder: "
-            f"features}}, y)}}, got {type(datasets).__name__}; give each dataset a name"
-        )
-    _check_names(datasets)
-    for name, parts in datasets.items():
+    form = "{name: (X, y)} or {name: ({encoder: features}, y)}"
+    checked = _checked_mapping("datasets", opened(datasets), form)
+    for name, parts in checked.items():
         n_parts = len(parts) if isinstance(parts, (tuple, list)) else 0
         if n_parts == 3 and not grouped:
             raise TypeError(
-                "A dataset must be a pair (X, y) here, where rows are held out one by "
-                f"one, but {name!r} has groups, too; leave them out, knowing that they "
-                "leak, or rank by a RepresentationScorer alone"
+                "A dataset must be a pair (X, y) where rows are held out, but "
+                f"{name!r} has groups, which would leak; use a RepresentationScorer"
             )
         if n_parts not in (2, 3):
             raise TypeError(
                 "A dataset must be a pair (X, y) or ({encoder: features}, y), but "
                 f"{name!r} is {type(parts).__name__}; pass features and labels together"
             )
-    return datasets
+    return checked
 
 
-def _checked_encoders(encoders: object) -> Mapping[str, BaseEstimator]:
-    if not isinstance(encoders, Mapping) or not encoders:
+def _checked_mapping(name: str, given: object, form: str) -> Mapping[str, Any]:
+    """Return a mapping with names that can be written down, or raise TypeError."""
+    if not isinstance(given, Mapping) or not given:
         raise TypeError(
-            "encoders must be a non-empty mapping {name: transformer} or None, got "
-            f"{type(encoders).__name__}; give each encoder a name"
+            f"{name} must be a non-empty mapping {form}, got {type(given).__name__}; "
+            "give each of them a name"
         )
-    _check_names(encoders)
+    _check_names(given)
+    return given
+
+
+def _checked_encoders(given: object) -> Mapping[str, BaseEstimator]:
+    encoders = _checked_mapping("encoders", given, "{name: transformer} or None")
     for name, encoder in encoders.items():
         if keeps_data(encoder):
             continue
@@ -228,10 +226,8 @@ def _check_names(names: Iterable[object]) -> None:
                 f"{str(name)!r}"
             )
         if not name.isprintable() and name != name.encode(errors="ignore").decode():
-            raise ValueError(
-                "Names of datasets and encoders must be text that UTF-8 can write, got "
-                f"{name!a}; rename the folder or file"
-            )
+            cure = "rename the folder or file"
+            raise invalid("Names", "text that UTF-8 can write", name, cure)
 
 
 def _gather_one(
@@ -255,10 +251,9 @@ def _gather_one(
         distinct_classes(labels, f"Dataset {name!r}")
     groups = None if len(parts) == 2 else np.asarray(parts[2])
     if groups is not None and groups.shape != labels.shape:
-        raise ValueError(
-            f"groups must name the group of each of the {len(labels)} rows, but "
-            f"dataset {name!r} has them in shape {groups.shape}; give one name a row"
-        )
+        cure = "name a group for each row"
+        title = f"groups of dataset {name!r}"
+        raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
         _check_names(data)
         found = {e: np.asarray(X) for e, X in data.items()}
@@ -278,10 +273,7 @@ def _encoded(
     cache: FeatureCache | None,
 ) -> np.ndarray | Failure:
     """Return the features of an encoder, or its failure, which stops no other."""
-
-    def check(features: np.ndarray) -> None:
-        check_features(features, labels, _title(*names))
-
+    check = partial(check_features, labels=labels, name=_title(*names))
     given = data if keeps_data(encoder) else protected(data)
     try:
         # A cached encoder has a folder of its own.
@@ -341,55 +333,37 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     ValueError
         If they are no classes, or no finite real numbers.
     """
-    continuous = False
-    if labels.dtype.kind == "f":
-        finite = labels[np.isfinite(labels)]
-        continuous = bool((finite != np.rint(finite)).any())
-    if targets == "classes" or (targets == "auto" and not continuous):
-        check_labels(labels, name)
-        return False
-    if labels.ndim != 1 or labels.dtype.kind not in "fiu":
+    is_float = labels.dtype.kind == "f"
+    finite = np.isfinite(labels) if is_float else np.ones(labels.shape, bool)
+    whole = not is_float or bool((labels[finite] == np.rint(labels[finite])).all())
+    is_real = targets == "real" or (targets == "auto" and not whole)
+    if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
+        kind, cure = "classes", "give one label a row"
+        if is_real:
+            kind, cure = "real numbers", f"{cure}, or pass a switcher of classes"
         raise ValueError(
-            f"Labels must be real numbers of shape (n_samples,), but {name} holds "
-            f"{labels.dtype} in shape {labels.shape}; pass a switcher of classes"
+            f"Labels must be {kind} of shape (n_samples,), but {name} holds "
+            f"{labels.dtype} in shape {labels.shape}; {cure}"
         )
-    if not np.isfinite(labels).all():
-        row = int(np.argmin(np.isfinite(labels)))
+    if not finite.all():
+        row = int(np.argmin(finite))
         raise ValueError(
             f"Labels must be finite, but {name} holds {labels[row]} in row {row}; "
             "leave out such rows"
         )
-    return True
+    if not is_real:
+        _check_classes(labels, name)
+    return is_real
 
 
-def check_labels(labels: np.ndarray, name: str) -> None:
-    """Raise ValueError unless labels are classes, one for each row."""
-    if labels.ndim != 1:
-        raise ValueError(
-            f"Labels must be of shape (n_samples,), but {name} holds them in shape "
-            f"{labels.shape}; give one label a row"
-        )
-    is_real = labels.dtype.kind == "f"
-    if is_real and not np.isfinite(labels).all():
-        row = int(np.argmin(np.isfinite(labels)))
-        raise ValueError(
-            f"Labels must be classes, but {name} holds {labels[row]} in row {row}; "
-            "leave out such rows"
-        )
+def _check_classes(labels: np.ndarray, name: str) -> None:
     try:
         check_class_labels(labels)
     except (TypeError, ValueError) as error:  # some cannot even be compared
-        if is_real:
-            raise ValueError(
-                f"Labels must be classes here, but {name} holds continuous ones; take "
-                "an MDLReadoutSwitcherRegressor, also as the switcher of a "
-                "RepresentationScorer, or cut the labels into classes"
-            ) from error
-        reason = " ".join(str(error).split())
-        raise ValueError(
-            f"Labels must be classes, but {name} holds others ({reason}); store "
-            "numbers alone or text alone"
-        ) from error
+        kind = f"others ({' '.join(str(error).split())}); store only numbers or text"
+        if labels.dtype.kind == "f":
+            kind = "continuous ones; pass an MDLReadoutSwitcherRegressor, or bin them"
+        raise ValueError(f"Labels must be classes, but {name} holds {kind}") from error
 
 
 def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
@@ -398,9 +372,8 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         # numpy wraps other objects, such as a sparse matrix, in an array without axes.
         found = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
         raise ValueError(
-            "Features must be dense, of shape (n_samples, n_features) with one label a "
-            f"row, but {name} gives {found} for {len(labels)} labels; mend the files "
-            "or arrays"
+            "Features must be dense, of shape (n_samples, n_features), but "
+            f"{name} gives {found} for {len(labels)} labels; give a row for each label"
         )
     try:
         assert_all_finite(X)
@@ -418,6 +391,4 @@ def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
             f"Every dataset must hold every encoder, since ranks over unequal sets "
             f"mean nothing, but {text}; complete the features or pass missing='drop'"
         )
-    warn_caller(
-        f"Dropped datasets without all encoders: {text}",
-    )
+    warn_caller(f"Dropped datasets without all encoders: {text}")

@@ -10,23 +10,12 @@ import numpy as np
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 
+from sklearn_mdl import readouts
 from sklearn_mdl._core.numerics import resolve_device
 from sklearn_mdl._core.tables import Table, duration_text, size_text
 from sklearn_mdl._core.validation import kept_warnings
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task, draw_order, switcher_of
-from sklearn_mdl.readouts import (
-    DummyReadout,
-    DummyReadoutRegressor,
-    KernelReadout,
-    KernelReadoutRegressor,
-    KNeighborsReadout,
-    LinearReadout,
-    LinearReadoutRegressor,
-    MLPReadout,
-    MLPReadoutRegressor,
-    state_bytes,
-)
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 WARM, TIMED = 2, 4  # minibatches of a trial
@@ -34,10 +23,11 @@ START_SECONDS = 3.0  # until a worker has imported torch and scikit-learn
 FEW_ROWS = 2048  # up to which a trial foretells kernels within a factor of three
 FEW_NUMBERS = 2**24  # features of all cells: no memory worth speaking of
 OURS = {
-    *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor),
-    *(DummyReadout, DummyReadoutRegressor, KNeighborsReadout),
-    *(KernelReadout, LinearReadout, MLPReadout),
-    *(KernelReadoutRegressor, LinearReadoutRegressor, MLPReadoutRegressor),
+    *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, readouts.KNeighborsReadout),
+    *(readouts.DummyReadout, readouts.DummyReadoutRegressor),
+    *(readouts.KernelReadout, readouts.KernelReadoutRegressor),
+    *(readouts.LinearReadout, readouts.LinearReadoutRegressor),
+    *(readouts.MLPReadout, readouts.MLPReadoutRegressor),
 }
 
 
@@ -168,9 +158,8 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
     backend = type(get_active_backend()[0]).__name__
     if backend != "LokyBackend" or effective_n_jobs(n_jobs) == 1:
         return n_jobs
-    if sum(task.X.size for task in tasks) > FEW_NUMBERS:
-        return n_jobs
-    if not all(len(task.y) <= FEW_ROWS and _is_ours(task) for task in tasks):
+    is_small = sum(task.X.size for task in tasks) <= FEW_NUMBERS
+    if not (is_small and all(map(_is_short_and_ours, tasks))):
         return n_jobs
     largest = max(tasks, key=lambda task: task.X.size)
     try:
@@ -182,13 +171,15 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
     return 1 if per_row * n_rows < START_SECONDS else n_jobs
 
 
-def _is_ours(task: Task) -> bool:
-    """Tell whether a cell runs no code of others, and in this process alone."""
-    switcher = switcher_of(task)
-    if type(switcher) not in OURS or switcher.split or task.n_permutations is not None:
+def _is_short_and_ours(task: Task) -> bool:
+    """Return whether a cell has few rows, runs only our code, and in one process."""
+    if len(task.y) > FEW_ROWS or task.n_permutations is not None:
         return False
-    readouts = switcher.readouts
-    members = [readouts] if not isinstance(readouts, list | tuple) else readouts
+    switcher = switcher_of(task)
+    if type(switcher) not in OURS or switcher.split:
+        return False
+    given = switcher.readouts
+    members = given if isinstance(given, list | tuple) else [given]
     kinds = {type(readout) for readout in members}
     return kinds <= OURS and resolve_device(task.device).type == "cpu"
 
@@ -215,7 +206,7 @@ def _trial(task: Task) -> tuple[float, int, int]:
     seconds = (time.perf_counter() - start) / len(timed)
     _, d = task.X.shape
     n_outputs = 2 if task.is_real else len(classes)  # location and scale
-    state = sum(state_bytes(r, d, n_outputs) for r in switcher.readouts_)
+    state = sum(readouts.state_bytes(r, d, n_outputs) for r in switcher.readouts_)
     # Features as float32, a loss and a probability for every readout.
     return seconds, 4 * d + 2 * 8 * len(switcher.readouts_), state
 

@@ -58,17 +58,15 @@ def with_codelength(
     is_known = "AbsTaskClassification" in names
     if not is_known or "AbsTaskMultilabelClassification" in names:
         raise TypeError(
-            "Nats need a task of mteb with one label a row, an AbsTaskClassification "
-            f"or AbsTaskRegression, got {type(task).__name__}; code several labels a "
-            "row by a MultiOutputSwitcher"
+            "task must be an AbsTaskClassification or AbsTaskRegression of mteb, got "
+            f"{type(task).__name__}; for several labels a row use MultiOutputSwitcher"
         )
     changed: Any = copy.copy(task)
     if switcher is None:
         options: dict[str, Any] = {"shuffle": True, "random_state": 0}
-        if is_regressor(changed.evaluator_model):
-            switcher = MDLReadoutSwitcherRegressor("closed-form", **options)
-        else:
-            switcher = MDLReadoutSwitcher("closed-form", **options)
+        is_real = is_regressor(changed.evaluator_model)
+        kind = MDLReadoutSwitcherRegressor if is_real else MDLReadoutSwitcher
+        switcher = kind("closed-form", **options)
     changed._run_experiment = _Experiment(changed, clone(switcher))
     return cast(TaskT, changed)
 

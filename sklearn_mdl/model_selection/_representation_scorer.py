@@ -20,9 +20,9 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
+from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
 from sklearn_mdl.encoders import FeatureCache
-from sklearn_mdl.model_selection._budget import run_until
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._encoding import (
     Dataset,
@@ -34,7 +34,7 @@ from sklearn_mdl.model_selection._encoding import (
     opened,
 )
 from sklearn_mdl.model_selection._forecast import Forecast, forecast
-from sklearn_mdl.model_selection._ranking import Ranking, RankStatistics
+from sklearn_mdl.model_selection._ranking import PrintedRanking, Ranking
 from sklearn_mdl.model_selection._running import run_tasks
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Switcher, Task, fingerprints
@@ -56,7 +56,7 @@ SEVERAL_ORDERS = 4
 
 
 @dataclass(eq=False, repr=False)
-class RepresentationScorer(RankStatistics, BaseEstimator):
+class RepresentationScorer(PrintedRanking, BaseEstimator):
     """Rank encoders by the codelength of labels given their features.
 
     ``fit`` runs the switcher over every encoder on every dataset, with the same
@@ -295,7 +295,7 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         failed = [found for found in outcomes if isinstance(found, Failure)]
         if failed:
             raise ValueError(
-                f"A score needs all its cells, but {listed(failed)} failed; mend what "
+                f"A score needs all its cells, but {listed(failed)} failed; fix what "
                 "failed and score again"
             )
         cells = [cell for cell in outcomes if isinstance(cell, Cell)]
@@ -339,10 +339,8 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # refuses settings that it cannot write down
         if getattr(self.switcher, "new_classes", "refuse") != "refuse":
-            raise ValueError(
-                "Encoders must be compared on classes that are all named, got a "
-                'switcher with new_classes="escape"; pass one with "refuse"'
-            )
+            cure = 'pass new_classes="refuse"'
+            raise unsupported(ESCAPE, "a comparison of streams", cure)
         if self.n_permutations is not None:
             _check_kernels(None if self.switcher is None else self.switcher.readouts)
         datasets = cast(Datasets, opened(datasets))
@@ -362,49 +360,29 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
     def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
         """Yield the cells of checked datasets, with equal readouts in each of them."""
         largest = max((len(one.labels) for one in datasets.values()), default=0)
-        n_orders = self._orders_for(largest)
+        n_orders, seed = self._orders_for(largest), int(self.random_state)
         for name, dataset in datasets.items():
-            readouts = self._equal_readouts(dataset)
+            switcher = self._switcher_for(dataset)
+            readouts = _equal_readouts(switcher, dataset)
             for encoder, X in dataset.features.items():
                 if isinstance(X, Failure):  # stands for all orders
                     yield X
                     continue
-                for task in self._orders_of(name, encoder, X, dataset, n_orders):
-                    yield task._replace(
-                        readouts=readouts, n_permutations=self.n_permutations
-                    )
-
-    def _equal_readouts(self, dataset: Dataset) -> tuple[str | None, int, int] | None:
-        """Return the default list of all encoders: what the widest of them can bear."""
-        name = self._switcher_for(dataset).readouts
-        usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
-        if not usable or not isinstance(name, str | None):
-            return None
-        width = max(X.shape[1] for X in usable)
-        n_classes = 0 if dataset.is_real else len(np.unique(dataset.labels))
-        return name, width, n_classes
-
-    def _orders_of(
-        self, name: str, encoder: str, X: np.ndarray, dataset: Dataset, n_orders: int
-    ) -> list[Task]:
-        _, y, groups, is_real = dataset
-        data = fingerprints(X, y, groups, is_real=is_real)
-        seed, switcher = int(self.random_state), self._switcher_for(dataset)
-        return [
-            Task(name, encoder, order, seed, switcher, X, y, data, groups=groups)
-            for order in range(n_orders)
-        ]
+                y, groups, is_real = dataset[1:]
+                data = fingerprints(X, y, groups, is_real=is_real)
+                first = Task(
+                    name, encoder, 0, seed, switcher, X, y, data, readouts, groups
+                )
+                first = first._replace(n_permutations=self.n_permutations)
+                yield from (first._replace(order=order) for order in range(n_orders))
 
     def _run(self, tasks: Sequence[Task]) -> Sequence[Cell | Failure | None]:
-        store, verbose = self._store(), self.verbose
-        if self.time_budget is None:
-            return run_tasks(tasks, n_jobs=self.n_jobs, store=store, verbose=verbose)
-        return run_until(
+        return run_tasks(
             tasks,
-            budget=self.time_budget,
             n_jobs=self.n_jobs,
-            store=store,
-            verbose=verbose,
+            store=self._store(),
+            verbose=self.verbose,
+            budget=self.time_budget,
         )
 
     def _without_failures(
@@ -414,24 +392,33 @@ class RepresentationScorer(RankStatistics, BaseEstimator):
         names = list(dict.fromkeys(names))
         if not failed:
             return names
+        failures = f"{len(failed)} failed: {listed(failed)}"
         if self.missing == "raise":
             raise ValueError(
-                "Every dataset must hold every encoder, since ranks over unequal sets "
-                f"mean nothing, but {len(failed)} failed: {listed(failed)}; mend what "
+                f"Every dataset must hold every encoder, but {failures}; fix what "
                 "failed and fit again, or pass missing='drop'"
             )
-        lost = dict.fromkeys(failure.dataset for failure in failed)
-        warn_caller(
-            f"Dropped datasets {list(lost)}, on which {len(failed)} failed: "
-            f"{listed(failed)}",
-        )
+        lost = list(dict.fromkeys(failure.dataset for failure in failed))
+        warn_caller(f"Dropped datasets {lost}, on which {failures}")
         kept = [name for name in names if name not in lost]
         if names and not kept:
             raise ValueError(
-                "Ranking needs at least one dataset with all encoders, got none: "
-                f"{listed(failed)} failed; mend what failed and fit again"
+                f"Ranking needs one dataset with all encoders, got none, since "
+                f"{failures}; fix what failed and fit again"
             )
         return kept
+
+
+def _equal_readouts(
+    switcher: Switcher, dataset: Dataset
+) -> tuple[str | None, int, int] | None:
+    """Return the default list of all encoders: what the widest of them can bear."""
+    name = switcher.readouts
+    usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
+    if not usable or not isinstance(name, str | None):
+        return None
+    width = max(X.shape[1] for X in usable)
+    return name, width, 0 if dataset.is_real else len(np.unique(dataset.labels))
 
 
 def _check_kernels(readouts: object) -> None:
@@ -472,20 +459,20 @@ def _with_all_encoders(
     if len(left) == len(names):
         raise ValueError(
             f"{text}, so that nothing can be ranked; raise it, and pass results=FOLDER "
-            "to go on from the cells that are there"
+            "to keep the cells that are there"
         )
     warn_caller(f"{text}, which are left out")
     return [name for name in names if name not in lacking]
 
 
 def _warn_of_environments(cells: Sequence[Cell]) -> None:
-    """Warn if cells were scored on unlike machines."""
+    """Warn if cells were scored on different machines."""
     for cell in cells:
         found = first_difference(cells[0].environment, cell.environment)
         if found is not None:
             name, one, other = found
             warn_caller(
-                f"cells were scored on unlike machines ({name} is {one!r} and "
-                f"{other!r}), so that their numbers may differ a little",
+                f"Cells were scored on different machines ({name} is {one!r} and "
+                f"{other!r}), so that their numbers may differ a little"
             )
             return

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import kept_warnings, warn_caller
+from sklearn_mdl.model_selection._budget import Outcomes, check_budget, rounds
 from sklearn_mdl.model_selection._cells import Cell, score_cell
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._forecast import jobs_for
@@ -37,6 +38,7 @@ class Measurable(Protocol):
     def order(self) -> int | None: ...
     @property
     def device(self) -> str: ...
+    def _asdict(self) -> dict[str, Any]: ...
 
 
 T = TypeVar("T", bound=Measurable)
@@ -49,73 +51,83 @@ def run_tasks(
     n_jobs: int | None,
     store: CellStore | None = None,
     verbose: int = 0,
-) -> list[Cell | Failure]:
+    budget: float | None = None,
+) -> list[Cell | Failure | None]:
     """Score the missing cells, and return all in the order of the tasks.
 
     Parameters
     ----------
     tasks : sequence of Task
+        All orders of an encoder on a dataset follow each other.
     n_jobs : int or None
         Cells scored side by side, as joblib understands it.
     store : CellStore or None
         Where cells are looked up, and kept as soon as they are scored.
     verbose : int
         Show a bar if above 0.
+    budget : float or None
+        Seconds after which no cell is begun; none is cut short. Cells are then scored
+        round by round, see ``in_round``.
 
     Returns
     -------
-    outcomes : list of Cell or Failure
+    outcomes : list of Cell, Failure or None
+        None for a cell whose turn did not come.
+
+    Raises
+    ------
+    ValueError
+        If the budget is shorter than the shortest cell of the first round.
     """
-    numbered = dict(enumerate(tasks))
-    found = kept_cells(store, numbered)
-    missing = {i: task for i, task in numbered.items() if i not in found}
-    found |= run_missing(
-        missing, n_jobs=n_jobs, store=store, verbose=verbose, n_done=len(found)
-    )
-    return [found[i] for i in range(len(tasks))]
+    found: Outcomes = {}
+    end = None
+    for due in [range(len(tasks))] if budget is None else rounds(tasks, found):
+        kept = _kept_cells(store, {i: tasks[i] for i in due})
+        found |= kept
+        missing = {i: tasks[i] for i in due if i not in kept}
+        if budget is not None and missing and end is None:
+            check_budget(budget, list(missing.values()))
+            end = time.monotonic() + budget
+        found |= _run_missing(missing, store, n_jobs, verbose, len(kept), end)
+        if not found.keys() >= set(due):
+            break
+    return [found.get(i) for i in range(len(tasks))]
 
 
-def kept_cells(
-    store: CellStore | None, tasks: Mapping[int, Task]
-) -> dict[int, Cell | Failure]:
+def _kept_cells(store: CellStore | None, tasks: Mapping[int, Task]) -> Outcomes:
     """Return the cells that are there already, by the numbers of their tasks."""
+    kept: Outcomes = {}
     if store is None:
-        return {}
-    kept = {i: _kept(store, task) for i, task in tasks.items()}
-    return {i: outcome for i, outcome in kept.items() if outcome is not None}
+        return kept
+    for i, task in tasks.items():
+        try:
+            cell = store.load(task)
+        except OSError as error:  # its place is taken: the others can run all the same
+            kept[i] = Failure.of(error, task.dataset, task.encoder, task.order)
+        else:
+            if cell is not None:
+                kept[i] = cell
+    return kept
 
 
-def run_missing(
+def _run_missing(
     tasks: Mapping[int, Task],
-    *,
+    store: CellStore | None,
     n_jobs: int | None,
-    store: CellStore | None = None,
-    verbose: int = 0,
-    n_done: int = 0,
-    end: float | None = None,
+    verbose: int,
+    n_done: int,
+    end: float | None,
 ) -> Iterator[tuple[int, Cell | Failure]]:
     """Score cells, keep them in the store, and yield them with their numbers."""
     if store is not None:
         store.warn_of_other_terms(list(tasks.values()))
     n_jobs = jobs_for(list(tasks.values()), n_jobs)
     for i, outcome in run_side_by_side(
-        score_cell,
-        tasks,
-        n_jobs=n_jobs,
-        verbose=verbose,
-        n_done=n_done,
-        end=end,
+        score_cell, tasks, n_jobs=n_jobs, verbose=verbose, n_done=n_done, end=end
     ):
         if store is not None and isinstance(outcome, Cell):
             outcome = store.save(tasks[i], outcome)
         yield i, outcome
-
-
-def _kept(store: CellStore, task: Task) -> Cell | Failure | None:
-    try:
-        return store.load(task)
-    except OSError as error:  # its place is taken: the others can be run all the same
-        return Failure.of(error, task.dataset, task.encoder, task.order)
 
 
 def run_side_by_side(
@@ -165,7 +177,8 @@ def run_side_by_side(
             ):
                 task = missing.pop(i)
                 for message in said:
-                    causes.setdefault(cause_of(message), []).append((message, task))
+                    required = message.partition(", but ")[0]  # without what was found
+                    causes.setdefault(required, []).append((message, task))
                 if bar is not None:
                     bar.update()
                 yield i, outcome
@@ -175,11 +188,6 @@ def run_side_by_side(
     for i, task in died.items():
         reason = "its process died; check the memory it needs"
         yield i, Failure(task.dataset, task.encoder, task.order, reason, "")
-
-
-def cause_of(message: str) -> str:
-    """Return what a warning says was required, without what was found."""
-    return message.partition(", but ")[0]
 
 
 def _warn_once(found: Sequence[tuple[str, Measurable]]) -> None:
@@ -221,22 +229,12 @@ def _attempt_all(
 
 def _portable(task: T) -> T:
     """Let another process open the files of maps, which may be gone by then."""
-    maps = {
-        name: RemoteMap.of(array)
-        for name, array in _fields(task).items()
-        if isinstance(array, np.ndarray) and is_mapped(array)
-    }
-    return _with_fields(task, {n: m for n, m in maps.items() if m is not None})
-
-
-def _fields(task: Measurable) -> dict[str, object]:
-    found: dict[str, object] = cast(Any, task)._asdict()
-    return found
-
-
-def _with_fields(task: T, values: Mapping[str, object]) -> T:
-    changed: T = cast(Any, task)._replace(**values)
-    return changed
+    maps = {}
+    for name, array in task._asdict().items():
+        if isinstance(array, np.ndarray) and is_mapped(array):
+            maps[name] = RemoteMap.of(array) or array
+    portable: T = cast(Any, task)._replace(**maps)
+    return portable
 
 
 class RemoteMap(NamedTuple):
@@ -287,9 +285,12 @@ def _outcome(
     measure: Callable[[T, str | None], R], task: T, devices: Devices
 ) -> R | Failure:
     try:
-        maps = {n: m for n, m in _fields(task).items() if isinstance(m, RemoteMap)}
+        fields = task._asdict().items()
+        maps = {
+            name: map_.open() for name, map_ in fields if isinstance(map_, RemoteMap)
+        }
         if maps:
-            task = _with_fields(task, {name: m.open() for name, m in maps.items()})
+            task = cast(Any, task)._replace(**maps)
         return measure(task, devices.claim(task.device))
     except Exception as error:
         return Failure.of(error, task.dataset, task.encoder, task.order)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.sklearn_compat import num_samples
 from sklearn_mdl._core.stream.samples import SampleStore
+from sklearn_mdl._core.unsupported import GROUPS, unsupported
 from sklearn_mdl._core.validation import refuse_labelled, refuse_weights
 from sklearn_mdl.model_selection._returning import count_returning
 from sklearn_mdl.switcher import MultiOutputSwitcher
@@ -89,10 +90,9 @@ def codelength_scorer(
             difference = fitted.difference()
         if difference:
             raise ValueError(
-                "codelength_scorer reads the code of the stream that was fitted, which "
-                f"X and y must be, but {difference}; pass cv=PrequentialSplit() and "
-                "give random steps of a pipeline a random_state, or score held-out "
-                "rows by heldout_codelength_scorer"
+                f"X and y must be the stream that was fitted, but {difference}; pass "
+                "cv=PrequentialSplit() and set the random_state of random steps of a "
+                "pipeline, or score held-out rows by heldout_codelength_scorer"
             )
         total += float(fitted.switcher.codelengths_.mean())
     return -total
@@ -230,10 +230,7 @@ def refit_codelength_scorer(
     if isinstance(own, MultiOutputSwitcher):
         own, last = own.estimators_[0], last.switcher
     if not isinstance(own, OnlineEstimator):
-        raise TypeError(
-            "refit_codelength_scorer needs an MDLReadoutSwitcher, or a Pipeline or a "
-            f"fitted search that ends in one, got {own!r}; choose another scorer"
-        )
+        raise _unfit("refit_codelength_scorer", own)
     check_is_fitted(own)
     _refuse_grouped("refit_codelength_scorer", own, len(own.codelengths_))
     if last is not None:
@@ -257,11 +254,8 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
     """Raise ValueError for rows without groups after a stream that had some."""
     if n_rows and fitted._run.schedule.ends:
-        raise ValueError(
-            f"{caller} needs a stream whose rows stand alone, since it knows of no "
-            "groups, but the estimator was fitted in groups; call "
-            "heldout_codelengths(X, y, groups=...), or score by codelength_scorer"
-        )
+        cure = "call heldout_codelengths(X, y, groups=...), or use codelength_scorer"
+        raise unsupported(GROUPS, "held-out scorers", f"in {caller}, {cure}")
 
 
 def _refuse_returning(X: np.ndarray, samples: SampleStore) -> None:
@@ -272,11 +266,9 @@ def _refuse_returning(X: np.ndarray, samples: SampleStore) -> None:
     count = count_returning(X, stream)
     if count:
         raise ValueError(
-            "heldout_codelength_scorer needs rows that follow the stream, or X and y "
-            f"that begin with the whole of it, unchanged, but {count} of {len(X)} rows "
-            "come back from it (in part, in another order, or with columns permuted) "
-            "and have been learned; pass other rows, or score by "
-            "refit_codelength_scorer"
+            "X and y must follow the fitted stream, or begin with all of it unchanged, "
+            f"but {count} of {len(X)} rows were already learned (in another order, or "
+            "with columns permuted); pass other rows, or use refit_codelength_scorer"
         )
 
 
@@ -329,11 +321,7 @@ def _opened(
                 rows = estimator[:-1].transform(rows)
             estimator = estimator[-1]
         else:
-            raise TypeError(
-                f"{caller} needs an MDLReadoutSwitcher, or a Pipeline or a fitted "
-                f"search that ends in one, got {estimator!r}; score a transformer by a "
-                "RepresentationScorer()"
-            )
+            raise _unfit(caller, estimator)
     check_is_fitted(estimator)
     given, labels = cast(np.ndarray, X), cast(np.ndarray, y)  # they can be cut
     pairs: Iterable[tuple[OnlineEstimator, ArrayLike]] = [(estimator, y)]
@@ -344,6 +332,14 @@ def _opened(
         checked, own = one._checked(rows, column, reset=False)
         found.append(_Fitted(one, checked, own, steps, given, labels))
     return found
+
+
+def _unfit(caller: str, estimator: object) -> TypeError:
+    """Return the error of an estimator that has no code."""
+    return TypeError(
+        f"{caller} needs an MDLReadoutSwitcher, or a Pipeline or a fitted search that "
+        f"ends in one, got {estimator!r}; use RepresentationScorer() for a transformer"
+    )
 
 
 def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:

@@ -186,9 +186,7 @@ class CellStore:
         except (ValueError, OSError) as error:
             if not os.path.lexists(path):
                 return None
-            warn_caller(
-                f"{path} must be a whole cell, but {error}; the cell is run again",
-            )
+            warn_caller(f"{path} must be a whole cell, but {error}; it is run again")
             return None
         return cell
 
@@ -216,8 +214,7 @@ class CellStore:
         for (dataset, now), was in found.items():
             warn_caller(
                 f"All encoders of {dataset!r} must have the same readouts, now {now}, "
-                f"but {len(was)} of its cells that are kept have others ({was[0]}); "
-                "they are run again",
+                f"but {len(was)} kept cells have others ({was[0]}); they are run again"
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from scipy.stats import rankdata
 
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl.display import check_choice
+from sklearn_mdl.model_selection._cells import Cell
+from sklearn_mdl.model_selection._statistics import RankStatistics
 from sklearn_mdl.ranking import average_ranks
-from sklearn_mdl.readouts import Terms
-
-if TYPE_CHECKING:
-    from sklearn_mdl.model_selection._cells import Cell
-    from sklearn_mdl.model_selection._ranking import RankStatistics
 
 COLUMNS = (
     *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
@@ -30,32 +26,6 @@ POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
 OVER_LABELS = "saved over labels alone"  # nats per example
 FEW = 5  # datasets, of which resampled intervals are too short (docs/ranking.md)
-
-
-def mean_posteriors(ranking: RankStatistics) -> list[list[dict[str, float]]]:
-    """Posterior of every architecture, a mean over examples and orders.
-
-    Returns
-    -------
-    shares : list of list of dict
-        By dataset and encoder; from architectures to probabilities.
-    """
-    groups = ranking.groups_of_cells()
-    return [
-        [
-            _mean([cell.mean_posterior for cell in groups[dataset, encoder]])
-            for encoder in ranking.encoder_names_
-        ]
-        for dataset in ranking.dataset_names_
-    ]
-
-
-def _mean(orders: list[dict[str, float]]) -> dict[str, float]:
-    names = dict.fromkeys(name for shares in orders for name in shares)
-    return {
-        name: float(np.mean([shares.get(name, 0.0) for shares in orders]))
-        for name in names
-    }
 
 
 def columns_of(ranking: RankStatistics) -> list[str]:
@@ -80,54 +50,62 @@ def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
     ]
 
 
-def terms_note(cells: Sequence[Cell]) -> str:
-    """Say where equal terms bind: whose readouts all have, and who alone had others.
+def cell_table(
+    ranking: RankStatistics, heldout: Mapping[str, Mapping[tuple[str, str], float]]
+) -> Table:
+    """Tabulate accuracy, mean seconds, width, readouts and their terms by cell.
 
     Parameters
     ----------
-    cells : sequence of Cell
-        Of one dataset.
+    ranking : RankStatistics
+    heldout : mapping of str to mapping
+        Other accuracies by dataset and encoder, by the title of their column.
     """
-    bound = {cell.encoder: cell for cell in cells if cell.alone}
-    if not bound:
-        return ""
-    widest = max(cells, key=lambda cell: cell.n_features)
-    first = min(bound.values(), key=lambda cell: cell.n_features)
-    more = f" ({len(bound) - 1} others, too)" if len(bound) > 1 else ""
-    return (
-        f"{widest.dataset}: all encoders have the readouts of the widest, "
-        f"{widest.encoder} ({widest.n_features} features): {widest.terms}; "
-        f"alone {first.encoder} ({first.n_features} features){more} would have "
-        f"{Terms.from_json(first.alone)}"
-    )
-
-
-def cell_table(ranking: RankStatistics) -> Table:
-    """Tabulate accuracy, mean seconds, width, readouts and their terms by cell."""
-    places = {
-        (dataset, ranking.encoder_names_[e]): (d, place)
-        for d, dataset in enumerate(ranking.dataset_names_)
-        for place, e in enumerate(np.argsort(ranking.codelengths_[d], kind="stable"))
-    }
-    tested = [P_VALUE] if permutation_text(ranking) else []
-    head = ["dataset", "encoder", "accuracy", *tested]
-    head += ["seconds", "features", "readouts"]
     groups = ranking.groups_of_cells()
-    replayed = any(cell.streams for cells in groups.values() for cell in cells)
-    head += ["streams", "scalings"] if replayed else ["scalings"]
-    rows = [
-        [
-            *names,
-            _share(float(np.mean([cell.accuracy for cell in cells]))),
-            *[_p_value(cells) for _ in tested],
-            f"{np.mean([cell.seconds for cell in cells]):.1f}",
-            *(str(cells[0].n_features), str(cells[0].n_readouts)),
-            *([" ".join(map(str, cells[0].streams))] if replayed else []),
-            " ".join(cells[0].scalings),
-        ]
-        for names, cells in sorted(groups.items(), key=lambda item: places[item[0]])
-    ]
-    return Table(head, rows, n_left=2)
+    cells = list(groups.values())
+    firsts = [orders[0] for orders in cells]
+    columns = {
+        "dataset": [dataset for dataset, _ in groups],
+        "encoder": [encoder for _, encoder in groups],
+        "accuracy": _shares(_means(cells, "accuracy")),
+    }
+    for title, shares in heldout.items():
+        columns[title] = _shares([shares.get(names, np.nan) for names in groups])
+    if permutation_text(ranking):
+        columns[P_VALUE] = [_p_value(orders) for orders in cells]
+    columns["seconds"] = _fixed(_means(cells, "seconds"), 1)
+    columns["features"] = [str(cell.n_features) for cell in firsts]
+    columns["readouts"] = [str(cell.n_readouts) for cell in firsts]
+    if any(cell.streams for cell in firsts):
+        columns["streams"] = [" ".join(map(str, cell.streams)) for cell in firsts]
+    columns["scalings"] = [" ".join(cell.scalings) for cell in firsts]
+    best_first = np.argsort(ranking.codelengths_, axis=1, kind="stable")
+    n_datasets, n_encoders = best_first.shape
+    order = best_first + n_encoders * np.arange(n_datasets)[:, np.newaxis]
+    return _table(columns, order.ravel().tolist(), n_left=2)
+
+
+def _table(
+    columns: Mapping[str, Sequence[str]], order: Iterable[int], n_left: int = 1
+) -> Table:
+    """Return columns as a table, whose rows are in the order given."""
+    rows = list(zip(*columns.values(), strict=True))
+    return Table(list(columns), [rows[i] for i in order], n_left=n_left)
+
+
+def _means(cells: Iterable[Sequence[Cell]], name: str) -> list[float]:
+    """Return means over orders of a number of cells."""
+    return [float(np.mean([getattr(c, name) for c in orders])) for orders in cells]
+
+
+def _fixed(values: Iterable[float], digits: int) -> list[str]:
+    """Write numbers with so many digits after the point."""
+    return [f"{value:.{digits}f}" for value in values]
+
+
+def _shares(values: Iterable[float]) -> list[str]:
+    """Write accuracies; of real labels there are none."""
+    return ["-" if np.isnan(value) else f"{value:.1%}" for value in values]
 
 
 def permutation_text(ranking: RankStatistics) -> str:
@@ -166,30 +144,26 @@ def _best_first(ranking: RankStatistics) -> list[int]:
 
 def rank_table(ranking: RankStatistics) -> Table:
     """Return encoders by average rank, with intervals where there are tests."""
-    names, ranks = ranking.encoder_names_, ranking.average_ranks_
-    head = ["encoder", "average rank"]
-    rows = [[name, f"{rank:.2f}"] for name, rank in zip(names, ranks, strict=True)]
+    return _table(_rank_columns(ranking), _best_first(ranking))
+
+
+def _rank_columns(ranking: RankStatistics) -> dict[str, list[str]]:
+    ranks = _fixed(ranking.average_ranks_, 2)
+    columns = {"encoder": ranking.encoder_names_}
     if ranking.is_pooled_:
-        head[1:] = [f"average rank, {POOLED}", SWITCHING]
+        columns[f"average rank, {POOLED}"] = ranks
         by_switching = average_ranks(ranking.switching_codelengths_)
-        for row, rank in zip(rows, by_switching, strict=True):
-            row.append(f"{rank:.2f}")
-    head.append(OVER_LABELS)
-    for row, nats in zip(rows, mean_saved(ranking), strict=True):
-        row.append(f"{nats:.3f}")
+        columns[SWITCHING] = _fixed(by_switching, 2)
+    else:
+        columns["average rank"] = ranks
+    columns[OVER_LABELS] = _fixed(ranking.saved_per_example("labels").mean(0), 3)
     if has_tests(ranking):
         found = ranking.rank_intervals()
-        head += [f"{found.level:.0%} interval", IN_RESAMPLES]
-        for e, row in enumerate(rows):
-            row.append(f"[{found.lower[e]:.2f}, {found.upper[e]:.2f}]")
-            row.append(f"{found.p_best[e]:.2f}")
-    return Table(head, [rows[e] for e in _best_first(ranking)])
-
-
-def mean_saved(ranking: RankStatistics) -> list[float]:
-    """Return nats per example saved over labels alone, means over datasets."""
-    means: list[float] = ranking.saved_per_example("labels").mean(0).tolist()
-    return means
+        bounds = zip(found.lower, found.upper, strict=True)
+        title = f"{found.level:.0%} interval"
+        columns[title] = [f"[{lower:.2f}, {upper:.2f}]" for lower, upper in bounds]
+        columns[IN_RESAMPLES] = _fixed(found.p_best, 2)
+    return columns
 
 
 def codelength_table(
@@ -254,65 +228,42 @@ def as_text(ranking: RankStatistics) -> str:
     return "\n\n".join([str(ranking.verdict()), *blocks, *notes, ranking_text(ranking)])
 
 
-def _share(value: float) -> str:
-    """Write an accuracy; of real labels there is none."""
-    return "-" if np.isnan(value) else f"{value:.1%}"
-
-
 def _dataset_text(ranking: RankStatistics, index: int) -> str:
-    cell = ranking.first_cells_[index]
-    totals = ranking.codelengths_[index]
-    by_switching = ranking.switching_codelengths_[index]
-    ranks, accuracies = rankdata(totals), ranking.accuracies_[index]
+    cell, totals = ranking.first_cells_[index], ranking.codelengths_[index]
     saved = ranking.saved_per_example("labels")[index]
-    alone = totals[0] + saved[0] * cell.n_samples
-    own: dict[str, list[Cell]] = {}
-    for one in ranking.cells_:
-        if one.dataset == cell.dataset:
-            own.setdefault(one.encoder, []).append(one)
-    tested = [P_VALUE] if permutation_text(ranking) else []
-    nats = ["codelength (nats)"]
+    groups = ranking.groups_of_cells()
+    cells = [groups[cell.dataset, encoder] for encoder in ranking.encoder_names_]
+    columns = {"encoder": ranking.encoder_names_}
     if ranking.is_pooled_:
-        nats = [f"{POOLED} (nats)", SWITCHING]
-    rows = [
-        [
-            ranking.encoder_names_[e],
-            *[f"{code[e]:.1f}" for code in (totals, by_switching)][: len(nats)],
-            f"{totals[e] / cell.n_samples:.4f}",
-            f"{saved[e]:.4f}",
-            _share(accuracies[e]),
-            *[_p_value(own[ranking.encoder_names_[e]]) for _ in tested],
-            str(own[ranking.encoder_names_[e]][-1].n_features),
-            f"{ranks[e]:g}",
-        ]
-        for e in np.argsort(totals, kind="stable")
-    ]
-    head = ["encoder", *nats, "per example", OVER_LABELS, "accuracy"]
-    head += [*tested, "features", "rank"]
+        columns[f"{POOLED} (nats)"] = _fixed(totals, 1)
+        columns[SWITCHING] = _fixed(ranking.switching_codelengths_[index], 1)
+    else:
+        columns["codelength (nats)"] = _fixed(totals, 1)
+    columns["per example"] = _fixed(totals / cell.n_samples, 4)
+    columns[OVER_LABELS] = _fixed(saved, 4)
+    columns["accuracy"] = _shares(ranking.accuracies_[index])
+    if permutation_text(ranking):
+        columns[P_VALUE] = [_p_value(orders) for orders in cells]
+    columns["features"] = [str(orders[0].n_features) for orders in cells]
+    columns["rank"] = [f"{rank:g}" for rank in rankdata(totals)]
     if len(set(ranking.n_orders_.flat)) > 1:
-        head.append("orders")
-        for row, e in zip(rows, np.argsort(totals, kind="stable"), strict=True):
-            row.append(str(ranking.n_orders_[index, e]))
-    note = ranking.terms_notes_.get(cell.dataset)
+        columns["orders"] = [str(n) for n in ranking.n_orders_[index]]
+    table = _table(columns, np.argsort(totals, kind="stable").tolist())
+    alone = totals[0] + saved[0] * cell.n_samples
     kind = f"{cell.n_classes} classes, uniform code {cell.uniform:.1f} nats, labels"
     if cell.is_real:
         kind = "real labels, Gaussian code of labels"
-    return (
-        f"{cell.dataset}: {cell.n_samples} examples, {kind} alone {alone:.1f} nats\n"
-        f"{Table(head, rows).to_text()}" + (f"\n{note}" if note else "")
-    )
+    title = f"{cell.dataset}: {cell.n_samples} examples, {kind} alone {alone:.1f} nats"
+    lines = [title, table.to_text(), ranking.terms_notes_.get(cell.dataset, "")]
+    return "\n".join(filter(None, lines))
 
 
 def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
     """Return encoders by average rank, with intervals, and the test of them all."""
     n_datasets, n_encoders, n_orders = ranking.order_codelengths_.shape
-    table = rank_table(ranking)
-    columns = [j for j, name in enumerate(table.head) if name != IN_RESAMPLES]
-    shown = Table(
-        [table.head[j] for j in columns],
-        [[row[j] for j in columns] for row in table.rows],
-    )
-    lines = [title, shown.to_text()]
+    columns = _rank_columns(ranking)
+    columns.pop(IN_RESAMPLES, None)
+    lines = [title, _table(columns, _best_first(ranking)).to_text()]
     if has_tests(ranking) and n_datasets <= FEW:
         lines.append(
             f"intervals resample {n_datasets} datasets; of so few they are too short"

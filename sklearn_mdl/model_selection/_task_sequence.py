@@ -27,6 +27,8 @@ from sklearn_mdl._core.sklearn_compat import (
 from sklearn_mdl._core.stream.heldout import branched
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.stepwise import stepwise
+from sklearn_mdl._core.unsupported import ESCAPE, unsupported
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import TransferDisplay, data_frame
 from sklearn_mdl.model_selection._scorers import _detach
 from sklearn_mdl.switcher import MDLReadoutSwitcher
@@ -157,10 +159,8 @@ class TaskSequence(BaseEstimator):
         names = _names_of(tasks)
         sequence = names if order is None else [str(name) for name in order]
         if sorted(sequence) != sorted(names):
-            raise ValueError(
-                f"order must name each of {names} once, got {sequence}; leave it out "
-                "to take them as they are"
-            )
+            required = f"a list of {names}, each once"
+            raise invalid("order", required, sequence, "pass None to keep their order")
         found = self._encoded(tasks)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         places = [names.index(name) for name in sequence]
@@ -183,30 +183,22 @@ class TaskSequence(BaseEstimator):
         pairs = {str(name): self._checked(str(name), *tasks[name]) for name in tasks}
         widths = {name: X.shape[1] for name, (X, _) in pairs.items()}
         if len(set(widths.values())) > 1:
-            raise ValueError(
-                "Tasks must have features of one width, those of one encoder, got "
-                f"{widths}; encode all of them alike"
-            )
+            cure = "encode all of them alike"
+            raise invalid("Widths of the tasks' features", "equal", widths, cure)
         labels = [y for _, y in pairs.values()]
+        shared = None
         if self.heads == "shared":
             if len({y.dtype.kind in "OUS" for y in labels}) > 1:
-                raise ValueError(
-                    "Shared classes must be text in all tasks or in none, got dtypes "
-                    f"{[str(y.dtype) for y in labels]}; name classes alike, or take "
-                    'heads="separate"'
-                )
-            classes = np.unique(np.concatenate(labels))
-            everything = slice(0, len(classes))
-            return [
-                _Task(X, np.searchsorted(classes, y), everything)
-                for X, y in pairs.values()
-            ]
+                required = "text in all tasks or in none"
+                kinds = [str(y.dtype) for y in labels]
+                raise invalid("Labels", required, kinds, 'pass heads="separate"')
+            shared = np.unique(np.concatenate(labels))
         found, first = [], 0
         for X, y in pairs.values():
-            classes, encoded = np.unique(y, return_inverse=True)
+            classes = np.unique(y) if shared is None else shared
             own = slice(first, first + len(classes))
-            found.append(_Task(X, first + encoded, own))
-            first = own.stop
+            found.append(_Task(X, first + np.searchsorted(classes, y), own))
+            first = own.stop if shared is None else 0
         return found
 
     def _checked(
@@ -220,8 +212,7 @@ class TaskSequence(BaseEstimator):
         n_classes = len(np.unique(labels))
         if n_classes < 2:
             raise ValueError(
-                f"A task must have at least two classes, but {name!r} has {n_classes}; "
-                "leave it out"
+                f"Task {name!r} must have two or more classes, got {n_classes}; drop it"
             )
         return rows, labels
 
@@ -251,15 +242,12 @@ class TaskSequence(BaseEstimator):
 
     def _estimator(self) -> OnlineClassifier:
         given = self.switcher
-        if given is None:
-            given = MDLReadoutSwitcher("closed-form")
-        estimator: OnlineClassifier = clone(given)
+        estimator: OnlineClassifier
+        estimator = MDLReadoutSwitcher("closed-form") if given is None else clone(given)
         estimator._validate_params()
         if getattr(estimator, "new_classes", "refuse") != "refuse":
-            raise ValueError(
-                "Tasks name all their classes, got a switcher with "
-                f'new_classes={estimator.new_classes!r}; pass new_classes="refuse"'
-            )
+            cure = 'pass new_classes="refuse"'
+            raise unsupported(ESCAPE, "a comparison of streams", cure)
         return estimator
 
     def to_frame(self) -> DataFrame:
@@ -295,19 +283,15 @@ class TaskSequence(BaseEstimator):
         display : TransferDisplay
         """
         check_is_fitted(self)
-        found = TransferDisplay(
-            self.transfer_, self.task_names_, self.transfer_intervals_
-        )
-        return found.plot(ax)
+        values = self.transfer_, self.task_names_, self.transfer_intervals_
+        return TransferDisplay(*values).plot(ax)
 
 
 def _names_of(tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[str]:
     if not isinstance(tasks, Mapping) or len(tasks) < 2:
         what = len(tasks) if isinstance(tasks, Mapping) else type(tasks).__name__
-        raise ValueError(
-            "tasks must be a mapping of at least two names to pairs (X, y), got "
-            f"{what}; give all tasks of the sequence"
-        )
+        required = "a mapping of at least two names to pairs (X, y)"
+        raise invalid("tasks", required, what, "give all tasks of the sequence")
     return [str(name) for name in tasks]
 
 

@@ -18,12 +18,7 @@ from sklearn.base import clone
 from sklearn_mdl._core.io.environment import LIBRARIES, fingerprint, version_of
 from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json, settings_of
 from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
-from sklearn_mdl.readouts import (
-    Terms,
-    named_readouts,
-    named_regressors,
-    terms_of,
-)
+from sklearn_mdl.readouts import Terms, named_readouts, named_regressors, terms_of
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 Switcher = MDLReadoutSwitcher | MDLReadoutSwitcherRegressor
@@ -120,9 +115,8 @@ class Task(NamedTuple):
         changed = [name for name in found if found[name] != self.data[name]]
         if changed:
             raise ValueError(
-                f"Features and labels must stay as they are during a ranking, but the "
-                f"{' and '.join(changed)} were changed (a file was replaced, or an "
-                "array overwritten); fit again"
+                "Features and labels must not change during a ranking, but the "
+                f"{' and '.join(changed)} were changed; fit again"
             )
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_mdl._core.validation import as_labels
-from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.display import TwoAxesDisplay
 from sklearn_mdl.metrics import frequency_codelength
+from sklearn_mdl.model_selection._encoding import opened
 from sklearn_mdl.model_selection._representation_scorer import RepresentationScorer
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
@@ -68,16 +68,13 @@ def two_axes(
     if isinstance(label, str) != hasattr(features, "obsm") or (
         isinstance(label, str) != isinstance(batch, str)
     ):
+        kinds = [type(one).__name__ for one in (features, label, batch)]
         raise TypeError(
-            "label and batch must both be names of columns for an AnnData, or both "
-            f"arrays for a mapping, got {type(label).__name__} and "
-            f"{type(batch).__name__} for {type(features).__name__}; pass what belongs "
-            "together"
+            "features, label and batch must be an AnnData and names of columns, or a "
+            f"mapping and arrays, got {', '.join(kinds)}; pass what belongs together"
         )
-    datasets = {
-        name: _dataset(features, given)
-        for name, given in (("label", label), ("batch", batch))
-    }
+    given = {"label": (features, label), "batch": (features, batch)}
+    datasets = cast(Mapping[str, Any], opened(given))
     if switcher is None:
         switcher = MDLReadoutSwitcher("closed-form")
     scorer = RepresentationScorer(switcher, **options).fit(datasets)
@@ -90,14 +87,6 @@ def two_axes(
     }
     nats = dict(zip(scorer.dataset_names_, scorer.codelengths_ / n, strict=True))
     return TwoAxesDisplay(scorer.encoder_names_, nats["label"], nats["batch"], nulls)
-
-
-def _dataset(features: Any, given: Any) -> tuple[Any, Any]:
-    """Return a dataset as the scorer takes it; missing labels are refused."""
-    if not isinstance(given, str):
-        return features, given
-    (found,) = load_representations(features, label=given).datasets.values()
-    return found
 
 
 def _within(batches: np.ndarray, labels: np.ndarray) -> float:

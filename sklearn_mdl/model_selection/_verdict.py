@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import rankdata
 
-from sklearn_mdl.model_selection._certainty import Floats, Sample, shares_best
-
-if TYPE_CHECKING:
-    from sklearn_mdl.model_selection._ranking import RankStatistics
+from sklearn_mdl.model_selection._cell_arrays import CellArrays
+from sklearn_mdl.model_selection._certainty import Floats, Sample, chances_of_best
+from sklearn_mdl.ranking import pairwise_wilcoxon
 
 MOST_NAMES = 4  # in a sentence
 SURE = 0.95  # the probability at which a choice is settled
@@ -69,10 +67,8 @@ class Best:
 
     def _outlook(self) -> str:
         if self.more_labels == math.inf:
-            return (
-                "a hundred times as many labels would not settle it against "
-                f"{self.rival}"
-            )
+            start = "a hundred times as many labels would not settle it"
+            return f"{start} against {self.rival}"
         more = max(1.0, float(f"{self.more_labels:.1g}"))
         return f"about {more:.0f} more label{'s' * (more > 1)} would settle it"
 
@@ -138,9 +134,8 @@ class DatasetVerdict:
         others = f"not told apart from it: {names_of(self.not_told_apart)}"
         if self.runner_up in self.not_told_apart:
             return f"{start} has the shortest code, by {by}, but {others}"
-        return (
-            f"{start} has the shortest code, by {by} before {self.runner_up}; {others}"
-        )
+        by = f"{by} before {self.runner_up}"
+        return f"{start} has the shortest code, by {by}; {others}"
 
 
 @dataclass(frozen=True)
@@ -251,7 +246,7 @@ def _chance(probability: float) -> str:
     return "over 0.99" if probability >= 0.995 else f"{probability:.2f}"
 
 
-def verdict_of(ranking: RankStatistics) -> Verdict:
+def verdict_of(ranking: CellArrays) -> Verdict:
     """Judge a ranking; see ``RankStatistics.verdict``."""
     n_datasets, n_encoders = ranking.codelengths_.shape
     order = np.argsort(ranking.average_ranks_, kind="stable").tolist()
@@ -261,25 +256,22 @@ def verdict_of(ranking: RankStatistics) -> Verdict:
     for name, sample in zip(ranking.dataset_names_, ranking.samples_, strict=True):
         draws = sample.draws(rng)
         ranks = ranks + rankdata(draws, axis=1)
-        found = _on_dataset(ranking, name, sample, shares_best(draws))
-        datasets.append(found)
+        datasets.append(_on_dataset(ranking, name, sample, chances_of_best(draws)))
     n_others = n_encoders - 1
     needed = 1 + math.ceil(math.log2(n_others / ranking.alpha)) if n_others else 1
     if n_others and n_datasets >= needed:
         pairs = [(order[0], e) for e in order[1:]]
-        named = [
-            (ranking.encoder_names_[i], ranking.encoder_names_[j]) for i, j in pairs
-        ]
-        tests = ranking.pairwise_wilcoxon(named)
+        tests = pairwise_wilcoxon(ranking.comparable_, pairs=pairs)
         is_out = (tests.adjusted_p_values <= ranking.alpha).tolist()
     else:
         is_out = [all(name in d.told_apart for d in datasets) for name in names[1:]]
-    equivalent = [n for n, o in zip(names[1:], is_out, strict=True) if not o]
-    overall = _best(names, shares_best(ranks)[order], equivalent)
+    out = [name for name, is_worse in zip(names[1:], is_out, strict=True) if is_worse]
+    equivalent = [name for name in names[1:] if name not in out]
+    overall = _best(names, chances_of_best(ranks)[order], equivalent)
     return Verdict(
         best=names[0],
         equivalent=equivalent,
-        out=[n for n, o in zip(names[1:], is_out, strict=True) if o],
+        out=out,
         datasets=datasets,
         alpha=ranking.alpha,
         n_needed=needed,
@@ -301,7 +293,7 @@ def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
 
 
 def _on_dataset(
-    ranking: RankStatistics, dataset: str, sample: Sample, shares: Floats
+    ranking: CellArrays, dataset: str, sample: Sample, shares: Floats
 ) -> DatasetVerdict:
     totals = sample.codelengths
     order = np.argsort(totals, kind="stable").tolist()
@@ -311,8 +303,8 @@ def _on_dataset(
     tail = ranking.alpha / (2 * max(1, len(order) - 1))
     halves = [0.0, *(sample.half_width(order[0], e, tail) for e in order[1:])]
     apart = [margin > half for margin, half in zip(margins, halves, strict=True)]
-    others = list(zip(names, apart, strict=True))[1:]
-    ties = [name for name, is_apart in others if not is_apart]
+    told_apart = [name for name, is_apart in zip(names, apart, strict=True) if is_apart]
+    ties = [name for name in names[1:] if name not in told_apart]
     best = replace(_best(names, shares[order], ties), dataset=dataset)
     if best.rival is not None:
         share = best.probabilities[best.rival]
@@ -322,11 +314,11 @@ def _on_dataset(
     return DatasetVerdict(
         dataset=dataset,
         winner=names[0],
-        runner_up=names[1] if others else None,
+        runner_up=names[1] if names[1:] else None,
         codelength=float(totals[order[0]]),
-        margin=margins[1] if others else 0.0,
-        half_width=halves[1] if others else 0.0,
+        margin=margins[1] if names[1:] else 0.0,
+        half_width=halves[1] if names[1:] else 0.0,
         not_told_apart=ties,
-        told_apart=[name for name, is_apart in others if is_apart],
+        told_apart=told_apart,
         best=best,
     )

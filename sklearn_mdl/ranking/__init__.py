@@ -20,7 +20,6 @@ from sklearn_mdl.ranking._bayesian import BayesianSignedRank, bayesian_signed_ra
 from sklearn_mdl.ranking._pairs import (
     MOST_ENCODERS as MOST_ENCODERS,
     Floats as Floats,
-    Pairs as Pairs,
     WinTable,
     average_ranks,
     check_fraction as check_fraction,
@@ -35,8 +34,9 @@ from sklearn_mdl.ranking._ranks import (
     nemenyi_p_values,
     rank_groups,
     rank_intervals,
+    shares_best as shares_best,
 )
-from sklearn_mdl.ranking._results import NamedResult as NamedResult
+from sklearn_mdl.ranking._results import NamedResult as NamedResult, Pairs as Pairs
 from sklearn_mdl.ranking._wilcoxon import (
     PairwiseWilcoxon,
     holm_adjusted,

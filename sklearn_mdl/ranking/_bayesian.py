@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_mdl.ranking import _pairs
-from sklearn_mdl.ranking._results import NamedResult
+from sklearn_mdl.ranking._results import NamedResult, Pairs
 
 # Numbers in a block: enough for matrix products, few compared with memory.
 _BLOCK = 2**21
@@ -40,7 +40,7 @@ class BayesianSignedRank(NamedResult):
         ``sqrt(p (1 - p) / n_draws)``.
     """
 
-    pairs: _pairs.Pairs
+    pairs: Pairs
     p_first: _pairs.Floats
     p_equivalent: _pairs.Floats
     p_second: _pairs.Floats
@@ -48,12 +48,7 @@ class BayesianSignedRank(NamedResult):
     n_draws: int
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
-        names = ("p_first", "p_equivalent", "p_second")
-        return {
-            "first": self._encoders(self.pairs[:, 0]),
-            "second": self._encoders(self.pairs[:, 1]),
-            **{name: getattr(self, name).tolist() for name in names},
-        }
+        return self._by_pair(self.pairs, "p_first", "p_equivalent", "p_second")
 
 
 def bayesian_signed_rank(
@@ -139,10 +134,9 @@ def bayesian_signed_rank(
     chosen = _pairs.checked_pairs(table, pairs, top_k)
     _pairs.check_count("n_draws", n_draws, 1, "give the number of draws, such as 50000")
     if not isinstance(prior_strength, Real) or not 0 < float(prior_strength) < np.inf:
-        raise ValueError(
-            "`prior_strength` must be a positive finite number, got "
-            f"{prior_strength=}; 0.5 makes the prior count as half a dataset."
-        )
+        cure = "pass 0.5 to make the prior count as half a dataset"
+        required = "a positive finite number"
+        raise _pairs.invalid("prior_strength", required, prior_strength, cure)
     concentration = np.append(float(prior_strength), np.ones(len(table)))
     rng = np.random.default_rng(random_state)
     weights = rng.dirichlet(concentration, size=n_draws)

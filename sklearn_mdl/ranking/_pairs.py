@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from sklearn_mdl.ranking._results import NamedResult
+from sklearn_mdl.ranking._results import NamedResult, Pairs
 
-Pairs = NDArray[np.intp]
+Floats = NDArray[np.float64]
 
 # With more encoders pairs must be chosen: 40 already make 780 tests.
 MOST_ENCODERS = 40
@@ -43,8 +43,7 @@ class WinTable(NamedResult):
         first, second = np.triu_indices(len(self.wins), k=1)
         counts = {"wins": self.wins, "ties": self.ties, "losses": self.losses}
         return {
-            "first": self._encoders(first),
-            "second": self._encoders(second),
+            **self._by_pair(np.stack([first, second], axis=1)),
             **{name: table[first, second].tolist() for name, table in counts.items()},
         }
 
@@ -95,8 +94,7 @@ def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> 
         )
     if pairs is not None and top_k is not None:
         raise ValueError(
-            "Either `pairs` or `top_k` chooses what is compared, got both, with "
-            f"top_k={top_k!r}; leave one out."
+            f"Pass `pairs` or `top_k`, got both, with top_k={top_k!r}; leave one out."
         )
     if pairs is not None:
         return _checked(pairs, n_encoders)
@@ -104,8 +102,8 @@ def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> 
         return _all_of(_best(table, top_k))
     if n_encoders > MOST_ENCODERS:
         raise ValueError(
-            f"All pairs are compared of at most {MOST_ENCODERS} encoders, got "
-            f"{n_encoders}; name the pairs in `pairs`, or compare the best `top_k`."
+            f"All pairs are compared for at most {MOST_ENCODERS} encoders, got "
+            f"{n_encoders}; name the pairs in `pairs`, or pass top_k={MOST_ENCODERS}."
         )
     return _all_of(np.arange(n_encoders))
 
@@ -118,10 +116,8 @@ def _best(table: Floats, top_k: int) -> NDArray[np.intp]:
     """Return the columns of the best average ranks, in their order in the table."""
     check_count("top_k", top_k, 2, "a pair takes two encoders")
     if top_k > table.shape[1]:
-        raise ValueError(
-            f"`top_k` must be at most the number of encoders, {table.shape[1]}, got "
-            f"{top_k=}; leave it out to compare all pairs."
-        )
+        limit = f"at most the number of encoders, {table.shape[1]}"
+        raise invalid("top_k", limit, top_k, "leave it out to compare all pairs")
     return np.sort(np.argsort(average_ranks(table), kind="stable")[:top_k])
 
 
@@ -155,24 +151,17 @@ def log_ratios(table: Floats, pairs: Pairs) -> Floats:
     return logs[pairs[:, 0]] - logs[pairs[:, 1]]
 
 
-Floats = NDArray[np.float64]
-
-
 def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
     """Return a non-empty table of finite scores, one row per dataset."""
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or table.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
-            f"{table.shape}; give one row per dataset and one column per encoder, and "
-            "average over orders first."
+            f"{table.shape}; give a row per dataset and average over orders first."
         )
     if not np.isfinite(table).all():
-        row, column = np.argwhere(~np.isfinite(table))[0].tolist()
-        raise ValueError(
-            f"`{name}` must be finite, got {table[row, column]} in row {row}, column "
-            f"{column}; leave out datasets or encoders without a score."
-        )
+        cure = "leave out datasets or encoders without a score"
+        raise _misplaced(name, "finite", table, ~np.isfinite(table), cure)
     return table
 
 
@@ -180,13 +169,19 @@ def checked_codelengths(codelengths: ArrayLike) -> Floats:
     """Return a table of positive codelengths, which have logarithms."""
     table = checked_scores(codelengths, "codelengths")
     if not (table > 0).all():
-        row, column = np.argwhere(table <= 0)[0].tolist()
-        raise ValueError(
-            "`codelengths` must be positive, since their ratios are compared, got "
-            f"{table[row, column]} in row {row}, column {column}; give codelengths in "
-            "nats that are not rounded to zero."
-        )
+        required = "positive, since their ratios are compared"
+        cure = "give codelengths in nats that are not rounded to zero"
+        raise _misplaced("codelengths", required, table, table <= 0, cure)
     return table
+
+
+def _misplaced(
+    name: str, required: str, table: Floats, faults: NDArray[np.bool_], cure: str
+) -> ValueError:
+    """Return the error of the first entry of a table that is out of range."""
+    row, column = np.argwhere(faults)[0].tolist()
+    where = f"{table[row, column]} in row {row}, column {column}"
+    return ValueError(f"`{name}` must be {required}, got {where}; {cure}.")
 
 
 def check_repeats(table: Floats, purpose: str) -> None:
@@ -198,32 +193,28 @@ def check_repeats(table: Floats, purpose: str) -> None:
         )
 
 
+def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
+    """Return the error of an argument that is out of range."""
+    return ValueError(f"`{name}` must be {required}, got {name}={given!r}; {cure}.")
+
+
 def check_count(name: str, value: int, least: int, advice: str) -> None:
     """Raise ValueError unless a value is an integer of at least `least`."""
     if not isinstance(value, Integral) or value < least:
-        raise ValueError(
-            f"`{name}` must be an integer of at least {least}, got {name}={value!r}; "
-            f"{advice}."
-        )
+        raise invalid(name, f"an integer of at least {least}", value, advice)
 
 
 def check_fraction(name: str, value: float, advice: str) -> None:
     """Raise ValueError unless a value is a number strictly between 0 and 1."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(
-            f"`{name}` must be a number between 0 and 1 exclusive, got "
-            f"{name}={value!r}; {advice}."
-        )
+        raise invalid(name, "a number between 0 and 1 exclusive", value, advice)
 
 
 def log_margin(rope: float) -> float:
     """Return the largest log ratio of codelengths that are practically equivalent."""
     if not isinstance(rope, Real) or not 0 <= float(rope) < np.inf:
-        raise ValueError(
-            "`rope` must be a finite number of at least 0, the share by which "
-            f"equivalent codelengths may differ, got rope={rope!r}; 0.01 is one per "
-            "cent."
-        )
+        required = "a finite number of at least 0"
+        raise invalid("rope", required, rope, "pass 0.01 for one per cent")
     return float(np.log1p(rope))
 
 

@@ -63,9 +63,8 @@ def nemenyi_critical_difference(
     1.571...
     """
     scale = _scale(n_encoders, n_datasets)
-    _pairs.check_fraction(
-        "alpha", alpha, "give the probability of a false alarm, such as 0.1"
-    )
+    cure = "give the probability of a false alarm, such as 0.1"
+    _pairs.check_fraction("alpha", alpha, cure)
     return float(studentized_range.ppf(1 - alpha, n_encoders, np.inf)) * scale
 
 
@@ -105,12 +104,9 @@ def nemenyi_p_values(
     scale = _scale(n_encoders, n_datasets)
     sizes = np.abs(np.asarray(differences, dtype=np.float64))
     if not np.isfinite(sizes).all():
-        raise ValueError(
-            f"`differences` must be finite, got {differences!r}; subtract average "
-            "ranks of a table without gaps."
-        )
-    p_values: NDArray[np.float64]
-    p_values = studentized_range.sf(sizes / scale, n_encoders, np.inf)
+        cure = "subtract average ranks of a table without gaps"
+        raise _pairs.invalid("differences", "finite", differences, cure)
+    p_values: _pairs.Floats = studentized_range.sf(sizes / scale, n_encoders, np.inf)
     return p_values
 
 
@@ -151,14 +147,13 @@ def rank_groups(
     """
     given = np.asarray(average_ranks, dtype=np.float64)
     if given.ndim != 1 or given.size == 0 or not np.isfinite(given).all():
-        raise ValueError(
-            "`average_ranks` must be finite and of shape (n_encoders,), n_encoders > "
-            f"0, got {given.tolist()!r}; give one rank per encoder."
-        )
+        required = "finite and of shape (n_encoders,), n_encoders > 0"
+        cure = "give one rank per encoder"
+        raise _pairs.invalid("average_ranks", required, given.tolist(), cure)
     if not critical_difference > 0:
-        raise ValueError(
-            "`critical_difference` must be positive, got "
-            f"{critical_difference=}; take it from a Nemenyi test."
+        cure = "take it from nemenyi_critical_difference(...)"
+        raise _pairs.invalid(
+            "critical_difference", "positive", critical_difference, cure
         )
     order = np.argsort(given, kind="stable")
     ranks, end = given[order], 0
@@ -318,11 +313,10 @@ class RankIntervals(NamedResult):
     n_resamples: int
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
-        names = ("lower", "upper", "p_best")
         return {
             "encoder": self._encoders(range(len(self.average_ranks))),
             "average_rank": self.average_ranks.tolist(),
-            **{name: getattr(self, name).tolist() for name in names},
+            **self._values("lower", "upper", "p_best"),
         }
 
 
@@ -385,25 +379,23 @@ def rank_intervals(
     """
     table = _pairs.checked_scores(scores)
     _pairs.check_repeats(table, "Resampling of datasets")
-    _pairs.check_fraction(
-        "level", level, "give the level of the intervals, such as 0.9"
-    )
+    _pairs.check_fraction("level", level, "pass for example level=0.9")
     _pairs.check_count("n_resamples", n_resamples, 1, "1000 suffice for most tables")
     ranks, n_datasets = rankdata(table, axis=1), len(table)
     rng = np.random.default_rng(random_state)
-    counts = rng.multinomial(
-        n_datasets, np.full(n_datasets, 1 / n_datasets), n_resamples
-    )
+    chances = np.full(n_datasets, 1 / n_datasets)
+    counts = rng.multinomial(n_datasets, chances, n_resamples)
     resampled = counts @ ranks / n_datasets
     tail = (1 - level) / 2
     lower, upper = np.quantile(resampled, [tail, 1 - tail], axis=0)
     # Sums of ranks are multiples of 1/2, so that equal ones are equal to the last bit.
-    best = resampled == resampled.min(axis=1, keepdims=True)
-    return RankIntervals(
-        average_ranks=ranks.mean(axis=0),
-        lower=lower,
-        upper=upper,
-        p_best=(best / best.sum(axis=1, keepdims=True)).mean(axis=0),
-        level=float(level),
-        n_resamples=int(n_resamples),
-    )
+    p_best = shares_best(resampled)
+    average = ranks.mean(axis=0)
+    return RankIntervals(average, lower, upper, p_best, float(level), int(n_resamples))
+
+
+def shares_best(scores: _pairs.Floats) -> _pairs.Floats:
+    """Return how often each column has the least score of a row; equal ones share."""
+    best = scores == scores.min(axis=1, keepdims=True)
+    shares: _pairs.Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
+    return shares

@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Self
 
-from numpy import intp
+import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Pairs = NDArray[intp]
+Pairs = NDArray[np.intp]
 
 MOST_ROWS = 20  # of a printed table
 
@@ -79,6 +79,25 @@ class NamedResult(ABC):
 
     def _datasets(self, places: Sequence[int] | Pairs) -> list[object]:
         return [self.dataset_names[i] if self.dataset_names else int(i) for i in places]
+
+    def _values(self, *names: str) -> dict[str, list[object]]:
+        """Return attributes as columns; of a table, its rows one after the other."""
+        return {name: np.ravel(getattr(self, name)).tolist() for name in names}
+
+    def _by_pair(self, pairs: Pairs, *names: str) -> dict[str, list[object]]:
+        """Return columns of pairs of encoders, and of attributes of one value each."""
+        ends = {"first": pairs[:, 0], "second": pairs[:, 1]}
+        columns = {name: self._encoders(places) for name, places in ends.items()}
+        return {**columns, **self._values(*names)}
+
+    def _by_cell(self, *names: str) -> dict[str, list[object]]:
+        """Return columns of attributes of shape (n_datasets, n_encoders)."""
+        datasets, encoders = np.indices(getattr(self, names[0]).shape).reshape(2, -1)
+        return {
+            "dataset": self._datasets(datasets),
+            "encoder": self._encoders(encoders),
+            **self._values(*names),
+        }
 
 
 def _text(value: object) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm, rankdata
 
 from sklearn_mdl.ranking import _pairs
-from sklearn_mdl.ranking._results import NamedResult
+from sklearn_mdl.ranking._results import NamedResult, Pairs
 
 # Up to this number of datasets p-values are exact.
 EXACT_DATASETS = 100
@@ -40,7 +40,7 @@ class PairwiseWilcoxon(NamedResult):
         at most ``alpha`` that any of them does not.
     """
 
-    pairs: _pairs.Pairs
+    pairs: Pairs
     median_log_ratios: _pairs.Floats
     rank_sums: _pairs.Floats
     p_values: _pairs.Floats
@@ -48,11 +48,8 @@ class PairwiseWilcoxon(NamedResult):
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
         names = ("median_log_ratios", "p_values", "adjusted_p_values")
-        return {
-            "first": self._encoders(self.pairs[:, 0]),
-            "second": self._encoders(self.pairs[:, 1]),
-            **{name[:-1]: getattr(self, name).tolist() for name in names},
-        }
+        columns = self._by_pair(self.pairs, *names)
+        return {name.removesuffix("s"): column for name, column in columns.items()}
 
 
 def pairwise_wilcoxon(
@@ -174,10 +171,8 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     """
     given = np.asarray(p_values, dtype=np.float64)
     if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
-        raise ValueError(
-            "`p_values` must be probabilities of shape (n_tests,), got "
-            f"{given.tolist()!r}; give one p-value per test."
-        )
+        required, cure = "probabilities of shape (n_tests,)", "give one per test"
+        raise _pairs.invalid("p_values", required, given.tolist(), cure)
     order = np.argsort(given)
     steps = np.arange(len(given), 0, -1) * given[order]
     adjusted = np.empty_like(given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -13,23 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_mdl import model_selection
 from sklearn_mdl._core.io.environment import version_of
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.baselines import ProtocolComparison, best_first, number, value_text
 from sklearn_mdl.model_selection import (
-    POOLED,
-    SWITCHING,
     RepresentationScorer,
     cell_table,
     codelength_table,
-    friedman_text,
-    has_tests,
-    permutation_text,
-    rank_table,
-    readout_table,
     rounded,
-    spread_text,
 )
 from sklearn_mdl.report._figures import can_draw, draw
 from sklearn_mdl.report._tables import (
@@ -48,11 +40,6 @@ LONGEST_TAIL = 20  # letters of a name that a table always shows
 TOP_PAIRS = 15  # of the table of pairs are in sight
 
 
-def can_render() -> bool:
-    """Return whether Jinja2, of the extra ``report``, is installed."""
-    return find_spec("jinja2") is not None
-
-
 @cache
 def _template() -> Template:
     """Return the template of the page, which escapes every text."""
@@ -67,18 +54,12 @@ def _template() -> Template:
         undefined=StrictUndefined,
     )
     functions: list[Callable[..., object]] = [
-        *(friedman_text, has_tests, rank_table, readout_table, spread_text),
-        *(permutation_text, _cells, _averages, _codelengths, _head),
-        *(_differences, _pairs, _spread, _values),
-        *(settings_as_text, version_of),
+        *(_averages, _cells, _codelengths, _differences, _head, _pairs, _spread),
+        *(_values, settings_as_text, version_of),
     ]
-    environment.globals |= {"POOLED": POOLED, "SWITCHING": SWITCHING}
     environment.globals |= {f.__name__.lstrip("_"): f for f in functions}
+    environment.globals["model_selection"] = model_selection
     return environment.get_template("report.html")
-
-
-def _best(scorer: RepresentationScorer) -> str:
-    return scorer.encoder_names_[int(np.argmin(scorer.average_ranks_))]
 
 
 def _codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Table:
@@ -103,14 +84,8 @@ def _cells(
     scorer: RepresentationScorer, comparison: ProtocolComparison | None
 ) -> Table:
     """Tabulate cells, with accuracies of rows held out if there are any."""
-    found = cell_table(scorer)
     heldout = {} if comparison is None else comparison.heldout_accuracies
-    head, rows = list(found.head), [list(row) for row in found.rows]
-    for name, shares in reversed(heldout.items()):
-        head.insert(3, f"held out, {name}")
-        for row in rows:
-            row.insert(3, number(shares.get((row[0], row[1]), math.nan), ".1%"))
-    return Table(head, rows, n_left=found.n_left)
+    return cell_table(scorer, {f"held out, {name}": heldout[name] for name in heldout})
 
 
 def _pairs(statistics: Statistics, has_test: bool) -> Table:
@@ -163,9 +138,9 @@ def _spread(scorer: RepresentationScorer) -> Table:
 
 def _differences(scorer: RepresentationScorer) -> tuple[Table, str]:
     """Tabulate differences to the best average rank; the level of their intervals."""
-    places = np.argsort(scorer.average_ranks_, kind="stable")[1:]
-    others = [scorer.encoder_names_[e] for e in places]
-    found = scorer.paired_differences([(name, _best(scorer)) for name in others])
+    places = np.argsort(scorer.average_ranks_, kind="stable")
+    best, *others = [scorer.encoder_names_[e] for e in places]
+    found = scorer.paired_differences([(name, best) for name in others])
     intervals = np.stack([found.mean, found.lower, found.upper], axis=-1)
     rows = [
         [name, *(rounded(x, (high - low) / 2) for x, low, high in row)]
@@ -251,14 +226,13 @@ def write_results(
     if comparison is not None:
         rows = _protocol_rows(comparison)
         paths.append(write_rows(folder / "protocols.csv", COLUMNS, rows))
-    if can_render():
+    if find_spec("jinja2") is not None:
         paths.append(folder / "report.html")
         page = _template().render(
             scorer=scorer,
             figures={figure.path.stem: figure for figure in figures},
             statistics=statistics,
             comparison=comparison,
-            best=_best(scorer),
             verdict=scorer.verdict(),
             tail=_tail(scorer.encoder_names_),
             environment=json.dumps(scorer.cells_[0].environment, indent=1),
@@ -266,8 +240,8 @@ def write_results(
         paths[-1].write_text(page, encoding="utf-8")
     else:
         warn_caller(
-            "Jinja2 is required for report.html, but it is not installed: run pip "
-            'install "sklearn_mdl[report]".',
+            "Jinja2 is required for report.html, but it is not installed; run pip "
+            'install "sklearn_mdl[report]"'
         )
     return paths + [figure.path for figure in figures]
 

@@ -14,19 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_mdl import model_selection
 from sklearn_mdl.baselines import ProtocolComparison
-from sklearn_mdl.model_selection import (
-    SWITCHING,
-    RankStatistics,
-    RepresentationScorer,
-    as_rows,
-    columns_of,
-    has_tests,
-    mean_posteriors,
-    readout_table,
-    settings_of_cells,
-    versions,
-)
+from sklearn_mdl.model_selection import RankStatistics, RepresentationScorer
 from sklearn_mdl.ranking import MOST_ENCODERS
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
@@ -118,13 +108,13 @@ def write_tables(
     """Write everything but figures and the report, and return the paths."""
     heldout = {} if comparison is None else comparison.heldout_accuracies
     found = list(heldout.values())
-    columns = columns_of(scorer)
+    columns = model_selection.columns_of(scorer)
     rows = [
         [
             *(row[name] for name in columns),
             *(f.get((str(row["dataset"]), str(row["encoder"])), "") for f in found),
         ]
-        for row in as_rows(scorer)
+        for row in model_selection.as_rows(scorer)
     ]
     names = [f"heldout_accuracy_{name}" for name in heldout]
     return [
@@ -134,7 +124,7 @@ def write_tables(
         write_rows(
             folder / "readouts.csv",
             ["encoder", *scorer.dataset_names_, "most_often"],
-            readout_table(scorer).rows,
+            model_selection.readout_table(scorer).rows,
         ),
         _write_json(folder / "cells.json", _cells(scorer)),
         _write_json(folder / "statistics.json", statistics),
@@ -144,35 +134,34 @@ def write_tables(
 
 def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -> Path:
     """Write encoders by average rank, with mean nats per example on every dataset."""
-    sizes = np.array([cell.n_samples for cell in scorer.first_cells_])
-    per_example = scorer.codelengths_ / sizes[:, None]
-    saved = scorer.saved_per_example("labels").mean(0).tolist()
-    bounds: list[list[float]] = [[] for _ in scorer.encoder_names_]
-    columns = ["encoder", "average_rank"]
-    datasets = list(scorer.dataset_names_)
-    if scorer.is_pooled_:
-        by_switching = scorer.switching_codelengths_ / sizes[:, None]
-        per_example = np.concatenate([per_example, by_switching])
-        datasets += [f"{name}, {SWITCHING}" for name in datasets]
-    if has_tests(scorer):
-        found = scorer.rank_intervals()
-        bounds = np.transpose([found.lower, found.upper, found.p_best]).tolist()
-        columns += ["lower", "upper", "p_best"]
-    columns += ["saved_over_labels", "accuracy"]
-    columns += [f"heldout_accuracy_{name}" for name in heldout]
-    columns += ["n_features", "seconds"]
-    rows = [
-        [
-            scorer.encoder_names_[e],
-            float(scorer.average_ranks_[e]),
-            *bounds[e],
-            saved[e],
-            *_beside(scorer, e, heldout),
-            *per_example[:, e].tolist(),
-        ]
-        for e in np.argsort(scorer.average_ranks_, kind="stable")
+    encoders, datasets = scorer.encoder_names_, scorer.dataset_names_
+    cells = [[c for c in scorer.cells_ if c.encoder == name] for name in encoders]
+    sizes = np.array([[cell.n_samples] for cell in scorer.first_cells_])
+    columns: list[tuple[str, Sequence[object]]] = [
+        ("encoder", encoders),
+        ("average_rank", scorer.average_ranks_.tolist()),
     ]
-    return write_rows(path, [*columns, *datasets], rows)
+    if model_selection.has_tests(scorer):
+        bounds = _listed(scorer.rank_intervals(), "lower", "upper", "p_best")
+        columns += bounds.items()
+    saved = scorer.saved_per_example("labels").mean(0)
+    columns.append(("saved_over_labels", saved.tolist()))
+    columns.append(("accuracy", [_mean(own) for own in scorer.accuracies_.T.tolist()]))
+    for protocol, shares in heldout.items():
+        known = [[shares.get((d, e), math.nan) for d in datasets] for e in encoders]
+        columns.append((f"heldout_accuracy_{protocol}", [_mean(own) for own in known]))
+    widths = [dict.fromkeys(str(cell.n_features) for cell in own) for own in cells]
+    columns.append(("n_features", [" ".join(own) for own in widths]))
+    seconds = [float(np.mean([cell.seconds for cell in own])) for own in cells]
+    columns.append(("seconds", seconds))
+    columns += zip(datasets, (scorer.codelengths_ / sizes).tolist(), strict=True)
+    if scorer.is_pooled_:
+        titles = [f"{name}, {model_selection.SWITCHING}" for name in datasets]
+        nats = (scorer.switching_codelengths_ / sizes).tolist()
+        columns += zip(titles, nats, strict=True)
+    order = np.argsort(scorer.average_ranks_, kind="stable")
+    rows = ([values[e] for _, values in columns] for e in order)
+    return write_rows(path, [title for title, _ in columns], rows)
 
 
 def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
@@ -191,19 +180,6 @@ def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
     return write_rows(path, ["model", "dataset", "metric", "score"], rows)
 
 
-def _beside(
-    scorer: RepresentationScorer, e: int, heldout: Heldout
-) -> list[float | str]:
-    """Return mean accuracies, the widths that occur, and mean seconds of an encoder."""
-    places = [(name, scorer.encoder_names_[e]) for name in scorer.dataset_names_]
-    cells = [c for c in scorer.cells_ if c.encoder == scorer.encoder_names_[e]]
-    widths = dict.fromkeys(str(cell.n_features) for cell in cells)
-    seconds = float(np.mean([cell.seconds for cell in cells]))
-    shares = [scorer.accuracies_[:, e].tolist()]
-    shares += [[f.get(place, math.nan) for place in places] for f in heldout.values()]
-    return [*map(_mean, shares), " ".join(widths), seconds]
-
-
 def _mean(shares: Sequence[float]) -> float | str:
     """Return the mean of those that are known, as text where there is none."""
     known = [share for share in shares if not math.isnan(share)]
@@ -218,7 +194,8 @@ def _write_latex(path: Path, scorer: RepresentationScorer, name: str) -> Path:
 def _cells(scorer: RepresentationScorer) -> dict[str, object]:
     difference = scorer.critical_difference_
     try:
-        switcher = settings_of_cells(scorer.switcher or MDLReadoutSwitcher())
+        used = scorer.switcher or MDLReadoutSwitcher()
+        switcher = model_selection.settings_of_cells(used)
     except TypeError as error:  # not needed for a ranking, only to keep its cells
         switcher = {"unavailable": str(error)}
     return {
@@ -226,7 +203,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
         "settings": settings_as_text(scorer),
         "switcher": switcher,
         "critical_difference": None if math.isnan(difference) else difference,
-        "versions": versions(),
+        "versions": model_selection.versions(),
         "python": platform.python_version(),
         "terms": scorer.terms_notes_,
         "cells": [cell.record() for cell in scorer.cells_],
@@ -258,7 +235,7 @@ def statistics_of(scorer: RepresentationScorer) -> Statistics:
     return {
         **_statistics(scorer),
         "n_orders": scorer.order_codelengths_.shape[-1],
-        "mean_posteriors": _by_name(scorer, mean_posteriors(scorer)),
+        "mean_posteriors": _by_name(scorer, scorer.mean_posteriors()),
         "groups": {name: _statistics(r) for name, r in scorer.groups_.items()},
         "failures": [failure._asdict() for failure in scorer.failures_],
     }
@@ -294,7 +271,7 @@ def _statistics(ranking: RankStatistics) -> Statistics:
             "pairs": _names(ranking, paired.pairs),
             **_listed(paired, "mean", "std", "error", "lower", "upper", "level"),
         }
-    return {**found, **_tests(ranking)} if has_tests(ranking) else found
+    return {**found, **_tests(ranking)} if model_selection.has_tests(ranking) else found
 
 
 def _orders(ranking: RankStatistics) -> Statistics:

@@ -1,0 +1,271 @@
+"""Statistics of a table of cells: ranks of encoders, tests, spread over orders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from sklearn_mdl import ranking
+from sklearn_mdl._core.validation import invalid
+from sklearn_mdl.display import check_choice
+from sklearn_mdl.model_selection import _differences as differences
+from sklearn_mdl.model_selection._cell_arrays import CellArrays
+from sklearn_mdl.model_selection._verdict import Best, Verdict, verdict_of
+
+Result = TypeVar("Result", bound=ranking.NamedResult)
+RandomState = int | np.random.Generator | None
+Names = Sequence[tuple[str, str]] | None
+
+
+class RankStatistics(CellArrays):
+    """Statistics of a ranking of encoders; codelengths are averaged over orders first.
+
+    Subclasses have ``cells_`` and ``alpha``. Pairs of encoders are given by names.
+    """
+
+    @property
+    def critical_difference_(self) -> float:
+        """Least difference of average ranks that Nemenyi's test calls significant."""
+        n_datasets, n_encoders = self.codelengths_.shape
+        if n_encoders == 1:
+            return float("nan")
+        return ranking.nemenyi_critical_difference(n_encoders, n_datasets, self.alpha)
+
+    def verdict(self) -> Verdict:
+        """Say who wins, by how much, who is not told apart, and who is out.
+
+        On a dataset encoders are compared row by row, with rows as a sample and with
+        Bonferroni's correction; over datasets by Wilcoxon's test against the best
+        average rank, with Holm's. Where datasets are too few for that test to find
+        anything, an encoder is out if it is told apart from the winner on every one.
+
+        Returns
+        -------
+        verdict : Verdict
+            Prints as sentences; with ``best``, ``equivalent``, ``out`` and
+            ``datasets``, which have winners and margins in nats.
+        """
+        return verdict_of(self)
+
+    def best(self, dataset: str | None = None) -> Best:
+        """Say which encoder is best, how sure that is, and what would settle it.
+
+        Parameters
+        ----------
+        dataset : str, default=None
+            None is over all datasets.
+
+        Returns
+        -------
+        best : Best
+            Prints as sentences; with ``encoder``, ``probability``, ``ties``, ``rival``
+            and ``more_labels``. The best encoder has the shortest code in the mean over
+            fresh draws of as many labels.
+
+        Raises
+        ------
+        ValueError
+            If the dataset is not in the ranking.
+        """
+        found = self.verdict()
+        if dataset is None:
+            return found.answer
+        check_choice(dataset, "dataset", self.dataset_names_)
+        return found.datasets[self.dataset_names_.index(dataset)].best
+
+    def extrapolate(
+        self, n: int, *, level: float | None = None
+    ) -> differences.Extrapolations:
+        """Predict codelengths of more labels, and who would overtake whom.
+
+        Curves of all encoders are extrapolated together, since they share rows and
+        orders; see :func:`~sklearn_mdl.metrics.extrapolate`.
+
+        Parameters
+        ----------
+        n : int
+            Labels of every dataset, those given included: more than any has.
+        level : float, default=None
+            Of the intervals; None takes ``1 - alpha``.
+
+        Returns
+        -------
+        found : Extrapolations
+            Prints as a table; ``sentences()`` says who would have the shortest code.
+
+        Raises
+        ------
+        ValueError
+            If a dataset has as many labels or fewer than 40.
+        FileNotFoundError
+            If traces of cells are gone.
+        """
+        level = 1 - self.alpha if level is None else level
+        curves = (
+            np.array([[cell.codelengths for cell in cells] for cells in groups])
+            for groups in self._groups()
+        )
+        best = self.codelengths_.argmin(1)
+        return self._named(differences.extrapolations(curves, n, level, best))
+
+    def friedman_test(self) -> ranking.FriedmanTest:
+        """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""
+        return ranking.friedman_test(self.codelengths_)
+
+    def rank_groups(self) -> list[tuple[int, ...]]:
+        """Return the maximal groups of encoders with indistinguishable ranks."""
+        return ranking.rank_groups(self.average_ranks_, self.critical_difference_)
+
+    def nemenyi_p_values(self) -> np.ndarray:
+        """Probability of differences of average ranks as large, (n_enc., n_enc.)."""
+        ranks, (n_datasets, n_encoders) = self.average_ranks_, self.codelengths_.shape
+        return ranking.nemenyi_p_values(ranks[:, None] - ranks, n_encoders, n_datasets)
+
+    def rank_intervals(
+        self,
+        *,
+        level: float | None = None,
+        n_resamples: int = 1000,
+        random_state: RandomState = 0,
+    ) -> ranking.RankIntervals:
+        """Intervals of average ranks; see :func:`~sklearn_mdl.ranking.rank_intervals`.
+
+        Parameters
+        ----------
+        level : float, default=None
+            None takes ``1 - alpha``.
+        n_resamples : int, default=1000
+        random_state : int, Generator or None, default=0
+        """
+        found = ranking.rank_intervals(
+            self.codelengths_,
+            level=1 - self.alpha if level is None else level,
+            n_resamples=n_resamples,
+            random_state=random_state,
+        )
+        return self._named(found)
+
+    def pairwise_wilcoxon(
+        self, pairs: Names = None, *, top_k: int | None = None
+    ) -> ranking.PairwiseWilcoxon:
+        """Test pairs: :func:`~sklearn_mdl.ranking.pairwise_wilcoxon`.
+
+        Parameters
+        ----------
+        pairs : sequence of (str, str), default=None
+            Names of encoders; None takes all pairs, of at most 40 encoders.
+        top_k : int, default=None
+            Compare only this many encoders, those of the best average ranks.
+        """
+        found = ranking.pairwise_wilcoxon(
+            self.comparable_, pairs=self._columns(pairs), top_k=top_k
+        )
+        return self._named(found)
+
+    def bayesian_signed_rank(
+        self,
+        pairs: Names = None,
+        *,
+        rope: float = 0.01,
+        top_k: int | None = None,
+        n_draws: int = 50_000,
+        random_state: RandomState = 0,
+    ) -> ranking.BayesianSignedRank:
+        """Compare pairs: :func:`~sklearn_mdl.ranking.bayesian_signed_rank`.
+
+        Parameters
+        ----------
+        pairs : sequence of (str, str), default=None
+            Names of encoders; None takes all pairs, of at most 40 encoders.
+        rope : float, default=0.01
+            The share by which equivalent codelengths may differ.
+        top_k : int, default=None
+            Compare only this many encoders, those of the best average ranks.
+        n_draws : int, default=50000
+        random_state : int, Generator or None, default=0
+        """
+        found = ranking.bayesian_signed_rank(
+            self.comparable_,
+            rope=rope,
+            pairs=self._columns(pairs),
+            top_k=top_k,
+            n_draws=n_draws,
+            random_state=random_state,
+        )
+        return self._named(found)
+
+    def win_table(self, *, rope: float = 0.0) -> ranking.WinTable:
+        """Count datasets won and lost; see :func:`~sklearn_mdl.ranking.win_table`."""
+        return self._named(ranking.win_table(self.comparable_, rope=rope))
+
+    def order_spread(self) -> differences.OrderSpread:
+        """Means and standard deviations over orders, of which it takes two or more."""
+        return self._named(differences.order_spread(self.order_codelengths_))
+
+    def paired_differences(
+        self,
+        pairs: Names = None,
+        *,
+        level: float | None = None,
+        top_k: int | None = None,
+    ) -> differences.PairedDifferences:
+        """Differences of the codelengths of pairs, dataset by dataset.
+
+        Intervals hold the mean difference over fresh draws of as many labels: rows are
+        a sample, in blocks of the stream, and so are orders, if there are several.
+
+        Parameters
+        ----------
+        pairs : sequence of (str, str), default=None
+            Names of encoders; None takes all pairs, of at most 40 encoders.
+        level : float, default=None
+            None takes ``1 - alpha``.
+        top_k : int, default=None
+            Compare only this many encoders, those of the best average ranks.
+
+        Returns
+        -------
+        differences : PairedDifferences
+            With ``pairs``, and ``mean``, ``std``, ``error``, ``lower`` and ``upper`` of
+            shape (n_pairs, n_datasets): first minus second encoder, in nats, so that
+            below zero the first has the shorter code.
+        """
+        table = self.codelengths_
+        chosen = ranking.checked_pairs(table, self._columns(pairs), top_k)
+        level = 1 - self.alpha if level is None else level
+        samples = list(self.samples_)
+        return self._named(differences.paired_differences(samples, chosen, level))
+
+    def preferred_readouts(self) -> differences.PreferredReadouts:
+        """Architecture of the largest mean posterior, by dataset and encoder.
+
+        The mean is over examples and orders, ``argmax_k 1/T sum_t p(k at t | labels
+        before t)``, as in the paper's table of readout models (Li, Bornschein and
+        Hutter, 2023, Section 4).
+
+        Returns
+        -------
+        readouts : PreferredReadouts
+            A sequence: of each dataset a list of the names, by encoder.
+        """
+        names = [
+            [max(shares, key=shares.__getitem__) for shares in row]
+            for row in self.mean_posteriors()
+        ]
+        return self._named(differences.PreferredReadouts(names))
+
+    def _named(self, found: Result) -> Result:
+        return found.named(self.encoder_names_, self.dataset_names_)
+
+    def _columns(self, pairs: Names) -> list[list[int]] | None:
+        """Return pairs of names as pairs of columns."""
+        if pairs is None:
+            return None
+        places = {name: i for i, name in enumerate(self.encoder_names_)}
+        unknown = [name for pair in pairs for name in pair if name not in places]
+        if unknown:
+            required = f"names of encoders among {self.encoder_names_}"
+            raise invalid("pairs", required, unknown[0], "choose from these")
+        return [[places[name] for name in pair] for pair in pairs]

@@ -9,20 +9,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.io.reading import readable
+from sklearn_mdl._core.validation import damaged
 from sklearn_mdl.datasets._readers.parts import (
     ID_NAMES,
     Part,
     Wanted,
     check_vector,
     chosen_splits,
-    groups_of,
+    groups_in,
     label_column,
     labels_of,
 )
@@ -53,10 +54,8 @@ def _read_arrow(pa: Any, folder: Path) -> Any:
     """Map the Arrow files of one split."""
     state = json.loads((folder / STATE).read_text(encoding="utf-8"))
     if state.get("_indices_data_files"):
-        raise ValueError(
-            f"{folder} must hold its rows in order, but holds indices into them; save "
-            "dataset.flatten_indices()"
-        )
+        cure = "save dataset.flatten_indices()"
+        raise damaged(folder, "its rows in order", "it holds indices into them", cure)
     names = [folder / entry["filename"] for entry in state["_data_files"]]
     return pa.concat_tables(
         [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
@@ -88,13 +87,9 @@ def read_parquet_folder(folder: Path, wanted: Wanted) -> list[Part]:
 def _read_table(path: Path) -> Any:
     pa = needed(*_NEEDS)
     parquet = needed("pyarrow.parquet", *_NEEDS[1:])
-    try:
+    errors = OSError, pa.ArrowException
+    with readable(path, "a parquet table", "write it again", *errors):
         return parquet.read_table(path, memory_map=True)
-    except (OSError, pa.ArrowException) as error:
-        raise ValueError(
-            f"{path} must be a parquet file, got: {str(error).splitlines()[0]}; write "
-            "it again"
-        ) from error
 
 
 # What they hold
@@ -107,29 +102,20 @@ def _parts(
     schema = next(iter(tables.values())).schema
     encoders = [field.name for field in schema if is_vector(pa, field.type)]
     if not encoders:
-        raise ValueError(
-            "Embeddings must be a column of lists of numbers, but the columns of "
-            f"{place} are {schema.names} of types {list(map(str, schema.types))}; "
-            "store one list a row"
-        )
-    scalars = [
-        field.name
-        for field in schema
-        if field.name not in encoders and not pa.types.is_nested(field.type)
-    ]
+        types = {field.name: str(field.type) for field in schema}
+        required, found = "a column of lists of numbers", f"it holds {types}"
+        raise damaged(place, required, found, "store one list a row")
+    scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
     key = next((name for name in ID_NAMES if name in scalars), None)
     column = label_column([name for name in scalars if name != key], wanted, place)
-    chunks = [table[column].to_pylist() for table in tables.values()]
-    labels, known = labels_of(_named(schema, column, list(chain(*chunks))))
-    groups = None
-    if wanted.groups is not None:
-        own = [table[wanted.groups].to_pylist() for table in tables.values()]
-        groups = groups_of(list(chain(*own)), place)
-    ids = None
-    if key is not None:
-        ids = np.array(
-            [str(v) for table in tables.values() for v in table[key].to_pylist()]
-        )
+    columns = {
+        name: [v for table in tables.values() for v in table[name].to_pylist()]
+        for name in (column, key, wanted.groups)
+        if name is not None
+    }
+    labels, known = labels_of(_named(schema, column, columns[column]))
+    groups = groups_in(columns, wanted, place)
+    ids = None if key is None else np.array([str(v) for v in columns[key]])
     counts = ", ".join(f"{name} {len(own)}" for name, own in tables.items() if name)
     note = f"labels are column {column!r}" + (f"; splits: {counts}" if counts else "")
     rest = labels, known, ids, note, groups
@@ -161,7 +147,7 @@ def _vectors(tables: dict[str, Any], column: str, place: Path) -> np.ndarray:
     """Return a column of lists as an array, in place if it lies in one piece."""
     chunks = [c for table in tables.values() for c in table[column].chunks if len(c)]
     if not chunks:
-        raise ValueError(f"{place} must hold rows, got none; write it again")
+        raise damaged(place, "rows", "it has none", "write it again")
     width = len(chunks[0][0]) if chunks[0][0].is_valid else 0
     blocks = [block_of(chunk, width, column, place) for chunk in chunks]
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)

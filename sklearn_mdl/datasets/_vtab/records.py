@@ -48,10 +48,7 @@ def examples(path: Path) -> Iterator[tuple[FilePart, int]]:
     for offset, record in records(path):
         features = parse_example(record)
         if "image" not in features or "label" not in features:
-            raise data.UnfitFilesError(
-                f"Records of {path} must have an image and a label, but one has "
-                f"{sorted(features)}; fetch it again"
-            )
+            raise ValueError(f"a record of {path} holds only {sorted(features)}")
         start, stop = cast(Span, features["image"][0])
         label = cast(int, features["label"][0])
         yield FilePart(path, offset + start, stop - start), label
@@ -76,10 +73,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
                 message = file.read(length)
                 sound = len(message) == length and len(file.read(4)) == 4
             if not sound:
-                raise data.UnfitFilesError(
-                    f"{path} must be a whole TFRecord file, but it is damaged at byte "
-                    f"{offset}; fetch it again"
-                )
+                raise ValueError(f"{path} is damaged at byte {offset}")
             yield offset, message
 
 
@@ -165,10 +159,7 @@ def _fields(message: bytes, at: int, stop: int) -> Iterator[tuple[int, int | Spa
         if wire == 2:
             length, at = _varint(message, at)
         if wire not in (1, 2, 5) or at + length > stop:
-            raise data.UnfitFilesError(
-                "A record must be a tf.train.Example, but it cannot be read at byte "
-                f"{at}; fetch the file again"
-            )
+            raise ValueError(f"a record has an unreadable field at byte {at}")
         yield number, (at, at + length)
         at += length
 
@@ -177,10 +168,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(message) or shift > 63:
-            raise data.UnfitFilesError(
-                "A record must be a tf.train.Example, but a number in it does not end "
-                f"at byte {at}; fetch the file again"
-            )
+            raise ValueError(f"a record has a number that does not end at byte {at}")
         byte = message[at]
         value |= (byte & 127) << shift
         at += 1

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl._core.validation import invalid
+
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
@@ -142,8 +144,7 @@ def plot_extra(module: str) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"{module} is required for figures and frames, but it is not installed: "
-            'run pip install "sklearn_mdl[plot]".'
+            f'Figures and frames need {module}; run pip install "sklearn_mdl[plot]"'
         ) from error
 
 
@@ -159,29 +160,46 @@ def check_fitted(estimator: object, attribute: str) -> None:
     """Refuse an object without the fitted attribute."""
     if not hasattr(estimator, attribute):
         raise AttributeError(
-            f"An object with `{attribute}` was required, got "
-            f"{type(estimator).__name__}: fit it first, and pass it itself rather than "
-            "a pipeline or search around it."
+            f"{type(estimator).__name__} must have {attribute!r}; fit it, and pass it "
+            "itself, not the pipeline or search around it"
         )
 
 
 def vector(values: ArrayLike, name: str) -> Floats:
     """Return values of shape (n,), n > 0, as float64."""
     array = np.asarray(values, dtype=np.float64)
-    n_missing = np.isnan(array).sum()
+    n_missing = int(np.isnan(array).sum())
     if array.ndim != 1 or array.size == 0 or n_missing:
         raise ValueError(
-            f"{name} must have shape (n,), n > 0, and no NaN, got shape {array.shape} "
-            f"with {n_missing} NaN: give one number for each."
+            f"{name} must be of shape (n,), n > 0, and without NaN, got shape "
+            f"{array.shape} with {n_missing} NaN; give one number for each"
         )
+    return array
+
+
+def vectors(names: Sequence[str], **values: ArrayLike) -> list[Floats]:
+    """Return arrays of one number for each name, as float64."""
+    arrays = [vector(array, name) for name, array in values.items()]
+    lengths = [len(names), *map(len, arrays)]
+    if len(set(lengths)) > 1:
+        given = f"names, {', '.join(values)}"
+        raise invalid(given, "of one length", lengths, "give a number for each name")
+    return arrays
+
+
+def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
+    """Return values of shape (n, len(names)), n > 0, as float64."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != len(names) or not array.size:
+        required = f"of shape (n, {len(names)}), n > 0"
+        raise invalid(name, required, array.shape, "give a column for each name")
     return array
 
 
 def check_choice(value: object, name: str, choices: Sequence[str | None]) -> None:
     """Refuse a value that is none of the choices."""
     if value not in choices:
-        named = list(choices)
-        raise ValueError(f"`{name}` must be one of {named}, got {value!r}: choose one.")
+        raise invalid(name, f"one of {list(choices)}", value, "choose one")
 
 
 # Curves and posteriors
@@ -232,9 +250,7 @@ def codelengths_of(ranking: Ranking, dataset: str) -> Iterator[tuple[str, Floats
 def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
     """Return the rows to draw, at most `max_points`, first and last among them."""
     if max_points < 2:
-        raise ValueError(
-            f"`max_points` must be at least 2, got {max_points}: raise it."
-        )
+        raise invalid("max_points", "at least 2", max_points, "raise it")
     if n_samples <= max_points:
         return np.arange(n_samples)
     spaced = np.geomspace if log_x else np.linspace
@@ -263,10 +279,7 @@ def point_style(index: int) -> Style:
 def named_lines(place: ArrayLike, last: Floats, max_named: int) -> list[int]:
     """Return the lines that a legend names: by their place, then by their end."""
     if not isinstance(max_named, Integral) or max_named < 1:
-        raise ValueError(
-            f"`max_named` must be an integer of at least 1, got {max_named!r}: 12 is "
-            "usual."
-        )
+        raise invalid("max_named", "an integer of at least 1", max_named, "try 12")
     named: list[int] = np.lexsort((last, place))[:max_named].tolist()
     return named
 
@@ -333,14 +346,14 @@ def put_legend(
     rows = [row for label in wrapped for row in label]
     place: Style
     if below:
-        columns = max(1, int(1.3 * width / (0.45 + 0.06 * longest(rows))))
+        n_columns = max(1, int(1.3 * width / (0.45 + 0.06 * longest(rows))))
         place = {"loc": "upper right", "bbox_transform": _below(ax)}
         place |= {"bbox_to_anchor": (1.0, 0.0)}
         place |= {"handlelength": 1.6, "columnspacing": 1.0}
     else:
-        columns = 1 + (len(rows) - 1) // LEGEND_ROWS
+        n_columns = 1 + (len(rows) - 1) // LEGEND_ROWS
         place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
-    place |= {"borderaxespad": 0.0, "frameon": False, "ncols": columns}
+    place |= {"borderaxespad": 0.0, "frameon": False, "ncols": n_columns}
     # Names are the user's: matplotlib would drop a leading "_", and read "$" as maths.
     shown = ["\n".join(label) for label in wrapped]
     shown = [f" {label}" if label.startswith("_") else label for label in shown]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_mdl._core.tables import short_names
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.display._regret_split import Strategies, best_blocks, mix
 from sklearn_mdl.metrics import regret, uniform_codelength
@@ -72,7 +73,7 @@ class CodelengthDisplay(base.Display):
         }
         codes = list(self.curves.values())
         if not codes:
-            raise ValueError("`curves` must hold a curve, got none: give one or more.")
+            raise invalid("curves", "one curve or more", curves, "give one")
         self.reference = None
         if reference is not None:
             self.reference = base.vector(reference, "reference")
@@ -82,10 +83,8 @@ class CodelengthDisplay(base.Display):
         self.retired_at = dict(retired_at or {})
         lengths = sorted({len(code) for code in codes})
         if len(lengths) > 1:
-            raise ValueError(
-                "The curves and the reference must be of one length, got lengths "
-                f"{lengths}: take them from the same examples."
-            )
+            cure = "take them from the same examples"
+            raise invalid("curves and reference", "of one length", lengths, cure)
 
     @classmethod
     def from_estimator(
@@ -236,7 +235,7 @@ class CodelengthDisplay(base.Display):
         codes: dict[str, ArrayLike]
         codes = {"best readout": array[:, array.sum(axis=0).argmin()]}
         if isinstance(reference, str) and reference == "best blocks":
-            _, codes[reference] = best_blocks(losses, 3)
+            codes[reference] = best_blocks(losses, 3)[1]
         compared = _reference_code(reference, {**codes, **curves})
         return cls(curves, **compared).plot(**plot_options)
 
@@ -390,21 +389,16 @@ def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> bas
     """Return the code to compare with, in nats per example, and its name."""
     if isinstance(reference, Mapping):
         if len(reference) != 1:
-            raise ValueError(
-                "`reference` must map one name to one code, got "
-                f"{list(reference)}: compare with one of them."
-            )
+            required, names = "a mapping of one name to one code", list(reference)
+            raise invalid("reference", required, names, "compare with one of them")
         ((name, code),) = reference.items()
         return {"reference": code, "reference_name": str(name)}
     if not isinstance(reference, str):
         return {"reference": reference}
     if reference not in codes:
-        counted = {"uniform", "gaussian"} & set(codes)
-        hint = "" if counted else " ('uniform' needs `n_classes`)"
-        raise ValueError(
-            f"`reference` must be an array or one of {list(codes)}, got {reference!r}: "
-            f"name one of these{hint}."
-        )
+        required = f"an array or one of {list(codes)}"
+        cure = "name one of these ('uniform' needs n_classes)"
+        raise invalid("reference", required, reference, cure)
     return {"reference": codes[reference], "reference_name": reference}
 
 

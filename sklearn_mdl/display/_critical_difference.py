@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.ranking import rank_groups
 
@@ -58,22 +59,17 @@ class CriticalDifferenceDisplay(base.Display):
         *,
         alpha: float = 0.1,
     ) -> None:
-        self.average_ranks = base.vector(average_ranks, "`average_ranks`")
         self.names = list(names)
+        (self.average_ranks,) = base.vectors(self.names, average_ranks=average_ranks)
         self.critical_difference = float(critical_difference)
         self.alpha = alpha
-        ranks, n_names = self.average_ranks, len(self.names)
-        if not len(ranks) == n_names > 1 or ranks.min() < 1:
-            raise ValueError(
-                "Two or more names, each with a rank of at least 1, were required, got "
-                f"{n_names} names and {ranks}: rank the encoders from 1, the best."
-            )
+        if len(self.names) < 2 or self.average_ranks.min() < 1:
+            given, cure = self.average_ranks.tolist(), "rank the encoders from 1"
+            raise invalid("average_ranks", "two ranks or more, from 1", given, cure)
         if not 0 < self.critical_difference < np.inf:
-            raise ValueError(
-                "`critical_difference` must be positive and finite, got "
-                f"{critical_difference!r}: take it from a Nemenyi test."
-            )
-        self._order = np.argsort(ranks, kind="stable").tolist()
+            required, cure = "positive and finite", "take it from a Nemenyi test"
+            raise invalid("critical_difference", required, critical_difference, cure)
+        self._order = np.argsort(self.average_ranks, kind="stable").tolist()
 
     @classmethod
     def from_scorer(cls, scorer: base.Ranking, **plot_options: Any) -> Self:

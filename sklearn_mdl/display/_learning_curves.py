@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl import metrics
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 
 if TYPE_CHECKING:
@@ -66,15 +67,14 @@ class LearningCurveDisplay(base.Display):
             name: np.asarray(curve, dtype=np.float64) for name, curve in curves.items()
         }
         if not self.curves:
-            raise ValueError("`curves` must hold a curve, got none: give one or more.")
+            raise invalid("curves", "one curve or more", curves, "give one")
         for name, curve in self.curves.items():
-            least = np.min(curve, initial=0.0)  # rounding may leave it below zero
+            least = float(
+                np.min(curve, initial=0.0)
+            )  # rounding may leave it below zero
             if least < -1e-9:
-                raise ValueError(
-                    "`curves` must hold codelengths of classes, of 0 nats or more, got "
-                    f"{least:g} in {name!r}: draw densities of real labels by "
-                    "CodelengthDisplay."
-                )
+                cure = "draw densities of real labels by CodelengthDisplay"
+                raise invalid(f"curve {name!r}", "0 nats or more", least, cure)
         self.epsilon, self.n_intervals = epsilon, n_intervals
         self._means: dict[str, metrics.LossDataCurve] = {
             name: metrics.loss_data_curve(curve, n_intervals=n_intervals)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 
 if TYPE_CHECKING:
@@ -45,14 +46,8 @@ class PoolWeightsDisplay(base.Display):
     """
 
     def __init__(self, weights: ArrayLike, names: Sequence[Hashable]) -> None:
-        self.weights = np.asarray(weights, dtype=np.float64)
         self.names = [str(name) for name in names]
-        shape = self.weights.shape
-        if len(shape) != 2 or shape[1] != len(self.names) or 0 in shape:
-            raise ValueError(
-                f"`weights` must have shape (n_samples, {len(self.names)}), a column "
-                f"for each name, got shape {shape}: give both for the same groups."
-            )
+        self.weights = base.columns(weights, "weights", self.names)
 
     @classmethod
     def from_estimator(cls, estimator: base.Pooling, **plot_options: Any) -> Self:
@@ -72,10 +67,8 @@ class PoolWeightsDisplay(base.Display):
         """
         base.check_fitted(estimator, "pool_weights_")
         if not estimator.pool_groups_:
-            raise ValueError(
-                "The switcher must pool groups of readouts, but this one has none: "
-                'pass pooling="auto" with readouts of ours, or a LogLinearPool.'
-            )
+            cure = 'fit with pooling="auto" and own readouts, or with a LogLinearPool'
+            raise invalid("pool_groups_", "one group or more", [], cure)
         return cls(estimator.pool_weights_, estimator.pool_groups_).plot(**plot_options)
 
     def plot(

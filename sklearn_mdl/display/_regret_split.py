@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl import switching
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.display._base import Floats
 
@@ -71,19 +72,15 @@ class RegretSplitDisplay(base.Display):
         sequence_name: str = "best sequence",
     ) -> None:
         self.names = list(codelengths)
-        self.codelengths = base.vector(list(codelengths.values()), "`codelengths`")
+        self.codelengths = base.vector(list(codelengths.values()), "codelengths")
         self.learning = float(learning)
-        if not (np.isfinite(self.learning) and np.isfinite(self.codelengths).all()):
-            raise ValueError(
-                "`learning` and all codelengths must be finite, got "
-                f"{learning!r} and {self.codelengths.tolist()}: give nats."
-            )
+        nats = [self.learning, *self.codelengths.tolist()]
+        if not np.isfinite(nats).all():
+            raise invalid("learning and codelengths", "finite", nats, "give nats")
         bounds = dict.fromkeys(self.names, np.nan) if at_most is None else at_most
         if set(bounds) != set(self.names):
-            raise ValueError(
-                f"`at_most` must name the strategies {self.names}, got {list(bounds)}: "
-                "give one bound for each."
-            )
+            required = f"one bound for each of {self.names}"
+            raise invalid("at_most", required, dict(bounds), "name the same strategies")
         self.at_most = np.array([bounds[name] for name in self.names], dtype=np.float64)
         self.sequence_name = sequence_name
         self._order = np.argsort(self.codelengths, kind="stable")
@@ -225,7 +222,7 @@ def _given_or_usual(strategies: Strategies | None) -> Strategies:
             "elementwise mixture": switching.ElementwiseMixture(),
         }
     if not strategies:
-        raise ValueError("`strategies` must name a prior, got none: give one or more.")
+        raise invalid("strategies", "one prior or more", strategies, "give one")
     return strategies
 
 

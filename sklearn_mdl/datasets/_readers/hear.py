@@ -51,15 +51,16 @@ def read_task(folder: Path, wanted: Wanted) -> list[Part]:
     if not splits:
         raise damaged(folder, f"a file SPLIT{_EMBEDDINGS}", "it has none", _CURE)
     blocks = [_read_block(folder, split) for split in splits]
-    found = [_read_labels(folder, split) for split in splits]
-    for split, block, own in zip(splits, blocks, found, strict=True):
+    own_labels = [_read_labels(folder, split) for split in splits]
+    for split, block, own in zip(splits, blocks, own_labels, strict=True):
         if len(block) != len(own) or block.shape[1] != blocks[0].shape[1]:
             found = f"{split!r} has shape {block.shape} for {len(own)} labels"
             required = "embeddings of one length with a label each"
             raise damaged(folder, required, found, _CURE)
     features = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-    labels, known = labels_of([label for part in found for label in part])
-    counts = ", ".join(f"{s} {len(x)}" for s, x in zip(splits, found, strict=True))
+    labels, known = labels_of([label for own in own_labels for label in own])
+    sizes = zip(splits, own_labels, strict=True)
+    counts = ", ".join(f"{split} {len(own)}" for split, own in sizes)
     names = folder.name, folder.parent.name
     return [Part(*names, features, labels, known, note=f"splits: {counts}")]
 

@@ -113,8 +113,10 @@ class VtabData:
         """
         n, whole = len(self), self.task.n_examples + self.task.n_test
         if n_train is None and n != whole:
-            cure = f"fetch all {whole} images of {self.task.name}, or pass one for {n}"
-            raise invalid("n_train", "a number", n_train, cure)
+            raise ValueError(
+                f"{self.task.name} must have all its {whole} images to be cut where "
+                f"VTAB cuts it, got {n}; fetch the others or pass n_train"
+            )
         cut = self.task.n_examples if n_train is None else n_train
         if not 0 < cut < n:
             required = f"between 1 and {n - 1}"

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Labelled, LabelledEstimator, Seed
 from sklearn_mdl.baselines._refits import Refits, check_classifier
 
@@ -168,9 +169,7 @@ class BlockwiseCode(LabelledEstimator):
             found = np.empty(0)
         increases = found.ndim == 1 and np.all(np.diff(found, prepend=0.0) > 0)
         if not increases or not found.size or found[-1] != 100:
-            raise ValueError(
-                "schedule must hold percentages that increase from above 0 up to 100, "
-                f"got {self.schedule!r}; end with 100, the whole of the rows"
-            )
+            required = "percentages that increase from above 0 to 100"
+            raise invalid("schedule", required, self.schedule, "end with 100")
         ends_at = np.maximum(1, np.rint(found / 100 * n_rows).astype(int))
         return [int(end) for end in np.unique(ends_at)]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from sklearn_mdl._core.tables import Table
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Floats
 from sklearn_mdl.baselines._protocols import (
     ACCURACY,
@@ -196,10 +197,8 @@ class ProtocolComparison:
         if name is None and len(names) == 1:
             return 0
         if name not in names:
-            raise ValueError(
-                f"dataset must be one of {names}, got {name!r}; pass one of them, or "
-                "take average_frame()"
-            )
+            cure = "pass one of them, or take average_frame()"
+            raise invalid("dataset", f"one of {names}", name, cure)
         return names.index(name)
 
     def _value_columns(self, d: int) -> Iterator[Column]:

@@ -358,10 +358,7 @@ def try_readouts(
                 least, best = float(losses[columns[k], i]), (columns[k], i)
                 net = _member(stack, k)
     if net is None:
-        raise ValueError(
-            f"At least one of {len(readouts)} settings must be trained to finite "
-            "predictions, but all diverged; lower lr or scale the features"
-        )
+        raise ValueError("All settings diverged; lower lr or scale the features")
     return Trials(np.array(steps), losses, scores, best, net)
 
 

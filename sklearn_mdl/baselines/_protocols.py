@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Array
 from sklearn_mdl.baselines._blockwise import BlockwiseCode
 from sklearn_mdl.baselines._control_tasks import selectivity
@@ -189,10 +190,8 @@ def list_estimators(
         If the value of a name is no estimator, or with "mdl" no switcher.
     """
     if not protocols:
-        raise ValueError(
-            f"protocols must name at least one of {list(PROTOCOLS)}, got none; pass "
-            "None for all"
-        )
+        required = f"at least one of {list(PROTOCOLS)}"
+        raise invalid("protocols", required, protocols, "pass None for all")
     defaults = {**OF_MDL, "selectivity": "linear"}
     made = {name: make() for name, make in DEFAULTS.items()}
     found: dict[tuple[str, int], tuple[list[str], BaseEstimator | None]] = {}
@@ -208,16 +207,12 @@ def list_estimators(
 
 def _check_protocol(name: object, estimator: object) -> None:
     if not isinstance(name, str) or (name not in PROTOCOLS and estimator is None):
-        raise ValueError(
-            f"protocols must be among {sorted(PROTOCOLS)}, got {name!r}; or give a "
-            "classifier with the name, {name: classifier}, whose accuracy is taken"
-        )
-    if isinstance(estimator, type) or (
-        estimator is not None and not hasattr(estimator, "fit")
-    ):
+        cure = "or give a classifier for its accuracy, {name: classifier}"
+        raise invalid("protocols", f"among {sorted(PROTOCOLS)}", name, cure)
+    can_fit = hasattr(estimator, "fit") and not isinstance(estimator, type)
+    if estimator is not None and not can_fit:
         raise TypeError(
-            f"A protocol takes an estimator or None, but {name!r} has {estimator!r}; "
-            "pass an instance with fit"
+            f"{name!r} takes an estimator or None, got {estimator!r}; pass an instance"
         )
     needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
     if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
@@ -272,16 +267,11 @@ def _value(
         return _saved_by_order(estimator, train)
     if name == "selectivity":
         if split.types is None:
-            raise ValueError(
-                "Control tasks need types of rows, or X as finite numbers to be "
-                "clustered, got neither; pass types"
-            )
+            raise ValueError("Control tasks need X as finite numbers; or pass types")
         types = split.cut(split.types)
         return selectivity(estimator, train, test, types, random_state=split.seed).value
     if not is_classifier(estimator):
-        raise TypeError(
-            f"An accuracy needs a classifier, got {estimator!r}; pass a classifier"
-        )
+        raise TypeError(f"An accuracy needs a classifier, got {estimator!r}; pass one")
     X, y = test
     return float(np.mean(estimator.fit(*train).predict(X) == y))
 

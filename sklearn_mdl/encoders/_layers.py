@@ -46,7 +46,7 @@ def blocks_of(layers: list[str], pools: list[str]) -> list[Block]:
     blocks = [_block(layer, pool) for layer in layers for pool in pools]
     if not blocks or len(set(blocks)) < len(blocks):
         names = [block.name for block in blocks]
-        raise invalid("layer and pool", "distinct names", names, "name each once")
+        raise invalid("layer and pool", "one name or more", names, "name each once")
     return blocks
 
 
@@ -85,12 +85,9 @@ def pooled(features: Tensor, block: Block, layout: Layout) -> Tensor:
     values = features.float()
     if block.pool == "cls":
         if values.ndim != 3 or not layout.has_class_token:
-            name, required = (
-                f"Layer {block.layer!r} of pool='cls'",
-                "class tokens first",
-            )
-            given = tuple(values.shape)
-            raise invalid(name, required, given, "pass 'avg'")
+            required = "one of tokens after a class token"
+            name, given = f"Layer {block.layer!r}", tuple(values.shape)
+            raise invalid(name, required, given, "pass pool='avg'")
         return values[:, 0]
     if values.ndim == 2 or block.pool == "flatten":
         return values.flatten(1)
@@ -139,8 +136,7 @@ def pooled_outputs(
                 name, kind = f"The output of {layer!r}", type(output).__name__
                 raise invalid(name, "one tensor", kind, "name a layer inside it")
             if own[0].name in found:
-                required = "layers that run once for each image"
-                raise invalid("layer", required, layer, "name another layer")
+                raise ValueError(f"Layer {layer!r} must run only once; name another")
             for block in own:
                 found[block.name] = pooled(output, block, layout)
 

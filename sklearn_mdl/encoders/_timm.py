@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.io.parameters import Sources
-from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.sklearn_compat import Constraints
 from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze
@@ -116,8 +115,11 @@ def from_file(
         except Exception as error:
             raise _mismatch(path, f"timm raised {type(error).__name__}") from error
         return model
-    with readable(path, "weights", "fetch it again", Exception):
+    try:
         found = timm.models.load_state_dict(str(path), weights_only=True)
+    except Exception as error:  # unpickling may raise anything, with unsafe advice
+        reason = f"reading it raises {type(error).__name__}"
+        raise damaged(path, "weights", reason, "fetch it again") from error
     heads = _heads(model)
     body = {k: v for k, v in found.items() if k.rpartition(".")[0] not in heads}
     own = {k: v.shape for k, v in model.state_dict().items()}

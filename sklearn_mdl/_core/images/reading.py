@@ -194,7 +194,5 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
     is_float = array.dtype.kind == "f"
     if is_float and array.min() >= 0 and array.max() <= 1:  # false if any is NaN
         return np.asarray(np.rint(array * 255), dtype=np.uint8)
-    limits = f"{array.dtype} from {array.min():g} to {array.max():g}"
-    raise ValueError(
-        f"Pixels of {where} must be uint8, or floats from 0 to 1, got {limits}; convert"
-    )
+    found = f"{array.min():g} to {array.max():g}" if is_float else str(array.dtype)
+    raise invalid(f"Pixels of {where}", "uint8 or floats from 0 to 1", found, "convert")

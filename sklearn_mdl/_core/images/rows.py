@@ -156,8 +156,8 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
             side = math.isqrt(n_features // n_channels)
             if side and side * side * n_channels == n_features:
                 return side, side, n_channels
-        required, cure = "pixels of square images", "pass image_shape"
-        raise invalid("Rows", required, f"{n_features} columns", cure)
+        required, cure = "that of a square image", "pass image_shape"
+        raise invalid("The length of rows", required, n_features, cure)
     shape = (*image_shape, 1) if len(image_shape) == 2 else tuple(image_shape)
     whole = all(map(_is_count, shape))
     if len(shape) != 3 or not whole or math.prod(shape) != n_features:

@@ -242,10 +242,8 @@ def _on_equal_terms(estimators: Sequence[Served], study: Study) -> Iterator[Serv
     widths = [e.X.shape[1] for e in study.features.values() if e.X is not None]
     for served, estimator in estimators:
         if widths and isinstance(estimator, MDLReadoutSwitcher):
-            terms = max(widths), study.n_classes
-            yield served, on_equal_terms(estimator, *terms)
-        else:
-            yield served, estimator
+            estimator = on_equal_terms(estimator, max(widths), study.n_classes)
+        yield served, estimator
 
 
 def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:

@@ -289,22 +289,18 @@ class CodelengthDisplay(base.Display):
         n_taken = sum(_mark(line) != _OTHERS for line in _labelled_lines(ax))
         self.lines_: dict[str, Line2D] = {}
         labelled: set[str] = set()  # the first line of an entry speaks for all of them
-        for name, nats in drawn.items():
+        for name in values:
             entry, mark, style = others, _OTHERS, base.OTHERS
             if entries[name] in named:
                 entry, mark = entries[name], _NAMED
                 number = n_taken + named.index(entry)
                 style = base.line_style((styles or {}).get(entry, number))
                 style |= _WEIGHTS[name in self.thin]
-            end = self.retired_at.get(name)
-            shown = rows < (n_samples if end is None else end)
-            places, heights = rows[shown] + 1, nats[shown]
-            if end is not None:
-                places = np.append(places, end)
-                heights = np.append(heights, values[name][end - 1])
-            (line,) = ax.plot(places, heights)
+            end = self.retired_at.get(name, n_samples)
+            shown = np.union1d(rows[rows < end], end - 1)
+            (line,) = ax.plot(shown + 1, values[name][shown])
             line.set(**style)
-            if end is not None:
+            if name in self.retired_at:
                 line.set(marker="x", markevery=[-1], markersize=4.0)
             self.lines_[name] = line
             if entry not in labelled:

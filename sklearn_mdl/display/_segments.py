@@ -97,23 +97,20 @@ class SegmentsDisplay(base.Display):
         """
         edges = np.append(self.segments.starts, self.segments.ends[-1])
         table = self.frame()
-        drawn = [name for name in LABELS if table[name].notna().all()]
-        ax = self._use_axes_beside_legend(ax, [LABELS[name] for name in drawn])
+        drawn = {n: text for n, text in LABELS.items() if table[n].notna().all()}
+        ax = self._use_axes_beside_legend(ax, list(drawn.values()))
         self.lines_: dict[str, Artist] = {}
         for i, name in enumerate(drawn):
             heights = table[name].to_numpy() / np.diff(edges)
-            style = base.line_style(i)
-            self.lines_[name] = ax.stairs(
-                heights, edges, baseline=None, linewidth=1.6, **style
-            )
+            style: base.Style = {"baseline": None, "linewidth": 1.6}
+            style |= base.line_style(i)
+            self.lines_[name] = ax.stairs(heights, edges, **style)
         low, high = self.segments.intervals.T
         ax.stairs(high, edges, baseline=low, fill=True, color="0.85", zorder=0.5)
         ax.margins(x=0.0)
         ax.set(xlabel="examples seen", ylabel="nats per example")
         ax.spines[["top", "right"]].set_visible(False)
-        base.put_legend(
-            ax, list(self.lines_.values()), [LABELS[name] for name in drawn]
-        )
+        base.put_legend(ax, self.lines_.values(), list(drawn.values()))
         return self
 
     def frame(self) -> DataFrame:

@@ -337,8 +337,4 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         """Take images, as the encoder does."""
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.no_validation = True
-        tags.input_tags = self.encoder.__sklearn_tags__().input_tags
-        return tags
+        return self.encoder.__sklearn_tags__()

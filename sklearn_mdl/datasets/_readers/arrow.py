@@ -17,16 +17,7 @@ import numpy as np
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.validation import damaged
-from sklearn_mdl.datasets._readers.parts import (
-    ID_NAMES,
-    Part,
-    Wanted,
-    check_vector,
-    chosen_splits,
-    groups_in,
-    label_column,
-    labels_of,
-)
+from sklearn_mdl.datasets._readers import parts
 
 STATE, SPLITS = "state.json", "dataset_dict.json"
 _NEEDS = "pyarrow", "load_representations", "readers"
@@ -39,13 +30,13 @@ _SPLIT = re.compile(
 # Where the tables are
 
 
-def read_saved(folder: Path, wanted: Wanted) -> list[Part]:
+def read_saved(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read what ``save_to_disk`` of ``datasets`` wrote."""
     pa = needed(*_NEEDS)
     folders = {"": folder}
     if (folder / SPLITS).is_file():
         there = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
-        folders = {s: folder / s for s in chosen_splits(there, wanted, folder)}
+        folders = {s: folder / s for s in parts.chosen_splits(there, wanted, folder)}
     tables = {split: _read_arrow(pa, own) for split, own in folders.items()}
     return _parts(pa, folder.name, tables, wanted, folder)
 
@@ -62,13 +53,13 @@ def _read_arrow(pa: Any, folder: Path) -> Any:
     )
 
 
-def read_parquet(path: Path, wanted: Wanted) -> list[Part]:
+def read_parquet(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read a parquet file: a dataset."""
     pa = needed(*_NEEDS)
     return _parts(pa, path.stem, {"": _read_table(path)}, wanted, path)
 
 
-def read_parquet_folder(folder: Path, wanted: Wanted) -> list[Part]:
+def read_parquet_folder(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read parquet files: splits and shards of one dataset, or a dataset each."""
     pa = needed(*_NEEDS)
     files = sorted(folder.glob("*.parquet"))
@@ -79,7 +70,7 @@ def read_parquet_folder(folder: Path, wanted: Wanted) -> list[Part]:
         shards.setdefault(re.sub(r"-\d+-of-\d+$", "", file.stem), []).append(file)
     tables = {
         split: pa.concat_tables([_read_table(file) for file in shards[split]])
-        for split in chosen_splits(list(shards), wanted, folder)
+        for split in parts.chosen_splits(list(shards), wanted, folder)
     }
     return _parts(pa, folder.name, tables, wanted, folder)
 
@@ -96,8 +87,8 @@ def _read_table(path: Path) -> Any:
 
 
 def _parts(
-    pa: Any, dataset: str, tables: dict[str, Any], wanted: Wanted, place: Path
-) -> list[Part]:
+    pa: Any, dataset: str, tables: dict[str, Any], wanted: parts.Wanted, place: Path
+) -> list[parts.Part]:
     """Turn the tables of all splits into a part for each column of lists."""
     schema = next(iter(tables.values())).schema
     encoders = [field.name for field in schema if is_vector(pa, field.type)]
@@ -106,21 +97,21 @@ def _parts(
         required, found = "a column of lists of numbers", f"it holds {types}"
         raise damaged(place, required, found, "store one list a row")
     scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
-    key = next((name for name in ID_NAMES if name in scalars), None)
-    column = label_column([name for name in scalars if name != key], wanted, place)
+    key, column = parts.id_and_label(scalars, wanted, place)
     columns = {
         name: [v for table in tables.values() for v in table[name].to_pylist()]
         for name in (column, key, wanted.groups)
         if name is not None
     }
-    labels, known = labels_of(_named(schema, column, columns[column]))
-    groups = groups_in(columns, wanted, place)
+    labels, known = parts.labels_of(_named(schema, column, columns[column]))
+    groups = parts.groups_in(columns, wanted, place)
     ids = None if key is None else np.array([str(v) for v in columns[key]])
     counts = ", ".join(f"{name} {len(own)}" for name, own in tables.items() if name)
     note = f"labels are column {column!r}" + (f"; splits: {counts}" if counts else "")
     rest = labels, known, ids, note, groups
     return [
-        Part(dataset, name, _vectors(tables, name, place), *rest) for name in encoders
+        parts.Part(dataset, name, _vectors(tables, name, place), *rest)
+        for name in encoders
     ]
 
 
@@ -159,6 +150,6 @@ def block_of(chunk: Any, width: int, column: str, place: Path) -> np.ndarray:
     if np.any(lengths != width):
         row = int(np.argmax(lengths != width))
         found = np.empty(lengths[row])
-        check_vector(found, width, f"a row of column {column!r}", place)
+        parts.check_vector(found, width, f"a row of column {column!r}", place)
     numbers: np.ndarray = chunk.flatten().to_numpy(zero_copy_only=False)
     return numbers.reshape(len(chunk), width)

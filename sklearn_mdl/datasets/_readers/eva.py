@@ -15,16 +15,7 @@ import torch
 
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.validation import damaged
-from sklearn_mdl.datasets._readers.parts import (
-    Part,
-    Wanted,
-    check_vector,
-    chosen_splits,
-    groups_in,
-    label_column,
-    labels_of,
-    parsed,
-)
+from sklearn_mdl.datasets._readers import parts
 from sklearn_mdl.datasets._readers.text_tables import read_csv
 
 MANIFEST = "manifest.csv"
@@ -32,7 +23,7 @@ _OWN = ("origin", "embeddings", "split")
 _UNREADABLE = RuntimeError, EOFError, pickle.UnpicklingError, ValueError
 
 
-def read_manifest(folder: Path, wanted: Wanted) -> list[Part]:
+def read_manifest(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read the samples of one manifest: an encoder on a dataset."""
     path = folder / MANIFEST
     table = read_csv(path)
@@ -41,17 +32,17 @@ def read_manifest(folder: Path, wanted: Wanted) -> list[Part]:
         found = f"it holds {list(table)}"
         raise damaged(path, "the columns origin and embeddings", found, cure)
     candidates = [name for name in table if name not in _OWN]
-    column = label_column(candidates, wanted, path)
+    column = parts.label_column(candidates, wanted, path)
     splits = table.get("split", [""] * len(table["origin"]))
-    chosen = chosen_splits(list(dict.fromkeys(splits)), wanted, path)
+    chosen = parts.chosen_splits(list(dict.fromkeys(splits)), wanted, path)
     rows = [row for row, split in enumerate(splits) if split in chosen]
     table = {name: [cells[row] for row in rows] for name, cells in table.items()}
-    labels, known = labels_of(parsed(table[column]))
+    labels, known = parts.labels_of(parts.parsed(table[column]))
     features = _read_vectors([folder / file for file in table["embeddings"]])
-    ids, groups = np.array(table["origin"]), groups_in(table, wanted, path)
+    ids, groups = np.array(table["origin"]), parts.groups_in(table, wanted, path)
     counts = ", ".join(f"{name or 'no name'} {splits.count(name)}" for name in chosen)
     names, note = (folder.name, folder.parent.name), f"splits: {counts}"
-    return [Part(*names, features, labels, known, ids, note, groups)]
+    return [parts.Part(*names, features, labels, known, ids, note, groups)]
 
 
 def _read_vectors(files: list[Path]) -> np.ndarray:
@@ -59,7 +50,7 @@ def _read_vectors(files: list[Path]) -> np.ndarray:
     features = np.empty((len(files), len(first)), dtype=first.dtype)
     for row, path in enumerate(files):
         vector = _read_vector(path)
-        check_vector(vector, features.shape[1], path.name, path.parent)
+        parts.check_vector(vector, features.shape[1], path.name, path.parent)
         features[row] = vector
     return features
 

@@ -15,18 +15,7 @@ import numpy as np
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.validation import damaged
-from sklearn_mdl.datasets._readers.parts import (
-    ID_NAMES,
-    Part,
-    Wanted,
-    check_vector,
-    groups_in,
-    groups_of,
-    label_column,
-    labels_of,
-    masked,
-    parsed,
-)
+from sklearn_mdl.datasets._readers import parts
 from sklearn_mdl.datasets._readers.text_tables import read_csv
 
 if TYPE_CHECKING:
@@ -46,7 +35,7 @@ def opened(path: Path) -> h5py.File:
 # Embeddings by id
 
 
-def read_by_id(path: Path, wanted: Wanted) -> list[Part]:
+def read_by_id(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read one file of embeddings by id, or all in a folder, and their labels."""
     folder = path if path.is_dir() else path.parent
     files = [path]
@@ -54,9 +43,9 @@ def read_by_id(path: Path, wanted: Wanted) -> list[Part]:
         files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
     table = _labels_file(path, folder)
     columns = read_csv(table)
-    key = next((name for name in ID_NAMES if name in columns), next(iter(columns)))
-    column = label_column([name for name in columns if name != key], wanted, table)
-    labels = dict(zip(columns[key], parsed(columns[column]), strict=True))
+    key = next(name for name in (*parts.ID_NAMES, *columns) if name in columns)
+    column = parts.label_column([n for n in columns if n != key], wanted, table)
+    labels = dict(zip(columns[key], parts.parsed(columns[column]), strict=True))
     groups = None
     if wanted.groups is not None:
         groups = dict(zip(columns[key], columns[wanted.groups], strict=True))
@@ -85,17 +74,17 @@ def _labelled(
     labels: dict[str, object],
     groups: dict[str, str] | None,
     table: Path,
-) -> Part:
+) -> parts.Part:
     ids, features = _read_vectors(path)
-    found, known = labels_of([labels.get(name) for name in ids])
+    found, known = parts.labels_of([labels.get(name) for name in ids])
     n_unused = len(labels.keys() - set(ids))
     note = f"{n_unused} ids of {table.name} have no embedding in {path.name}"
     # An id without a label is in no group of others: it is refused, or left out.
     named = None
     if groups is not None:
         own = [groups.get(name, f"without a label: {name}") for name in ids]
-        named = groups_of(own, table)
-    return Part(
+        named = parts.groups_of(own, table)
+    return parts.Part(
         *(dataset, path.stem, features, found, known, np.array(ids)),
         note=note if n_unused else "",
         groups=named,
@@ -114,7 +103,7 @@ def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
         width = first.shape[-1] if first.shape else 0
         features = np.empty((len(entries), width), dtype=first.dtype)
         for row, (key, item) in enumerate(entries.items()):
-            check_vector(item, width, repr(key), path)
+            parts.check_vector(item, width, repr(key), path)
             item.read_direct(features, dest_sel=np.s_[row])
         ids = [
             _text(item.attrs.get("original_id", key)) for key, item in entries.items()
@@ -129,7 +118,7 @@ def _text(value: object) -> str:
 # AnnData
 
 
-def read_h5ad(path: Path, wanted: Wanted) -> list[Part]:
+def read_h5ad(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read the arrays in ``obsm`` and a column of ``obs``."""
     with opened(path) as file:
         if not all(hasattr(file.get(name), "keys") for name in ("obs", "obsm")):
@@ -138,11 +127,11 @@ def read_h5ad(path: Path, wanted: Wanted) -> list[Part]:
         obs, obsm = file["obs"], file["obsm"]
         index = _text(obs.attrs.get("_index", "_index"))
         names = [n for n in obs if n not in (index, "__categories", "_index")]
-        column = label_column(names, wanted, f"obs of {path}")
+        column = parts.label_column(names, wanted, f"obs of {path}")
         columns = {n: _obs_column(obs, n) for n in (column, wanted.groups) if n}
         labels, known = columns[column]
-        lists = {name: masked(v.tolist(), k) for name, (v, k) in columns.items()}
-        groups = groups_in(lists, wanted, path)
+        lists = {name: parts.masked(v.tolist(), k) for name, (v, k) in columns.items()}
+        groups = parts.groups_in(lists, wanted, path)
         ids = np.asarray(obs[index].asstr()[()], dtype=str)
         arrays = {
             key: mapped(item, path) for key, item in obsm.items() if _is_table(item)
@@ -159,7 +148,7 @@ def encoders_of(
     skipped: list[str],
     place: str,
     **fields: Any,
-) -> list[Part]:
+) -> list[parts.Part]:
     """Return a part for every array of cells by embeddings, with these other fields."""
     if not arrays:
         found = f"it holds {skipped or 'none'}"
@@ -169,7 +158,7 @@ def encoders_of(
     if skipped:
         note += f"; not read, since no dense tables: {skipped}"
     return [
-        Part(encoder=encoder, features=X, note=note, **fields)
+        parts.Part(encoder=encoder, features=X, note=note, **fields)
         for encoder, X in arrays.items()
     ]
 

@@ -10,18 +10,12 @@ import numpy as np
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.validation import damaged
 from sklearn_mdl.datasets._files import check_member
-from sklearn_mdl.datasets._readers.parts import (
-    ID_NAMES,
-    Part,
-    Wanted,
-    groups_in,
-    label_column,
-)
+from sklearn_mdl.datasets._readers import parts
 
 _UNREADABLE = ValueError, OSError, EOFError, zipfile.BadZipFile
 
 
-def read_npz(path: Path, wanted: Wanted) -> list[Part]:
+def read_npz(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read arrays with two axes as encoders, and one with one axis as labels."""
     required = "plain arrays, since a pickle could run code"
     cure = "write labels of text as y.astype(str)"
@@ -38,14 +32,13 @@ def read_npz(path: Path, wanted: Wanted) -> list[Part]:
         found = f"it holds { ({name: array.shape for name, array in arrays.items()}) }"
         required = "an array (n_samples, width) for each encoder"
         raise damaged(path, required, found, "store them")
-    key = next((name for name in ID_NAMES if name in rows), None)
-    column = label_column([name for name in rows if name != key], wanted, path)
+    key, column = parts.id_and_label(list(rows), wanted, path)
     ids = None if key is None else rows[key].astype(str)
-    groups = groups_in({n: r.tolist() for n, r in rows.items()}, wanted, path)
+    groups = parts.groups_in({n: r.tolist() for n, r in rows.items()}, wanted, path)
     labels = rows[column]
     known = ~np.isnan(labels) if labels.dtype.kind == "f" else None
     note = f"labels are array {column!r}"
     return [
-        Part(path.stem, name, arrays[name], labels, known, ids, note, groups)
+        parts.Part(path.stem, name, arrays[name], labels, known, ids, note, groups)
         for name in encoders
     ]

@@ -120,6 +120,14 @@ def label_column(columns: Iterable[str], wanted: Wanted, place: object) -> str:
     raise invalid("label", f"one of {there}", wanted.label, cure)
 
 
+def id_and_label(
+    columns: Sequence[str], wanted: Wanted, place: object
+) -> tuple[str | None, str]:
+    """Return the names of the column of ids, if there is one, and that of labels."""
+    key = next((name for name in ID_NAMES if name in columns), None)
+    return key, label_column([n for n in columns if n != key], wanted, place)
+
+
 def check_groups(columns: Iterable[str], wanted: Wanted, place: object) -> None:
     """Refuse a column of groups that is not there.
 

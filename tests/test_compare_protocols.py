@@ -515,7 +515,7 @@ def test_a_number_that_is_shown_as_zero_has_no_sign(value, style, text):
         ({"protocols": "mdl"}, TypeError, "'protocols' parameter of .*compare"),
         ({"protocols": []}, ValueError, "at least one"),
         ({"protocols": ["accuracy"]}, ValueError, "protocols must be among"),
-        ({"protocols": {"mdl": 3}}, TypeError, "takes an estimator or None"),
+        ({"protocols": {"mdl": 3}}, TypeError, "needs an estimator, got 3"),
         ({"references": "random"}, ValueError, "'references' parameter of"),
         ({"references": ["oracle"]}, ValueError, "references must be one of"),
         ({"references": None}, ValueError, "'references' parameter of"),

@@ -136,13 +136,8 @@ class BlockwiseCode(LabelledEstimator):
         ends = self._ends(n)
         rng = check_random_state(self.random_state)
         order = rng.permutation(n) if self.shuffle else np.arange(n)
-        refits = Refits(
-            estimator,
-            n_classes,
-            standardise=self.scaling is not None,
-            calibrate=self.calibration,
-            seed=int(rng.randint(2**31 - 1)),
-        )
+        seed, scaled = int(rng.randint(2**31 - 1)), self.scaling is not None
+        refits = Refits(estimator, n_classes, seed, scaled, self.calibration)
         later = [(data.X, data.labels, order[i:j]) for i, j in pairwise(ends)]
         costs = refits.losses(data.X, data.labels, ends[:-1], order, later)
         first = np.full(ends[0], np.log(n_classes))

@@ -181,8 +181,9 @@ def selectivity(
     check_consistent_length(X_test, y_test, test_kinds)
     all_kinds, labels = (np.concatenate(p) for p in ((kinds, test_kinds), (y, y_test)))
     rng = check_random_state(random_state)
+    draws = range(n_controls)
     controls = np.stack(
-        [control_labels(all_kinds, labels, random_state=rng) for _ in range(n_controls)]
+        [control_labels(all_kinds, labels, random_state=rng) for _ in draws]
     )
     own, held_out = controls[:, : len(y)], controls[:, len(y) :]
     fitted = clone(probe).fit(X, y)

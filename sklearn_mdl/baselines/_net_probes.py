@@ -17,11 +17,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sklearn_mdl._core.nets.mlp import StackedMLP
-from sklearn_mdl._core.numerics import (
-    default_torch,
-    flushed_denormals,
-    resolve_device,
-)
+from sklearn_mdl._core.numerics import default_torch, flushed_denormals, resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.baselines._base import (
     Array,

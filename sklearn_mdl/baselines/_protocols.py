@@ -211,9 +211,7 @@ def _check_protocol(name: object, estimator: object) -> None:
         raise invalid("protocols", f"among {sorted(PROTOCOLS)}", name, cure)
     can_fit = hasattr(estimator, "fit") and not isinstance(estimator, type)
     if estimator is not None and not can_fit:
-        raise TypeError(
-            f"{name!r} takes an estimator or None, got {estimator!r}; pass an instance"
-        )
+        raise TypeError(f"{name!r} needs an estimator, got {estimator!r}; pass one")
     needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
     if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
         raise TypeError(
@@ -311,15 +309,12 @@ def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
     X, y = test
     known = np.isin(y, switcher.classes_)
     if not known.all():
-        warnings.warn(
-            f"{(~known).sum()} test rows are of classes that were not learned; they "
-            "have no part in the final loss of 'edl'",
-            stacklevel=2,
-        )
+        n_lost = (~known).sum()
+        text = f"'edl' leaves out {n_lost} test rows of classes that were not learned"
+        warnings.warn(text, stacklevel=2)
     proba = switcher.predict_proba(X[known])
     by_name = np.argsort(switcher.classes_)
-    places = np.searchsorted(switcher.classes_, y[known], sorter=by_name)
-    places = by_name[places]
+    places = by_name[np.searchsorted(switcher.classes_, y[known], sorter=by_name)]
     right: Array = np.log(proba[np.arange(len(places)), places])
     return -float(right.mean())
 

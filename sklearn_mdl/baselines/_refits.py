@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -60,13 +60,13 @@ class Refits:
     estimator : classifier
         With ``fit`` and ``predict_proba``; it is copied and stays as it is.
     n_classes : int
-    standardise : bool
+    seed : int
+        Replaces a ``random_state`` of the estimator that is None.
+    standardise : bool, default=True
         Standardise features by the rows of each fit.
-    calibrate : bool
+    calibrate : bool, default=False
         Hold a tenth of the rows out of each fit, and multiply the log-probabilities by
         the factor of the smallest loss on these rows.
-    seed : int
-        Stands in where a ``random_state`` of the estimator is None.
 
     Attributes
     ----------
@@ -78,10 +78,9 @@ class Refits:
 
     estimator: ClassifierMixin
     n_classes: int
-    _: KW_ONLY
-    standardise: bool
-    calibrate: bool
     seed: int
+    standardise: bool = True
+    calibrate: bool = False
 
     def __post_init__(self) -> None:
         """Copy the estimator; nothing is learned yet."""
@@ -171,8 +170,7 @@ class Refits:
         if self.failure:
             warn_caller(
                 f"The last fit of {self.estimator!r} raised ({self.failure}), so an "
-                "earlier fit or the class frequencies predicted in its place; change "
-                "its settings or leave it out"
+                "earlier one or class frequencies predicted; change its settings"
             )
 
     def _proba(self, X: Array) -> Floats:
@@ -306,13 +304,7 @@ def subsampled_losses(
     found, failed = np.empty((n_repeats, len(at))), None
     for repeat in range(n_repeats):
         order = rng.permutation(len(y))
-        refits = Refits(
-            estimator,
-            len(classes),
-            standardise=True,
-            calibrate=False,
-            seed=int(rng.randint(2**31 - 1)),
-        )
+        refits = Refits(estimator, len(classes), int(rng.randint(2**31 - 1)))
         asked = [(X_test, test_labels, np.arange(len(y_test)))] * len(at)
         losses = refits.losses(X, labels, at.tolist(), order, asked)
         found[repeat] = [loss.mean() for loss in losses]

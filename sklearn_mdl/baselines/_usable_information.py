@@ -99,9 +99,7 @@ def checked_places(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the places of labels among sorted classes."""
     unknown = labels[~np.isin(labels, classes)]
     if len(unknown):
-        cure = "leave out rows of other classes, which have no probability"
-        raise invalid(
-            "Test labels", "among the train labels", unknown.tolist()[0], cure
-        )
+        given, cure = unknown.tolist()[0], "leave out rows of other classes"
+        raise invalid("Test labels", "among the train labels", given, cure)
     places: np.ndarray = np.searchsorted(classes, labels)
     return places

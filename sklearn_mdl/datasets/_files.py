@@ -90,9 +90,7 @@ def load_labels(path: str | Path) -> np.ndarray:
     return _load_vector(path, _LABEL_NAMES)
 
 
-def load_feature_directory(
-    directory: str | Path,
-) -> dict[str, tuple[Any, ...]]:
+def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     """Load the features of several encoders on several datasets.
 
     Hidden entries, empty folders, ``__pycache__`` and files of other kinds are ignored.
@@ -250,12 +248,10 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
     if info.file_size > MOST_TO_ONE * info.compress_size:
         raise ValueError(f"{info.file_size} bytes in {info.compress_size} of {member}")
     with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        shape, _, dtype = (
-            np.lib.format.read_array_header_1_0(file)
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0(file)
-        )
+        npy = np.lib.format
+        is_first = npy.read_magic(file) == (1, 0)
+        read = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
+        shape, _, dtype = read(file)
         promised = file.tell() + math.prod(shape) * dtype.itemsize
     if not dtype.hasobject and promised != info.file_size:
         raise ValueError(f"{info.file_size} bytes of an array of {promised}")

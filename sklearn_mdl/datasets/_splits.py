@@ -64,9 +64,8 @@ def prequential_order(
     if not stratify:
         order: np.ndarray = rng.permutation(num_samples(y))
         return order
-    _, labels, counts = np.unique(
-        column_or_1d(as_labels(y)), return_inverse=True, return_counts=True
-    )
+    given = column_or_1d(as_labels(y))
+    _, labels, counts = np.unique(given, return_inverse=True, return_counts=True)
     shuffled = rng.permutation(len(labels))
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
     ranks = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -121,9 +120,8 @@ def reshuffle(
 
 def deal(train: Part, test: Part, rows: np.ndarray) -> tuple[Rows, ...]:
     """Take rows of the pool, in which the test part follows the train part."""
-    return tuple(
-        _take(one, other, rows) for one, other in zip(train, test, strict=True)
-    )
+    pairs = zip(train, test, strict=True)
+    return tuple(_take(one, other, rows) for one, other in pairs)
 
 
 def _check_parts(train: Part, test: Part) -> tuple[int, int]:

@@ -14,14 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.validation import invalid
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
+if TYPE_CHECKING:  # also for the modules of the displays
+    from matplotlib.artist import Artist as Artist
+    from matplotlib.axes import Axes as Axes
     from matplotlib.axis import Axis
+    from matplotlib.colors import Colormap as Colormap
+    from matplotlib.container import BarContainer as BarContainer
     from matplotlib.figure import Figure
-    from matplotlib.text import Annotation
+    from matplotlib.image import AxesImage as AxesImage
+    from matplotlib.lines import Line2D as Line2D
+    from matplotlib.text import Annotation as Annotation
     from matplotlib.transforms import Transform
-    from pandas import DataFrame
+    from pandas import DataFrame as DataFrame
+
+    Drawn = Artist | BarContainer | list[Line2D]
 
     from sklearn_mdl.ranking import RankIntervals
 
@@ -263,10 +269,8 @@ def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
 def line_style(index: int) -> Style:
     """Return colour and dashes of the line with the given number, counted from zero."""
     cycle, colour = divmod(index, len(COLOURS))
-    return {
-        "color": COLOURS[colour],
-        "linestyle": LINE_STYLES[cycle % len(LINE_STYLES)],
-    }
+    dashes = LINE_STYLES[cycle % len(LINE_STYLES)]
+    return {"color": COLOURS[colour], "linestyle": dashes}
 
 
 def point_style(index: int) -> Style:
@@ -339,10 +343,8 @@ def put_legend(
     """Put a legend to the right of the axes or below; None is below narrow axes."""
     width, _ = inches_of(ax)
     below = width < NARROW if below is None else below
-    wrapped = [
-        _wrapped(label, NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH)
-        for label in labels
-    ]
+    letters = NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH
+    wrapped = [_wrapped(label, letters) for label in labels]
     rows = [row for label in wrapped for row in label]
     place: Style
     if below:

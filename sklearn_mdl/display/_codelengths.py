@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,11 +14,6 @@ from sklearn_mdl.display import _base as base
 from sklearn_mdl.display._regret_split import Strategies, best_blocks, mix
 from sklearn_mdl.metrics import regret, uniform_codelength
 from sklearn_mdl.switching import filled_losses
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from pandas import DataFrame
 
 Reference = str | ArrayLike | Mapping[str, ArrayLike] | None
 
@@ -241,7 +236,7 @@ class CodelengthDisplay(base.Display):
 
     def plot(
         self,
-        ax: Axes | None = None,
+        ax: base.Axes | None = None,
         *,
         log_x: bool = False,
         symlog_y: bool = False,
@@ -287,7 +282,7 @@ class CodelengthDisplay(base.Display):
         ax = self._use_axes_beside_legend(ax, listed)
         # An earlier display keeps its colours.
         n_taken = sum(_mark(line) != _OTHERS for line in _labelled_lines(ax))
-        self.lines_: dict[str, Line2D] = {}
+        self.lines_: dict[str, base.Line2D] = {}
         labelled: set[str] = set()  # the first line of an entry speaks for all of them
         for name in values:
             entry, mark, style = others, _OTHERS, base.OTHERS
@@ -350,7 +345,7 @@ class CodelengthDisplay(base.Display):
             self.ax_.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
         self.ax_.spines[["top", "right"]].set_visible(False)
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the curves, not thinned, as a DataFrame: one row per example."""
         table = base.plot_extra("pandas").DataFrame(self._values())
         return table.set_axis(np.arange(1, len(table) + 1)).rename_axis("examples")
@@ -398,17 +393,17 @@ def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> bas
     return {"reference": codes[reference], "reference_name": reference}
 
 
-def _mark(line: Line2D) -> str | None:
+def _mark(line: base.Line2D) -> str | None:
     """Return the mark that a display has put on a line."""
     return getattr(line, "sklearn_mdl_entry", None)
 
 
-def _place_in_legend(line: Line2D) -> tuple[bool, float]:
+def _place_in_legend(line: base.Line2D) -> tuple[bool, float]:
     """Sort the highest lines first, and others last."""
     return _mark(line) == _OTHERS, -np.asarray(line.get_ydata())[-1]
 
 
-def _labelled_lines(ax: Axes) -> list[Line2D]:
+def _labelled_lines(ax: base.Axes) -> list[base.Line2D]:
     """Return the lines that a legend lists, those of displays and those of others."""
     return [
         line

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 MOST_TICKS = 8
 COSTS = {"seconds": "seconds of a cell", "features": "width of features"}
@@ -101,7 +97,7 @@ class CostDisplay(base.Display):
         return [self.names[i] for i in found]
 
     def plot(
-        self, ax: Axes | None = None, *, styles: Mapping[str, int] | None = None
+        self, ax: base.Axes | None = None, *, styles: Mapping[str, int] | None = None
     ) -> Self:
         """Draw a point for each encoder; costs are spaced logarithmically.
 
@@ -142,7 +138,7 @@ class CostDisplay(base.Display):
         base.put_legend(ax, points, self.names)
         return self
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the numbers as a DataFrame: one row per encoder."""
         table = {"encoder": self.names, "nats": self.nats, self.cost: self.costs}
         return base.data_frame(table, "encoder")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,11 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.ranking import rank_groups
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from pandas import DataFrame
 
 
 class CriticalDifferenceDisplay(base.Display):
@@ -100,7 +95,7 @@ class CriticalDifferenceDisplay(base.Display):
         """
         return rank_groups(self.average_ranks, self.critical_difference)
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw the diagram, the better half of the names on the left.
 
         Parameters
@@ -148,7 +143,7 @@ class CriticalDifferenceDisplay(base.Display):
         ax.text(last + 2 * pad, 0.0, "average rank", va="center", fontsize=self._size)
         ax.tick_params("x", labelsize=self._size)
 
-    def _draw_bar(self, span: base.Floats, y: float) -> Line2D:
+    def _draw_bar(self, span: base.Floats, y: float) -> base.Line2D:
         """Draw a bar; over equal ranks, which have no length, its markers show."""
         bar = self.ax_.plot(span, [y, y], "o-", color="black", linewidth=4.0)[0]
         bar.set(markersize=4.0, markeredgewidth=0.0, solid_capstyle="butt")
@@ -168,7 +163,7 @@ class CriticalDifferenceDisplay(base.Display):
             place = {"ha": "right" if left else "left", "fontsize": self._size}
             base.note(self.ax_, text, (edge, y), (-4 if left else 4, 0), **place)
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return names, ranks and numbers of groups as a DataFrame, best first."""
         groups = list(enumerate(self.groups(), 1))
         table = {

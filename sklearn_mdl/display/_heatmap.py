@@ -5,19 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
-    from matplotlib.image import AxesImage
-    from pandas import DataFrame
 
 KINDS = ("savings", "preferred-readout")
 _CODES = {
@@ -142,7 +136,9 @@ class RankingHeatmapDisplay(base.Display):
         )
         return display.plot(**plot_options)
 
-    def plot(self, ax: Axes | None = None, *, within_datasets: bool = True) -> Self:
+    def plot(
+        self, ax: base.Axes | None = None, *, within_datasets: bool = True
+    ) -> Self:
         """Draw the map, with a number in every field.
 
         Parameters
@@ -191,16 +187,15 @@ class RankingHeatmapDisplay(base.Display):
             self._put_legend(below)
         return self
 
-    def _categorical(self) -> Colormap:
+    def _categorical(self) -> base.Colormap:
         """Return colours that say no order; they repeat beyond thirty."""
         more = base.plot_extra("matplotlib").colormaps["tab20b"].colors
         n_colours = max(2, len(self.readouts))
         found = list(islice(cycle([*base.COLOURS, *more]), n_colours))
-        return cast(
-            "Colormap", base.plot_extra("matplotlib.colors").ListedColormap(found)
-        )
+        colours = base.plot_extra("matplotlib.colors")
+        return cast("base.Colormap", colours.ListedColormap(found))
 
-    def _make_axes(self, ax: Axes | None, column: float) -> tuple[float, float]:
+    def _make_axes(self, ax: base.Axes | None, column: float) -> tuple[float, float]:
         """Take the axes, and return the inches for the map: its width and height."""
         n_encoders, n_datasets = self.values.shape
         if ax is not None:
@@ -227,14 +222,14 @@ class RankingHeatmapDisplay(base.Display):
         title = "largest mean posterior"
         base.put_legend(self.ax_, handles, labels, title=title, below=below)
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the drawn table as a DataFrame, encoders by datasets."""
         pandas = base.plot_extra("pandas")
         return pandas.DataFrame(self.values, self.encoders, self.datasets)
 
 
 def write_value(
-    image: AxesImage, at: tuple[int, int], value: Any, text: str, **style: Any
+    image: base.AxesImage, at: tuple[int, int], value: Any, text: str, **style: Any
 ) -> None:
     """Write into a field (x, y) of a heat map, in white where its value is dark."""
     colour = np.asarray(image.cmap(image.norm(value)))
@@ -244,7 +239,10 @@ def write_value(
 
 
 def name_fields(
-    ax: Axes, columns: Sequence[str], rows: Sequence[str], inches: tuple[float, float]
+    ax: base.Axes,
+    columns: Sequence[str],
+    rows: Sequence[str],
+    inches: tuple[float, float],
 ) -> None:
     """Name columns above and rows on the left, small enough for their inches."""
     ax.xaxis.tick_top()

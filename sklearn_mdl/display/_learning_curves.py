@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,11 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_mdl import metrics
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from pandas import DataFrame
 
 
 class LearningCurveDisplay(base.Display):
@@ -69,10 +64,8 @@ class LearningCurveDisplay(base.Display):
         if not self.curves:
             raise invalid("curves", "one curve or more", curves, "give one")
         for name, curve in self.curves.items():
-            least = float(
-                np.min(curve, initial=0.0)
-            )  # rounding may leave it below zero
-            if least < -1e-9:
+            least = float(np.min(curve, initial=0.0))
+            if least < -1e-9:  # rounding may leave it a little below zero
                 cure = "draw densities of real labels by CodelengthDisplay"
                 raise invalid(f"curve {name!r}", "0 nats or more", least, cure)
         self.epsilon, self.n_intervals = epsilon, n_intervals
@@ -153,7 +146,7 @@ class LearningCurveDisplay(base.Display):
         }
 
     def plot(
-        self, ax: Axes | None = None, *, log_x: bool = True, log_y: bool = False
+        self, ax: base.Axes | None = None, *, log_x: bool = True, log_y: bool = False
     ) -> Self:
         """Draw the curves, with their readings in the legend.
 
@@ -176,8 +169,8 @@ class LearningCurveDisplay(base.Display):
         for name, (n, nats) in self.readings().items():
             labels[name] += f": {_words(n)} labels, {_words(nats)} nats"
         ax = self._use_axes_beside_legend(ax, list(labels.values()))
-        self.lines_: dict[str, Line2D] = {}
-        self.dots_: dict[str, Line2D] = {}
+        self.lines_: dict[str, base.Line2D] = {}
+        self.dots_: dict[str, base.Line2D] = {}
         for i, (name, curve) in enumerate(self._means.items()):
             x, y = _steps(curve, int(log_x))
             (self.lines_[name],) = ax.plot(x, y, linewidth=1.8, drawstyle="steps-post")
@@ -215,7 +208,7 @@ class LearningCurveDisplay(base.Display):
         place: base.Style = {"xcoords": edge, "va": "baseline", "color": "0.3"}
         base.note(ax, words, (0.0, epsilon), (3, 2), **place)
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the drawn means as a DataFrame: one row per curve and interval."""
         pandas = base.plot_extra("pandas")
         rows = [

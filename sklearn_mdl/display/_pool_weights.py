@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from pandas import DataFrame
 
 
 class PoolWeightsDisplay(base.Display):
@@ -73,7 +68,7 @@ class PoolWeightsDisplay(base.Display):
 
     def plot(
         self,
-        ax: Axes | None = None,
+        ax: base.Axes | None = None,
         *,
         log_x: bool = True,
         max_points: int = 400,
@@ -105,7 +100,7 @@ class PoolWeightsDisplay(base.Display):
         last = -self.weights[-1]
         named = base.named_lines(np.zeros(len(last)), last, max_named)
         ax = self._use_axes_beside_legend(ax, [self.names[i] for i in named])
-        self.lines_: dict[str, Line2D] = {}
+        self.lines_: dict[str, base.Line2D] = {}
         for i, name in enumerate(self.names):
             (line,) = ax.plot(rows, self.weights[rows, i], linewidth=1.4)
             style = {"color": "0.8", "zorder": 1.0, "linewidth": 1.0}
@@ -121,7 +116,7 @@ class PoolWeightsDisplay(base.Display):
         base.put_legend(ax, [self.lines_[name] for name in names], names)
         return self
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the weights as a DataFrame: one row per example."""
         pandas = base.plot_extra("pandas")
         table = pandas.DataFrame(self.weights, columns=self.names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,10 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_mdl._core.tables import short_names
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 _HATCHES = ("", "////", "....", "xxxx")
 _BLOCK = 8192
@@ -75,9 +71,8 @@ class PosteriorDisplay(base.Display):
         self.steps = np.arange(n_samples) if steps is None else np.asarray(steps)
         if self.steps.shape != (n_samples,) or (np.diff(self.steps) <= 0).any():
             required = f"{n_samples} increasing numbers, one per row of the posterior"
-            raise invalid(
-                "steps", required, self.steps.tolist(), "pass those of its trace"
-            )
+            given = self.steps.tolist()
+            raise invalid("steps", required, given, "pass those of its trace")
 
     @classmethod
     def from_estimator(
@@ -135,7 +130,7 @@ class PosteriorDisplay(base.Display):
         return display.plot(**plot_options)
 
     def plot(
-        self, ax: Axes | None = None, *, log_x: bool = True, max_points: int = 400
+        self, ax: base.Axes | None = None, *, log_x: bool = True, max_points: int = 400
     ) -> Self:
         """Draw the areas; the legend lists them from the top.
 
@@ -199,7 +194,7 @@ class PosteriorDisplay(base.Display):
         places[alone] = self.steps[rows[alone]]
         return places, shares / totals[:, None]
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the posterior, not averaged, as a DataFrame: one row per example."""
         pandas = base.plot_extra("pandas")
         table = pandas.DataFrame(self.posterior, self.steps, self.names)
@@ -226,7 +221,5 @@ def _sums(posterior: ArrayLike, groups: Sequence[Sequence[int]]) -> base.Floats:
     belongs = np.zeros((array.shape[1], len(groups)))
     for j, columns in enumerate(groups):
         belongs[list(columns), j] = 1.0
-    blocks = [
-        array[i : i + _BLOCK] @ belongs for i in range(0, max(1, len(array)), _BLOCK)
-    ]
-    return np.concatenate(blocks)
+    starts = range(0, max(1, len(array)), _BLOCK)
+    return np.concatenate([array[i : i + _BLOCK] @ belongs for i in starts])

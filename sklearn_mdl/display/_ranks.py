@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,13 +12,6 @@ from scipy.stats import rankdata
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.ranking import RankIntervals, average_ranks, rank_intervals
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.container import BarContainer
-    from matplotlib.lines import Line2D
-    from pandas import DataFrame
 
 FEW = 5  # datasets, of which resampled intervals are too short
 KINDS = ("boxes", "intervals", "by-size")
@@ -125,11 +118,8 @@ class RankDisplay(base.Display):
         lower, upper, shape = found.lower, found.upper, (len(self.names),)
         if not lower.shape == upper.shape == shape or not (lower <= upper).all():
             required = f"lower and larger upper bounds of {shape[0]} encoders"
-            given, cure = (
-                [lower.tolist(), upper.tolist()],
-                "compute them from the same ranks",
-            )
-            raise invalid("intervals", required, given, cure)
+            given = [lower.tolist(), upper.tolist()]
+            raise invalid("intervals", required, given, "compute them from ranks")
 
     @classmethod
     def from_codelengths(
@@ -200,7 +190,7 @@ class RankDisplay(base.Display):
 
     def plot(
         self,
-        ax: Axes | None = None,
+        ax: base.Axes | None = None,
         *,
         log_x: bool = True,
         max_named: int = 12,
@@ -236,14 +226,14 @@ class RankDisplay(base.Display):
             self._plot_rows(ax, styles or {})
         return self
 
-    def _plot_rows(self, ax: Axes | None, numbers: Mapping[str, int]) -> None:
+    def _plot_rows(self, ax: base.Axes | None, numbers: Mapping[str, int]) -> None:
         """Draw a row for each encoder, the best average on top."""
         n_encoders, boxes = len(self.names), self.kind == "boxes"
         width = base.CHARACTER * base.longest(self.names)
         row = 0.28 if boxes else 0.24
         ax = self._use_axes(ax, 4.5 + width, 1.0 + row * n_encoders)
         inches = base.inches_of(ax)[0] - width + 0.5
-        self.artists_: dict[str, Artist | BarContainer | list[Line2D]] = {}
+        self.artists_: dict[str, base.Drawn] = {}
         last = self._draw_boxes() if boxes else self._draw_intervals()
         self.artists_["means"] = self._draw_means(numbers)
         base.name_ticks(ax.yaxis, [self.names[i] for i in self._order])
@@ -267,7 +257,7 @@ class RankDisplay(base.Display):
         self.ax_.set_xlabel(label, wrap=True)
         return float(max(len(self.names), found.upper.max()))
 
-    def _draw_means(self, numbers: Mapping[str, int]) -> list[Line2D]:
+    def _draw_means(self, numbers: Mapping[str, int]) -> list[base.Line2D]:
         """Draw the average rank of each encoder in its colour, the best first."""
         points = []
         for row, (e, mean) in enumerate(zip(self._order, self._means(), strict=True)):
@@ -316,7 +306,11 @@ class RankDisplay(base.Display):
         return float(len(self.names))
 
     def _plot_by_size(
-        self, ax: Axes | None, log_x: bool, max_named: int, numbers: Mapping[str, int]
+        self,
+        ax: base.Axes | None,
+        log_x: bool,
+        max_named: int,
+        numbers: Mapping[str, int],
     ) -> None:
         """Draw a line for each encoder; the legend lists them as they end."""
         best, last = self.ranks.min(axis=0), self.ranks[-1]
@@ -328,7 +322,7 @@ class RankDisplay(base.Display):
         legend = [self.names[i] for i in sorted(named, key=last.__getitem__)]
         others = ["others"] if len(named) < len(self.names) else []
         ax = self._use_axes_beside_legend(ax, legend + others)
-        lines: dict[str, Line2D] = {}
+        lines: dict[str, base.Line2D] = {}
         for i, name in enumerate(self.names):
             (lines[name],) = ax.plot(self.sizes, self.ranks[:, i])
             lines[name].set(**styles.get(i, base.OTHERS))
@@ -363,7 +357,7 @@ class RankDisplay(base.Display):
         """Return average ranks, the best first."""
         return np.sort(self.ranks.mean(axis=0))
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the numbers behind the figure as a DataFrame, the best first.
 
         Means, quartiles and medians; average ranks with the bounds of their intervals;
@@ -374,9 +368,8 @@ class RankDisplay(base.Display):
             return table.set_axis(self.sizes).rename_axis("labels")
         columns: dict[str, object] = {"encoder": [self.names[i] for i in self._order]}
         if self.intervals is None:
-            first, median, third = np.percentile(
-                self.ranks[:, self._order], [25, 50, 75], axis=0
-            )
+            ranks = self.ranks[:, self._order]
+            first, median, third = np.percentile(ranks, [25, 50, 75], axis=0)
             columns |= {"mean": self._means(), "first_quartile": first}
             columns |= {"median": median, "third_quartile": third}
         else:

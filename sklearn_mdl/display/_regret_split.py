@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,11 +12,6 @@ from sklearn_mdl import switching
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.display._base import Floats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.text import Annotation
-    from pandas import DataFrame
 
 
 class RegretSplitDisplay(base.Display):
@@ -146,7 +141,7 @@ class RegretSplitDisplay(base.Display):
         losses, weights = estimator.readout_losses_, estimator.expert_weights_
         return cls.from_losses(losses, strategies, weights=weights, **options)
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw a bar for each strategy, the shortest code on top.
 
         Parameters
@@ -184,12 +179,12 @@ class RegretSplitDisplay(base.Display):
         base.put_legend(ax, self.bars_.values(), labels, below=True)
         return self
 
-    def _beside(self, row: float, words: str) -> Annotation:
+    def _beside(self, row: float, words: str) -> base.Annotation:
         """Write words to the right of the axes in the given row."""
         edge = self.ax_.get_yaxis_transform()
         return base.note(self.ax_, words, (1.0, row), (4, 0), xcoords=edge)
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the parts in nats as a DataFrame, the shortest code first."""
         order = self._order
         table = {

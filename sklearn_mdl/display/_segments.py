@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 LABELS = {
     "codelengths": "as it came",
@@ -28,7 +23,7 @@ class Segments(Protocol):
     ends: NDArray[np.intp]
     intervals: base.Floats
 
-    def to_frame(self) -> DataFrame: ...
+    def to_frame(self) -> base.DataFrame: ...
 
 
 class SegmentsDisplay(base.Display):
@@ -82,7 +77,7 @@ class SegmentsDisplay(base.Display):
         base.check_fitted(estimator, "codelengths_")
         return cls(estimator.segments(ends)).plot(**plot_options)
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw a step for each segment and code, with intervals of what came.
 
         Parameters
@@ -99,7 +94,7 @@ class SegmentsDisplay(base.Display):
         table = self.frame()
         drawn = {n: text for n, text in LABELS.items() if table[n].notna().all()}
         ax = self._use_axes_beside_legend(ax, list(drawn.values()))
-        self.lines_: dict[str, Artist] = {}
+        self.lines_: dict[str, base.Artist] = {}
         for i, name in enumerate(drawn):
             heights = table[name].to_numpy() / np.diff(edges)
             style: base.Style = {"baseline": None, "linewidth": 1.6}
@@ -113,6 +108,6 @@ class SegmentsDisplay(base.Display):
         base.put_legend(ax, self.lines_.values(), list(drawn.values()))
         return self
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the numbers as a DataFrame: one row per segment."""
         return self.segments.to_frame()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,10 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.display._heatmap import name_fields, write_value
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 
 class TransferDisplay(base.Display):
@@ -65,7 +61,7 @@ class TransferDisplay(base.Display):
             raise invalid(given, required, shapes, "give a value for each pair")
         np.fill_diagonal(self.transfer, np.nan)
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw the map, with a number in every field.
 
         Parameters
@@ -100,7 +96,7 @@ class TransferDisplay(base.Display):
         self.figure_.colorbar(self.image_, ax=ax, label="nats saved on the second task")
         return self
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the drawn table: first tasks by second tasks, in nats."""
         pandas = base.plot_extra("pandas")
         return pandas.DataFrame(self.transfer, self.names, self.names)

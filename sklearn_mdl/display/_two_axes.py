@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 
 class TwoAxesDisplay(base.Display):
@@ -63,7 +59,7 @@ class TwoAxesDisplay(base.Display):
             required = "nats of 'label', 'batch' and 'batch given label'"
             raise invalid("nulls", required, self.nulls, "give all three")
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw a point for each encoder, and the nulls as lines.
 
         Parameters
@@ -93,7 +89,7 @@ class TwoAxesDisplay(base.Display):
         ax.legend(loc="best", frameon=False)
         return self
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return nats per row: one line for each encoder, then the nulls."""
         table = {"label": self.label_nats, "batch": self.batch_nats}
         found = base.data_frame({"encoder": self.names, **table}, "encoder")

@@ -86,9 +86,7 @@ def data_config(
     config: dict[str, object] = timm.data.resolve_model_data_config(model)
     unknown = sorted(set(options) - set(config))
     if unknown:
-        raise invalid(
-            "data_options", f"among {list(config)}", unknown[0], "leave it out"
-        )
+        raise invalid("data_options", f"among {list(config)}", unknown[0], "drop it")
     return {**config, **options}
 
 
@@ -147,13 +145,9 @@ def _converted(
     n_classes = heads[0].shape[0] if heads else 0
     # What was read is handed over: timm would read the file again, in its own way.
     overlay = {"state_dict": found, "num_classes": n_classes}
+    options = {**options, "num_classes": n_classes, "pretrained_cfg_overlay": overlay}
     try:  # with as many classes as the file has, timm leaves out no weight in silence
-        model = timm.create_model(
-            name,
-            pretrained=True,
-            pretrained_cfg_overlay=overlay,
-            **{**options, "num_classes": n_classes},
-        )
+        model = timm.create_model(name, pretrained=True, **options)
     except Exception as error:
         own, given = set(body.state_dict()), set(found)
         missing, unknown = sorted(own - given), sorted(given - own)
@@ -299,10 +293,8 @@ class TimmEncoder(ImageEncoder):
         return found._replace(network=[self.model_name])
 
     def _model(self, timm: ModuleType) -> nn.Module:
-        name, options = (
-            self.model_name,
-            {**(self.model_options or {}), "num_classes": 0},
-        )
+        name = self.model_name
+        options = {**(self.model_options or {}), "num_classes": 0}
         if self.checkpoint_path is not None:
             return from_file(timm, name, Path(self.checkpoint_path), options)
         if not self.pretrained:

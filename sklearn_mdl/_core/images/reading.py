@@ -175,9 +175,7 @@ def _opened(item: object, where: str) -> Image:
 
 def unreadable(where: str, error: Exception) -> ValueError:
     """Make the error of an image that cannot be read."""
-    return ValueError(
-        f"The image of {where} cannot be read ({error}); fix it or leave it out"
-    )
+    return ValueError(f"The image of {where} cannot be read ({error}); leave it out")
 
 
 def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:

@@ -137,9 +137,7 @@ def array_of(items: object, dtype: str) -> np.ndarray:
     length = len(flat) + sum(len(item) for item in flat if isinstance(item, str))
     n_bytes = len(flat) * np.dtype(dtype).itemsize
     if n_bytes > max(PLAIN_BYTES, BYTES_A_LETTER * length):
-        raise ValueError(
-            f"{len(flat)} items of {dtype!r} must not take {n_bytes} bytes"
-        )
+        raise ValueError(f"{len(flat)} items must not take {n_bytes} bytes of {dtype}")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # numbers that overflow, or lose a part
         return np.array(items, dtype=dtype)

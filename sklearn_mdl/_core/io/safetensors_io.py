@@ -64,11 +64,8 @@ def write_archive(
     end = 0
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
-        entries[name] = {
-            "dtype": _NAMES[_code(array)],
-            "shape": list(array.shape),
-            "data_offsets": [start, end],
-        }
+        kind, shape = _NAMES[_code(array)], list(array.shape)
+        entries[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
     content = {"about": about, "tensors": entries, "sha256": _checksum(arrays)}
     text = json.dumps(content)
     text_digest = hashlib.sha256(text.encode()).hexdigest()

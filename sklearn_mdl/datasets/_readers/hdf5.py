@@ -84,11 +84,8 @@ def _labelled(
     if groups is not None:
         own = [groups.get(name, f"without a label: {name}") for name in ids]
         named = parts.groups_of(own, table)
-    return parts.Part(
-        *(dataset, path.stem, features, found, known, np.array(ids)),
-        note=note if n_unused else "",
-        groups=named,
-    )
+    rest = found, known, np.array(ids), note if n_unused else "", named
+    return parts.Part(dataset, path.stem, features, *rest)
 
 
 def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
@@ -133,9 +130,7 @@ def read_h5ad(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
         lists = {name: parts.masked(v.tolist(), k) for name, (v, k) in columns.items()}
         groups = parts.groups_in(lists, wanted, path)
         ids = np.asarray(obs[index].asstr()[()], dtype=str)
-        arrays = {
-            key: mapped(item, path) for key, item in obsm.items() if _is_table(item)
-        }
+        arrays = {k: mapped(item, path) for k, item in obsm.items() if _is_table(item)}
         skipped = [key for key in obsm if key not in arrays]
     fields = {"dataset": path.stem, "labels": labels, "known": known, "ids": ids}
     place = f"obsm of {path}"

@@ -43,9 +43,8 @@ def read_task(folder: Path, wanted: Wanted) -> list[Part]:
         cure = "average over time and write .npy"
         found = f"its embeddings are of type {kind!r}"
         raise damaged(folder, "one embedding per sound ('scene')", found, cure)
-    there = [
-        path.name.removesuffix(_EMBEDDINGS) for path in folder.glob("*" + _EMBEDDINGS)
-    ]
+    files = folder.glob("*" + _EMBEDDINGS)
+    there = [file.name.removesuffix(_EMBEDDINGS) for file in files]
     listed = [name for name in metadata.get("splits") or [] if name in there]
     splits = chosen_splits(listed or sorted(there), wanted, folder)
     if not splits:

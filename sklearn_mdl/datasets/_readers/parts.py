@@ -82,9 +82,8 @@ class Representations(NamedTuple):
         lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
-            classes = (
-                f", {len(np.unique(labels))} classes" if _may_be_classes(labels) else ""
-            )
+            n_classes = len(np.unique(labels)) if _may_be_classes(labels) else 0
+            classes = f", {n_classes} classes" if n_classes else ""
             known = f", {len(np.unique(groups[0]))} groups" if groups else ""
             lines.append(f"  {name}: {len(labels)} rows{classes}{known}; {widths}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
@@ -282,10 +281,8 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
             f"Without unique ids all encoders must have the same rows, but those of "
             f"{_named(first)} and {_named(unlike[0])} differ; give rows unique ids"
         )
-    places = [
-        {name: row for row, name in enumerate(np.asarray(part.ids).tolist())}
-        for part in parts
-    ]
+    ids = [np.asarray(part.ids).tolist() for part in parts]
+    places = [{name: row for row, name in enumerate(own)} for own in ids]
     common = [name for name in places[0] if all(name in own for own in places)]
     n_all = len(set().union(*places))
     n_lost = n_all - len(common)

@@ -70,11 +70,8 @@ class _Patches:
 def patch_camelyon(task: data.VtabTask, folder: Path) -> data.VtabData:
     """Read the owners' HDF5 files; torchvision's class reads labels one by one."""
     parts = []
-    for name, part in (
-        (data.TRAIN, "train"),
-        (data.VALIDATION, "valid"),
-        (data.TEST, "test"),
-    ):
+    own_names = {data.TRAIN: "train", data.VALIDATION: "valid", data.TEST: "test"}
+    for name, part in own_names.items():
         stem = folder / "pcam" / f"camelyonpatch_level_2_split_{part}"
         with _hdf5(Path(f"{stem}_y.h5")) as file:
             labels = np.asarray(file["y"][:]).reshape(-1)

@@ -55,9 +55,7 @@ class VtabData:
             raise invalid("data", "as many images as labels", counts, cure)
         limits, most = [int(self.y.min()), int(self.y.max())], self.task.n_classes - 1
         if limits[0] < 0 or limits[1] > most:
-            raise invalid(
-                "y", f"labels from 0 to {most}", limits, "read the files again"
-            )
+            raise invalid("y", f"labels from 0 to {most}", limits, "fetch the files")
 
     def __len__(self) -> int:
         """Return the number of images."""

@@ -120,7 +120,7 @@ def test_features_must_be_numeric(tmp_path, dtype):
 @pytest.mark.parametrize("shape", [(), (4, 1)])
 def test_labels_must_be_one_dimensional(tmp_path, suffix, shape):
     path = store(tmp_path / f"a{suffix}", np.zeros(shape))
-    with pytest.raises(ValueError, match="store one value per sample"):
+    with pytest.raises(ValueError, match="labels, one per sample"):
         load_labels(path)
 
 

@@ -253,8 +253,7 @@ def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
             raise invalid("y", "labels", y, "or pass datasets as X, {name: (X, y)}")
         return {"": (X, y)}
     if y is not None:
-        reason = "it holds labels, {name: (X, y)}"
-        raise incompatible("y", "a mapping X", reason, "leave y out")
+        raise incompatible("y", "a mapping X", "X holds labels", "leave y out")
     return checked_datasets(X)
 
 

@@ -189,8 +189,7 @@ class ProtocolComparison:
         if name is None and len(names) == 1:
             return 0
         if name not in names:
-            cure = "pass one of them, or take average_frame()"
-            raise invalid("dataset", f"one of {names}", name, cure)
+            raise invalid("dataset", f"one of {names}", name, "or take average_frame()")
         return names.index(name)
 
     def _value_columns(self, d: int) -> Iterator[Column]:

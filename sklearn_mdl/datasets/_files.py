@@ -179,8 +179,8 @@ def load_groups(path: str | Path) -> np.ndarray:
 def _load_vector(path: str | Path, names: Sequence[str]) -> np.ndarray:
     values = _load_array(Path(path), names)
     if values.ndim != 1:
-        required, found = f"{names[0]} of shape (n_samples,)", f"has {values.shape}"
-        raise damaged(path, required, found, "store one value per sample")
+        found = f"it has shape {values.shape}"
+        raise damaged(path, f"{names[0]}, one per sample", found, "write it again")
     return values
 
 

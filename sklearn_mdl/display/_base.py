@@ -296,12 +296,10 @@ def note(
     text: str,
     at: tuple[float, float],
     offset: tuple[float, float],
-    *,
-    xcoords: str | Transform = "data",
     **style: Any,
 ) -> Annotation:
     """Write small text beside a place, offset by points; the text is no maths."""
-    place: Style = {"xycoords": xcoords, "textcoords": "offset points", "va": "center"}
+    place: Style = {"textcoords": "offset points", "va": "center"}
     style = {"fontsize": "small", "parse_math": False} | style
     return ax.annotate(text, at, xytext=offset, **(place | style))
 

@@ -120,10 +120,8 @@ class CriticalDifferenceDisplay(base.Display):
         self._size = "x-small" if narrow else "medium"
         self._draw_axis(depth)
         self._draw_names(first_row)
-        self.bars_ = [
-            self._draw_bar(span, 0.6 + 0.5 * lane)
-            for span, lane in zip(spans, lanes, strict=True)
-        ]
+        heights = [0.6 + 0.5 * lane for lane in lanes]
+        self.bars_ = list(map(self._draw_bar, spans, heights))
         return self
 
     def _draw_axis(self, depth: float) -> None:
@@ -165,14 +163,14 @@ class CriticalDifferenceDisplay(base.Display):
 
     def frame(self) -> base.DataFrame:
         """Return names, ranks and numbers of groups as a DataFrame, best first."""
-        groups = list(enumerate(self.groups(), 1))
+        joined: list[list[str]] = [[] for _ in self.names]
+        for number, group in enumerate(self.groups(), 1):
+            for i in group:
+                joined[i].append(str(number))
         table = {
             "encoder": [self.names[i] for i in self._order],
             "average_rank": self.average_ranks[self._order],
-            "groups": [
-                " ".join(str(number) for number, group in groups if i in group)
-                for i in self._order
-            ],
+            "groups": [" ".join(joined[i]) for i in self._order],
         }
         return base.data_frame(table, "encoder")
 

@@ -122,18 +122,13 @@ class RankingHeatmapDisplay(base.Display):
         if kind == "preferred-readout":
             values = np.array(scorer.preferred_readouts()).T[order]
             if readouts is None:
-                names = [name for cell in scorer.cells_ for name in cell.mean_posterior]
-                readouts = list(dict.fromkeys(names))
+                found = [name for cell in scorer.cells_ for name in cell.mean_posterior]
+                readouts = list(dict.fromkeys(found))
         else:
             values = scorer.saved_per_example(reference).T[order]
-        display = cls(
-            values,
-            [scorer.encoder_names_[i] for i in order],
-            scorer.dataset_names_,
-            kind=kind,
-            reference=_CODES.get(reference, reference),
-            readouts=readouts,
-        )
+        names = [scorer.encoder_names_[i] for i in order], scorer.dataset_names_
+        code = _CODES.get(reference, reference)
+        display = cls(values, *names, kind=kind, reference=code, readouts=readouts)
         return display.plot(**plot_options)
 
     def plot(
@@ -160,20 +155,20 @@ class RankingHeatmapDisplay(base.Display):
         savings, below = self.kind == "savings", False if ax is None else None
         inches = self._make_axes(ax, 0.5 if savings else 0.28)
         ax = self.ax_
+        style: base.Style
         if savings:
             shown = _from_least_to_most(self.values) if within_datasets else self.values
             texts = [f"{x:.2f}" for x in (np.round(self.values, 2) + 0.0).ravel()]
-            low, high = shown.min(), shown.max()
+            style = {"cmap": "cividis", "vmin": shown.min(), "vmax": shown.max()}
             width = 2.5  # of a number, in letters
         else:
             places = {name: k for k, name in enumerate(self.readouts)}
             shown = np.vectorize(places.__getitem__, otypes=[int])(self.values)
             texts = [str(k) for k in shown.ravel()]
-            low, high = 0, max(1, len(places) - 1)
+            most = max(1, len(places) - 1)
+            style = {"cmap": self._categorical(), "vmin": 0, "vmax": most}
             width = 1 / 1.3
-        limits = {"vmin": low, "vmax": high}
-        colours = "cividis" if savings else self._categorical()
-        self.image_ = ax.imshow(shown, cmap=colours, aspect="auto", **limits)
+        self.image_ = ax.imshow(shown, aspect="auto", **style)
         size = min(8.0, base.size_for(self.values.shape[1], inches[0] / width))
         for ((i, j), value), text in zip(np.ndenumerate(shown), texts, strict=True):
             write_value(self.image_, (j, i), value, text, fontsize=size)

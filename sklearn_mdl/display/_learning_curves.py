@@ -205,7 +205,7 @@ class LearningCurveDisplay(base.Display):
             shade = ax.fill_between(x, epsilon, np.maximum(y, epsilon), step="post")
             shade.set(color=line.get_color(), alpha=0.2, linewidth=0.0)
         words, edge = f"ε = {epsilon:g}", ax.get_yaxis_transform()
-        place: base.Style = {"xcoords": edge, "va": "baseline", "color": "0.3"}
+        place: base.Style = {"xycoords": edge, "va": "baseline", "color": "0.3"}
         base.note(ax, words, (0.0, epsilon), (3, 2), **place)
 
     def frame(self) -> base.DataFrame:

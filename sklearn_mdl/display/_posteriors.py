@@ -70,9 +70,8 @@ class PosteriorDisplay(base.Display):
             )
         self.steps = np.arange(n_samples) if steps is None else np.asarray(steps)
         if self.steps.shape != (n_samples,) or (np.diff(self.steps) <= 0).any():
-            required = f"{n_samples} increasing numbers, one per row of the posterior"
-            given = self.steps.tolist()
-            raise invalid("steps", required, given, "pass those of its trace")
+            required = f"{n_samples} increasing numbers"
+            raise invalid("steps", required, self.steps.tolist(), "pass trace.steps")
 
     @classmethod
     def from_estimator(

@@ -272,15 +272,12 @@ class RankDisplay(base.Display):
         words = "the same rank on all datasets, which says nothing of others"
         if len(self.ranks) <= FEW:
             words = "too few datasets"
-        for row, e in enumerate(self._order):
+        for row, (e, mean) in enumerate(zip(self._order, self._means(), strict=True)):
             if found.upper[e] - found.lower[e] < 1e-9:
-                at, right = (self._means()[row], row), self._means()[row] > self._middle
+                right = mean > (1 + len(self.names)) / 2
                 place: base.Style = {"ha": "right" if right else "left", "color": "0.4"}
-                base.note(self.ax_, words, at, (-7 if right else 7, 0), **place)
-
-    @property
-    def _middle(self) -> float:
-        return (1 + len(self.names)) / 2
+                offset = (-7 if right else 7, 0)
+                base.note(self.ax_, words, (mean, row), offset, **place)
 
     def _draw_boxes(self) -> float:
         ax, rows = self.ax_, np.arange(len(self.names))
@@ -350,7 +347,7 @@ class RankDisplay(base.Display):
             middle = np.sqrt(self.sizes[i - 1] * self.sizes[i])
             self.ax_.axvline(middle, color="0.5", linestyle=":", linewidth=1.0)
             words, edge = f"{self.n_datasets[i]}", self.ax_.get_xaxis_transform()
-            place: base.Style = {"xcoords": edge, "va": "top", "color": "0.3"}
+            place: base.Style = {"xycoords": edge, "va": "top", "color": "0.3"}
             base.note(self.ax_, words, (middle, 1.0), (3, 0), **place)
 
     def _means(self) -> base.Floats:

@@ -109,16 +109,14 @@ class RegretSplitDisplay(base.Display):
         curves = mix(losses, strategies, weights)
         readouts, block_losses = best_blocks(losses, n_blocks)
         n_readouts = np.shape(losses)[1]
+        at_most = {
+            name: switching.sequence_cost(prior, readouts, n_readouts, weights)
+            for name, prior in _given_or_usual(strategies).items()
+        }
+        codelengths = {name: float(curve.sum()) for name, curve in curves.items()}
+        learning = float(block_losses.sum())
         name = f"best {n_blocks} blocks" if n_blocks > 1 else "best readout"
-        display = cls(
-            {name: float(curve.sum()) for name, curve in curves.items()},
-            float(block_losses.sum()),
-            {
-                name: switching.sequence_cost(prior, readouts, n_readouts, weights)
-                for name, prior in _given_or_usual(strategies).items()
-            },
-            sequence_name=name,
-        )
+        display = cls(codelengths, learning, at_most, sequence_name=name)
         return display.plot(**plot_options)
 
     @classmethod
@@ -160,15 +158,11 @@ class RegretSplitDisplay(base.Display):
         order, rows = self._order, np.arange(n_strategies)
         learning = np.full(n_strategies, self.learning)
         switching = self.codelengths[order] - learning
-        colours = base.COLOURS[5], base.COLOURS[1]
-        self.bars_ = {
-            "learning": ax.barh(rows, learning, color=colours[0]),
-            "switching": ax.barh(rows, switching, left=learning, color=colours[1]),
-        }
-        self.texts_ = [
-            self._beside(row, _words(nats, self.at_most[i]))
-            for row, nats, i in zip(rows.tolist(), switching, order, strict=True)
-        ]
+        bars = ax.barh(rows, learning, color=base.COLOURS[5])
+        more = ax.barh(rows, switching, left=learning, color=base.COLOURS[1])
+        self.bars_ = {"learning": bars, "switching": more}
+        words = map(_words, switching, self.at_most[order])
+        self.texts_ = [self._beside(row, text) for row, text in enumerate(words)]
         self._beside(-1, "switching")
         base.name_ticks(ax.yaxis, [self.names[i] for i in order])
         ax.set_ylim(n_strategies - 0.4, -0.6)
@@ -182,7 +176,7 @@ class RegretSplitDisplay(base.Display):
     def _beside(self, row: float, words: str) -> base.Annotation:
         """Write words to the right of the axes in the given row."""
         edge = self.ax_.get_yaxis_transform()
-        return base.note(self.ax_, words, (1.0, row), (4, 0), xcoords=edge)
+        return base.note(self.ax_, words, (1.0, row), (4, 0), xycoords=edge)
 
     def frame(self) -> base.DataFrame:
         """Return the parts in nats as a DataFrame, the shortest code first."""

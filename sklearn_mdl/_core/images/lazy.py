@@ -75,9 +75,8 @@ class LazyImages(Sequence[Any]):
     def __add__(self, other: LazyImages) -> LazyImages:
         """Return the images of both, in this order."""
         if (self.decode, self.about) != (other.decode, other.about):
-            processings = [self.about, other.about]
-            cure = "encode them separately"
-            raise invalid("Joined images", "decoded in one way", processings, cure)
+            kinds = [self.about, other.about]
+            raise invalid("Joined images", "decoded alike", kinds, "encode them apart")
         both = chained([self.items, other.items])
         return LazyImages(both, self.decode, self.about)
 

@@ -32,17 +32,17 @@ _SPLIT = re.compile(
 
 def read_saved(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read what ``save_to_disk`` of ``datasets`` wrote."""
-    pa = needed(*_NEEDS)
     folders = {"": folder}
     if (folder / SPLITS).is_file():
         there = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
         folders = {s: folder / s for s in parts.chosen_splits(there, wanted, folder)}
-    tables = {split: _read_arrow(pa, own) for split, own in folders.items()}
-    return _parts(pa, folder.name, tables, wanted, folder)
+    tables = {split: _read_arrow(own) for split, own in folders.items()}
+    return _parts(folder.name, tables, wanted, folder)
 
 
-def _read_arrow(pa: Any, folder: Path) -> Any:
+def _read_arrow(folder: Path) -> Any:
     """Map the Arrow files of one split."""
+    pa = needed(*_NEEDS)
     state = json.loads((folder / STATE).read_text(encoding="utf-8"))
     if state.get("_indices_data_files"):
         cure = "save dataset.flatten_indices()"
@@ -55,8 +55,7 @@ def _read_arrow(pa: Any, folder: Path) -> Any:
 
 def read_parquet(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read a parquet file: a dataset."""
-    pa = needed(*_NEEDS)
-    return _parts(pa, path.stem, {"": _read_table(path)}, wanted, path)
+    return _parts(path.stem, {"": _read_table(path)}, wanted, path)
 
 
 def read_parquet_folder(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
@@ -72,7 +71,7 @@ def read_parquet_folder(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
         split: pa.concat_tables([_read_table(file) for file in shards[split]])
         for split in parts.chosen_splits(list(shards), wanted, folder)
     }
-    return _parts(pa, folder.name, tables, wanted, folder)
+    return _parts(folder.name, tables, wanted, folder)
 
 
 def _read_table(path: Path) -> Any:
@@ -87,9 +86,10 @@ def _read_table(path: Path) -> Any:
 
 
 def _parts(
-    pa: Any, dataset: str, tables: dict[str, Any], wanted: parts.Wanted, place: Path
+    dataset: str, tables: dict[str, Any], wanted: parts.Wanted, place: Path
 ) -> list[parts.Part]:
     """Turn the tables of all splits into a part for each column of lists."""
+    pa = needed(*_NEEDS)
     schema = next(iter(tables.values())).schema
     encoders = [field.name for field in schema if is_vector(pa, field.type)]
     if not encoders:

@@ -29,9 +29,9 @@ def read_npz(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
     encoders = [name for name, array in arrays.items() if array.ndim == 2]
     rows = {name: array for name, array in arrays.items() if array.ndim == 1}
     if not encoders:
-        found = f"it holds { ({name: array.shape for name, array in arrays.items()}) }"
+        shapes = {name: array.shape for name, array in arrays.items()}
         required = "an array (n_samples, width) for each encoder"
-        raise damaged(path, required, found, "store them")
+        raise damaged(path, required, f"it holds {shapes}", "store them")
     key, column = parts.id_and_label(list(rows), wanted, path)
     ids = None if key is None else rows[key].astype(str)
     groups = parts.groups_in({n: r.tolist() for n, r in rows.items()}, wanted, path)

@@ -137,8 +137,7 @@ def check_groups(columns: Iterable[str], wanted: Wanted, place: object) -> None:
     """
     there = list(columns)
     if wanted.groups is not None and wanted.groups not in there:
-        cure = f"{place} has these: name one of them (--groups)"
-        raise invalid("groups", f"one of {there}", wanted.groups, cure)
+        raise invalid("groups", f"one of {there} in {place}", wanted.groups, "name one")
 
 
 def groups_in(
@@ -159,7 +158,7 @@ def groups_of(values: Sequence[object], place: object) -> np.ndarray:
     _, known = labels_of([v if v is None or v != v else str(v) for v in values])
     if not known.all():
         found = f"{int(np.sum(~known))} of {len(known)} have none"
-        raise damaged(place, "a group for every row", found, "name a group of its own")
+        raise damaged(place, "a group for every row", found, "give each row one")
     return np.array([str(value) for value in values])
 
 

@@ -104,8 +104,7 @@ def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[
         return _tensors(path, features, label)
     if path.suffix in (".parquet", ".arrow"):
         return _tables(path, features, label)
-    required = "files .parquet, .arrow or .safetensors"
-    raise invalid("shards", required, str(path), "write it as one of these")
+    raise invalid("shards", ".parquet, .arrow or .safetensors", str(path), "convert it")
 
 
 def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
@@ -123,8 +122,7 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
         raise damaged(path, required, found, "write it again")
     X, y = (mapped(path, entries[name], start) for name in (found, labels))
     if len(X) != len(y):
-        required = f"a label for each of {len(X)} rows"
-        raise damaged(path, required, f"it holds {len(y)}", "write it again")
+        raise damaged(path, f"{len(X)} labels", f"it holds {len(y)}", "write it again")
     for first in range(0, len(X), AT_ONCE):
         part = slice(first, first + AT_ONCE)
         yield X[part], np.array(y[part])

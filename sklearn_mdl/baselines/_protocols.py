@@ -280,8 +280,8 @@ def _of_losses(
     """Read measures off the losses of a switcher, or of fits on subsamples."""
     if not isinstance(estimator, MDLReadoutSwitcher):
         curve = subsampled_losses(estimator, train, test, random_state=split.seed)
-        losses, sizes, total = curve.losses, curve.sizes, float("nan")
-        excess: dict[str, tuple[float, bool]] = {}
+        losses, sizes = curve.losses, curve.sizes
+        found = {"mdl": (float("nan"), False)}
     else:
         switcher = clone(estimator)
         if switcher.random_state is None:
@@ -290,18 +290,12 @@ def _of_losses(
         switcher.set_params(store="memory", store_mixtures=False, checkpoint=None)
         switcher.fit(*train)
         losses, sizes = np.maximum(0.0, switcher.codelengths_), None
-        total = float(switcher.codelength_)
-        final = _final_loss(switcher, test)
-        excess = {
-            "edl": (excess_description_length(losses, final), False),
-            "epiplexity": (excess_description_length(losses), False),
-        }
-    return {
-        "mdl": (total, False),
-        "sdl": surplus_description_length(losses, split.epsilon, sizes=sizes),
-        "esc": sample_complexity(losses, split.epsilon, sizes=sizes),
-        **excess,
-    }
+        edl = excess_description_length(losses, _final_loss(switcher, test))
+        found = {"mdl": (float(switcher.codelength_), False), "edl": (edl, False)}
+        found["epiplexity"] = excess_description_length(losses), False
+    found["sdl"] = surplus_description_length(losses, split.epsilon, sizes=sizes)
+    found["esc"] = sample_complexity(losses, split.epsilon, sizes=sizes)
+    return found
 
 
 def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:

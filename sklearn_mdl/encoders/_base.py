@@ -201,11 +201,11 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         """
         frozen = self._loaded(X)
         images = as_images(X)
-        rows, name = range(start, len(images)), type(self).__name__
-        place = {"total": len(images), "initial": start}
+        rows, n_images = range(start, len(images)), len(images)
         shown = nullcontext()  # no hidden bar: it would take tqdm's lock, too
         if self.verbose:
-            shown = tqdm(desc=name, unit="image", **place)
+            name = type(self).__name__
+            shown = tqdm(desc=name, unit="image", total=n_images, initial=start)
         with shown as bar:
             for batch in self._encoded(frozen, self._blocks, images, rows):
                 features = np.concatenate(list(batch.values()), axis=1)

@@ -263,8 +263,8 @@ class TimmEncoder(ImageEncoder):
         check_name(timm, self.model_name)
         check_options(self.model_options)
         if not hasattr(self, "seed_"):
-            seed = check_random_state(self.random_state).randint(2**31 - 1)
-            self.seed_ = int(seed)
+            rng = check_random_state(self.random_state)
+            self.seed_ = int(rng.randint(2**31 - 1))
         with torch.random.fork_rng(devices=()):
             torch.default_generator.manual_seed(self.seed_)
             model = self._model(timm)
@@ -288,9 +288,7 @@ class TimmEncoder(ImageEncoder):
         found = sources_of_name(self.model_name)
         if self.checkpoint_path is not None:
             return found._replace(paths=[*found.paths, fspath(self.checkpoint_path)])
-        if not self.pretrained:
-            return found
-        return found._replace(network=[self.model_name])
+        return found._replace(network=[self.model_name]) if self.pretrained else found
 
     def _model(self, timm: ModuleType) -> nn.Module:
         name = self.model_name

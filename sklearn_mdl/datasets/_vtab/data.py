@@ -51,8 +51,7 @@ class VtabData:
         """Check labels against the task."""
         counts = len(self.images), len(self.y)
         if len(set(counts)) > 1 or not len(self.y):
-            cure = "take a label and an image for each example"
-            raise invalid("data", "as many images as labels", counts, cure)
+            raise invalid("data", "as many images as labels", counts, "fetch it again")
         limits, most = [int(self.y.min()), int(self.y.max())], self.task.n_classes - 1
         if limits[0] < 0 or limits[1] > most:
             raise invalid("y", f"labels from 0 to {most}", limits, "fetch the files")

@@ -274,7 +274,7 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
             found = self._outputs(frozen, blocks, batch.to(device))
         missing = [block.layer for block in blocks if block.name not in found]
         if missing:
-            raise ValueError(f"Layer {missing[0]!r} must run; name another layer")
+            raise ValueError(f"Layer {missing[0]!r} must run for images; name another")
         return {block.name: found[block.name].float().cpu().numpy() for block in blocks}
 
     def _outputs(

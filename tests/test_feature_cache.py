@@ -208,7 +208,7 @@ def test_a_damaged_set_is_never_taken_for_a_whole_one(tmp_path, monkeypatch):
     content[-3] ^= 1
     path.write_bytes(content)
     seen = counted(monkeypatch)
-    with pytest.warns(UserWarning, match="computed again, because .* is damaged"):
+    with pytest.warns(UserWarning, match="computed again, because .* checksum differs"):
         np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)
     assert sum(seen) == 23
     np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)

@@ -137,7 +137,7 @@ def read_archive(path: Path) -> tuple[dict[str, np.ndarray], Json]:
             whole = content["tensors"] == entries
             if whole and content["sha256"] == _checksum(arrays):
                 return arrays, content["about"]
-    raise damaged(path, required, "it is damaged", "save it again")
+    raise damaged(path, required, "its checksum differs", "save it again")
 
 
 def read_some(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:

@@ -323,10 +323,10 @@ def test_a_damaged_checkpoint_is_never_taken_for_a_whole_one(tmp_path, at):
     content = bytearray(path.read_bytes())
     content[at] ^= 4
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"progress\.safetensors must be"):
+    with pytest.raises(ValueError, match=r"progress\.safetensors must hold"):
         pool(checkpoint=tmp_path).fit(*data())
     path.write_bytes(content[:at])
-    with pytest.raises(ValueError, match=r"progress\.safetensors must be"):
+    with pytest.raises(ValueError, match=r"progress\.safetensors must hold"):
         pool(checkpoint=tmp_path).fit(*data())
 
 

@@ -206,7 +206,7 @@ def test_cells_of_some_readouts_never_serve_others(ranked_copy, capsys):
 def test_rank_without_labels_is_refused(study, capsys):
     (study / "two" / "labels.npy").unlink()
     assert rank(study)[0] == 2
-    assert "'two' must have its labels" in complaint(capsys, "rank")
+    assert "two must hold the labels" in complaint(capsys, "rank")
 
 
 def test_rank_refuses_real_labels_beside_classes(study, capsys):

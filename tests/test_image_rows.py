@@ -67,7 +67,7 @@ def test_rows_in_a_file_are_complete_and_mapped(size, tmp_path):
     np.testing.assert_array_equal(np.load(path), rows)
     assert list(tmp_path.iterdir()) == [path]
     broken = [*images, np.zeros((16, 16), np.complex64)]
-    with pytest.raises(ValueError, match="those of row 6 have dtype complex64"):
+    with pytest.raises(ValueError, match=r"Pixels of row 6 must .* got 'complex64'"):
         image_rows(broken, size, path=path)
     assert list(tmp_path.iterdir()) == [path]
     np.testing.assert_array_equal(np.load(path), rows)
@@ -91,11 +91,11 @@ def test_rows_in_a_file_are_complete_and_mapped(size, tmp_path):
             "size must be one or two positive integers, got 2.5",
         ),
         (pixels(2), {"size": (3, 4, 3)}, r"got \(3, 4, 3\); pass for example 224"),
-        (pixels(2), {"path": "rows.bin"}, "path must end in .npy, got 'rows.bin'"),
+        (pixels(2), {"path": "rows.bin"}, "path must be a .npy file, got 'rows.bin'"),
         (
             [pixels(1)[0], pixels(1, 30, 30)[0]],
             {},
-            r"of one size, but that of row 1 has shape \(30, 30, 3\).*pass a size",
+            r"row 1 must be of shape .* got \(30, 30, 3\); pass a size",
         ),
     ],
 )
@@ -110,7 +110,7 @@ def test_squares_are_known_by_their_number_of_pixels():
     grey = {side**2 for side in range(1, 2000)}
     assert not grey & {3 * side**2 for side in range(1, 2000)}
     for n_features in (2, 63, 6 * 64):
-        with pytest.raises(ValueError, match=f"got {n_features} columns"):
+        with pytest.raises(ValueError, match=f"got {n_features}; pass image_shape"):
             image_shape_of(n_features, None)
 
 
@@ -130,5 +130,5 @@ def test_numbers_that_are_no_bytes_are_named_with_their_place(value):
         check_pixels(np.arange(256).reshape(2, 128).astype(dtype))
     X = np.zeros((300, 4))
     X[299, 2] = value
-    with pytest.raises(ValueError, match=r"row 299, column 2 holds .*image_rows"):
+    with pytest.raises(ValueError, match=r"row 299, column 2 must .*image_rows"):
         check_pixels(X)

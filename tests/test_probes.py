@@ -183,7 +183,7 @@ def test_what_diverged_is_never_chosen(digits):
     assert np.isinf(probe.validation_losses_[3:, -1]).any()
     assert np.isnan(probe.validation_scores_[np.isinf(probe.validation_losses_)]).all()
     assert probe.best_params_["lr"] == 1e-2
-    with pytest.raises(ValueError, match="all diverged"):
+    with pytest.raises(ValueError, match="All settings diverged"):
         clone(probe).set_params(lr=1e30, ema_step_size=1.0).fit(X, y)
 
 
@@ -272,7 +272,7 @@ def test_labels_may_be_words_and_features_tensors(digits, quick):
         ({"weight_decay": -1.0}, "'weight_decay' parameter"),
         ({"ema_step_size": (1.0, 1.5)}, "'ema_step_size' parameter"),
         ({"validation_fraction": 1.0}, "validation_fraction"),
-        ({"validation_fraction": 0.9999}, "needs rows to learn from"),
+        ({"validation_fraction": 0.9999}, "validation_fraction .* rows to learn from"),
         ({"device": "abacus"}, "device must be"),
     ],
 )

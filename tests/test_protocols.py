@@ -458,7 +458,7 @@ def test_evidence_without_a_maximum_is_refused():
     X[:, 0], X[:, 1] = y == 0, y == 1
     with pytest.raises(ValueError, match="no maximum"):
         log_evidence(X, y)
-    with pytest.raises(ValueError, match="not all zero"):
+    with pytest.raises(ValueError, match="must not be all zero"):
         log_evidence(0 * X, y)
     with pytest.raises(ValueError, match="at least two classes"):
         log_evidence(X, 0 * y)
@@ -588,7 +588,7 @@ def test_sizes_of_subsamples_are_checked(sizes):
 
 def test_subsamples_are_not_lost_on_a_test_part_of_another_width():
     X, y = noise(100)
-    with pytest.raises(ValueError, match=r"same features.* 5 .* 3 "):
+    with pytest.raises(ValueError, match=r"of one width, got \[5, 3\]"):
         subsampled_losses(GaussianNB(), (X, y), (X[:, :3], y))
 
 
@@ -646,7 +646,7 @@ def test_the_rank_is_the_entropy_of_the_spectrum_and_knows_no_labels():
     assert rank_me(np.diag([2.0, 1.0, 1.0])) == pytest.approx(
         math.exp(1.5 * math.log(2)), rel=1e-4
     )
-    with pytest.raises(ValueError, match="features that are not all zero"):
+    with pytest.raises(ValueError, match="X must not be all zero"):
         rank_me(np.zeros((3, 2)))
 
 
@@ -666,7 +666,7 @@ def test_usable_information_is_that_of_the_family():
     found = usable_information((x[:3000], y[:3000]), (x[3000:], y[3000:]))
     entropy = quad(lambda t: norm.pdf(t, 1) * np.log1p(np.exp(-2 * t)), -8, 9)[0]
     assert found.value == pytest.approx(math.log(2) - entropy, abs=0.02)
-    with pytest.raises(ValueError, match=r"among the train labels, .* got 2"):
+    with pytest.raises(ValueError, match="among the train labels, got 2"):
         usable_information((X[:9], y[:9]), (X[9:12], [0, 1, 2]))
 
 

@@ -430,7 +430,7 @@ def test_texts_stand_in_columns():
 
 
 def test_unknown_tables_are_refused(scorer):
-    with pytest.raises(ValueError, match=r"`table` must be one of .*, got 'all'"):
+    with pytest.raises(ValueError, match=r"table must be one of .*, got 'all'"):
         scorer.to_latex("all")
 
 

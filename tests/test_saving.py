@@ -197,7 +197,7 @@ def test_nothing_is_saved_of_what_has_not_begun(tmp_path):
 
 def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
     switcher = pool(random_state=np.random.RandomState(0)).fit(X[:60], Y[:60])
-    with pytest.raises(TypeError, match=r"random_state must be .* pickle can keep it"):
+    with pytest.raises(TypeError, match=r"random_state must be .* use pickle"):
         switcher.save(tmp_path / "a.safetensors")
     assert not list(tmp_path.iterdir())
     assert_same(pickle.loads(pickle.dumps(switcher)), switcher)
@@ -223,7 +223,9 @@ def test_a_file_of_another_class_is_refused(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"b\.safetensors is none"):
+    with pytest.raises(
+        FileNotFoundError, match=r"b\.safetensors must .* check the path"
+    ):
         MDLReadoutSwitcher.load(tmp_path / "b.safetensors")
 
 
@@ -626,7 +628,7 @@ def test_a_file_takes_its_place_once_it_is_on_the_disk(tmp_path, monkeypatch):
 def test_a_file_of_numbers_that_are_not_ours_is_refused_by_their_types(tmp_path):
     tensors = {"w": np.ones(3, np.int16), "v": np.ones(3, np.uint32), "u": np.ones(3)}
     safetensors.numpy.save_file(tensors, tmp_path / "a", {"sklearn_mdl": "{}"})
-    with pytest.raises(ValueError, match=r"\(numbers of type I16, U32\); save it"):
+    with pytest.raises(ValueError, match=r"numbers of type I16, U32\); save it"):
         read_archive(tmp_path / "a")
 
 
@@ -638,12 +640,12 @@ def test_a_description_that_is_replaced_with_its_checksum_is_no_whole_file(tmp_p
     tensors = safetensors.numpy.load_file(tmp_path / "a")
     for change in ({"a": tensors["a"] + 1}, {"c": np.ones(1)}, {"b": tensors["b"][:3]}):
         safetensors.numpy.save_file({**tensors, **change}, tmp_path / "b", metadata)
-        with pytest.raises(ValueError, match="its checksum is another one"):
+        with pytest.raises(ValueError, match="its checksum differs"):
             read_archive(tmp_path / "b")
     for key in metadata:
         with_space = {**metadata, key: metadata[key] + " "}
         safetensors.numpy.save_file(tensors, tmp_path / "b", with_space)
-        with pytest.raises(ValueError, match="its checksum is another one"):
+        with pytest.raises(ValueError, match="its checksum differs"):
             read_archive(tmp_path / "b")
 
 
@@ -659,7 +661,7 @@ def refused(path, content):
     try:
         read_archive(path)
     except ValueError as error:
-        return "must be" in str(error)
+        return " must " in str(error)
     return False
 
 
@@ -726,13 +728,13 @@ def test_a_hundred_thousand_files_are_refused(folder, data):
 @pytest.mark.parametrize("key", ["sklearn_mdl", "sklearn_mdl.sha256"])
 def test_a_file_with_one_of_the_two_descriptions_is_none_of_ours(tmp_path, key):
     safetensors.numpy.save_file({"w": np.ones(3)}, tmp_path / "a", {key: "{}"})
-    with pytest.raises(ValueError, match="tensors of another kind"):
+    with pytest.raises(ValueError, match="it holds other tensors"):
         read_archive(tmp_path / "a")
 
 
 def test_a_safetensors_file_of_others_is_refused(tmp_path):
     safetensors.numpy.save_file({"w": np.ones(3)}, tmp_path / "a")
-    with pytest.raises(ValueError, match="tensors of another kind"):
+    with pytest.raises(ValueError, match="it holds other tensors"):
         read_archive(tmp_path / "a")
 
 

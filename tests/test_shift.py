@@ -168,10 +168,10 @@ def test_parts_may_be_tensors():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"n_reshuffles": 18}, "needs at least 19 reshuffled splits, got"),
-        ({"level": 0.01}, "needs at least 99 reshuffled"),
+        ({"n_reshuffles": 18}, "n_reshuffles must be at least 19"),
+        ({"level": 0.01}, "n_reshuffles must be at least 99"),
         ({"level": 0.0}, "between 0 and 1"),
-        ({"readouts": {}}, "at least one classifier"),
+        ({"readouts": {}}, "readouts must be one classifier"),
     ],
 )
 def test_settings_that_cannot_be_met_are_refused(options, match):
@@ -182,7 +182,7 @@ def test_settings_that_cannot_be_met_are_refused(options, match):
 @pytest.mark.parametrize(
     ("train", "test", "match"),
     [
-        ((DIGITS, LABELS), (DIGITS[:, :9], LABELS), "64 in the train part and 9"),
+        ((DIGITS, LABELS), (DIGITS[:, :9], LABELS), r"got \(\(64,\), \(9,\)\)"),
         ((DIGITS, LABELS[:-1]), (DIGITS, LABELS), "inconsistent numbers"),
         ((DIGITS[:3], [1, 1, 1]), (DIGITS, LABELS), "at least two classes"),
         ((DIGITS, LABELS), (DIGITS[:3] * np.nan, LABELS[:3]), "X of the test part"),
@@ -226,7 +226,7 @@ def test_the_command_prints_the_table(files, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--level", "0.001"], "at least 999 reshuffled"),
+        (["--level", "0.001"], "at least 999"),
         (["--max-samples", "1"], "must leave a row in each part"),
     ],
 )

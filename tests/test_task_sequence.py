@@ -137,5 +137,5 @@ def test_tasks_that_make_no_sequence_are_refused(changes, order, message):
 
 
 def test_a_map_of_another_shape_is_refused():
-    with pytest.raises(ValueError, match="`transfer` and `intervals` must have shapes"):
+    with pytest.raises(ValueError, match="transfer and intervals must be of shapes"):
         TransferDisplay([[0.0, 1.0]], ["a", "b"])

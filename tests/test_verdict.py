@@ -317,7 +317,7 @@ def test_the_best_over_datasets_has_the_best_average_rank(pooled):
     assert found.more_labels is found.dataset is None
     assert ranking.verdict().answer == found
     assert pooled.best("d1") == pooled.verdict().datasets[1].best
-    with pytest.raises(ValueError, match=r"`dataset` must be one of \['d0', 'd1'\]"):
+    with pytest.raises(ValueError, match=r"dataset must be one of \['d0', 'd1'\]"):
         pooled.best("d2")
 
 

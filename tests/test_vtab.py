@@ -238,7 +238,7 @@ def test_missing_files_are_named_with_their_origin(name, write, tmp_path):
 
 
 def test_names_that_are_no_task_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="names near it are 'KittiDistance'"):
+    with pytest.raises(ValueError, match=r"task must .* similar .* \['KittiDistance'"):
         load_vtab("kitti distance", tmp_path)
 
 
@@ -257,7 +257,7 @@ def test_labels_beyond_those_of_the_task_are_refused(write, tmp_path):
     write("Pets")
     file = tmp_path / "oxford-iiit-pet" / "annotations" / "test.txt"
     file.write_text("yorkshire_terrier_9 38 2 25\n")
-    with pytest.raises(ValueError, match="labels from 0 to 36, but the files give 0 t"):
+    with pytest.raises(ValueError, match=r"Pets .*y must be labels from 0 to 36, got"):
         load_vtab("Pets", tmp_path)
 
 
@@ -314,7 +314,7 @@ def test_patches_that_are_still_packed_are_to_be_unpacked(write, tmp_path):
     place.with_name(f"{place.name}.gz").write_bytes(gzip.compress(place.read_bytes()))
     load_vtab("PatchCamelyon", tmp_path)
     place.unlink()
-    match = r"needs .*valid_x.h5, but only .*valid_x.h5.gz is there; unpack it"
+    match = r"needs .*valid_x.h5; unpack .*valid_x.h5.gz"
     with pytest.raises(FileNotFoundError, match=match):
         load_vtab("PatchCamelyon", tmp_path)
 
@@ -325,7 +325,7 @@ def test_files_that_are_not_the_owners_hdf5_are_named(kind, write, tmp_path):
     place = tmp_path / "pcam" / f"camelyonpatch_level_2_split_test_{kind}.h5"
     other = "xy".replace(kind, "")
     shutil.copy(place.with_name(place.name.replace(f"{kind}.h5", f"{other}.h5")), place)
-    with pytest.raises(ValueError, match=f"test_{kind}.h5 must be the HDF5 file that"):
+    with pytest.raises(ValueError, match=f"test_{kind}.h5 must hold the HDF5"):
         load_vtab("PatchCamelyon", tmp_path)
     place.write_bytes(b"no HDF5")
     with pytest.raises(ValueError, match=rf"test_{kind}.h5 .* signature not found"):
@@ -336,7 +336,7 @@ def test_patches_without_labels_are_reported(write, tmp_path):
     write("PatchCamelyon")
     stem = tmp_path / "pcam" / "camelyonpatch_level_2_split"
     shutil.copy(f"{stem}_train_x.h5", f"{stem}_test_x.h5")
-    with pytest.raises(ValueError, match="got 8 images and 7 labels"):
+    with pytest.raises(ValueError, match=r"as many images as labels, got \(8, 7\)"):
         load_vtab("PatchCamelyon", tmp_path)
 
 
@@ -369,7 +369,7 @@ def test_parts_are_the_owners(write, tmp_path):
     assert set(train.parts) == {"train", "validation"}
     np.testing.assert_allclose(np.asarray(test.images[1])[..., 0], 50, atol=1.5)
     write_again = load_vtab("Sun397", sun(tmp_path))
-    with pytest.raises(ValueError, match="Sun397 do not tell its parts: they are"):
+    with pytest.raises(ValueError, match="Sun397 do not name its parts"):
         write_again.split()
 
 
@@ -381,7 +381,7 @@ def sun(folder):
 def test_reshuffled_parts_have_the_papers_sizes(write, tmp_path):
     labels, _, _ = write("DTD")
     data = load_vtab("DTD", tmp_path)
-    with pytest.raises(ValueError, match="has 5640 images, but the files hold 6"):
+    with pytest.raises(ValueError, match=r"all its 5640 images .* pass n_train"):
         data.reshuffled(random_state=0)
     with pytest.raises(ValueError, match="between 1 and 5, got 6"):
         data.reshuffled(random_state=0, n_train=6)
@@ -454,9 +454,9 @@ def test_a_matrix_is_read_byte_by_byte(tmp_path):
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        (b"MATLAB 5.0 MAT-file", "but it begins with 0x4c54414d"),
-        (b"UL", "but it ends after 0"),
-        (struct.pack("<5i", 0x1E3D4C55, 2, 9, 9, 1) + b"123", "but it ends after 3"),
+        (b"MATLAB 5.0 MAT-file", "begins with 0x4c54414d"),
+        (b"UL", "ends after 0"),
+        (struct.pack("<5i", 0x1E3D4C55, 2, 9, 9, 1) + b"123", "ends after 3"),
     ],
 )
 def test_other_matrices_are_refused(content, match, tmp_path):
@@ -508,17 +508,17 @@ def test_records_that_are_cut_off_are_refused(cut, tmp_path):
     path.write_bytes(content * 2)
     assert [label for _, label in records.examples(path)] == [3, 3]
     path.write_bytes((content * 2)[: len(content) + (cut if cut > 0 else -1)])
-    with pytest.raises(ValueError, match="must be a whole TFRecord file, but it is d"):
+    with pytest.raises(ValueError, match="is damaged at byte"):
         list(records.examples(path))
 
 
 def test_a_record_of_another_kind_is_refused(tmp_path):
     path = tmp_path / "dmlab-train.tfrecord"
     path.write_bytes(record(example(label=3)))
-    with pytest.raises(ValueError, match=r"but one has \['label'\]"):
+    with pytest.raises(ValueError, match=r"holds only \['label'\]"):
         list(records.examples(path))
     path.write_bytes(record(b"\xff" * 20))
-    with pytest.raises(ValueError, match=r"must be a tf\.train\.Example"):
+    with pytest.raises(ValueError, match="does not end"):
         list(records.examples(path))
     path.write_bytes(b"a text, and no records at all")
     with pytest.raises(ValueError, match="damaged at byte 12"):
@@ -535,7 +535,7 @@ def test_a_part_of_dmlab_without_records_is_named(tmp_path):
 
 @pytest.mark.parametrize("wire", [3, 4, 6, 7, 5], ids="a field of wire type {}".format)
 def test_a_record_with_fields_of_other_kinds_or_cut_off_is_refused(wire):
-    with pytest.raises(ValueError, match="but it cannot be read at byte 1; fetch"):
+    with pytest.raises(ValueError, match="unreadable field at byte 1"):
         records.parse_example(bytes([1 << 3 | wire, 0, 0]))
 
 
@@ -592,5 +592,5 @@ def test_images_of_dsprites_must_be_bytes(tmp_path):
     with np.load(path, allow_pickle=True) as archive:
         arrays = dict(archive)
     np.savez_compressed(path, **{**arrays, "imgs": arrays["imgs"] / 255})
-    with pytest.raises(ValueError, match=r"must hold images .* and dtype float64; fe"):
+    with pytest.raises(ValueError, match=r"images .* and dtype float64.* download"):
         load_vtab("DSpritesLocation", tmp_path)

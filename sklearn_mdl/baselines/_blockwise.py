@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Labelled, LabelledEstimator, Seed
 from sklearn_mdl.baselines._refits import Refits, check_classifier
 
@@ -135,13 +136,8 @@ class BlockwiseCode(LabelledEstimator):
         ends = self._ends(n)
         rng = check_random_state(self.random_state)
         order = rng.permutation(n) if self.shuffle else np.arange(n)
-        refits = Refits(
-            estimator,
-            n_classes,
-            standardise=self.scaling is not None,
-            calibrate=self.calibration,
-            seed=int(rng.randint(2**31 - 1)),
-        )
+        seed, scaled = int(rng.randint(2**31 - 1)), self.scaling is not None
+        refits = Refits(estimator, n_classes, seed, scaled, self.calibration)
         later = [(data.X, data.labels, order[i:j]) for i, j in pairwise(ends)]
         costs = refits.losses(data.X, data.labels, ends[:-1], order, later)
         first = np.full(ends[0], np.log(n_classes))
@@ -168,9 +164,7 @@ class BlockwiseCode(LabelledEstimator):
             found = np.empty(0)
         increases = found.ndim == 1 and np.all(np.diff(found, prepend=0.0) > 0)
         if not increases or not found.size or found[-1] != 100:
-            raise ValueError(
-                "schedule must hold percentages that increase from above 0 up to 100, "
-                f"got {self.schedule!r}; end with 100, the whole of the rows"
-            )
+            required = "percentages that increase from above 0 to 100"
+            raise invalid("schedule", required, self.schedule, "end with 100")
         ends_at = np.maximum(1, np.rint(found / 100 * n_rows).astype(int))
         return [int(end) for end in np.unique(ends_at)]

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Interval, num_samples, validate_params
-from sklearn_mdl._core.validation import as_labels
+from sklearn_mdl._core.validation import as_labels, incompatible, invalid
 from sklearn_mdl.baselines._base import Array, Seed
 from sklearn_mdl.baselines._comparison import Place, ProtocolComparison
 from sklearn_mdl.baselines._control_tasks import RandomEncoder, cluster_types
@@ -242,26 +242,18 @@ def _on_equal_terms(estimators: Sequence[Served], study: Study) -> Iterator[Serv
     widths = [e.X.shape[1] for e in study.features.values() if e.X is not None]
     for served, estimator in estimators:
         if widths and isinstance(estimator, MDLReadoutSwitcher):
-            terms = max(widths), study.n_classes
-            yield served, on_equal_terms(estimator, *terms)
-        else:
-            yield served, estimator
+            estimator = on_equal_terms(estimator, max(widths), study.n_classes)
+        yield served, estimator
 
 
 def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
     """Return the datasets by name; a single one has none."""
     if not isinstance(X, Mapping):
         if y is None:
-            raise ValueError(
-                "y must hold the labels, got None; only a mapping of datasets, "
-                "{name: (X, y)}, has its own"
-            )
+            raise invalid("y", "labels", y, "or pass datasets as X, {name: (X, y)}")
         return {"": (X, y)}
     if y is not None:
-        raise ValueError(
-            "y must be None where X is a mapping of datasets, which has the labels, "
-            f"{{name: (X, y)}}, but got {type(y).__name__}; leave it out"
-        )
+        raise incompatible("y", "a mapping X", "X holds labels", "leave y out")
     return checked_datasets(X)
 
 
@@ -275,10 +267,8 @@ def _types_by_name(types: object, datasets: Datasets) -> Mapping[str, object]:
         )
     unknown = [name for name in types if name not in datasets]
     if unknown:
-        raise ValueError(
-            f"types must be of datasets among {list(datasets)}, got those of "
-            f"{unknown[0]!r}; name the dataset that has them"
-        )
+        cure = "name the dataset that has them"
+        raise invalid("types", f"those of {list(datasets)}", unknown[0], cure)
     return types
 
 
@@ -309,10 +299,8 @@ def _encode(
     data, labels, found = as_array(data), np.asarray(as_labels(as_array(y))), {}
     for title, encoder in encoders.items():
         if title in REFERENCES.values():
-            raise ValueError(
-                f"Names of encoders must differ from those of references, got {title!r}"
-                "; choose another"
-            )
+            required = "other than those of references"
+            raise invalid("Names of encoders", required, title, "choose another")
         is_given = hasattr(encoder, "shape") and not hasattr(encoder, "fit")
         if not is_given:
             _check_rows(name, data, labels, title)
@@ -328,15 +316,12 @@ def _encode(
 
 def _check_rows(name: str, data: object, labels: Array, encoder: str) -> None:
     if data is None:
-        raise ValueError(
-            f"X must hold the data that encoder {encoder!r} is to encode, got None; "
-            "pass X, or features in place of encoders"
-        )
+        required = f"the data that encoder {encoder!r} encodes"
+        raise invalid("X", required, data, "pass X, or features in place of encoders")
     if not isinstance(data, Mapping) and num_samples(data) != len(labels):
-        raise ValueError(
-            f"Every row needs one label, but {_called(name)} has {num_samples(data)} "
-            f"rows and {len(labels)} labels; pass X and y of one length"
-        )
+        lengths = [num_samples(data), len(labels)]
+        given = f"X and y of {_called(name)}"
+        raise invalid(given, "of one length", lengths, "give one label to every row")
 
 
 def _called(name: str) -> str:
@@ -364,16 +349,13 @@ def _split(
     counts = np.unique(y[order[:n_train]], return_counts=True)[1]
     if len(counts) < 2:
         raise ValueError(
-            "At least two classes must be among the rows learned, but "
-            f"{_called(name)} has {len(counts)} among {n_train}; pass more rows or a "
-            "smaller test_size"
+            f"The {n_train} rows learned of {_called(name)} must have at least two "
+            f"classes, got {len(counts)}; pass more rows or a smaller test_size"
         )
     of_rows = None if types is None else np.asarray(types)
     if of_rows is not None and of_rows.shape != y.shape:
-        raise ValueError(
-            f"types must have shape {y.shape}, one for each label of {_called(name)}, "
-            f"got {of_rows.shape}; pass the type of each row"
-        )
+        required = f"of shape {y.shape}, one for each label of {_called(name)}"
+        raise invalid("types", required, of_rows.shape, "pass the type of each row")
     if epsilon is None:
         shares = counts / n_train
         epsilon = GOOD_ENOUGH * -float(shares @ np.log(shares))

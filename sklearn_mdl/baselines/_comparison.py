@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from sklearn_mdl._core.tables import Table
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Floats
 from sklearn_mdl.baselines._protocols import (
     ACCURACY,
@@ -109,26 +111,18 @@ class ProtocolComparison:
 
         NaN where the average rank is.
         """
-        found: Floats = rankdata(
-            self.average_ranks, method="min", axis=0, nan_policy="omit"
-        )
+        ranks = self.average_ranks
+        found: Floats = rankdata(ranks, method="min", axis=0, nan_policy="omit")
         return found
 
     @property
     def heldout_accuracies(self) -> dict[str, dict[tuple[str, str], float]]:
         """Accuracies on the rows held out, by protocol, then dataset and encoder."""
-        names = {
-            p: protocol.name
-            for p, protocol in enumerate(self.protocols)
-            if protocol.unit == ACCURACY and protocol.name != "selectivity"
-        }
+        cells = list(product(self.dataset_names, self.encoder_names))
         return {
-            name: {
-                (dataset, encoder): float(self.values[d, e, p])
-                for d, dataset in enumerate(self.dataset_names)
-                for e, encoder in enumerate(self.encoder_names)
-            }
-            for p, name in names.items()
+            name: dict(zip(cells, self.values[..., p].ravel().tolist(), strict=True))
+            for p, (name, _, unit, _) in enumerate(self.protocols)
+            if unit == ACCURACY and name != "selectivity"
         }
 
     def summary(self) -> str:
@@ -140,11 +134,10 @@ class ProtocolComparison:
             table = self._text(self._average_columns(), self.average_ranks)
             blocks.append(f"{head}\n{table}")
         if self.reasons:
-            lines = [
-                f"  {', '.join(filter(None, place))}: {reason}"
-                for place, reason in self.reasons.items()
-            ]
-            blocks.append("\n".join(["Not computed", *lines]))
+            lines = ["Not computed"]
+            for place, reason in self.reasons.items():
+                lines.append(f"  {', '.join(filter(None, place))}: {reason}")
+            blocks.append("\n".join(lines))
         return "\n\n".join(blocks)
 
     def __str__(self) -> str:
@@ -196,10 +189,7 @@ class ProtocolComparison:
         if name is None and len(names) == 1:
             return 0
         if name not in names:
-            raise ValueError(
-                f"dataset must be one of {names}, got {name!r}; pass one of them, or "
-                "take average_frame()"
-            )
+            raise invalid("dataset", f"one of {names}", name, "or take average_frame()")
         return names.index(name)
 
     def _value_columns(self, d: int) -> Iterator[Column]:

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Array, Floats, Seed
 from sklearn_mdl.readouts import KernelReadout
 
@@ -86,10 +87,8 @@ def control_labels(
     """
     types, y = np.asarray(as_array(types)), np.asarray(as_array(y))
     if types.ndim != 1 or y.shape != types.shape:
-        raise ValueError(
-            "types and y must both have shape (n_samples,), got "
-            f"{types.shape} and {y.shape}; give one type for each label"
-        )
+        shapes, cure = [types.shape, y.shape], "give one type for each label"
+        raise invalid("types and y", "of one shape (n_samples,)", shapes, cure)
     distinct, places = np.unique(types, return_inverse=True)
     rng = check_random_state(random_state)
     drawn: Array = y[rng.randint(len(y), size=len(distinct))][places]
@@ -174,9 +173,7 @@ def selectivity(
     True
     """
     if not isinstance(n_controls, Integral) or n_controls < 1:
-        raise ValueError(
-            f"n_controls must be a positive integer, got {n_controls!r}; one is usual"
-        )
+        raise invalid("n_controls", "a positive integer", n_controls, "1 is usual")
     (X, y), (X_test, y_test), (kinds, test_kinds) = (
         map(as_array, part) for part in (train, test, types)
     )
@@ -184,8 +181,9 @@ def selectivity(
     check_consistent_length(X_test, y_test, test_kinds)
     all_kinds, labels = (np.concatenate(p) for p in ((kinds, test_kinds), (y, y_test)))
     rng = check_random_state(random_state)
+    draws = range(n_controls)
     controls = np.stack(
-        [control_labels(all_kinds, labels, random_state=rng) for _ in range(n_controls)]
+        [control_labels(all_kinds, labels, random_state=rng) for _ in draws]
     )
     own, held_out = controls[:, : len(y)], controls[:, len(y) :]
     fitted = clone(probe).fit(X, y)

@@ -94,10 +94,7 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     left, values, _ = svd(rows, full_matrices=False)
     kept = values > values[0] * max(rows.shape) * np.finfo(float).eps
     if not kept.any():
-        raise ValueError(
-            "log_evidence needs features that are not all zero, got zeros alone; pass "
-            "the output of the encoder"
-        )
+        raise ValueError("X must not be all zero; pass the output of the encoder")
     left, squares = left[:, kept], values[kept] ** 2
     found = []
     for label in classes:
@@ -126,9 +123,8 @@ def _maximum(
     rest = max(0.0, total - float(z @ z)) if rank < n else 0.0
     if rank < n and rest <= 1e-12 * total:
         raise ValueError(
-            f"log_evidence needs labels that {rank} dimensions of the features do not "
-            f"reproduce without error, but they do for all {n} examples, where the "
-            "evidence has no maximum; leave out the feature that holds the labels"
+            "Features must not reproduce the labels without error, or the evidence has "
+            f"no maximum, but {rank} dimensions do; leave out those that hold labels"
         )
 
     def variance(ratio: float) -> float:

@@ -17,11 +17,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sklearn_mdl._core.nets.mlp import StackedMLP
-from sklearn_mdl._core.numerics import (
-    default_torch,
-    flushed_denormals,
-    resolve_device,
-)
+from sklearn_mdl._core.numerics import default_torch, flushed_denormals, resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.baselines._base import (
     Array,
@@ -214,9 +210,11 @@ class LinearProbe(Probe):
         return np.exp(self._log_proba(X))
 
     def _log_proba(self, X: Array) -> Floats:
-        with default_torch():
+        step = _rows_at_once(self._net, 1)
+        with default_torch(), torch.no_grad():
             x = scaled_tensor(X, self._scaler, torch.device("cpu"))
-            return log_probabilities(self._net, x)
+            logits = [self._net(part)[0].double() for part in torch.split(x, step)]
+            return torch.cat([part.log_softmax(1) for part in logits]).numpy()
 
 
 @dataclass(eq=False, repr=False)
@@ -358,10 +356,7 @@ def try_readouts(
                 least, best = float(losses[columns[k], i]), (columns[k], i)
                 net = _member(stack, k)
     if net is None:
-        raise ValueError(
-            f"At least one of {len(readouts)} settings must be trained to finite "
-            "predictions, but all diverged; lower lr or scale the features"
-        )
+        raise ValueError("All settings diverged; lower lr or scale the features")
     return Trials(np.array(steps), losses, scores, best, net)
 
 
@@ -374,9 +369,8 @@ def _stacks(
         shapes.setdefault(readout.hidden_layer_sizes, []).append(i)
     for places in shapes.values():
         members, width = [readouts[i] for i in places], x.shape[1]
-        for stack in build_learners(
-            members, width, n_classes, seed=seed, device=x.device
-        ):
+        options: dict[str, Any] = {"seed": seed, "device": x.device}
+        for stack in build_learners(members, width, n_classes, **options):
             own = [places[column] for column in stack.columns]
             yield own, cast(ReadoutStack, stack)
 
@@ -407,8 +401,7 @@ def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
     step = _rows_at_once(stack.net.module_, n_members)
     loss = torch.zeros(n_members, dtype=torch.float64)
     hits = torch.zeros(n_members, dtype=torch.float64)
-    for start in range(0, len(rows.y), step):
-        x, y = rows.x[start : start + step], rows.y[start : start + step]
+    for x, y in zip(torch.split(rows.x, step), torch.split(rows.y, step), strict=True):
         log_proba = stack.predict(x[None])
         index = y.expand(n_members, -1)[..., None]
         loss -= log_proba.gather(2, index)[..., 0].sum(1).cpu()
@@ -434,12 +427,3 @@ def _member(stack: ReadoutStack, member: int) -> StackedMLP:
             return module.pick([place])
         place -= module.n_members
     return modules[-1].pick([place])
-
-
-def log_probabilities(net: StackedMLP, x: Tensor) -> Floats:
-    """Log-probabilities (n, C) of rows (n, d) by a stack of one."""
-    step = _rows_at_once(net, 1)
-    parts = (x[start : start + step] for start in range(0, len(x), step))
-    with torch.no_grad():
-        blocks = [net(part)[0].double().log_softmax(1).cpu() for part in parts]
-    return torch.cat(blocks).numpy()

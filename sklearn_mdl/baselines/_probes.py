@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Array, Floats, Labelled, LabelledEstimator, Seed
 
 
@@ -60,11 +61,9 @@ class Probe(ClassifierMixin, LabelledEstimator):
         rng = check_random_state(self.random_state)
         n_held_out = int(np.ceil(self.validation_fraction * n_rows))
         if n_held_out >= n_rows:
-            raise ValueError(
-                f"{type(self).__name__} needs rows to learn from beside those to "
-                f"validate on, got n_samples = {n_rows} of which {n_held_out} are held "
-                "out; pass more rows or a smaller validation_fraction"
-            )
+            required = f"small enough to leave some of {n_rows} rows to learn from"
+            share = self.validation_fraction
+            raise invalid("validation_fraction", required, share, "lower it")
         order = rng.permutation(n_rows)
         return order[n_held_out:], order[:n_held_out], int(rng.randint(2**31 - 1))
 
@@ -162,8 +161,5 @@ def _counts(values: int | Sequence[int]) -> list[int]:
     """Return numbers of neighbours in ascending order, each once."""
     found = np.atleast_1d(np.asarray(values, dtype=object)).tolist()
     if not found or not all(isinstance(k, Integral) and int(k) > 0 for k in found):
-        raise ValueError(
-            f"n_neighbors must hold positive integers, got {values!r}; give one or "
-            "several of them"
-        )
+        raise invalid("n_neighbors", "positive integers", values, "give one or several")
     return sorted({int(k) for k in found})

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Array
 from sklearn_mdl.baselines._blockwise import BlockwiseCode
 from sklearn_mdl.baselines._control_tasks import selectivity
@@ -189,10 +190,8 @@ def list_estimators(
         If the value of a name is no estimator, or with "mdl" no switcher.
     """
     if not protocols:
-        raise ValueError(
-            f"protocols must name at least one of {list(PROTOCOLS)}, got none; pass "
-            "None for all"
-        )
+        required = f"at least one of {list(PROTOCOLS)}"
+        raise invalid("protocols", required, protocols, "pass None for all")
     defaults = {**OF_MDL, "selectivity": "linear"}
     made = {name: make() for name, make in DEFAULTS.items()}
     found: dict[tuple[str, int], tuple[list[str], BaseEstimator | None]] = {}
@@ -208,17 +207,11 @@ def list_estimators(
 
 def _check_protocol(name: object, estimator: object) -> None:
     if not isinstance(name, str) or (name not in PROTOCOLS and estimator is None):
-        raise ValueError(
-            f"protocols must be among {sorted(PROTOCOLS)}, got {name!r}; or give a "
-            "classifier with the name, {name: classifier}, whose accuracy is taken"
-        )
-    if isinstance(estimator, type) or (
-        estimator is not None and not hasattr(estimator, "fit")
-    ):
-        raise TypeError(
-            f"A protocol takes an estimator or None, but {name!r} has {estimator!r}; "
-            "pass an instance with fit"
-        )
+        cure = "or give a classifier for its accuracy, {name: classifier}"
+        raise invalid("protocols", f"among {sorted(PROTOCOLS)}", name, cure)
+    can_fit = hasattr(estimator, "fit") and not isinstance(estimator, type)
+    if estimator is not None and not can_fit:
+        raise TypeError(f"{name!r} needs an estimator, got {estimator!r}; pass one")
     needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
     if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
         raise TypeError(
@@ -272,16 +265,11 @@ def _value(
         return _saved_by_order(estimator, train)
     if name == "selectivity":
         if split.types is None:
-            raise ValueError(
-                "Control tasks need types of rows, or X as finite numbers to be "
-                "clustered, got neither; pass types"
-            )
+            raise ValueError("Control tasks need X as finite numbers; or pass types")
         types = split.cut(split.types)
         return selectivity(estimator, train, test, types, random_state=split.seed).value
     if not is_classifier(estimator):
-        raise TypeError(
-            f"An accuracy needs a classifier, got {estimator!r}; pass a classifier"
-        )
+        raise TypeError(f"An accuracy needs a classifier, got {estimator!r}; pass one")
     X, y = test
     return float(np.mean(estimator.fit(*train).predict(X) == y))
 
@@ -292,8 +280,8 @@ def _of_losses(
     """Read measures off the losses of a switcher, or of fits on subsamples."""
     if not isinstance(estimator, MDLReadoutSwitcher):
         curve = subsampled_losses(estimator, train, test, random_state=split.seed)
-        losses, sizes, total = curve.losses, curve.sizes, float("nan")
-        excess: dict[str, tuple[float, bool]] = {}
+        losses, sizes = curve.losses, curve.sizes
+        found = {"mdl": (float("nan"), False)}
     else:
         switcher = clone(estimator)
         if switcher.random_state is None:
@@ -302,18 +290,12 @@ def _of_losses(
         switcher.set_params(store="memory", store_mixtures=False, checkpoint=None)
         switcher.fit(*train)
         losses, sizes = np.maximum(0.0, switcher.codelengths_), None
-        total = float(switcher.codelength_)
-        final = _final_loss(switcher, test)
-        excess = {
-            "edl": (excess_description_length(losses, final), False),
-            "epiplexity": (excess_description_length(losses), False),
-        }
-    return {
-        "mdl": (total, False),
-        "sdl": surplus_description_length(losses, split.epsilon, sizes=sizes),
-        "esc": sample_complexity(losses, split.epsilon, sizes=sizes),
-        **excess,
-    }
+        edl = excess_description_length(losses, _final_loss(switcher, test))
+        found = {"mdl": (float(switcher.codelength_), False), "edl": (edl, False)}
+        found["epiplexity"] = excess_description_length(losses), False
+    found["sdl"] = surplus_description_length(losses, split.epsilon, sizes=sizes)
+    found["esc"] = sample_complexity(losses, split.epsilon, sizes=sizes)
+    return found
 
 
 def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
@@ -321,15 +303,12 @@ def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
     X, y = test
     known = np.isin(y, switcher.classes_)
     if not known.all():
-        warnings.warn(
-            f"{(~known).sum()} test rows are of classes that were not learned; they "
-            "have no part in the final loss of 'edl'",
-            stacklevel=2,
-        )
+        n_lost = (~known).sum()
+        text = f"'edl' leaves out {n_lost} test rows of classes that were not learned"
+        warnings.warn(text, stacklevel=2)
     proba = switcher.predict_proba(X[known])
     by_name = np.argsort(switcher.classes_)
-    places = np.searchsorted(switcher.classes_, y[known], sorter=by_name)
-    places = by_name[places]
+    places = by_name[np.searchsorted(switcher.classes_, y[known], sorter=by_name)]
     right: Array = np.log(proba[np.arange(len(places)), places])
     return -float(right.mean())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_mdl import readouts
 from sklearn_mdl._core.sklearn_compat import predict_proba
-from sklearn_mdl._core.validation import check_class_labels, warn_caller
+from sklearn_mdl._core.validation import check_class_labels, invalid, warn_caller
 from sklearn_mdl.baselines._base import (
     Array,
     Floats,
@@ -44,9 +44,8 @@ def check_classifier(estimator: object, caller: str) -> None:
     has_all = all(hasattr(estimator, name) for name in ("fit", "predict_proba"))
     if isinstance(estimator, type) or not has_all:
         raise TypeError(
-            f"{caller} needs a classifier with fit and predict_proba, got "
-            f"{estimator!r}; pass an instance that has both, for example "
-            "CalibratedClassifierCV(SVC(), ensemble=False)"
+            f"{caller} needs a classifier with fit and predict_proba, got {estimator!r}"
+            "; pass for example CalibratedClassifierCV(SVC(), ensemble=False)"
         )
 
 
@@ -61,13 +60,13 @@ class Refits:
     estimator : classifier
         With ``fit`` and ``predict_proba``; it is copied and stays as it is.
     n_classes : int
-    standardise : bool
+    seed : int
+        Replaces a ``random_state`` of the estimator that is None.
+    standardise : bool, default=True
         Standardise features by the rows of each fit.
-    calibrate : bool
+    calibrate : bool, default=False
         Hold a tenth of the rows out of each fit, and multiply the log-probabilities by
         the factor of the smallest loss on these rows.
-    seed : int
-        Stands in where a ``random_state`` of the estimator is None.
 
     Attributes
     ----------
@@ -79,10 +78,9 @@ class Refits:
 
     estimator: ClassifierMixin
     n_classes: int
-    _: KW_ONLY
-    standardise: bool
-    calibrate: bool
     seed: int
+    standardise: bool = True
+    calibrate: bool = False
 
     def __post_init__(self) -> None:
         """Copy the estimator; nothing is learned yet."""
@@ -171,9 +169,8 @@ class Refits:
         """Warn if the last fit or prediction raised."""
         if self.failure:
             warn_caller(
-                f"The last fit of {self.estimator!r} must succeed and predict, but it "
-                f"raised ({self.failure}), so that an earlier one or the class "
-                "frequencies predict in its place; change its settings or leave it out"
+                f"The last fit of {self.estimator!r} raised ({self.failure}), so an "
+                "earlier one or class frequencies predicted; change its settings"
             )
 
     def _proba(self, X: Array) -> Floats:
@@ -293,31 +290,21 @@ def subsampled_losses(
     """
     check_classifier(estimator, "subsampled_losses")
     (X, y), (X_test, y_test) = checked_pair(*train), checked_pair(*test)
-    if X.shape[1] != X_test.shape[1]:
-        raise ValueError(
-            "Both parts must have the same features, got a width of "
-            f"{X.shape[1]} in the train part and {X_test.shape[1]} in the test part; "
-            "compute both with the same encoder"
-        )
+    widths = [X.shape[1], X_test.shape[1]]
+    if widths[0] != widths[1]:
+        cure = "compute both with the same encoder"
+        raise invalid("Rows of train and test", "of one width", widths, cure)
     check_class_labels(y)
     classes, places = np.unique(np.concatenate([y, y_test]), return_inverse=True)
     labels, test_labels = places[: len(y)], places[len(y) :]
     at = _checked_sizes(sizes, len(y))
     if n_repeats < 1:
-        raise ValueError(
-            f"n_repeats must be at least 1, got {n_repeats!r}; 5 steady the curve"
-        )
+        raise invalid("n_repeats", "at least 1", n_repeats, "try 5")
     rng = check_random_state(random_state)
     found, failed = np.empty((n_repeats, len(at))), None
     for repeat in range(n_repeats):
         order = rng.permutation(len(y))
-        refits = Refits(
-            estimator,
-            len(classes),
-            standardise=True,
-            calibrate=False,
-            seed=int(rng.randint(2**31 - 1)),
-        )
+        refits = Refits(estimator, len(classes), int(rng.randint(2**31 - 1)))
         asked = [(X_test, test_labels, np.arange(len(y_test)))] * len(at)
         losses = refits.losses(X, labels, at.tolist(), order, asked)
         found[repeat] = [loss.mean() for loss in losses]
@@ -333,8 +320,6 @@ def _checked_sizes(sizes: ArrayLike | None, n_rows: int) -> Integers:
     found = np.asarray(sizes)
     whole = found.ndim == 1 and found.dtype.kind in "iu" and found.size > 0
     if not whole or np.any(np.diff(found, prepend=0) <= 0) or found[-1] > n_rows:
-        raise ValueError(
-            f"sizes must be increasing integers from 1 to the {n_rows} train rows, got "
-            f"{sizes!r}; leave them out to have them chosen"
-        )
+        required = f"increasing integers from 1 to the {n_rows} train rows"
+        raise invalid("sizes", required, sizes, "leave them out to have them chosen")
     return found.astype(np.int64)

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_mdl._core.sklearn_compat import predict_proba
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import checked_pair
 from sklearn_mdl.baselines._refits import check_classifier
 
@@ -98,9 +99,7 @@ def checked_places(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the places of labels among sorted classes."""
     unknown = labels[~np.isin(labels, classes)]
     if len(unknown):
-        raise ValueError(
-            "Every test label must be among the train labels, since no other has a "
-            f"probability, got {unknown.tolist()[0]!r}; leave these rows out"
-        )
+        given, cure = unknown.tolist()[0], "leave out rows of other classes"
+        raise invalid("Test labels", "among the train labels", given, cure)
     places: np.ndarray = np.searchsorted(classes, labels)
     return places

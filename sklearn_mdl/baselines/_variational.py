@@ -152,23 +152,15 @@ class VariationalCode(LabelledEstimator):
         self._learn(net, x, y, np.random.default_rng(seed), generator)
         labels, error = _expected_loss(net, x, y, self.n_draws, generator)
         if not math.isfinite(labels) or not math.isfinite(float(net.kl().detach())):
-            raise ValueError(
-                "VariationalCode needs weights that stay finite, but they diverged; "
-                "lower lr or scale the features"
-            )
+            raise ValueError("The weights diverged; lower lr or scale the features")
         weights = net.cost()
         self.uniform_codelength_ = data.uniform
         self.weights_codelength_, self.labels_codelength_ = weights, labels
         self.standard_error_ = error
         self.codelength_ = weights + labels
         self.compression_ = data.uniform / self.codelength_
-        self.prior_scales_ = None
-        if self.prior == "gaussian":
-            self.prior_scales_ = [
-                tuple(layer.scales())
-                for layer in net.layers
-                if isinstance(layer, GaussianLayer)
-            ]
+        gaussian = [layer for layer in net.layers if isinstance(layer, GaussianLayer)]
+        self.prior_scales_ = [tuple(layer.scales()) for layer in gaussian] or None
 
     def _learn(
         self,
@@ -205,12 +197,11 @@ def _expected_loss(
     generator: torch.Generator,
 ) -> tuple[float, float]:
     """Measure the expected loss of all labels in nats, and its standard error."""
-    draws = torch.stack(
-        [
-            cross_entropy(net(x, generator).double(), y, reduction="none")
-            for _ in range(n_draws)
-        ]
-    )
+    losses = [
+        cross_entropy(net(x, generator).double(), y, reduction="none")
+        for _ in range(n_draws)
+    ]
+    draws = torch.stack(losses)
     # Rows are drawn independently of each other, so that their variances add up.
     variance = draws.var(0).sum() / n_draws
     return float(draws.mean(0).sum()), float(variance.sqrt())
@@ -221,6 +212,10 @@ LOG2_SCALES = range(-10, 6)
 START_LOG_VARIANCE = -6.0
 # Molchanov, Ashukha and Vetrov, 2017, equation 14.
 K1, K2, K3 = 0.63576, 1.87320, 1.48695
+
+
+def _log_variances(*shape: int) -> nn.Parameter:
+    return nn.Parameter(torch.full(shape, START_LOG_VARIANCE))
 
 
 class BayesianLayer(nn.Module, ABC):
@@ -241,12 +236,8 @@ class BayesianLayer(nn.Module, ABC):
         draws = torch.rand(n_outputs, n_inputs, generator=generator)
         self.weight = nn.Parameter(spread * (2 * draws - 1))
         self.bias = nn.Parameter(torch.zeros(n_outputs))
-        self.weight_log_variance = nn.Parameter(
-            torch.full((n_outputs, n_inputs), START_LOG_VARIANCE)
-        )
-        self.bias_log_variance = nn.Parameter(
-            torch.full((n_outputs,), START_LOG_VARIANCE)
-        )
+        self.weight_log_variance = _log_variances(n_outputs, n_inputs)
+        self.bias_log_variance = _log_variances(n_outputs)
 
     def forward(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """Draw outputs (n, n_outputs) of rows (n, n_inputs), with fresh weights each.
@@ -287,9 +278,8 @@ class GaussianLayer(BayesianLayer):
 
     def kl(self) -> Tensor:
         """Divergence at the best scales."""
-        return torch.stack(
-            [gaussian_kl(*group, best_log_scale(*group)) for group in self._groups]
-        ).sum()
+        kls = [gaussian_kl(*group, best_log_scale(*group)) for group in self._groups]
+        return torch.stack(kls).sum()
 
     @torch.no_grad()
     def cost(self) -> float:
@@ -316,9 +306,7 @@ class NormalJeffreysLayer(BayesianLayer):
     ) -> None:
         super().__init__(n_inputs, n_outputs, spread, generator)
         self.gate = nn.Parameter(torch.ones(n_inputs))
-        self.gate_log_variance = nn.Parameter(
-            torch.full((n_inputs,), START_LOG_VARIANCE)
-        )
+        self.gate_log_variance = _log_variances(n_inputs)
 
     def _gated(self, x: Tensor, generator: torch.Generator) -> Tensor:
         noise = torch.randn(x.shape, generator=generator, device=x.device)

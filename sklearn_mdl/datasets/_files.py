@@ -20,12 +20,15 @@ import math
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+
+from sklearn_mdl._core.io.reading import readable
+from sklearn_mdl._core.validation import damaged, invalid
 
 _FEATURE_NAMES = ("features", "X")
 _LABEL_NAMES = ("labels", "y")
@@ -57,11 +60,8 @@ def load_features(path: str | Path) -> np.ndarray:
     """
     features = _load_array(Path(path), _FEATURE_NAMES)
     if features.ndim != 2 or features.dtype.kind not in "biuf":
-        raise ValueError(
-            "Features must be a real numeric array of shape (n_samples, n_features), "
-            f"got shape={features.shape} and dtype={features.dtype} in {path}; store "
-            "one row of numbers per sample"
-        )
+        found = f"it has shape {features.shape} and dtype {features.dtype}"
+        raise damaged(path, "a row of real numbers per sample", found, "write it again")
     return features
 
 
@@ -87,18 +87,10 @@ def load_labels(path: str | Path) -> np.ndarray:
         If the file is of another kind or unreadable, if it is ambiguous which array is
         meant, or if the array is not one-dimensional.
     """
-    labels = _load_array(Path(path), _LABEL_NAMES)
-    if labels.ndim != 1:
-        raise ValueError(
-            f"Labels must be an array of shape (n_samples,), got shape={labels.shape} "
-            f"in {path}; store one label per sample"
-        )
-    return labels
+    return _load_vector(path, _LABEL_NAMES)
 
 
-def load_feature_directory(
-    directory: str | Path,
-) -> dict[str, tuple[Any, ...]]:
+def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     """Load the features of several encoders on several datasets.
 
     Hidden entries, empty folders, ``__pycache__`` and files of other kinds are ignored.
@@ -131,15 +123,12 @@ def load_feature_directory(
     directory = Path(directory)
     if not directory.is_dir():
         raise FileNotFoundError(
-            "Features must be in a directory with one folder per dataset, got "
-            f"{str(directory)!r}, which is no directory; check the path"
+            f"{directory} must be a directory of datasets, but is not; check the path"
         )
     folders = sorted(p for p in _visible(directory) if p.is_dir() and _is_filled(p))
     if not folders:
-        raise ValueError(
-            "A feature directory must hold one folder per dataset, got none in "
-            f"{directory}; move the feature files to DATASET/ENCODER.npy"
-        )
+        cure = "move the feature files to DATASET/ENCODER.npy"
+        raise damaged(directory, "one folder per dataset", "it has none", cure)
     return {folder.name: _load_dataset(folder) for folder in folders}
 
 
@@ -149,26 +138,19 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
     groups_file = files.pop(_GROUPS_STEM, None)
     if labels_file is None:
         raise FileNotFoundError(
-            f"Dataset {folder.name!r} must have its labels in "
-            f"{_alternatives(folder / _LABELS_STEM)}, got no such file; store them "
-            "there"
+            f"{folder} must hold the labels, but there is no {_named(_LABELS_STEM)}; "
+            "store them there"
         )
     if not files:
-        raise ValueError(
-            f"Dataset {folder.name!r} must have at least one feature file "
-            f"{_alternatives(folder / 'ENCODER')}, got labels alone; store one file "
-            "per encoder"
-        )
+        cure = f"store {_named('ENCODER')} for each encoder"
+        raise damaged(folder, "at least one feature file", "it has none", cure)
     labels = load_labels(labels_file)
     features = {encoder: load_features(file) for encoder, file in files.items()}
     for encoder, array in features.items():
         if len(array) != len(labels):
-            raise ValueError(
-                "Features and labels must have the same number of rows, got "
-                f"{len(array)} rows from encoder {encoder!r} and {len(labels)} labels "
-                f"on dataset {folder.name!r}; extract both from the same samples in "
-                "one order"
-            )
+            found = f"encoder {encoder!r} has {len(array)} rows"
+            required = f"features of the {len(labels)} labelled rows"
+            raise damaged(folder, required, found, "extract both from the same samples")
     if groups_file is None:
         return features, labels
     return features, labels, load_groups(groups_file)
@@ -191,13 +173,15 @@ def load_groups(path: str | Path) -> np.ndarray:
     FileNotFoundError, ValueError
         As :func:`load_labels`.
     """
-    groups = _load_array(Path(path), (_GROUPS_STEM,))
-    if groups.ndim != 1:
-        raise ValueError(
-            f"Groups must be an array of shape (n_samples,), got shape={groups.shape} "
-            f"in {path}; store the name of one group per sample"
-        )
-    return groups
+    return _load_vector(path, (_GROUPS_STEM,))
+
+
+def _load_vector(path: str | Path, names: Sequence[str]) -> np.ndarray:
+    values = _load_array(Path(path), names)
+    if values.ndim != 1:
+        found = f"it has shape {values.shape}"
+        raise damaged(path, f"{names[0]}, one per sample", found, "write it again")
+    return values
 
 
 def _files_by_stem(folder: Path) -> dict[str, Path]:
@@ -206,10 +190,8 @@ def _files_by_stem(folder: Path) -> dict[str, Path]:
         if file.suffix not in _READERS or not file.is_file():
             continue
         if file.stem in found:
-            raise ValueError(
-                f"Dataset {folder.name!r} must have one file called {file.stem!r}, got "
-                f"{found[file.stem].name!r} and {file.name!r}; remove one of them"
-            )
+            both = f"{found[file.stem].name!r} and {file.name!r} are there"
+            raise damaged(folder, f"one file {file.stem!r}", both, "remove one of them")
         found[file.stem] = file
     return found
 
@@ -222,32 +204,24 @@ def _is_filled(folder: Path) -> bool:
     return folder.name != "__pycache__" and bool(_visible(folder))
 
 
-def _alternatives(path: Path) -> str:
-    *others, last = (f"{path}{suffix}" for suffix in _READERS)
+def _named(stem: str) -> str:
+    *others, last = (f"{stem}{suffix}" for suffix in _READERS)
     return f"{', '.join(others)} or {last}"
 
 
 def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
     """Read the array of a file with one of these names, or its only array."""
     if path.suffix not in _READERS:
-        raise ValueError(
-            f"A file of arrays must end in {', '.join(_READERS)}, got {str(path)!r}; "
-            "store it as one of these"
-        )
+        required = f"a file ending in {', '.join(_READERS)}"
+        raise invalid("path", required, str(path), "store it as one of these")
     if not path.is_file():
         raise FileNotFoundError(
-            f"A file of arrays must exist, got {str(path)!r}, which is no file; check "
-            "the path"
+            f"path must be a file of arrays, got {str(path)!r}; check the path"
         )
-    try:
+    required = f"a plain array called {' or '.join(map(repr, names))}, or only one"
+    cure = "write it again, labels of text as y.astype(str)"
+    with readable(path, required, cure, *_UNREADABLE):
         return _READERS[path.suffix](path, names)
-    except _UNREADABLE as error:
-        raise ValueError(
-            f"{path} must be a {path.suffix} file with a plain array called "
-            f"{' or '.join(map(repr, names))}, or with a single array, got: "
-            f"{str(error) or type(error).__name__}; write it again, labels of text as "
-            "y.astype(str)"
-        ) from error
 
 
 def _read_npy(path: Path, names: Collection[str]) -> np.ndarray:
@@ -262,7 +236,7 @@ def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
             array: np.ndarray = archive[name]
     except OSError as error:
         if error.errno == errno.EINVAL:  # a place before the beginning of the file
-            raise ValueError("a directory of parts that are not there") from error
+            raise ValueError("its parts are not there") from error
         raise
     return array
 
@@ -274,12 +248,10 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
     if info.file_size > MOST_TO_ONE * info.compress_size:
         raise ValueError(f"{info.file_size} bytes in {info.compress_size} of {member}")
     with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        shape, _, dtype = (
-            np.lib.format.read_array_header_1_0(file)
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0(file)
-        )
+        npy = np.lib.format
+        is_first = npy.read_magic(file) == (1, 0)
+        read = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
+        shape, _, dtype = read(file)
         promised = file.tell() + math.prod(shape) * dtype.itemsize
     if not dtype.hasobject and promised != info.file_size:
         raise ValueError(f"{info.file_size} bytes of an array of {promised}")
@@ -296,7 +268,7 @@ def _choose(present: Collection[str], names: Collection[str]) -> str:
     """Choose the array with one of these names, or the only array."""
     candidates = [name for name in names if name in present] or list(present)
     if len(candidates) != 1:
-        raise ValueError(f"the arrays {sorted(present)}" if present else "no array")
+        raise ValueError(f"it holds {sorted(present) or 'no array'}")
     return candidates[0]
 
 

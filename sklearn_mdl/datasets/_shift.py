@@ -30,8 +30,9 @@ from sklearn_mdl._core.validation import (
     as_labels,
     check_class_labels,
     distinct_classes,
+    invalid,
 )
-from sklearn_mdl.datasets._splits import deal
+from sklearn_mdl.datasets._splits import check_shapes, deal
 
 if TYPE_CHECKING:
     from numpy.random import RandomState
@@ -190,13 +191,11 @@ def train_test_shift(
 
 def _check_level(n_reshuffles: int, level: float) -> None:
     if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level}; try 0.05")
+        raise invalid("level", "between 0 and 1", level, "try 0.05")
     if n_reshuffles < 2 or level * (n_reshuffles + 1) < 1 - 1e-9:
         needed = max(2, int(np.ceil(1 / level - 1e-9)) - 1)
-        raise ValueError(
-            f"A test at level {level:g} needs at least {needed} reshuffled splits, got "
-            f"n_reshuffles={n_reshuffles}; draw more of them"
-        )
+        required = f"at least {needed} for a test at level {level:g}"
+        raise invalid("n_reshuffles", required, n_reshuffles, "draw more splits")
 
 
 def _checked(train: object, test: object) -> tuple[Part, Part]:
@@ -215,12 +214,7 @@ def _checked(train: object, test: object) -> tuple[Part, Part]:
         check_class_labels(y)
         found.append((X, y))
     (X, y), (X_test, y_test) = found
-    if X.shape[1] != X_test.shape[1]:
-        raise ValueError(
-            "Both parts must have the same features, got a width of "
-            f"{X.shape[1]} in the train part and {X_test.shape[1]} in the test part; "
-            "compute both with the same encoder"
-        )
+    check_shapes(X, X_test)
     distinct_classes(y, "The train part")
     return (X, y), (X_test, y_test)
 
@@ -237,10 +231,7 @@ def _seeded(
             ),
         }
     if not readouts:
-        raise ValueError(
-            "readouts must name at least one classifier, got none; pass None for the "
-            "default ones"
-        )
+        raise invalid("readouts", "one classifier or more", readouts, "pass None")
     seeded = {}
     for name, readout in readouts.items():
         copy = clone(readout)

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state, column_or_1d
 
 from sklearn_mdl._core.sklearn_compat import num_samples
-from sklearn_mdl._core.validation import as_labels
+from sklearn_mdl._core.validation import as_labels, invalid
 
 if TYPE_CHECKING:
     from numpy.random import RandomState
@@ -64,9 +64,8 @@ def prequential_order(
     if not stratify:
         order: np.ndarray = rng.permutation(num_samples(y))
         return order
-    _, labels, counts = np.unique(
-        column_or_1d(as_labels(y)), return_inverse=True, return_counts=True
-    )
+    given = column_or_1d(as_labels(y))
+    _, labels, counts = np.unique(given, return_inverse=True, return_counts=True)
     shuffled = rng.permutation(len(labels))
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
     ranks = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -121,24 +120,19 @@ def reshuffle(
 
 def deal(train: Part, test: Part, rows: np.ndarray) -> tuple[Rows, ...]:
     """Take rows of the pool, in which the test part follows the train part."""
-    return tuple(
-        _take(one, other, rows) for one, other in zip(train, test, strict=True)
-    )
+    pairs = zip(train, test, strict=True)
+    return tuple(_take(one, other, rows) for one, other in pairs)
 
 
 def _check_parts(train: Part, test: Part) -> tuple[int, int]:
     if len(train) != len(test) or not len(train):
-        raise ValueError(
-            "The train and the test part must hold as many sequences each, as in "
-            f"(X, y), got {len(train)} and {len(test)}; pass tuples of the same form"
-        )
+        counts = len(train), len(test)
+        cure = "pass both in one form, such as (X, y)"
+        raise invalid("train and test", "tuples of one length", counts, cure)
     lengths = [[num_samples(values) for values in part] for part in (train, test)]
     for name, found in zip(("train", "test"), lengths, strict=True):
         if len(set(found)) > 1:
-            raise ValueError(
-                f"Sequences of one part must hold the same rows, but those of the "
-                f"{name} part have lengths {found}; pass them for the same rows"
-            )
+            raise invalid(name, "sequences of one length", found, "pass the same rows")
     return lengths[0][0], lengths[1][0]
 
 
@@ -154,7 +148,7 @@ def _take(one: Rows, other: Rows, rows: np.ndarray) -> Rows:
     if _is_tensor(one) and _is_tensor(other):
         import torch
 
-        _check_shapes(one, other)
+        check_shapes(one, other)
         return torch.cat([one, other.to(one.device)])[rows]
     if isinstance(one, np.ndarray) or _is_tensor(one):
         return _take_array(np.asarray(one), np.asarray(other), rows)
@@ -177,7 +171,7 @@ def _detached(values: Rows) -> Rows:
 
 
 def _take_array(one: np.ndarray, other: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    _check_shapes(one, other)
+    check_shapes(one, other)
     taken = np.empty((len(rows), *one.shape[1:]), np.result_type(one, other))
     first = rows < len(one)
     taken[first] = one[rows[first]]
@@ -185,10 +179,9 @@ def _take_array(one: np.ndarray, other: np.ndarray, rows: np.ndarray) -> np.ndar
     return taken
 
 
-def _check_shapes(one: Tensor | np.ndarray, other: Tensor | np.ndarray) -> None:
-    if one.shape[1:] != other.shape[1:]:
-        raise ValueError(
-            "Both parts must hold rows of one shape, got "
-            f"{one.shape[1:]} in the train part and {other.shape[1:]} in the test part;"
-            " compute both with the same encoder"
-        )
+def check_shapes(one: Tensor | np.ndarray, other: Tensor | np.ndarray) -> None:
+    """Refuse a train and a test part whose rows have different shapes."""
+    shapes = tuple(one.shape[1:]), tuple(other.shape[1:])
+    if shapes[0] != shapes[1]:
+        cure = "compute both with the same encoder"
+        raise invalid("Rows of train and test", "of one shape", shapes, cure)

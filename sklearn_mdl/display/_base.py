@@ -12,14 +12,22 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
+from sklearn_mdl._core.validation import invalid
+
+if TYPE_CHECKING:  # also for the modules of the displays
+    from matplotlib.artist import Artist as Artist
+    from matplotlib.axes import Axes as Axes
     from matplotlib.axis import Axis
+    from matplotlib.colors import Colormap as Colormap
+    from matplotlib.container import BarContainer as BarContainer
     from matplotlib.figure import Figure
-    from matplotlib.text import Annotation
+    from matplotlib.image import AxesImage as AxesImage
+    from matplotlib.lines import Line2D as Line2D
+    from matplotlib.text import Annotation as Annotation
     from matplotlib.transforms import Transform
-    from pandas import DataFrame
+    from pandas import DataFrame as DataFrame
+
+    Drawn = Artist | BarContainer | list[Line2D]
 
     from sklearn_mdl.ranking import RankIntervals
 
@@ -142,8 +150,7 @@ def plot_extra(module: str) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"{module} is required for figures and frames, but it is not installed: "
-            'run pip install "sklearn_mdl[plot]".'
+            f'Figures and frames need {module}; run pip install "sklearn_mdl[plot]"'
         ) from error
 
 
@@ -159,29 +166,46 @@ def check_fitted(estimator: object, attribute: str) -> None:
     """Refuse an object without the fitted attribute."""
     if not hasattr(estimator, attribute):
         raise AttributeError(
-            f"An object with `{attribute}` was required, got "
-            f"{type(estimator).__name__}: fit it first, and pass it itself rather than "
-            "a pipeline or search around it."
+            f"{type(estimator).__name__} must have {attribute!r}; fit it, and pass it "
+            "itself, not the pipeline or search around it"
         )
 
 
 def vector(values: ArrayLike, name: str) -> Floats:
     """Return values of shape (n,), n > 0, as float64."""
     array = np.asarray(values, dtype=np.float64)
-    n_missing = np.isnan(array).sum()
+    n_missing = int(np.isnan(array).sum())
     if array.ndim != 1 or array.size == 0 or n_missing:
         raise ValueError(
-            f"{name} must have shape (n,), n > 0, and no NaN, got shape {array.shape} "
-            f"with {n_missing} NaN: give one number for each."
+            f"{name} must be of shape (n,), n > 0, and without NaN, got shape "
+            f"{array.shape} with {n_missing} NaN; give one number for each"
         )
+    return array
+
+
+def vectors(names: Sequence[str], **values: ArrayLike) -> list[Floats]:
+    """Return arrays of one number for each name, as float64."""
+    arrays = [vector(array, name) for name, array in values.items()]
+    lengths = [len(names), *map(len, arrays)]
+    if len(set(lengths)) > 1:
+        given = f"names, {', '.join(values)}"
+        raise invalid(given, "of one length", lengths, "give a number for each name")
+    return arrays
+
+
+def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
+    """Return values of shape (n, len(names)), n > 0, as float64."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != len(names) or not array.size:
+        required = f"of shape (n, {len(names)}), n > 0"
+        raise invalid(name, required, array.shape, "give a column for each name")
     return array
 
 
 def check_choice(value: object, name: str, choices: Sequence[str | None]) -> None:
     """Refuse a value that is none of the choices."""
     if value not in choices:
-        named = list(choices)
-        raise ValueError(f"`{name}` must be one of {named}, got {value!r}: choose one.")
+        raise invalid(name, f"one of {list(choices)}", value, "choose one")
 
 
 # Curves and posteriors
@@ -232,9 +256,7 @@ def codelengths_of(ranking: Ranking, dataset: str) -> Iterator[tuple[str, Floats
 def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
     """Return the rows to draw, at most `max_points`, first and last among them."""
     if max_points < 2:
-        raise ValueError(
-            f"`max_points` must be at least 2, got {max_points}: raise it."
-        )
+        raise invalid("max_points", "at least 2", max_points, "raise it")
     if n_samples <= max_points:
         return np.arange(n_samples)
     spaced = np.geomspace if log_x else np.linspace
@@ -247,10 +269,8 @@ def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
 def line_style(index: int) -> Style:
     """Return colour and dashes of the line with the given number, counted from zero."""
     cycle, colour = divmod(index, len(COLOURS))
-    return {
-        "color": COLOURS[colour],
-        "linestyle": LINE_STYLES[cycle % len(LINE_STYLES)],
-    }
+    dashes = LINE_STYLES[cycle % len(LINE_STYLES)]
+    return {"color": COLOURS[colour], "linestyle": dashes}
 
 
 def point_style(index: int) -> Style:
@@ -263,10 +283,7 @@ def point_style(index: int) -> Style:
 def named_lines(place: ArrayLike, last: Floats, max_named: int) -> list[int]:
     """Return the lines that a legend names: by their place, then by their end."""
     if not isinstance(max_named, Integral) or max_named < 1:
-        raise ValueError(
-            f"`max_named` must be an integer of at least 1, got {max_named!r}: 12 is "
-            "usual."
-        )
+        raise invalid("max_named", "an integer of at least 1", max_named, "try 12")
     named: list[int] = np.lexsort((last, place))[:max_named].tolist()
     return named
 
@@ -279,12 +296,10 @@ def note(
     text: str,
     at: tuple[float, float],
     offset: tuple[float, float],
-    *,
-    xcoords: str | Transform = "data",
     **style: Any,
 ) -> Annotation:
     """Write small text beside a place, offset by points; the text is no maths."""
-    place: Style = {"xycoords": xcoords, "textcoords": "offset points", "va": "center"}
+    place: Style = {"textcoords": "offset points", "va": "center"}
     style = {"fontsize": "small", "parse_math": False} | style
     return ax.annotate(text, at, xytext=offset, **(place | style))
 
@@ -326,21 +341,19 @@ def put_legend(
     """Put a legend to the right of the axes or below; None is below narrow axes."""
     width, _ = inches_of(ax)
     below = width < NARROW if below is None else below
-    wrapped = [
-        _wrapped(label, NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH)
-        for label in labels
-    ]
+    letters = NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH
+    wrapped = [_wrapped(label, letters) for label in labels]
     rows = [row for label in wrapped for row in label]
     place: Style
     if below:
-        columns = max(1, int(1.3 * width / (0.45 + 0.06 * longest(rows))))
+        n_columns = max(1, int(1.3 * width / (0.45 + 0.06 * longest(rows))))
         place = {"loc": "upper right", "bbox_transform": _below(ax)}
         place |= {"bbox_to_anchor": (1.0, 0.0)}
         place |= {"handlelength": 1.6, "columnspacing": 1.0}
     else:
-        columns = 1 + (len(rows) - 1) // LEGEND_ROWS
+        n_columns = 1 + (len(rows) - 1) // LEGEND_ROWS
         place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
-    place |= {"borderaxespad": 0.0, "frameon": False, "ncols": columns}
+    place |= {"borderaxespad": 0.0, "frameon": False, "ncols": n_columns}
     # Names are the user's: matplotlib would drop a leading "_", and read "$" as maths.
     shown = ["\n".join(label) for label in wrapped]
     shown = [f" {label}" if label.startswith("_") else label for label in shown]

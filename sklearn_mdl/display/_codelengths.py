@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_mdl._core.tables import short_names
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.display._regret_split import Strategies, best_blocks, mix
 from sklearn_mdl.metrics import regret, uniform_codelength
 from sklearn_mdl.switching import filled_losses
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from pandas import DataFrame
 
 Reference = str | ArrayLike | Mapping[str, ArrayLike] | None
 
@@ -72,7 +68,7 @@ class CodelengthDisplay(base.Display):
         }
         codes = list(self.curves.values())
         if not codes:
-            raise ValueError("`curves` must hold a curve, got none: give one or more.")
+            raise invalid("curves", "one curve or more", curves, "give one")
         self.reference = None
         if reference is not None:
             self.reference = base.vector(reference, "reference")
@@ -82,10 +78,8 @@ class CodelengthDisplay(base.Display):
         self.retired_at = dict(retired_at or {})
         lengths = sorted({len(code) for code in codes})
         if len(lengths) > 1:
-            raise ValueError(
-                "The curves and the reference must be of one length, got lengths "
-                f"{lengths}: take them from the same examples."
-            )
+            cure = "take them from the same examples"
+            raise invalid("curves and reference", "of one length", lengths, cure)
 
     @classmethod
     def from_estimator(
@@ -236,13 +230,13 @@ class CodelengthDisplay(base.Display):
         codes: dict[str, ArrayLike]
         codes = {"best readout": array[:, array.sum(axis=0).argmin()]}
         if isinstance(reference, str) and reference == "best blocks":
-            _, codes[reference] = best_blocks(losses, 3)
+            codes[reference] = best_blocks(losses, 3)[1]
         compared = _reference_code(reference, {**codes, **curves})
         return cls(curves, **compared).plot(**plot_options)
 
     def plot(
         self,
-        ax: Axes | None = None,
+        ax: base.Axes | None = None,
         *,
         log_x: bool = False,
         symlog_y: bool = False,
@@ -288,24 +282,20 @@ class CodelengthDisplay(base.Display):
         ax = self._use_axes_beside_legend(ax, listed)
         # An earlier display keeps its colours.
         n_taken = sum(_mark(line) != _OTHERS for line in _labelled_lines(ax))
-        self.lines_: dict[str, Line2D] = {}
+        self.lines_: dict[str, base.Line2D] = {}
         labelled: set[str] = set()  # the first line of an entry speaks for all of them
-        for name, nats in drawn.items():
+        for name in values:
             entry, mark, style = others, _OTHERS, base.OTHERS
             if entries[name] in named:
                 entry, mark = entries[name], _NAMED
                 number = n_taken + named.index(entry)
                 style = base.line_style((styles or {}).get(entry, number))
                 style |= _WEIGHTS[name in self.thin]
-            end = self.retired_at.get(name)
-            shown = rows < (n_samples if end is None else end)
-            places, heights = rows[shown] + 1, nats[shown]
-            if end is not None:
-                places = np.append(places, end)
-                heights = np.append(heights, values[name][end - 1])
-            (line,) = ax.plot(places, heights)
+            end = self.retired_at.get(name, n_samples)
+            shown = np.union1d(rows[rows < end], end - 1)
+            (line,) = ax.plot(shown + 1, values[name][shown])
             line.set(**style)
-            if end is not None:
+            if name in self.retired_at:
                 line.set(marker="x", markevery=[-1], markersize=4.0)
             self.lines_[name] = line
             if entry not in labelled:
@@ -355,7 +345,7 @@ class CodelengthDisplay(base.Display):
             self.ax_.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
         self.ax_.spines[["top", "right"]].set_visible(False)
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the curves, not thinned, as a DataFrame: one row per example."""
         table = base.plot_extra("pandas").DataFrame(self._values())
         return table.set_axis(np.arange(1, len(table) + 1)).rename_axis("examples")
@@ -390,35 +380,30 @@ def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> bas
     """Return the code to compare with, in nats per example, and its name."""
     if isinstance(reference, Mapping):
         if len(reference) != 1:
-            raise ValueError(
-                "`reference` must map one name to one code, got "
-                f"{list(reference)}: compare with one of them."
-            )
+            required, names = "a mapping of one name to one code", list(reference)
+            raise invalid("reference", required, names, "compare with one of them")
         ((name, code),) = reference.items()
         return {"reference": code, "reference_name": str(name)}
     if not isinstance(reference, str):
         return {"reference": reference}
     if reference not in codes:
-        counted = {"uniform", "gaussian"} & set(codes)
-        hint = "" if counted else " ('uniform' needs `n_classes`)"
-        raise ValueError(
-            f"`reference` must be an array or one of {list(codes)}, got {reference!r}: "
-            f"name one of these{hint}."
-        )
+        required = f"an array or one of {list(codes)}"
+        cure = "name one of these ('uniform' needs n_classes)"
+        raise invalid("reference", required, reference, cure)
     return {"reference": codes[reference], "reference_name": reference}
 
 
-def _mark(line: Line2D) -> str | None:
+def _mark(line: base.Line2D) -> str | None:
     """Return the mark that a display has put on a line."""
     return getattr(line, "sklearn_mdl_entry", None)
 
 
-def _place_in_legend(line: Line2D) -> tuple[bool, float]:
+def _place_in_legend(line: base.Line2D) -> tuple[bool, float]:
     """Sort the highest lines first, and others last."""
     return _mark(line) == _OTHERS, -np.asarray(line.get_ydata())[-1]
 
 
-def _labelled_lines(ax: Axes) -> list[Line2D]:
+def _labelled_lines(ax: base.Axes) -> list[base.Line2D]:
     """Return the lines that a legend lists, those of displays and those of others."""
     return [
         line

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 MOST_TICKS = 8
 COSTS = {"seconds": "seconds of a cell", "features": "width of features"}
@@ -56,14 +53,9 @@ class CostDisplay(base.Display):
     ) -> None:
         base.check_choice(cost, "cost", list(COSTS))
         self.names, self.cost = list(names), cost
-        self.nats, self.costs = base.vector(nats, "nats"), base.vector(costs, "costs")
-        lengths = {len(self.names), len(self.nats), len(self.costs)}
-        if len(lengths) > 1 or not (self.costs > 0).all():
-            raise ValueError(
-                "`names`, `nats` and `costs` must be of one length, and costs "
-                f"positive, got lengths {sorted(lengths)} and a least cost of "
-                f"{self.costs.min():g}: give one of each for every encoder."
-            )
+        self.nats, self.costs = base.vectors(self.names, nats=nats, costs=costs)
+        if not (self.costs > 0).all():
+            raise invalid("costs", "positive", self.costs.tolist(), "measure them")
 
     @classmethod
     def from_scorer(
@@ -85,21 +77,15 @@ class CostDisplay(base.Display):
         rows = {cell.dataset: cell.n_samples for cell in scorer.cells_}
         sizes = [[rows[name]] for name in scorer.dataset_names_]
         nats = (scorer.codelengths_ / np.array(sizes)).mean(0)
-        costs = [
-            np.mean(
-                [
-                    cell.seconds if cost == "seconds" else cell.n_features
-                    for cell in scorer.cells_
-                    if cell.encoder == name
-                ]
-            )
-            for name in scorer.encoder_names_
-        ]
         order = base.best_first(scorer)
         names = [scorer.encoder_names_[e] for e in order]
-        found = cls(names, nats[order], np.array(costs)[order], cost=cost)
-        options = {"styles": base.encoder_styles(scorer)}
-        return found.plot(**options | plot_options)
+        attribute = "seconds" if cost == "seconds" else "n_features"
+        costs: dict[str, list[float]] = {name: [] for name in names}
+        for cell in scorer.cells_:
+            costs[cell.encoder].append(getattr(cell, attribute))
+        means = [float(np.mean(own)) for own in costs.values()]
+        plot_options = {"styles": base.encoder_styles(scorer)} | plot_options
+        return cls(names, nats[order], means, cost=cost).plot(**plot_options)
 
     @property
     def best(self) -> list[str]:
@@ -111,7 +97,7 @@ class CostDisplay(base.Display):
         return [self.names[i] for i in found]
 
     def plot(
-        self, ax: Axes | None = None, *, styles: Mapping[str, int] | None = None
+        self, ax: base.Axes | None = None, *, styles: Mapping[str, int] | None = None
     ) -> Self:
         """Draw a point for each encoder; costs are spaced logarithmically.
 
@@ -152,7 +138,7 @@ class CostDisplay(base.Display):
         base.put_legend(ax, points, self.names)
         return self
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the numbers as a DataFrame: one row per encoder."""
         table = {"encoder": self.names, "nats": self.nats, self.cost: self.costs}
         return base.data_frame(table, "encoder")

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.ranking import rank_groups
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from pandas import DataFrame
 
 
 class CriticalDifferenceDisplay(base.Display):
@@ -58,22 +54,17 @@ class CriticalDifferenceDisplay(base.Display):
         *,
         alpha: float = 0.1,
     ) -> None:
-        self.average_ranks = base.vector(average_ranks, "`average_ranks`")
         self.names = list(names)
+        (self.average_ranks,) = base.vectors(self.names, average_ranks=average_ranks)
         self.critical_difference = float(critical_difference)
         self.alpha = alpha
-        ranks, n_names = self.average_ranks, len(self.names)
-        if not len(ranks) == n_names > 1 or ranks.min() < 1:
-            raise ValueError(
-                "Two or more names, each with a rank of at least 1, were required, got "
-                f"{n_names} names and {ranks}: rank the encoders from 1, the best."
-            )
+        if len(self.names) < 2 or self.average_ranks.min() < 1:
+            given, cure = self.average_ranks.tolist(), "rank the encoders from 1"
+            raise invalid("average_ranks", "two ranks or more, from 1", given, cure)
         if not 0 < self.critical_difference < np.inf:
-            raise ValueError(
-                "`critical_difference` must be positive and finite, got "
-                f"{critical_difference!r}: take it from a Nemenyi test."
-            )
-        self._order = np.argsort(ranks, kind="stable").tolist()
+            required, cure = "positive and finite", "take it from a Nemenyi test"
+            raise invalid("critical_difference", required, critical_difference, cure)
+        self._order = np.argsort(self.average_ranks, kind="stable").tolist()
 
     @classmethod
     def from_scorer(cls, scorer: base.Ranking, **plot_options: Any) -> Self:
@@ -104,7 +95,7 @@ class CriticalDifferenceDisplay(base.Display):
         """
         return rank_groups(self.average_ranks, self.critical_difference)
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw the diagram, the better half of the names on the left.
 
         Parameters
@@ -129,10 +120,8 @@ class CriticalDifferenceDisplay(base.Display):
         self._size = "x-small" if narrow else "medium"
         self._draw_axis(depth)
         self._draw_names(first_row)
-        self.bars_ = [
-            self._draw_bar(span, 0.6 + 0.5 * lane)
-            for span, lane in zip(spans, lanes, strict=True)
-        ]
+        heights = [0.6 + 0.5 * lane for lane in lanes]
+        self.bars_ = list(map(self._draw_bar, spans, heights))
         return self
 
     def _draw_axis(self, depth: float) -> None:
@@ -152,7 +141,7 @@ class CriticalDifferenceDisplay(base.Display):
         ax.text(last + 2 * pad, 0.0, "average rank", va="center", fontsize=self._size)
         ax.tick_params("x", labelsize=self._size)
 
-    def _draw_bar(self, span: base.Floats, y: float) -> Line2D:
+    def _draw_bar(self, span: base.Floats, y: float) -> base.Line2D:
         """Draw a bar; over equal ranks, which have no length, its markers show."""
         bar = self.ax_.plot(span, [y, y], "o-", color="black", linewidth=4.0)[0]
         bar.set(markersize=4.0, markeredgewidth=0.0, solid_capstyle="butt")
@@ -172,16 +161,16 @@ class CriticalDifferenceDisplay(base.Display):
             place = {"ha": "right" if left else "left", "fontsize": self._size}
             base.note(self.ax_, text, (edge, y), (-4 if left else 4, 0), **place)
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return names, ranks and numbers of groups as a DataFrame, best first."""
-        groups = list(enumerate(self.groups(), 1))
+        joined: list[list[str]] = [[] for _ in self.names]
+        for number, group in enumerate(self.groups(), 1):
+            for i in group:
+                joined[i].append(str(number))
         table = {
             "encoder": [self.names[i] for i in self._order],
             "average_rank": self.average_ranks[self._order],
-            "groups": [
-                " ".join(str(number) for number, group in groups if i in group)
-                for i in self._order
-            ],
+            "groups": [" ".join(joined[i]) for i in self._order],
         }
         return base.data_frame(table, "encoder")
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from itertools import cycle, islice
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
-    from pandas import DataFrame
 
 KINDS = ("savings", "preferred-readout")
 _CODES = {
@@ -81,25 +78,18 @@ class RankingHeatmapDisplay(base.Display):
         self.kind, self.reference = kind, reference
         shape = len(self.encoders), len(self.datasets)
         if self.values.shape != shape or not self.values.size:
-            raise ValueError(
-                f"`values` must have shape {shape}, a row per encoder and a column per "
-                f"dataset, got {self.values.shape}: give one value for each pair."
-            )
+            required = f"of shape {shape}, encoders by datasets"
+            raise invalid("values", required, self.values.shape, "give one per pair")
         if kind == "savings":
-            n_missing = (~np.isfinite(self.values)).sum()
-            if n_missing:
-                raise ValueError(
-                    f"`values` must be finite, got {n_missing} that are not: leave "
-                    "these encoders or datasets out."
-                )
+            if not np.isfinite(self.values).all():
+                given = self.values.tolist()
+                raise invalid("values", "finite", given, "leave these rows out")
             return
         found = set(self.values.ravel().tolist())
         self.readouts = sorted(found, key=_naturally) if readouts is None else readouts
         if not found <= set(self.readouts):
-            raise ValueError(
-                "`readouts` must name every readout that is preferred, got none called "
-                f"{sorted(found - set(self.readouts))}: name these too."
-            )
+            cure = f"add {sorted(found - set(self.readouts))}"
+            raise invalid("readouts", "all that are preferred", self.readouts, cure)
 
     @classmethod
     def from_scorer(
@@ -132,21 +122,18 @@ class RankingHeatmapDisplay(base.Display):
         if kind == "preferred-readout":
             values = np.array(scorer.preferred_readouts()).T[order]
             if readouts is None:
-                names = [name for cell in scorer.cells_ for name in cell.mean_posterior]
-                readouts = list(dict.fromkeys(names))
+                found = [name for cell in scorer.cells_ for name in cell.mean_posterior]
+                readouts = list(dict.fromkeys(found))
         else:
             values = scorer.saved_per_example(reference).T[order]
-        display = cls(
-            values,
-            [scorer.encoder_names_[i] for i in order],
-            scorer.dataset_names_,
-            kind=kind,
-            reference=_CODES.get(reference, reference),
-            readouts=readouts,
-        )
+        names = [scorer.encoder_names_[i] for i in order], scorer.dataset_names_
+        code = _CODES.get(reference, reference)
+        display = cls(values, *names, kind=kind, reference=code, readouts=readouts)
         return display.plot(**plot_options)
 
-    def plot(self, ax: Axes | None = None, *, within_datasets: bool = True) -> Self:
+    def plot(
+        self, ax: base.Axes | None = None, *, within_datasets: bool = True
+    ) -> Self:
         """Draw the map, with a number in every field.
 
         Parameters
@@ -168,31 +155,24 @@ class RankingHeatmapDisplay(base.Display):
         savings, below = self.kind == "savings", False if ax is None else None
         inches = self._make_axes(ax, 0.5 if savings else 0.28)
         ax = self.ax_
+        style: base.Style
         if savings:
             shown = _from_least_to_most(self.values) if within_datasets else self.values
             texts = [f"{x:.2f}" for x in (np.round(self.values, 2) + 0.0).ravel()]
-            low, high = shown.min(), shown.max()
+            style = {"cmap": "cividis", "vmin": shown.min(), "vmax": shown.max()}
             width = 2.5  # of a number, in letters
         else:
             places = {name: k for k, name in enumerate(self.readouts)}
             shown = np.vectorize(places.__getitem__, otypes=[int])(self.values)
             texts = [str(k) for k in shown.ravel()]
-            low, high = 0, max(1, len(places) - 1)
+            most = max(1, len(places) - 1)
+            style = {"cmap": self._categorical(), "vmin": 0, "vmax": most}
             width = 1 / 1.3
-        limits = {"vmin": low, "vmax": high}
-        colours = "cividis" if savings else self._categorical()
-        self.image_ = ax.imshow(shown, cmap=colours, aspect="auto", **limits)
+        self.image_ = ax.imshow(shown, aspect="auto", **style)
         size = min(8.0, base.size_for(self.values.shape[1], inches[0] / width))
         for ((i, j), value), text in zip(np.ndenumerate(shown), texts, strict=True):
-            place: base.Style = {"ha": "center", "va": "center", "fontsize": size}
-            dark = luminance(self.image_.cmap(self.image_.norm(value))) < 0.5
-            ax.text(j, i, text, color="white" if dark else "black", **place)
-        ax.xaxis.tick_top()
-        base.name_ticks(ax.xaxis, self.datasets, inches[0])
-        base.name_ticks(ax.yaxis, self.encoders, inches[1])
-        ax.tick_params(length=0)
-        ax.tick_params("x", rotation=90)
-        ax.spines[:].set_visible(False)
+            write_value(self.image_, (j, i), value, text, fontsize=size)
+        name_fields(ax, self.datasets, self.encoders, inches)
         if savings:
             label = f"nats per example saved against {self.reference}"
             if within_datasets:
@@ -202,19 +182,15 @@ class RankingHeatmapDisplay(base.Display):
             self._put_legend(below)
         return self
 
-    def _categorical(self) -> Colormap:
+    def _categorical(self) -> base.Colormap:
         """Return colours that say no order; they repeat beyond thirty."""
-        colours = base.plot_extra("matplotlib.colors")
-        named: list[object] = [
-            *base.COLOURS,
-            *base.plot_extra("matplotlib").colormaps["tab20b"].colors,
-        ]
+        more = base.plot_extra("matplotlib").colormaps["tab20b"].colors
         n_colours = max(2, len(self.readouts))
-        found = [named[k % len(named)] for k in range(n_colours)]
-        mapped: Colormap = colours.ListedColormap(found)
-        return mapped
+        found = list(islice(cycle([*base.COLOURS, *more]), n_colours))
+        colours = base.plot_extra("matplotlib.colors")
+        return cast("base.Colormap", colours.ListedColormap(found))
 
-    def _make_axes(self, ax: Axes | None, column: float) -> tuple[float, float]:
+    def _make_axes(self, ax: base.Axes | None, column: float) -> tuple[float, float]:
         """Take the axes, and return the inches for the map: its width and height."""
         n_encoders, n_datasets = self.values.shape
         if ax is not None:
@@ -227,11 +203,10 @@ class RankingHeatmapDisplay(base.Display):
             beside += base.longest(self.readouts)
             rows = max(4, n_encoders, min(len(self.readouts), base.LEGEND_ROWS))
         above = 0.09 * base.longest(self.datasets)
-        inches = width, 0.24 * rows
-        self._use_axes(
-            None, 1.4 + inches[0] + base.CHARACTER * beside, 0.8 + above + inches[1]
-        )
-        return inches
+        height = 0.24 * rows
+        whole = 1.4 + width + base.CHARACTER * beside, 0.8 + above + height
+        self._use_axes(None, *whole)
+        return width, height
 
     def _put_legend(self, below: bool | None) -> None:
         """List the readouts, by their numbers in the map."""
@@ -242,15 +217,35 @@ class RankingHeatmapDisplay(base.Display):
         title = "largest mean posterior"
         base.put_legend(self.ax_, handles, labels, title=title, below=below)
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the drawn table as a DataFrame, encoders by datasets."""
         pandas = base.plot_extra("pandas")
         return pandas.DataFrame(self.values, self.encoders, self.datasets)
 
 
-def luminance(colour: ArrayLike) -> float:
-    """Return how bright a colour is, from 0 to 1."""
-    return float(np.dot(np.asarray(colour)[:3], [0.299, 0.587, 0.114]))
+def write_value(
+    image: base.AxesImage, at: tuple[int, int], value: Any, text: str, **style: Any
+) -> None:
+    """Write into a field (x, y) of a heat map, in white where its value is dark."""
+    colour = np.asarray(image.cmap(image.norm(value)))
+    dark = np.dot(colour[:3], [0.299, 0.587, 0.114]) < 0.5
+    place: base.Style = {"ha": "center", "va": "center"} | style
+    image.axes.text(*at, text, color="white" if dark else "black", **place)
+
+
+def name_fields(
+    ax: base.Axes,
+    columns: Sequence[str],
+    rows: Sequence[str],
+    inches: tuple[float, float],
+) -> None:
+    """Name columns above and rows on the left, small enough for their inches."""
+    ax.xaxis.tick_top()
+    base.name_ticks(ax.xaxis, columns, inches[0])
+    base.name_ticks(ax.yaxis, rows, inches[1])
+    ax.tick_params(length=0)
+    ax.tick_params("x", rotation=90)
+    ax.spines[:].set_visible(False)
 
 
 def _from_least_to_most(saved: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl import metrics
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from pandas import DataFrame
 
 
 class LearningCurveDisplay(base.Display):
@@ -66,15 +62,12 @@ class LearningCurveDisplay(base.Display):
             name: np.asarray(curve, dtype=np.float64) for name, curve in curves.items()
         }
         if not self.curves:
-            raise ValueError("`curves` must hold a curve, got none: give one or more.")
+            raise invalid("curves", "one curve or more", curves, "give one")
         for name, curve in self.curves.items():
-            least = np.min(curve, initial=0.0)  # rounding may leave it below zero
-            if least < -1e-9:
-                raise ValueError(
-                    "`curves` must hold codelengths of classes, of 0 nats or more, got "
-                    f"{least:g} in {name!r}: draw densities of real labels by "
-                    "CodelengthDisplay."
-                )
+            least = float(np.min(curve, initial=0.0))
+            if least < -1e-9:  # rounding may leave it a little below zero
+                cure = "draw densities of real labels by CodelengthDisplay"
+                raise invalid(f"curve {name!r}", "0 nats or more", least, cure)
         self.epsilon, self.n_intervals = epsilon, n_intervals
         self._means: dict[str, metrics.LossDataCurve] = {
             name: metrics.loss_data_curve(curve, n_intervals=n_intervals)
@@ -153,7 +146,7 @@ class LearningCurveDisplay(base.Display):
         }
 
     def plot(
-        self, ax: Axes | None = None, *, log_x: bool = True, log_y: bool = False
+        self, ax: base.Axes | None = None, *, log_x: bool = True, log_y: bool = False
     ) -> Self:
         """Draw the curves, with their readings in the legend.
 
@@ -176,8 +169,8 @@ class LearningCurveDisplay(base.Display):
         for name, (n, nats) in self.readings().items():
             labels[name] += f": {_words(n)} labels, {_words(nats)} nats"
         ax = self._use_axes_beside_legend(ax, list(labels.values()))
-        self.lines_: dict[str, Line2D] = {}
-        self.dots_: dict[str, Line2D] = {}
+        self.lines_: dict[str, base.Line2D] = {}
+        self.dots_: dict[str, base.Line2D] = {}
         for i, (name, curve) in enumerate(self._means.items()):
             x, y = _steps(curve, int(log_x))
             (self.lines_[name],) = ax.plot(x, y, linewidth=1.8, drawstyle="steps-post")
@@ -212,10 +205,10 @@ class LearningCurveDisplay(base.Display):
             shade = ax.fill_between(x, epsilon, np.maximum(y, epsilon), step="post")
             shade.set(color=line.get_color(), alpha=0.2, linewidth=0.0)
         words, edge = f"ε = {epsilon:g}", ax.get_yaxis_transform()
-        place: base.Style = {"xcoords": edge, "va": "baseline", "color": "0.3"}
+        place: base.Style = {"xycoords": edge, "va": "baseline", "color": "0.3"}
         base.note(ax, words, (0.0, epsilon), (3, 2), **place)
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the drawn means as a DataFrame: one row per curve and interval."""
         pandas = base.plot_extra("pandas")
         rows = [

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from pandas import DataFrame
 
 
 class PoolWeightsDisplay(base.Display):
@@ -45,14 +41,8 @@ class PoolWeightsDisplay(base.Display):
     """
 
     def __init__(self, weights: ArrayLike, names: Sequence[Hashable]) -> None:
-        self.weights = np.asarray(weights, dtype=np.float64)
         self.names = [str(name) for name in names]
-        shape = self.weights.shape
-        if len(shape) != 2 or shape[1] != len(self.names) or 0 in shape:
-            raise ValueError(
-                f"`weights` must have shape (n_samples, {len(self.names)}), a column "
-                f"for each name, got shape {shape}: give both for the same groups."
-            )
+        self.weights = base.columns(weights, "weights", self.names)
 
     @classmethod
     def from_estimator(cls, estimator: base.Pooling, **plot_options: Any) -> Self:
@@ -72,15 +62,13 @@ class PoolWeightsDisplay(base.Display):
         """
         base.check_fitted(estimator, "pool_weights_")
         if not estimator.pool_groups_:
-            raise ValueError(
-                "The switcher must pool groups of readouts, but this one has none: "
-                'pass pooling="auto" with readouts of ours, or a LogLinearPool.'
-            )
+            cure = 'fit with pooling="auto" and own readouts, or with a LogLinearPool'
+            raise invalid("pool_groups_", "one group or more", [], cure)
         return cls(estimator.pool_weights_, estimator.pool_groups_).plot(**plot_options)
 
     def plot(
         self,
-        ax: Axes | None = None,
+        ax: base.Axes | None = None,
         *,
         log_x: bool = True,
         max_points: int = 400,
@@ -112,7 +100,7 @@ class PoolWeightsDisplay(base.Display):
         last = -self.weights[-1]
         named = base.named_lines(np.zeros(len(last)), last, max_named)
         ax = self._use_axes_beside_legend(ax, [self.names[i] for i in named])
-        self.lines_: dict[str, Line2D] = {}
+        self.lines_: dict[str, base.Line2D] = {}
         for i, name in enumerate(self.names):
             (line,) = ax.plot(rows, self.weights[rows, i], linewidth=1.4)
             style = {"color": "0.8", "zorder": 1.0, "linewidth": 1.0}
@@ -128,7 +116,7 @@ class PoolWeightsDisplay(base.Display):
         base.put_legend(ax, [self.lines_[name] for name in names], names)
         return self
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the weights as a DataFrame: one row per example."""
         pandas = base.plot_extra("pandas")
         table = pandas.DataFrame(self.weights, columns=self.names)

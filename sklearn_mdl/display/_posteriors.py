@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.tables import short_names
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 _HATCHES = ("", "////", "....", "xxxx")
 _BLOCK = 8192
@@ -62,27 +59,19 @@ class PosteriorDisplay(base.Display):
         retirements: Sequence[int] = (),
     ) -> None:
         self.retirements = list(retirements)
-        self.posterior = np.asarray(posterior, dtype=np.float64)
         self.names = list(names)
-        shape = self.posterior.shape
-        if len(shape) != 2 or shape[0] == 0 or shape[1] != len(self.names):
-            raise ValueError(
-                f"`posterior` must have shape (n_samples, {len(self.names)}), a column "
-                f"per name, got shape {shape}: give both for the same readouts."
-            )
-        total, least = self.posterior.sum(axis=1), self.posterior.min()
+        self.posterior = base.columns(posterior, "posterior", self.names)
+        n_samples, least = len(self.posterior), self.posterior.min()
+        total = self.posterior.sum(axis=1)
         if not np.allclose(total, 1.0, rtol=0.0, atol=1e-5) or least < 0:
             raise ValueError(
-                "The rows of `posterior` must be probabilities that sum to one, got "
-                f"sums from {total.min():g} to {total.max():g} and a least entry of "
-                f"{least:g}: normalise them."
+                "posterior must hold probabilities that sum to one, got sums from "
+                f"{total.min():g} to {total.max():g}, entries from {least:g}; normalise"
             )
-        self.steps = np.arange(shape[0]) if steps is None else np.asarray(steps)
-        if self.steps.shape != shape[:1] or (np.diff(self.steps) <= 0).any():
-            raise ValueError(
-                f"`steps` must be {shape[0]} increasing numbers, one per row of the "
-                f"posterior, got shape {self.steps.shape}: pass those of its trace."
-            )
+        self.steps = np.arange(n_samples) if steps is None else np.asarray(steps)
+        if self.steps.shape != (n_samples,) or (np.diff(self.steps) <= 0).any():
+            required = f"{n_samples} increasing numbers"
+            raise invalid("steps", required, self.steps.tolist(), "pass trace.steps")
 
     @classmethod
     def from_estimator(
@@ -140,7 +129,7 @@ class PosteriorDisplay(base.Display):
         return display.plot(**plot_options)
 
     def plot(
-        self, ax: Axes | None = None, *, log_x: bool = True, max_points: int = 400
+        self, ax: base.Axes | None = None, *, log_x: bool = True, max_points: int = 400
     ) -> Self:
         """Draw the areas; the legend lists them from the top.
 
@@ -204,7 +193,7 @@ class PosteriorDisplay(base.Display):
         places[alone] = self.steps[rows[alone]]
         return places, shares / totals[:, None]
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the posterior, not averaged, as a DataFrame: one row per example."""
         pandas = base.plot_extra("pandas")
         table = pandas.DataFrame(self.posterior, self.steps, self.names)
@@ -218,9 +207,7 @@ def _starts(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
     their own.
     """
     if max_points < 3:
-        raise ValueError(
-            f"`max_points` must be at least 3, got {max_points}: raise it."
-        )
+        raise invalid("max_points", "at least 3", max_points, "raise it")
     if n_samples <= max_points:
         return np.arange(n_samples)
     inner = base.thinned(n_samples - 1, max_points - 1, log_x)
@@ -233,7 +220,5 @@ def _sums(posterior: ArrayLike, groups: Sequence[Sequence[int]]) -> base.Floats:
     belongs = np.zeros((array.shape[1], len(groups)))
     for j, columns in enumerate(groups):
         belongs[list(columns), j] = 1.0
-    blocks = [
-        array[i : i + _BLOCK] @ belongs for i in range(0, max(1, len(array)), _BLOCK)
-    ]
-    return np.concatenate(blocks)
+    starts = range(0, max(1, len(array)), _BLOCK)
+    return np.concatenate([array[i : i + _BLOCK] @ belongs for i in starts])

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.ranking import RankIntervals, average_ranks, rank_intervals
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.container import BarContainer
-    from matplotlib.lines import Line2D
-    from pandas import DataFrame
 
 FEW = 5  # datasets, of which resampled intervals are too short
 KINDS = ("boxes", "intervals", "by-size")
@@ -96,9 +90,12 @@ class RankDisplay(base.Display):
         n_datasets: ArrayLike | None = None,
     ) -> None:
         base.check_choice(kind, "kind", KINDS)
-        self.ranks = np.asarray(ranks, dtype=np.float64)
         self.names, self.kind = list(names), kind
-        self._check_ranks()
+        self.ranks = base.columns(ranks, "ranks", self.names)
+        if not ((self.ranks >= 1) & (self.ranks <= len(self.names))).all():
+            required = f"between 1 and {len(self.names)}"
+            limits = [float(self.ranks.min()), float(self.ranks.max())]
+            raise invalid("ranks", required, limits, "rank the encoders from 1")
         self.intervals: RankIntervals | None = None
         if kind == "by-size":
             self.sizes = _checked_sizes(sizes)
@@ -109,45 +106,20 @@ class RankDisplay(base.Display):
             self._check_intervals(self.intervals)
         self._order = np.argsort(self.ranks.mean(axis=0), kind="stable")
 
-    def _check_ranks(self) -> None:
-        shape, n_encoders = self.ranks.shape, len(self.names)
-        rows = "n_sizes" if self.kind == "by-size" else "n_datasets"
-        if len(shape) != 2 or shape[0] == 0 or shape[1] != n_encoders:
-            raise ValueError(
-                f"`ranks` must have shape ({rows}, {n_encoders}), a column per "
-                f"encoder, got {shape}: give one rank for each pair."
-            )
-        if not ((self.ranks >= 1) & (self.ranks <= n_encoders)).all():
-            raise ValueError(
-                f"`ranks` must lie between 1 and {n_encoders}, got "
-                f"{self.ranks.min():g} to {self.ranks.max():g}: rank the encoders from "
-                "1, the best."
-            )
-
     def _check_sizes(self) -> None:
         shape = self.ranks.shape[:1]
         for name in ("sizes", "n_datasets"):
             values = getattr(self, name)
             if values is not None and values.shape != shape:
-                raise ValueError(
-                    f"`{name}` must have shape {shape}, one number for each row of "
-                    f"`ranks`, got {values.shape}: give as many."
-                )
+                cure = "give one number for each row of ranks"
+                raise invalid(name, f"of shape {shape}", values.shape, cure)
 
     def _check_intervals(self, found: RankIntervals) -> None:
-        lower, upper = found.lower, found.upper
-        if not lower.shape == upper.shape == (len(self.names),):
-            raise ValueError(
-                f"`intervals` must have a lower and an upper bound for each of "
-                f"{len(self.names)} encoders, got shapes {lower.shape} and "
-                f"{upper.shape}: compute them from the same ranks."
-            )
-        if not (lower <= upper).all():
-            name = self.names[int(np.argmin(lower <= upper))]
-            raise ValueError(
-                "The lower bounds of `intervals` must not exceed the upper ones, got "
-                f"{lower.tolist()} and {upper.tolist()}: exchange those of {name!r}."
-            )
+        lower, upper, shape = found.lower, found.upper, (len(self.names),)
+        if not lower.shape == upper.shape == shape or not (lower <= upper).all():
+            required = f"lower and larger upper bounds of {shape[0]} encoders"
+            given = [lower.tolist(), upper.tolist()]
+            raise invalid("intervals", required, given, "compute them from ranks")
 
     @classmethod
     def from_codelengths(
@@ -174,10 +146,8 @@ class RankDisplay(base.Display):
         base.check_choice(kind, "kind", KINDS[:2])
         table = np.asarray(codelengths, dtype=np.float64)
         if table.ndim != 2 or not np.isfinite(table).all():
-            raise ValueError(
-                "`codelengths` must be finite and of shape (n_datasets, n_encoders), "
-                f"got shape {table.shape}: give one codelength for each pair."
-            )
+            required, cure = "a finite table, datasets by encoders", "give one per pair"
+            raise invalid("codelengths", required, table.tolist(), cure)
         return cls(rankdata(table, axis=1), names, kind=kind).plot(**plot_options)
 
     @classmethod
@@ -220,7 +190,7 @@ class RankDisplay(base.Display):
 
     def plot(
         self,
-        ax: Axes | None = None,
+        ax: base.Axes | None = None,
         *,
         log_x: bool = True,
         max_named: int = 12,
@@ -256,15 +226,14 @@ class RankDisplay(base.Display):
             self._plot_rows(ax, styles or {})
         return self
 
-    def _plot_rows(self, ax: Axes | None, numbers: Mapping[str, int]) -> None:
+    def _plot_rows(self, ax: base.Axes | None, numbers: Mapping[str, int]) -> None:
         """Draw a row for each encoder, the best average on top."""
         n_encoders, boxes = len(self.names), self.kind == "boxes"
         width = base.CHARACTER * base.longest(self.names)
-        ax = self._use_axes(
-            ax, 4.5 + width, 1.0 + (0.28 if boxes else 0.24) * n_encoders
-        )
+        row = 0.28 if boxes else 0.24
+        ax = self._use_axes(ax, 4.5 + width, 1.0 + row * n_encoders)
         inches = base.inches_of(ax)[0] - width + 0.5
-        self.artists_: dict[str, Artist | BarContainer | list[Line2D]] = {}
+        self.artists_: dict[str, base.Drawn] = {}
         last = self._draw_boxes() if boxes else self._draw_intervals()
         self.artists_["means"] = self._draw_means(numbers)
         base.name_ticks(ax.yaxis, [self.names[i] for i in self._order])
@@ -288,7 +257,7 @@ class RankDisplay(base.Display):
         self.ax_.set_xlabel(label, wrap=True)
         return float(max(len(self.names), found.upper.max()))
 
-    def _draw_means(self, numbers: Mapping[str, int]) -> list[Line2D]:
+    def _draw_means(self, numbers: Mapping[str, int]) -> list[base.Line2D]:
         """Draw the average rank of each encoder in its colour, the best first."""
         points = []
         for row, (e, mean) in enumerate(zip(self._order, self._means(), strict=True)):
@@ -303,23 +272,19 @@ class RankDisplay(base.Display):
         words = "the same rank on all datasets, which says nothing of others"
         if len(self.ranks) <= FEW:
             words = "too few datasets"
-        for row, e in enumerate(self._order):
+        for row, (e, mean) in enumerate(zip(self._order, self._means(), strict=True)):
             if found.upper[e] - found.lower[e] < 1e-9:
-                at, right = (self._means()[row], row), self._means()[row] > self._middle
+                right = mean > (1 + len(self.names)) / 2
                 place: base.Style = {"ha": "right" if right else "left", "color": "0.4"}
-                base.note(self.ax_, words, at, (-7 if right else 7, 0), **place)
-
-    @property
-    def _middle(self) -> float:
-        return (1 + len(self.names)) / 2
+                offset = (-7 if right else 7, 0)
+                base.note(self.ax_, words, (mean, row), offset, **place)
 
     def _draw_boxes(self) -> float:
         ax, rows = self.ax_, np.arange(len(self.names))
         boxplot_stats = base.plot_extra("matplotlib.cbook").boxplot_stats
         found = boxplot_stats(self.ranks[:, self._order])
-        low, q1, median, q3, high = np.transpose(
-            [[box[key] for key in _BOX] for box in found]
-        )
+        numbers = [[box[key] for key in _BOX] for box in found]
+        low, q1, median, q3, high = np.transpose(numbers)
         dark: base.Style = {"color": "0.3", "linewidth": 1.0}
         whiskers = ax.hlines(rows, low, high, zorder=1.5, **dark)
         ends = np.r_[rows, rows]
@@ -332,14 +297,17 @@ class RankDisplay(base.Display):
         beyond = [(x, i) for i, box in enumerate(found) for x in box["fliers"]]
         (fliers,) = ax.plot(*np.reshape(beyond, (-1, 2)).T, "o", fillstyle="none")
         fliers.set(markersize=4.0, markeredgecolor="0.3")
-        self.artists_["boxes"] = boxes
-        self.artists_ |= {"whiskers": whiskers, "medians": medians}
-        self.artists_["fliers"] = fliers
+        self.artists_ |= {"boxes": boxes, "whiskers": whiskers}
+        self.artists_ |= {"medians": medians, "fliers": fliers}
         ax.set_xlabel(f"rank on {len(self.ranks)} datasets (1 is best)", wrap=True)
         return float(len(self.names))
 
     def _plot_by_size(
-        self, ax: Axes | None, log_x: bool, max_named: int, numbers: Mapping[str, int]
+        self,
+        ax: base.Axes | None,
+        log_x: bool,
+        max_named: int,
+        numbers: Mapping[str, int],
     ) -> None:
         """Draw a line for each encoder; the legend lists them as they end."""
         best, last = self.ranks.min(axis=0), self.ranks[-1]
@@ -351,7 +319,7 @@ class RankDisplay(base.Display):
         legend = [self.names[i] for i in sorted(named, key=last.__getitem__)]
         others = ["others"] if len(named) < len(self.names) else []
         ax = self._use_axes_beside_legend(ax, legend + others)
-        lines: dict[str, Line2D] = {}
+        lines: dict[str, base.Line2D] = {}
         for i, name in enumerate(self.names):
             (lines[name],) = ax.plot(self.sizes, self.ranks[:, i])
             lines[name].set(**styles.get(i, base.OTHERS))
@@ -379,14 +347,14 @@ class RankDisplay(base.Display):
             middle = np.sqrt(self.sizes[i - 1] * self.sizes[i])
             self.ax_.axvline(middle, color="0.5", linestyle=":", linewidth=1.0)
             words, edge = f"{self.n_datasets[i]}", self.ax_.get_xaxis_transform()
-            place: base.Style = {"xcoords": edge, "va": "top", "color": "0.3"}
+            place: base.Style = {"xycoords": edge, "va": "top", "color": "0.3"}
             base.note(self.ax_, words, (middle, 1.0), (3, 0), **place)
 
     def _means(self) -> base.Floats:
         """Return average ranks, the best first."""
         return np.sort(self.ranks.mean(axis=0))
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the numbers behind the figure as a DataFrame, the best first.
 
         Means, quartiles and medians; average ranks with the bounds of their intervals;
@@ -397,9 +365,8 @@ class RankDisplay(base.Display):
             return table.set_axis(self.sizes).rename_axis("labels")
         columns: dict[str, object] = {"encoder": [self.names[i] for i in self._order]}
         if self.intervals is None:
-            first, median, third = np.percentile(
-                self.ranks[:, self._order], [25, 50, 75], axis=0
-            )
+            ranks = self.ranks[:, self._order]
+            first, median, third = np.percentile(ranks, [25, 50, 75], axis=0)
             columns |= {"mean": self._means(), "first_quartile": first}
             columns |= {"median": median, "third_quartile": third}
         else:
@@ -414,10 +381,8 @@ def _checked_sizes(sizes: ArrayLike | None) -> NDArray[np.int64]:
     array = np.asarray(sizes)
     whole = array.ndim == 1 and array.size > 0 and array.dtype.kind in "iu"
     if not whole or array.min() < 1 or (np.diff(array) <= 0).any():
-        raise ValueError(
-            f"`sizes` must be increasing integers of at least 1, got {sizes!r}: give "
-            "numbers of labels."
-        )
+        required = "increasing integers of at least 1"
+        raise invalid("sizes", required, sizes, "give numbers of labels")
     return array.astype(np.int64)
 
 
@@ -432,10 +397,8 @@ def _ranks_by_size(
         sizes = np.unique(np.geomspace(min(10, shortest), shortest, 40).astype(int))
     checked = _checked_sizes(sizes)
     if checked[-1] > longest:
-        raise ValueError(
-            f"`sizes` must not exceed {longest}, the length of the longest dataset, "
-            f"got {checked[-1]}: ask for fewer labels."
-        )
+        required = f"at most {longest}, the length of the longest dataset"
+        raise invalid("sizes", required, checked.tolist(), "ask for fewer labels")
     nats = np.full((len(checked), len(lengths), len(names)), np.nan)
     for d, (dataset, length) in enumerate(lengths.items()):
         kept = checked <= length

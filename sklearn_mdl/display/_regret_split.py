@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl import switching
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.display._base import Floats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.text import Annotation
-    from pandas import DataFrame
 
 
 class RegretSplitDisplay(base.Display):
@@ -71,19 +67,15 @@ class RegretSplitDisplay(base.Display):
         sequence_name: str = "best sequence",
     ) -> None:
         self.names = list(codelengths)
-        self.codelengths = base.vector(list(codelengths.values()), "`codelengths`")
+        self.codelengths = base.vector(list(codelengths.values()), "codelengths")
         self.learning = float(learning)
-        if not (np.isfinite(self.learning) and np.isfinite(self.codelengths).all()):
-            raise ValueError(
-                "`learning` and all codelengths must be finite, got "
-                f"{learning!r} and {self.codelengths.tolist()}: give nats."
-            )
+        nats = [self.learning, *self.codelengths.tolist()]
+        if not np.isfinite(nats).all():
+            raise invalid("learning and codelengths", "finite", nats, "give nats")
         bounds = dict.fromkeys(self.names, np.nan) if at_most is None else at_most
         if set(bounds) != set(self.names):
-            raise ValueError(
-                f"`at_most` must name the strategies {self.names}, got {list(bounds)}: "
-                "give one bound for each."
-            )
+            required = f"one bound for each of {self.names}"
+            raise invalid("at_most", required, dict(bounds), "name the same strategies")
         self.at_most = np.array([bounds[name] for name in self.names], dtype=np.float64)
         self.sequence_name = sequence_name
         self._order = np.argsort(self.codelengths, kind="stable")
@@ -117,16 +109,14 @@ class RegretSplitDisplay(base.Display):
         curves = mix(losses, strategies, weights)
         readouts, block_losses = best_blocks(losses, n_blocks)
         n_readouts = np.shape(losses)[1]
+        at_most = {
+            name: switching.sequence_cost(prior, readouts, n_readouts, weights)
+            for name, prior in _given_or_usual(strategies).items()
+        }
+        codelengths = {name: float(curve.sum()) for name, curve in curves.items()}
+        learning = float(block_losses.sum())
         name = f"best {n_blocks} blocks" if n_blocks > 1 else "best readout"
-        display = cls(
-            {name: float(curve.sum()) for name, curve in curves.items()},
-            float(block_losses.sum()),
-            {
-                name: switching.sequence_cost(prior, readouts, n_readouts, weights)
-                for name, prior in _given_or_usual(strategies).items()
-            },
-            sequence_name=name,
-        )
+        display = cls(codelengths, learning, at_most, sequence_name=name)
         return display.plot(**plot_options)
 
     @classmethod
@@ -149,7 +139,7 @@ class RegretSplitDisplay(base.Display):
         losses, weights = estimator.readout_losses_, estimator.expert_weights_
         return cls.from_losses(losses, strategies, weights=weights, **options)
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw a bar for each strategy, the shortest code on top.
 
         Parameters
@@ -168,15 +158,11 @@ class RegretSplitDisplay(base.Display):
         order, rows = self._order, np.arange(n_strategies)
         learning = np.full(n_strategies, self.learning)
         switching = self.codelengths[order] - learning
-        colours = base.COLOURS[5], base.COLOURS[1]
-        self.bars_ = {
-            "learning": ax.barh(rows, learning, color=colours[0]),
-            "switching": ax.barh(rows, switching, left=learning, color=colours[1]),
-        }
-        self.texts_ = [
-            self._beside(row, _words(nats, self.at_most[i]))
-            for row, nats, i in zip(rows.tolist(), switching, order, strict=True)
-        ]
+        bars = ax.barh(rows, learning, color=base.COLOURS[5])
+        more = ax.barh(rows, switching, left=learning, color=base.COLOURS[1])
+        self.bars_ = {"learning": bars, "switching": more}
+        words = map(_words, switching, self.at_most[order])
+        self.texts_ = [self._beside(row, text) for row, text in enumerate(words)]
         self._beside(-1, "switching")
         base.name_ticks(ax.yaxis, [self.names[i] for i in order])
         ax.set_ylim(n_strategies - 0.4, -0.6)
@@ -187,12 +173,12 @@ class RegretSplitDisplay(base.Display):
         base.put_legend(ax, self.bars_.values(), labels, below=True)
         return self
 
-    def _beside(self, row: float, words: str) -> Annotation:
+    def _beside(self, row: float, words: str) -> base.Annotation:
         """Write words to the right of the axes in the given row."""
         edge = self.ax_.get_yaxis_transform()
-        return base.note(self.ax_, words, (1.0, row), (4, 0), xcoords=edge)
+        return base.note(self.ax_, words, (1.0, row), (4, 0), xycoords=edge)
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the parts in nats as a DataFrame, the shortest code first."""
         order = self._order
         table = {
@@ -225,7 +211,7 @@ def _given_or_usual(strategies: Strategies | None) -> Strategies:
             "elementwise mixture": switching.ElementwiseMixture(),
         }
     if not strategies:
-        raise ValueError("`strategies` must name a prior, got none: give one or more.")
+        raise invalid("strategies", "one prior or more", strategies, "give one")
     return strategies
 
 

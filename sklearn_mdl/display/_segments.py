@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 LABELS = {
     "codelengths": "as it came",
@@ -28,7 +23,7 @@ class Segments(Protocol):
     ends: NDArray[np.intp]
     intervals: base.Floats
 
-    def to_frame(self) -> DataFrame: ...
+    def to_frame(self) -> base.DataFrame: ...
 
 
 class SegmentsDisplay(base.Display):
@@ -82,7 +77,7 @@ class SegmentsDisplay(base.Display):
         base.check_fitted(estimator, "codelengths_")
         return cls(estimator.segments(ends)).plot(**plot_options)
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw a step for each segment and code, with intervals of what came.
 
         Parameters
@@ -97,25 +92,22 @@ class SegmentsDisplay(base.Display):
         """
         edges = np.append(self.segments.starts, self.segments.ends[-1])
         table = self.frame()
-        drawn = [name for name in LABELS if table[name].notna().all()]
-        ax = self._use_axes_beside_legend(ax, [LABELS[name] for name in drawn])
-        self.lines_: dict[str, Artist] = {}
+        drawn = {n: text for n, text in LABELS.items() if table[n].notna().all()}
+        ax = self._use_axes_beside_legend(ax, list(drawn.values()))
+        self.lines_: dict[str, base.Artist] = {}
         for i, name in enumerate(drawn):
             heights = table[name].to_numpy() / np.diff(edges)
-            style = base.line_style(i)
-            self.lines_[name] = ax.stairs(
-                heights, edges, baseline=None, linewidth=1.6, **style
-            )
+            style: base.Style = {"baseline": None, "linewidth": 1.6}
+            style |= base.line_style(i)
+            self.lines_[name] = ax.stairs(heights, edges, **style)
         low, high = self.segments.intervals.T
         ax.stairs(high, edges, baseline=low, fill=True, color="0.85", zorder=0.5)
         ax.margins(x=0.0)
         ax.set(xlabel="examples seen", ylabel="nats per example")
         ax.spines[["top", "right"]].set_visible(False)
-        base.put_legend(
-            ax, list(self.lines_.values()), [LABELS[name] for name in drawn]
-        )
+        base.put_legend(ax, self.lines_.values(), list(drawn.values()))
         return self
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the numbers as a DataFrame: one row per segment."""
         return self.segments.to_frame()

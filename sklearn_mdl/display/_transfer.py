@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-from sklearn_mdl.display._heatmap import luminance
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
+from sklearn_mdl.display._heatmap import name_fields, write_value
 
 
 class TransferDisplay(base.Display):
@@ -59,14 +56,12 @@ class TransferDisplay(base.Display):
         self.intervals = np.asarray(intervals, dtype=float)
         shapes = self.transfer.shape, self.intervals.shape
         if shapes != (shape, (*shape, 2)) or len(names) < 2:
-            raise ValueError(
-                f"`transfer` and `intervals` must have shapes {shape} and "
-                f"{(*shape, 2)}, for at least two tasks, got {shapes}: give one value "
-                "for each pair."
-            )
+            required = f"of shapes {shape} and {(*shape, 2)}, two tasks or more"
+            given = "transfer and intervals"
+            raise invalid(given, required, shapes, "give a value for each pair")
         np.fill_diagonal(self.transfer, np.nan)
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw the map, with a number in every field.
 
         Parameters
@@ -89,27 +84,19 @@ class TransferDisplay(base.Display):
         for (i, j), value in np.ndenumerate(self.transfer):
             if i == j:
                 continue
-            dark = luminance(self.image_.cmap(self.image_.norm(value))) < 0.5
             low, high = self.intervals[i, j]
-            colour = "white" if dark else "black"
-            pale = 0.5 if low <= 0 <= high else 1.0
             text = f"{np.round(value, 0) + 0.0:.0f}"
             if np.isfinite(low):
                 text += f"\n±{(high - low) / 2:.0f}"
-            place: base.Style = {"ha": "center", "va": "center", "fontsize": 8}
-            ax.text(j, i, text, color=colour, alpha=pale, **place)
-        ax.xaxis.tick_top()
+            pale = 0.5 if low <= 0 <= high else 1.0
+            write_value(self.image_, (j, i), value, text, fontsize=8, alpha=pale)
+        name_fields(ax, self.names, self.names, (side, side))
         ax.xaxis.set_label_position("top")
-        base.name_ticks(ax.xaxis, self.names, side)
-        base.name_ticks(ax.yaxis, self.names, side)
-        ax.tick_params(length=0)
-        ax.tick_params("x", rotation=90)
-        ax.spines[:].set_visible(False)
         ax.set(xlabel="second task", ylabel="first task")
         self.figure_.colorbar(self.image_, ax=ax, label="nats saved on the second task")
         return self
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return the drawn table: first tasks by second tasks, in nats."""
         pandas = base.plot_extra("pandas")
         return pandas.DataFrame(self.transfer, self.names, self.names)

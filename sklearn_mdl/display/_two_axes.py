@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 
 class TwoAxesDisplay(base.Display):
@@ -54,18 +51,15 @@ class TwoAxesDisplay(base.Display):
         nulls: Mapping[str, float],
     ) -> None:
         self.names = [str(name) for name in names]
-        self.label_nats = base.vector(label_nats, "label_nats")
-        self.batch_nats = base.vector(batch_nats, "batch_nats")
+        self.label_nats, self.batch_nats = base.vectors(
+            self.names, label_nats=label_nats, batch_nats=batch_nats
+        )
         self.nulls = dict(nulls)
-        lengths = {len(self.names), len(self.label_nats), len(self.batch_nats)}
-        if len(lengths) > 1 or set(nulls) != {"label", "batch", "batch given label"}:
-            raise ValueError(
-                "`names`, `label_nats` and `batch_nats` must be of one length, with "
-                "nulls for 'label', 'batch' and 'batch given label', got lengths "
-                f"{sorted(lengths)} and nulls {sorted(nulls)}: give all of them."
-            )
+        if set(nulls) != {"label", "batch", "batch given label"}:
+            required = "nats of 'label', 'batch' and 'batch given label'"
+            raise invalid("nulls", required, self.nulls, "give all three")
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw a point for each encoder, and the nulls as lines.
 
         Parameters
@@ -80,32 +74,25 @@ class TwoAxesDisplay(base.Display):
         """
         ax = self._use_axes(ax, 6.0, 4.5)
         ax.scatter(self.batch_nats, self.label_nats, color="C0", zorder=3)
-        for name, x, y in zip(
-            self.names, self.batch_nats, self.label_nats, strict=True
-        ):
-            ax.annotate(name, (x, y), (4, 4), textcoords="offset points")
-        ax.axhline(
-            self.nulls["label"], color="0.5", linestyle="--", label="no features"
-        )
-        ax.axvline(self.nulls["batch"], color="0.5", linestyle="--")
+        points = zip(self.batch_nats, self.label_nats, strict=True)
+        for name, point in zip(self.names, points, strict=True):
+            ax.annotate(name, point, (4, 4), textcoords="offset points")
+        null: base.Style = {"color": "0.5", "linestyle": "--"}
+        ax.axhline(self.nulls["label"], label="no features", **null)
+        ax.axvline(self.nulls["batch"], **null)
         within = self.nulls["batch given label"]
         ax.axvline(within, color="0.5", linestyle=":", label="batch given label")
-        ax.set(
-            xlabel="nats per row of the batch (more is better)",
-            ylabel="nats per row of the label (less is better)",
-            xlim=(0.0, None),
-            ylim=(0.0, None),
-        )
+        ax.set(xlim=(0.0, None), ylim=(0.0, None))
+        ax.set_xlabel("nats per row of the batch (more is better)")
+        ax.set_ylabel("nats per row of the label (less is better)")
         ax.margins(0.1)
         ax.legend(loc="best", frameon=False)
         return self
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> base.DataFrame:
         """Return nats per row: one line for each encoder, then the nulls."""
         table = {"label": self.label_nats, "batch": self.batch_nats}
         found = base.data_frame({"encoder": self.names, **table}, "encoder")
-        for name in ("no features", "batch given label"):
-            batch = self.nulls["batch" if name == "no features" else name]
-            label = self.nulls["label"] if name == "no features" else np.nan
-            found.loc[name] = [label, batch]
+        found.loc["no features"] = [self.nulls["label"], self.nulls["batch"]]
+        found.loc["batch given label"] = [np.nan, self.nulls["batch given label"]]
         return found

@@ -23,6 +23,7 @@ from sklearn_mdl._core.images.lazy import LazyImages, minibatches
 from sklearn_mdl._core.images.reading import Images, as_images, image_at, located
 from sklearn_mdl._core.numerics import default_torch, resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._layers import (
     LAST,
     Block,
@@ -200,11 +201,11 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         """
         frozen = self._loaded(X)
         images = as_images(X)
-        rows, name = range(start, len(images)), type(self).__name__
-        place = {"total": len(images), "initial": start}
+        rows, n_images = range(start, len(images)), len(images)
         shown = nullcontext()  # no hidden bar: it would take tqdm's lock, too
         if self.verbose:
-            shown = tqdm(desc=name, unit="image", **place)
+            name = type(self).__name__
+            shown = tqdm(desc=name, unit="image", total=n_images, initial=start)
         with shown as bar:
             for batch in self._encoded(frozen, self._blocks, images, rows):
                 features = np.concatenate(list(batch.values()), axis=1)
@@ -273,10 +274,7 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
             found = self._outputs(frozen, blocks, batch.to(device))
         missing = [block.layer for block in blocks if block.name not in found]
         if missing:
-            raise ValueError(
-                f"A layer must run for each image, but {missing[0]!r} does not run in "
-                "this model; name another layer"
-            )
+            raise ValueError(f"Layer {missing[0]!r} must run for images; name another")
         return {block.name: found[block.name].float().cpu().numpy() for block in blocks}
 
     def _outputs(
@@ -297,11 +295,9 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
                 frozen = self._load()
             found = weights_fingerprint(frozen.module)
             if found != self.weights_sha256_:
-                raise ValueError(
-                    f"The weights of {type(self).__name__} must be those it was pickled"
-                    f" with, of SHA-256 {self.weights_sha256_[:12]}, but now they have "
-                    f"{found[:12]}; restore the file, or fit again"
-                )
+                own, required = self.weights_sha256_[:12], "those that were pickled"
+                cure = f"restore those of SHA-256 {own}, or fit again"
+                raise invalid("Weights", required, found[:12], cure)
             self._frozen = frozen
         return self._frozen
 
@@ -354,8 +350,8 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
         known = isinstance(items, list | tuple | np.ndarray)
         where = located(row, items[row] if known else None)
         raise ValueError(
-            f"Features must be finite, but block {name!r} of {where} holds NaN or "
-            "infinity; check the weights, and try amp=False"
+            f"Features must be finite, but block {name!r} of {where} is not; check the "
+            "weights and try amp=False"
         )
 
 

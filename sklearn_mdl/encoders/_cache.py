@@ -135,10 +135,7 @@ class FeatureCache:
         if found is not None:
             return found
         if problem:
-            warn_caller(
-                f"Features in a cache must be as they were computed, but {problem}; "
-                "they are computed again",
-            )
+            warn_caller(f"Cached features are computed again, because {problem}")
         from filelock import FileLock  # slow to import
 
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -189,9 +186,8 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         where = f" of {' and '.join(map(repr, name))}" if name else ""
         raise TypeError(
-            f"Encoders and data must be picklable for features{where} to be kept, but "
-            f"{encoder!r} with these data is not; save the features with numpy.save, "
-            "and give them in its place, or keep no results"
+            f"{encoder!r} and its data must be picklable for features{where} to be "
+            "kept; save features with numpy.save and pass them, or keep no results"
         ) from error
     versions = {name: version_of(name) for name in LIBRARIES}
     return {"encoder": kind, "content": digest, "versions": versions}
@@ -341,8 +337,4 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         """Take images, as the encoder does."""
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.no_validation = True
-        tags.input_tags = self.encoder.__sklearn_tags__().input_tags
-        return tags
+        return self.encoder.__sklearn_tags__()

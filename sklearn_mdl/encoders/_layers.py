@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from sklearn_mdl._core.validation import invalid
+
 POOLS = ("default", "model", "avg", "max", "cls", "flatten")
 LAST = "last"
 
@@ -43,26 +45,19 @@ def blocks_of(layers: list[str], pools: list[str]) -> list[Block]:
     """
     blocks = [_block(layer, pool) for layer in layers for pool in pools]
     if not blocks or len(set(blocks)) < len(blocks):
-        raise ValueError(
-            "layer and pool must name different features, at least one, got "
-            f"{[block.name for block in blocks]}; name each once"
-        )
+        names = [block.name for block in blocks]
+        raise invalid("layer and pool", "one name or more", names, "name each once")
     return blocks
 
 
 def _block(layer: str, pool: str) -> Block:
     if pool not in POOLS:
-        raise ValueError(
-            f"pool must be one of {', '.join(map(repr, POOLS))}, got {pool!r}; choose "
-            "one of these"
-        )
+        raise invalid("pool", f"one of {list(POOLS)}", pool, "choose one")
     if pool == "default":
         return Block(layer, "model" if layer == LAST else "avg")
     if pool == "model" and layer != LAST:
-        raise ValueError(
-            f"A model itself pools its last layer alone, got pool='model' for {layer!r}"
-            "; pass 'avg', 'max', 'cls' or 'flatten'"
-        )
+        cure = "pass 'avg', 'max', 'cls' or 'flatten'"
+        raise invalid("layer of pool='model'", "the last layer", layer, cure)
     return Block(layer, pool)
 
 
@@ -90,11 +85,9 @@ def pooled(features: Tensor, block: Block, layout: Layout) -> Tensor:
     values = features.float()
     if block.pool == "cls":
         if values.ndim != 3 or not layout.has_class_token:
-            raise ValueError(
-                "pool='cls' needs a layer that gives tokens, a class token first, but "
-                f"{block.layer!r} gives shape {tuple(values.shape)}"
-                f"{'' if values.ndim != 3 else ' and the model has none'}; pass 'avg'"
-            )
+            required = "one of tokens after a class token"
+            name, given = f"Layer {block.layer!r}", tuple(values.shape)
+            raise invalid(name, required, given, "pass pool='avg'")
         return values[:, 0]
     if values.ndim == 2 or block.pool == "flatten":
         return values.flatten(1)
@@ -104,10 +97,8 @@ def pooled(features: Tensor, block: Block, layout: Layout) -> Tensor:
     if values.ndim == 4 and block.pool in ("avg", "max"):
         axes = (1, 2) if layout.channels_last else (2, 3)
         return values.mean(axes) if block.pool == "avg" else values.amax(axes)
-    raise ValueError(
-        f"Features must be vectors, tokens or maps, but layer {block.layer!r} gives "
-        f"shape {tuple(values.shape)}; pass pool='flatten' or name another layer"
-    )
+    name, cure = f"Layer {block.layer!r}", "pass pool='flatten' or name another layer"
+    raise invalid(name, "vectors, tokens or maps", tuple(values.shape), cure)
 
 
 def check_layers(module: nn.Module, layers: list[str]) -> None:
@@ -116,10 +107,8 @@ def check_layers(module: nn.Module, layers: list[str]) -> None:
     for layer in layers:
         if layer not in names:
             near = get_close_matches(layer, names, n=3, cutoff=0.0) or names[:3]
-            raise ValueError(
-                "layer must be 'last' or the name of a module inside the model, got "
-                f"{layer!r}; names near it are {', '.join(map(repr, near))}"
-            )
+            required = "'last' or the name of a module inside the model"
+            raise invalid("layer", required, layer, f"similar names are {near}")
 
 
 @contextmanager
@@ -144,15 +133,10 @@ def pooled_outputs(
 
         def hook(_: nn.Module, __: object, output: object) -> None:
             if not isinstance(output, Tensor):
-                raise ValueError(
-                    "A layer must give one tensor to be pooled, but "
-                    f"{layer!r} gives {type(output).__name__}; name a layer inside it"
-                )
+                name, kind = f"The output of {layer!r}", type(output).__name__
+                raise invalid(name, "one tensor", kind, "name a layer inside it")
             if own[0].name in found:
-                raise ValueError(
-                    f"A layer must run once for each image, but {layer!r} runs again; "
-                    "name another layer"
-                )
+                raise ValueError(f"Layer {layer!r} must run only once; name another")
             for block in own:
                 found[block.name] = pooled(output, block, layout)
 

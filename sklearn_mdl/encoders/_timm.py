@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.sklearn_compat import Constraints
+from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze
 from sklearn_mdl.encoders._layers import Block, Layout, pooled
 
@@ -39,8 +40,8 @@ def check_options(options: Mapping[str, object] | None) -> None:
     """Refuse options by which timm would read a file unasked."""
     if "checkpoint_path" in (options or {}):
         raise ValueError(
-            "model_options must hold options of the network, got 'checkpoint_path', by "
-            "which timm would read a file in its own way; pass the path to TimmEncoder"
+            "model_options must not name a checkpoint_path, which timm would read in "
+            "its own way; pass the path to TimmEncoder"
         )
 
 
@@ -51,16 +52,12 @@ def check_name(timm: ModuleType, name: str) -> None:
     architecture, _, tag = name.partition(".")
     if not timm.is_model(architecture):
         near = get_close_matches(architecture, timm.list_models(), n=3, cutoff=0.0)
-        raise ValueError(
-            f"model_name must be one of timm {timm.__version__}, got {name!r}; names "
-            f"near it are {', '.join(map(repr, near))}"
-        )
+        required = f"a model of timm {timm.__version__}"
+        raise invalid("model_name", required, name, f"similar ones are {near}")
     known = timm.list_pretrained(f"{architecture}.*")
     if tag and name not in known:
-        raise ValueError(
-            f"model_name must be one of timm {timm.__version__}, which knows no "
-            f"weights {name!r}; choose from {', '.join(map(repr, known[:5])) or 'none'}"
-        )
+        required = f"weights of timm {timm.__version__}"
+        raise invalid("model_name", required, name, f"choose from {known[:5]}")
 
 
 def source_of(timm: ModuleType, name: str) -> str:
@@ -89,10 +86,7 @@ def data_config(
     config: dict[str, object] = timm.data.resolve_model_data_config(model)
     unknown = sorted(set(options) - set(config))
     if unknown:
-        raise ValueError(
-            f"data_options must be among {', '.join(map(repr, config))}, got "
-            f"{unknown[0]!r}; leave it out"
-        )
+        raise invalid("data_options", f"among {list(config)}", unknown[0], "drop it")
     return {**config, **options}
 
 
@@ -110,23 +104,20 @@ def from_file(
     """
     if not path.is_file():
         raise FileNotFoundError(
-            f"checkpoint_path must be a file of weights, got {str(path)!r}, which is no"
-            " file; check the path"
+            f"checkpoint_path must be a file of weights, got {str(path)!r}; check it"
         )
     model: nn.Module = timm.create_model(name, pretrained=False, **options)
     if path.suffix in NUMPY_FILES:
         try:
             timm.models.load_checkpoint(model, str(path), weights_only=True)
         except Exception as error:
-            raise _mismatch(path, f"{type(error).__name__}") from error
+            raise _mismatch(path, f"timm raised {type(error).__name__}") from error
         return model
     try:
         found = timm.models.load_state_dict(str(path), weights_only=True)
-    except Exception as error:  # unpickling may raise anything
-        raise ValueError(
-            f"checkpoint_path must be a file of weights, but {path} cannot be read as "
-            f"one ({type(error).__name__}); fetch it again"
-        ) from error
+    except Exception as error:  # unpickling may raise anything, with unsafe advice
+        reason = f"reading it raises {type(error).__name__}"
+        raise damaged(path, "weights", reason, "fetch it again") from error
     heads = _heads(model)
     body = {k: v for k, v in found.items() if k.rpartition(".")[0] not in heads}
     own = {k: v.shape for k, v in model.state_dict().items()}
@@ -154,13 +145,9 @@ def _converted(
     n_classes = heads[0].shape[0] if heads else 0
     # What was read is handed over: timm would read the file again, in its own way.
     overlay = {"state_dict": found, "num_classes": n_classes}
+    options = {**options, "num_classes": n_classes, "pretrained_cfg_overlay": overlay}
     try:  # with as many classes as the file has, timm leaves out no weight in silence
-        model = timm.create_model(
-            name,
-            pretrained=True,
-            pretrained_cfg_overlay=overlay,
-            **{**options, "num_classes": n_classes},
-        )
+        model = timm.create_model(name, pretrained=True, **options)
     except Exception as error:
         own, given = set(body.state_dict()), set(found)
         missing, unknown = sorted(own - given), sorted(given - own)
@@ -174,10 +161,8 @@ def _converted(
 
 
 def _mismatch(path: Path, reason: str) -> ValueError:
-    return ValueError(
-        f"checkpoint_path must hold all weights of the model, but {path} does not "
-        f"({reason}); name the model and the model_options that it was saved from"
-    )
+    cure = "name the model and the model_options that it was saved from"
+    return damaged(path, "all weights of the model", reason, cure)
 
 
 @dataclass(eq=False, repr=False)
@@ -278,18 +263,16 @@ class TimmEncoder(ImageEncoder):
         check_name(timm, self.model_name)
         check_options(self.model_options)
         if not hasattr(self, "seed_"):
-            seed = check_random_state(self.random_state).randint(2**31 - 1)
-            self.seed_ = int(seed)
+            rng = check_random_state(self.random_state)
+            self.seed_ = int(rng.randint(2**31 - 1))
         with torch.random.fork_rng(devices=()):
             torch.default_generator.manual_seed(self.seed_)
             model = self._model(timm)
         config = data_config(timm, model, self.data_options or {})
         channels = cast(Sequence[int], config["input_size"])[0]
         if channels not in (1, 3):
-            raise ValueError(
-                f"Models must take 1 or 3 channels, but {self.model_name!r} takes "
-                f"{channels}; choose another model"
-            )
+            name, required = f"Model {self.model_name!r}", "one of 1 or 3 channels"
+            raise invalid(name, required, channels, "choose another model")
         self.data_config_ = config
         layout = Layout(
             getattr(model, "output_fmt", None) == "NHWC",
@@ -305,15 +288,11 @@ class TimmEncoder(ImageEncoder):
         found = sources_of_name(self.model_name)
         if self.checkpoint_path is not None:
             return found._replace(paths=[*found.paths, fspath(self.checkpoint_path)])
-        if not self.pretrained:
-            return found
-        return found._replace(network=[self.model_name])
+        return found._replace(network=[self.model_name]) if self.pretrained else found
 
     def _model(self, timm: ModuleType) -> nn.Module:
-        name, options = (
-            self.model_name,
-            {**(self.model_options or {}), "num_classes": 0},
-        )
+        name = self.model_name
+        options = {**(self.model_options or {}), "num_classes": 0}
         if self.checkpoint_path is not None:
             return from_file(timm, name, Path(self.checkpoint_path), options)
         if not self.pretrained:
@@ -322,10 +301,9 @@ class TimmEncoder(ImageEncoder):
             return cast(nn.Module, timm.create_model(name, pretrained=True, **options))
         except Exception as error:  # the hub's client raises errors of a dozen kinds
             raise OSError(
-                f"Pretrained weights of {name!r} are needed, but they could not be "
-                f"loaded ({type(error).__name__}); fetch {source_of(timm, name)} where "
-                "there is a network and pass its path as checkpoint_path, or pass "
-                "pretrained=False"
+                f"Weights of {name!r} could not be loaded ({type(error).__name__}); "
+                f"fetch {source_of(timm, name)} where there is a network and pass its "
+                "path as checkpoint_path, or pass pretrained=False"
             ) from error
 
     def _last(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze, tensor_bytes
 from sklearn_mdl.encoders._layers import Block, Layout, pooled
 
@@ -121,8 +122,8 @@ class TorchEncoder(ImageEncoder):
         tensor = self.preprocess(image)
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                "preprocess must make a tensor (C, H, W) of a PIL image, but it makes "
-                f"{type(tensor).__name__}; add a conversion"
+                f"preprocess must return a tensor, got {type(tensor).__name__}; add a "
+                "conversion"
             )
         return tensor
 
@@ -131,17 +132,12 @@ class TorchEncoder(ImageEncoder):
     ) -> dict[str, Tensor]:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and blocks:
-            raise ValueError(
-                "The module must return one tensor, but it returned "
-                f"{type(output).__name__}; name a layer inside it"
-            )
+            kind, cure = type(output).__name__, "name a layer inside it"
+            raise invalid("The output of the module", "one tensor", kind, cure)
         unpooled = any(block.pool == "model" for block in blocks)
         if unpooled and output.ndim != 2:
-            raise ValueError(
-                "The module must return vectors (B, width) to be taken as they are, but"
-                f" it returned shape {tuple(output.shape)}; pass pool='avg' or "
-                "'flatten'"
-            )
+            shape, cure = tuple(output.shape), "pass pool='avg' or 'flatten'"
+            raise invalid("The output of the module", "vectors (B, width)", shape, cure)
         return {block.name: pooled(output, block, frozen.layout) for block in blocks}
 
     def _identity(self) -> dict[str, object]:

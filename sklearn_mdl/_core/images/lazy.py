@@ -26,6 +26,7 @@ from sklearn_mdl._core.images.reading import (
     unreadable,
 )
 from sklearn_mdl._core.io.environment import fingerprint
+from sklearn_mdl._core.validation import invalid
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -74,11 +75,8 @@ class LazyImages(Sequence[Any]):
     def __add__(self, other: LazyImages) -> LazyImages:
         """Return the images of both, in this order."""
         if (self.decode, self.about) != (other.decode, other.about):
-            raise ValueError(
-                "Images can be joined if they are decoded alike, got "
-                f"{self.about or 'plain images'} and {other.about or 'plain images'}; "
-                "encode them apart"
-            )
+            kinds = [self.about, other.about]
+            raise invalid("Joined images", "decoded alike", kinds, "encode them apart")
         both = chained([self.items, other.items])
         return LazyImages(both, self.decode, self.about)
 
@@ -131,11 +129,9 @@ def _stack(tensors: Iterable[Tensor], batch: range) -> Tensor:
     found = list(tensors)
     for row, tensor in zip(batch, found, strict=True):
         if tensor.shape != found[0].shape:
-            raise ValueError(
-                "The transform must make all images one shape, but it made "
-                f"{tuple(found[0].shape)} of row {batch[0]} and {tuple(tensor.shape)} "
-                f"of row {row}; add a resize and a crop"
-            )
+            shapes = {batch[0]: tuple(found[0].shape), row: tuple(tensor.shape)}
+            cure = "add a resize and a crop"
+            raise invalid("Transformed images", "of one shape", shapes, cure)
     return torch.stack(found)
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 import torch
 
+from sklearn_mdl._core.validation import invalid
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -88,10 +90,8 @@ def as_images(X: object) -> Images:
     if isinstance(X, np.ndarray):
         is_column = X.dtype.kind in "OU" and X.ndim == 1
         if not is_column and X.ndim not in (3, 4):
-            raise ValueError(
-                f"Images must be {KINDS}, got an array of shape {X.shape} and dtype "
-                f"{X.dtype}; give every image its height and width"
-            )
+            cure = "give every image its height and width"
+            raise invalid("Images", KINDS, [X.shape, X.dtype], cure)
     images = cast(Images, X)
     if not len(images):
         raise ValueError("Images must be at least one, got none; pass more")
@@ -138,10 +138,8 @@ def decode(item: object, where: str, mode: str) -> Image:
     """Make an 8-bit PIL image of a path, bytes, an array, a tensor or a PIL image."""
     image = _opened(item, where)
     if image.mode.startswith(DEEP):
-        raise ValueError(
-            f"Images must have 8 bits a channel, but that of {where} has mode "
-            f"{image.mode!r}; scale its values to 0 to 255 first"
-        )
+        required, cure = "of 8 bits a channel", "scale its values to 0 to 255 first"
+        raise invalid(f"The image of {where}", required, image.mode, cure)
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
     return image if image.mode == mode else image.convert(mode)
@@ -155,19 +153,15 @@ def _opened(item: object, where: str) -> Image:
         item = item.detach().cpu()  # of a torch dataset, (C, H, W) or (H, W)
         if item.ndim == 3:
             if item.shape[0] not in (1, 3, 4):
-                raise ValueError(
-                    "Tensors in a dataset must have shape (C, H, W) with 1, 3 or 4 "
-                    f"channels, but {where} has {tuple(item.shape)}; permute its axes"
-                )
+                name, required = f"The tensor of {where}", "of 1, 3 or 4 channels"
+                raise invalid(name, required, tuple(item.shape), "permute its axes")
             item = item.permute(1, 2, 0)
         item = np.asarray(item.numpy())
     if isinstance(item, np.ndarray):
         return cast("Image", pil.fromarray(_eight_bits(item, where)))
     if not isinstance(item, str | Path | FilePart | bytes):
-        raise TypeError(
-            f"Images must be {KINDS}, but {where} holds {type(item).__name__}; convert "
-            "it first"
-        )
+        kind = type(item).__name__
+        raise TypeError(f"Images must be {KINDS}, but {where} is {kind}; convert it")
     try:
         content = item.read_bytes() if isinstance(item, FilePart) else item
         with pil.open(
@@ -181,10 +175,7 @@ def _opened(item: object, where: str) -> Image:
 
 def unreadable(where: str, error: Exception) -> ValueError:
     """Make the error of an image that cannot be read."""
-    return ValueError(
-        f"Images must be readable, but that of {where} is not ({error}); mend it or "
-        "leave it out"
-    )
+    return ValueError(f"The image of {where} cannot be read ({error}); leave it out")
 
 
 def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
@@ -192,10 +183,8 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
         array = array[:, :, 0]
     fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
     if not fits or not array.size:
-        raise ValueError(
-            "An image must have shape (H, W) or (H, W, C) with 1, 3 or 4 channels, but "
-            f"that of {where} has {array.shape}; convert it first"
-        )
+        required = "of shape (H, W) or (H, W, C) with 1, 3 or 4 channels"
+        raise invalid(f"The image of {where}", required, array.shape, "convert it")
     if array.dtype == np.uint8:
         return array
     if array.dtype == bool:
@@ -203,10 +192,5 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
     is_float = array.dtype.kind == "f"
     if is_float and array.min() >= 0 and array.max() <= 1:  # false if any is NaN
         return np.asarray(np.rint(array * 255), dtype=np.uint8)
-    if is_float:
-        found = f"go from {array.min():g} to {array.max():g}; scale them first"
-    else:
-        found = f"have dtype {array.dtype}; convert them first"
-    raise ValueError(
-        f"Pixels must be uint8, or floats from 0 to 1, but those of {where} {found}"
-    )
+    found = f"{array.min():g} to {array.max():g}" if is_float else str(array.dtype)
+    raise invalid(f"Pixels of {where}", "uint8 or floats from 0 to 1", found, "convert")

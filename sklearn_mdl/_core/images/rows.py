@@ -19,6 +19,7 @@ from sklearn_mdl._core.images.reading import (
     needed,
 )
 from sklearn_mdl._core.io.whole_files import replaced
+from sklearn_mdl._core.validation import invalid
 
 CHANNELS = {"RGB": 3, "L": 1}
 CHECKED_AT_ONCE = 2**24  # numbers
@@ -67,7 +68,7 @@ def image_rows(
     (1797, 64)
     """
     if mode not in CHANNELS:
-        raise ValueError(f"mode must be 'RGB' or 'L', got {mode!r}; choose one of them")
+        raise invalid("mode", "'RGB' or 'L'", mode, "choose one of them")
     images = as_images(images)
     wanted = _height_and_width(size)
     is_ready = _is_ready(images, wanted, CHANNELS[mode])
@@ -83,11 +84,9 @@ def image_rows(
         for row in range(len(images)):
             pixels = _pixels(images, row, mode, wanted)
             if pixels.shape != first.shape:
-                raise ValueError(
-                    "Images must be of one size, but that of "
-                    f"{located(row, images[row])} has shape {pixels.shape} and the "
-                    f"first {first.shape}; pass a size"
-                )
+                where = located(row, images[row])
+                required = f"of shape {first.shape}, as the first"
+                raise invalid(where, required, pixels.shape, "pass a size")
             rows[row] = pixels.ravel()
         return rows
 
@@ -95,9 +94,7 @@ def image_rows(
         return fill(np.empty(shape, np.uint8))
     path = Path(path)
     if path.suffix != ".npy":
-        raise ValueError(
-            f"path must end in .npy, got {str(path)!r}; name it {path.stem}.npy"
-        )
+        raise invalid("path", "a .npy file", str(path), f"name it {path.stem}.npy")
     with replaced(path) as aside:
         mapped = np.lib.format.open_memmap(aside, "w+", np.uint8, shape)
         fill(mapped)
@@ -111,10 +108,8 @@ def _height_and_width(size: object) -> tuple[int, int] | None:
         return None
     pair = tuple(size) if isinstance(size, Iterable) else (size, size)
     if len(pair) != 2 or not all(map(_is_count, pair)):
-        raise ValueError(
-            f"size must be one or two positive integers, got {size!r}; pass for "
-            "example 224"
-        )
+        required = "one or two positive integers"
+        raise invalid("size", required, size, "pass for example 224")
     return int(pair[0]), int(pair[1])
 
 
@@ -161,17 +156,13 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
             side = math.isqrt(n_features // n_channels)
             if side and side * side * n_channels == n_features:
                 return side, side, n_channels
-        raise ValueError(
-            "Rows must hold the pixels of square images of one or three channels, got "
-            f"{n_features} columns; make them with image_rows or pass image_shape"
-        )
+        required, cure = "that of a square image", "pass image_shape"
+        raise invalid("The length of rows", required, n_features, cure)
     shape = (*image_shape, 1) if len(image_shape) == 2 else tuple(image_shape)
     whole = all(map(_is_count, shape))
     if len(shape) != 3 or not whole or math.prod(shape) != n_features:
-        raise ValueError(
-            f"image_shape must be (H, W, C) with the {n_features} numbers of a row, got"
-            f" {image_shape!r}; pass the shape of one image"
-        )
+        required = f"(H, W, C) with the {n_features} numbers of a row"
+        raise invalid("image_shape", required, image_shape, "pass that of one image")
     return int(shape[0]), int(shape[1]), int(shape[2])
 
 
@@ -185,11 +176,9 @@ def check_pixels(X: np.ndarray) -> None:
         refused = ~((rows >= 0) & (rows <= 255) & (rows == np.floor(rows)))
         if refused.any():
             row, column = np.argwhere(refused)[0]
-            raise ValueError(
-                "Rows of pixels must hold whole numbers from 0 to 255, but row "
-                f"{start + row}, column {column} holds {rows[row, column]:g}; make them"
-                " with image_rows"
-            )
+            place = f"The pixel in row {start + row}, column {column}"
+            given, required = float(rows[row, column]), "a whole number from 0 to 255"
+            raise invalid(place, required, given, "make rows with image_rows")
 
 
 def pixels_of(rows: Tensor, shape: Shape) -> Tensor:

@@ -111,8 +111,8 @@ def as_json(value: object, name: str) -> object:
         given = {k: as_json(v, f"{name}.{k}") for k, v in params.items()}
         return {"class": class_name(type(value)), "params": given}
     raise TypeError(
-        f"{name} must be made of numbers, text, lists and estimators to be written to "
-        f"a file, got {value!r}; pickle can keep it"
+        f"{name} must be made of numbers, text, lists and estimators, got {value!r}; "
+        "use pickle to save it"
     )
 
 
@@ -137,10 +137,7 @@ def array_of(items: object, dtype: str) -> np.ndarray:
     length = len(flat) + sum(len(item) for item in flat if isinstance(item, str))
     n_bytes = len(flat) * np.dtype(dtype).itemsize
     if n_bytes > max(PLAIN_BYTES, BYTES_A_LETTER * length):
-        raise ValueError(
-            f"an array of {len(flat)} items and {length} letters must not take "
-            f"{n_bytes} bytes, as its dtype {dtype!r} says"
-        )
+        raise ValueError(f"{len(flat)} items must not take {n_bytes} bytes of {dtype}")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # numbers that overflow, or lose a part
         return np.array(items, dtype=dtype)

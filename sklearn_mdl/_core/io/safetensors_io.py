@@ -17,7 +17,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from sklearn_mdl._core.io.parameters import Json
+from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.whole_files import replaced
+from sklearn_mdl._core.validation import damaged
 
 KEY = "sklearn_mdl"
 BLOCK = 2**24  # bytes written or read at once
@@ -62,11 +64,8 @@ def write_archive(
     end = 0
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
-        entries[name] = {
-            "dtype": _NAMES[_code(array)],
-            "shape": list(array.shape),
-            "data_offsets": [start, end],
-        }
+        kind, shape = _NAMES[_code(array)], list(array.shape)
+        entries[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
     content = {"about": about, "tensors": entries, "sha256": _checksum(arrays)}
     text = json.dumps(content)
     text_digest = hashlib.sha256(text.encode()).hexdigest()
@@ -121,41 +120,24 @@ def read_archive(path: Path) -> tuple[dict[str, np.ndarray], Json]:
         If the file is none of ours, or damaged.
     """
     if not path.is_file():
-        raise FileNotFoundError(
-            f"A file that was saved is needed, but {path} is none; check the path"
-        )
-    try:
+        raise FileNotFoundError(f"{path} must be a file that was saved; check the path")
+    required = "what sklearn_mdl saved"
+    with readable(path, required, "save it again", *_UNREADABLE):
         metadata, entries, start = read_head(path)
         unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)
         if unknown:
             raise ValueError(f"numbers of type {', '.join(sorted(unknown))}")
-    except _UNREADABLE as error:
-        raise ValueError(
-            f"{path} must be a file that sklearn_mdl saved, but it cannot be read "
-            f"({error}); save it again"
-        ) from error
     text, promised = metadata.get(KEY), metadata.get(f"{KEY}.sha256")
     if text is None or promised is None:
-        raise ValueError(
-            f"{path} must be a file that sklearn_mdl saved, but it holds tensors of "
-            "another kind, such as weights or losses; name another file"
-        )
+        raise damaged(path, required, "it holds other tensors", "name another file")
     if hashlib.sha256(text.encode()).hexdigest() == promised:
-        try:
+        with readable(path, required, "save it again", *_UNREADABLE):
             content = json.loads(text)
             arrays = {n: mapped(path, entry, start) for n, entry in entries.items()}
             whole = content["tensors"] == entries
             if whole and content["sha256"] == _checksum(arrays):
                 return arrays, content["about"]
-        except _UNREADABLE as error:
-            raise ValueError(
-                f"{path} must be a file that sklearn_mdl saved, but its description is "
-                f"none ({type(error).__name__}: {error}); save it again"
-            ) from error
-    raise ValueError(
-        f"{path} must be as it was saved, but its checksum is another one, so that it "
-        "is damaged; save it again"
-    )
+    raise damaged(path, required, "its checksum differs", "save it again")
 
 
 def read_some(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:

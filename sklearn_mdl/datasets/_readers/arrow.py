@@ -9,23 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sklearn_mdl._core.images.reading import needed
-from sklearn_mdl.datasets._readers.parts import (
-    ID_NAMES,
-    Part,
-    Wanted,
-    check_vector,
-    chosen_splits,
-    groups_of,
-    label_column,
-    labels_of,
-)
+from sklearn_mdl._core.io.reading import readable
+from sklearn_mdl._core.validation import damaged
+from sklearn_mdl.datasets._readers import parts
 
 STATE, SPLITS = "state.json", "dataset_dict.json"
 _NEEDS = "pyarrow", "load_representations", "readers"
@@ -38,38 +30,35 @@ _SPLIT = re.compile(
 # Where the tables are
 
 
-def read_saved(folder: Path, wanted: Wanted) -> list[Part]:
+def read_saved(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read what ``save_to_disk`` of ``datasets`` wrote."""
-    pa = needed(*_NEEDS)
     folders = {"": folder}
     if (folder / SPLITS).is_file():
         there = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
-        folders = {s: folder / s for s in chosen_splits(there, wanted, folder)}
-    tables = {split: _read_arrow(pa, own) for split, own in folders.items()}
-    return _parts(pa, folder.name, tables, wanted, folder)
+        folders = {s: folder / s for s in parts.chosen_splits(there, wanted, folder)}
+    tables = {split: _read_arrow(own) for split, own in folders.items()}
+    return _parts(folder.name, tables, wanted, folder)
 
 
-def _read_arrow(pa: Any, folder: Path) -> Any:
+def _read_arrow(folder: Path) -> Any:
     """Map the Arrow files of one split."""
+    pa = needed(*_NEEDS)
     state = json.loads((folder / STATE).read_text(encoding="utf-8"))
     if state.get("_indices_data_files"):
-        raise ValueError(
-            f"{folder} must hold its rows in order, but holds indices into them; save "
-            "dataset.flatten_indices()"
-        )
+        cure = "save dataset.flatten_indices()"
+        raise damaged(folder, "its rows in order", "it holds indices into them", cure)
     names = [folder / entry["filename"] for entry in state["_data_files"]]
     return pa.concat_tables(
         [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
     )
 
 
-def read_parquet(path: Path, wanted: Wanted) -> list[Part]:
+def read_parquet(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read a parquet file: a dataset."""
-    pa = needed(*_NEEDS)
-    return _parts(pa, path.stem, {"": _read_table(path)}, wanted, path)
+    return _parts(path.stem, {"": _read_table(path)}, wanted, path)
 
 
-def read_parquet_folder(folder: Path, wanted: Wanted) -> list[Part]:
+def read_parquet_folder(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read parquet files: splits and shards of one dataset, or a dataset each."""
     pa = needed(*_NEEDS)
     files = sorted(folder.glob("*.parquet"))
@@ -80,61 +69,49 @@ def read_parquet_folder(folder: Path, wanted: Wanted) -> list[Part]:
         shards.setdefault(re.sub(r"-\d+-of-\d+$", "", file.stem), []).append(file)
     tables = {
         split: pa.concat_tables([_read_table(file) for file in shards[split]])
-        for split in chosen_splits(list(shards), wanted, folder)
+        for split in parts.chosen_splits(list(shards), wanted, folder)
     }
-    return _parts(pa, folder.name, tables, wanted, folder)
+    return _parts(folder.name, tables, wanted, folder)
 
 
 def _read_table(path: Path) -> Any:
     pa = needed(*_NEEDS)
     parquet = needed("pyarrow.parquet", *_NEEDS[1:])
-    try:
+    errors = OSError, pa.ArrowException
+    with readable(path, "a parquet table", "write it again", *errors):
         return parquet.read_table(path, memory_map=True)
-    except (OSError, pa.ArrowException) as error:
-        raise ValueError(
-            f"{path} must be a parquet file, got: {str(error).splitlines()[0]}; write "
-            "it again"
-        ) from error
 
 
 # What they hold
 
 
 def _parts(
-    pa: Any, dataset: str, tables: dict[str, Any], wanted: Wanted, place: Path
-) -> list[Part]:
+    dataset: str, tables: dict[str, Any], wanted: parts.Wanted, place: Path
+) -> list[parts.Part]:
     """Turn the tables of all splits into a part for each column of lists."""
+    pa = needed(*_NEEDS)
     schema = next(iter(tables.values())).schema
     encoders = [field.name for field in schema if is_vector(pa, field.type)]
     if not encoders:
-        raise ValueError(
-            "Embeddings must be a column of lists of numbers, but the columns of "
-            f"{place} are {schema.names} of types {list(map(str, schema.types))}; "
-            "store one list a row"
-        )
-    scalars = [
-        field.name
-        for field in schema
-        if field.name not in encoders and not pa.types.is_nested(field.type)
-    ]
-    key = next((name for name in ID_NAMES if name in scalars), None)
-    column = label_column([name for name in scalars if name != key], wanted, place)
-    chunks = [table[column].to_pylist() for table in tables.values()]
-    labels, known = labels_of(_named(schema, column, list(chain(*chunks))))
-    groups = None
-    if wanted.groups is not None:
-        own = [table[wanted.groups].to_pylist() for table in tables.values()]
-        groups = groups_of(list(chain(*own)), place)
-    ids = None
-    if key is not None:
-        ids = np.array(
-            [str(v) for table in tables.values() for v in table[key].to_pylist()]
-        )
+        types = {field.name: str(field.type) for field in schema}
+        required, found = "a column of lists of numbers", f"it holds {types}"
+        raise damaged(place, required, found, "store one list a row")
+    scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
+    key, column = parts.id_and_label(scalars, wanted, place)
+    columns = {
+        name: [v for table in tables.values() for v in table[name].to_pylist()]
+        for name in (column, key, wanted.groups)
+        if name is not None
+    }
+    labels, known = parts.labels_of(_named(schema, column, columns[column]))
+    groups = parts.groups_in(columns, wanted, place)
+    ids = None if key is None else np.array([str(v) for v in columns[key]])
     counts = ", ".join(f"{name} {len(own)}" for name, own in tables.items() if name)
     note = f"labels are column {column!r}" + (f"; splits: {counts}" if counts else "")
     rest = labels, known, ids, note, groups
     return [
-        Part(dataset, name, _vectors(tables, name, place), *rest) for name in encoders
+        parts.Part(dataset, name, _vectors(tables, name, place), *rest)
+        for name in encoders
     ]
 
 
@@ -161,7 +138,7 @@ def _vectors(tables: dict[str, Any], column: str, place: Path) -> np.ndarray:
     """Return a column of lists as an array, in place if it lies in one piece."""
     chunks = [c for table in tables.values() for c in table[column].chunks if len(c)]
     if not chunks:
-        raise ValueError(f"{place} must hold rows, got none; write it again")
+        raise damaged(place, "rows", "it has none", "write it again")
     width = len(chunks[0][0]) if chunks[0][0].is_valid else 0
     blocks = [block_of(chunk, width, column, place) for chunk in chunks]
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
@@ -173,6 +150,6 @@ def block_of(chunk: Any, width: int, column: str, place: Path) -> np.ndarray:
     if np.any(lengths != width):
         row = int(np.argmax(lengths != width))
         found = np.empty(lengths[row])
-        check_vector(found, width, f"a row of column {column!r}", place)
+        parts.check_vector(found, width, f"a row of column {column!r}", place)
     numbers: np.ndarray = chunk.flatten().to_numpy(zero_copy_only=False)
     return numbers.reshape(len(chunk), width)

@@ -9,104 +9,81 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.datasets._files import load_feature_directory
 from sklearn_mdl.datasets._readers import arrow, eva, hdf5, hear, npz
 from sklearn_mdl.datasets._readers.parts import (
     Part,
     Representations,
     Wanted,
-    groups_of,
+    groups_in,
     joined,
     label_column,
     labels_of,
+    masked,
 )
+
+Finder = Callable[[Path], list[Path]]
 
 
 class Reader(NamedTuple):
-    """A format: its name, how it is recognised, and how it is read."""
+    """A format: its name, the files or folders to read at a path, how to read each."""
 
     kind: str
-    recognises: Callable[[Path], bool]
+    find: Finder
     read: Callable[[Path, Wanted], list[Part]]
 
 
-def _has_suffix(*suffixes: str) -> Callable[[Path], bool]:
-    return lambda path: path.is_file() and path.suffix in suffixes
+def _file(*suffixes: str) -> Finder:
+    return lambda path: [path] if path.is_file() and path.suffix in suffixes else []
 
 
-def _holds_files(*suffixes: str) -> Callable[[Path], bool]:
-    return lambda path: (
-        path.is_dir()
-        and any(file.suffix in suffixes and file.is_file() for file in path.iterdir())
+def _files_in(*suffixes: str) -> Finder:
+    return lambda path: sorted(
+        file for file in path.glob("*") if file.suffix in suffixes and file.is_file()
     )
 
 
-def _holds_one(*names: str) -> Callable[[Path], bool]:
-    return lambda path: any((path / name).is_file() for name in names)
+def _folder_of(*suffixes: str) -> Finder:
+    """Find a folder to be read as a whole."""
+    return lambda path: [path] if _files_in(*suffixes)(path) else []
 
 
-def _marked(path: Path, name: str) -> list[Path]:
-    """List the folders that hold a file of this name: MODEL/DATASET or above."""
-    for pattern in (name, f"*/{name}", f"*/*/{name}"):
-        found = sorted(file.parent.absolute() for file in path.glob(pattern))
-        if found:
-            return found
-    return []
+def _saved(path: Path) -> list[Path]:
+    marks = path / arrow.STATE, path / arrow.SPLITS
+    return [path] if any(mark.is_file() for mark in marks) else []
 
 
-def _by_mark(
-    name: str, read: Callable[[Path, Wanted], Part]
-) -> tuple[Callable[[Path], bool], Callable[[Path, Wanted], list[Part]]]:
-    """Make a reader of trees MODEL/DATASET, in which a file marks each dataset."""
+def _marked(name: str) -> Finder:
+    """Find the folders that hold a file of this name: MODEL/DATASET or above."""
 
-    def recognises(path: Path) -> bool:
-        return path.is_dir() and bool(_marked(path, name))
+    def find(path: Path) -> list[Path]:
+        for pattern in (name, f"*/{name}", f"*/*/{name}"):
+            if files := sorted(path.glob(pattern)):
+                return [file.parent.absolute() for file in files]
+        return []
 
-    def read_all(path: Path, wanted: Wanted) -> list[Part]:
-        return [read(folder, wanted) for folder in _marked(path, name)]
-
-    return recognises, read_all
-
-
-def _each(
-    read: Callable[[Path, Wanted], list[Part]], suffix: str
-) -> Callable[[Path, Wanted], list[Part]]:
-    """Make a reader of folders that hold a dataset in each file."""
-    return lambda folder, wanted: [
-        part
-        for file in sorted(folder.glob(f"*{suffix}"))
-        for part in read(file, wanted)
-    ]
+    return find
 
 
 READERS = (
-    Reader("AnnData file", _has_suffix(".h5ad"), hdf5.read_h5ad),
-    Reader("parquet file", _has_suffix(".parquet"), arrow.read_parquet),
-    Reader(".npz file", _has_suffix(".npz"), npz.read_npz),
+    Reader("AnnData file", _file(".h5ad"), hdf5.read_h5ad),
+    Reader("parquet file", _file(".parquet"), arrow.read_parquet),
+    Reader(".npz file", _file(".npz"), npz.read_npz),
+    Reader("HDF5 file of embeddings by id", _file(*hdf5.SUFFIXES), hdf5.read_by_id),
+    Reader("folder of HEAR", _marked(hear.METADATA), hear.read_task),
+    Reader("folder of eva", _marked(eva.MANIFEST), eva.read_manifest),
+    Reader("folder of Hugging Face datasets", _saved, arrow.read_saved),
+    Reader("folder of AnnData files", _files_in(".h5ad"), hdf5.read_h5ad),
     Reader(
-        "HDF5 file of embeddings by id", _has_suffix(*hdf5.SUFFIXES), hdf5.read_by_id
-    ),
-    Reader("folder of HEAR", *_by_mark(hear.METADATA, hear.read_task)),
-    Reader("folder of eva", *_by_mark(eva.MANIFEST, eva.read_manifest)),
-    Reader(
-        "folder of Hugging Face datasets",
-        _holds_one(arrow.STATE, arrow.SPLITS),
-        arrow.read_saved,
-    ),
-    Reader(
-        "folder of AnnData files",
-        _holds_files(".h5ad"),
-        _each(hdf5.read_h5ad, ".h5ad"),
-    ),
-    Reader(
-        "folder of parquet files", _holds_files(".parquet"), arrow.read_parquet_folder
+        "folder of parquet files", _folder_of(".parquet"), arrow.read_parquet_folder
     ),
     Reader(
         "folder of HDF5 files of embeddings by id",
-        _holds_files(*hdf5.SUFFIXES),
+        _folder_of(*hdf5.SUFFIXES),
         hdf5.read_by_id,
     ),
-    Reader("folder of .npz files", _holds_files(".npz"), _each(npz.read_npz, ".npz")),
+    Reader("folder of .npz files", _files_in(".npz"), npz.read_npz),
 )
 
 
@@ -173,27 +150,22 @@ def load_representations(
       three: labels are array 'labels'
     """
     if missing not in ("raise", "drop"):
-        raise ValueError(
-            f"missing must be 'raise' or 'drop', got {missing!r}; choose one of these"
-        )
+        raise invalid("missing", "'raise' or 'drop'", missing, "choose one of these")
     wanted = Wanted(label, splits, groups)
     if is_anndata(source):
         return joined("AnnData", _of_anndata(source, wanted), missing)
     path = Path(source)  # type: ignore[arg-type]
     for reader in READERS:
-        if reader.recognises(path):
-            return joined(reader.kind, reader.read(path, wanted), missing)
+        if places := reader.find(path):
+            parts = [part for place in places for part in reader.read(place, wanted)]
+            return joined(reader.kind, parts, missing)
     if path.is_file():
-        raise ValueError(
-            "A file of embeddings must end in .h5ad, .parquet, .npz, .h5 or .hdf5, got "
-            f"{str(path)!r}; other arrays go to DATASET/ENCODER.npy with "
-            "DATASET/labels.npy"
-        )
+        required = "a file .h5ad, .parquet, .npz, .h5 or .hdf5"
+        cure = "write DATASET/ENCODER.npy with DATASET/labels.npy"
+        raise invalid("source", required, str(path), cure)
     if groups is not None:
-        raise ValueError(
-            "Groups of a feature directory must be in files DATASET/groups.npy, got "
-            f"groups={groups!r} for {str(path)!r}; write them there, and leave it out"
-        )
+        cure = "write them to DATASET/groups.npy"
+        raise invalid("groups", f"None for the directory {path}", groups, cure)
     return Representations("feature directory", load_feature_directory(path), {}, [])
 
 
@@ -205,16 +177,12 @@ def is_anndata(source: object) -> bool:
 def _of_anndata(adata: Any, wanted: Wanted) -> list[Part]:
     """Take the arrays in ``obsm`` and a column of ``obs`` from memory."""
     column = label_column(list(adata.obs.columns), wanted, "obs")
-    values = adata.obs[column]
-    known = np.asarray(values.notna(), dtype=bool)
-    labels, _ = labels_of(
-        [v if k else None for v, k in zip(values.tolist(), known, strict=True)]
-    )
-    named = None
-    if wanted.groups is not None:
-        own = adata.obs[wanted.groups]
-        pairs = zip(own.tolist(), own.notna().tolist(), strict=True)
-        named = groups_of([v if k else None for v, k in pairs], "obs")
+    columns = {
+        name: masked(adata.obs[name].tolist(), adata.obs[name].notna())
+        for name in (column, wanted.groups)
+        if name
+    }
+    labels, known = labels_of(columns[column])
     tables = {
         key: np.asarray(X) if hasattr(X, "__array__") else X
         for key, X in adata.obsm.items()
@@ -227,5 +195,5 @@ def _of_anndata(adata: Any, wanted: Wanted) -> list[Part]:
     skipped = [key for key in tables if key not in arrays]
     ids = np.asarray(adata.obs_names, dtype=str)
     fields = {"dataset": "AnnData", "labels": labels, "known": known, "ids": ids}
-    parts = hdf5.encoders_of(arrays, column, skipped, "obsm", **fields)
-    return [part._replace(groups=named) for part in parts]
+    groups = groups_in(columns, wanted, "obs")
+    return hdf5.encoders_of(arrays, column, skipped, "obsm", groups=groups, **fields)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from sklearn_mdl._core.validation import damaged, invalid
 
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
 ID_NAMES = ("id", "ids")
@@ -80,9 +82,8 @@ class Representations(NamedTuple):
         lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
-            classes = (
-                f", {len(np.unique(labels))} classes" if _may_be_classes(labels) else ""
-            )
+            n_classes = len(np.unique(labels)) if _may_be_classes(labels) else 0
+            classes = f", {n_classes} classes" if n_classes else ""
             known = f", {len(np.unique(groups[0]))} groups" if groups else ""
             lines.append(f"  {name}: {len(labels)} rows{classes}{known}; {widths}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
@@ -114,11 +115,16 @@ def label_column(columns: Iterable[str], wanted: Wanted, place: object) -> str:
         found = [name for name in LABEL_NAMES if name in there] or there
         if len(found) == 1:
             return found[0]
-    asked = "none was named" if wanted.label is None else f"got {wanted.label!r}"
-    raise ValueError(
-        f"The column of labels must be one of {there} in {place}, {asked}; name one of "
-        "these as label (--label)"
-    )
+    cure = f"{place} has these: name one of them (--label)"
+    raise invalid("label", f"one of {there}", wanted.label, cure)
+
+
+def id_and_label(
+    columns: Sequence[str], wanted: Wanted, place: object
+) -> tuple[str | None, str]:
+    """Return the names of the column of ids, if there is one, and that of labels."""
+    key = next((name for name in ID_NAMES if name in columns), None)
+    return key, label_column([n for n in columns if n != key], wanted, place)
 
 
 def check_groups(columns: Iterable[str], wanted: Wanted, place: object) -> None:
@@ -131,10 +137,14 @@ def check_groups(columns: Iterable[str], wanted: Wanted, place: object) -> None:
     """
     there = list(columns)
     if wanted.groups is not None and wanted.groups not in there:
-        raise ValueError(
-            f"The column of groups must be one of {there} in {place}, got "
-            f"{wanted.groups!r}; name one of these as groups (--groups)"
-        )
+        raise invalid("groups", f"one of {there} in {place}", wanted.groups, "name one")
+
+
+def groups_in(
+    columns: Mapping[str, Sequence[object]], wanted: Wanted, place: object
+) -> np.ndarray | None:
+    """Return the group of each row as text, None if none are asked for."""
+    return None if wanted.groups is None else groups_of(columns[wanted.groups], place)
 
 
 def groups_of(values: Sequence[object], place: object) -> np.ndarray:
@@ -147,11 +157,14 @@ def groups_of(values: Sequence[object], place: object) -> np.ndarray:
     """
     _, known = labels_of([v if v is None or v != v else str(v) for v in values])
     if not known.all():
-        raise ValueError(
-            f"Every row must be in a group, but {int(np.sum(~known))} of {len(known)} "
-            f"have none in {place}; give a row that stands alone a name of its own"
-        )
+        found = f"{int(np.sum(~known))} of {len(known)} have none"
+        raise damaged(place, "a group for every row", found, "give each row one")
     return np.array([str(value) for value in values])
+
+
+def masked(values: Iterable[object], known: Iterable[object]) -> list[object]:
+    """Return values, None where they are not known."""
+    return [v if k else None for v, k in zip(values, known, strict=True)]
 
 
 def chosen_splits(there: Sequence[str], wanted: Wanted, place: object) -> list[str]:
@@ -160,10 +173,8 @@ def chosen_splits(there: Sequence[str], wanted: Wanted, place: object) -> list[s
         return list(there)
     unknown = [name for name in wanted.splits if name not in there]
     if unknown:
-        raise ValueError(
-            f"Splits must be among {list(there)} in {place}, got {unknown[0]!r}; "
-            "choose of these"
-        )
+        cure = f"{place} has these: choose from them"
+        raise invalid("splits", f"among {list(there)}", unknown[0], cure)
     return [name for name in there if name in wanted.splits]
 
 
@@ -182,10 +193,8 @@ def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
     is_text = {isinstance(value, str) for value in present}
     kinds = {type(value).__name__ for value in present}
     if len(is_text) > 1 or not all(isinstance(v, str | int | float) for v in present):
-        raise ValueError(
-            f"Labels must be numbers alone or text alone, got {sorted(kinds)}; store "
-            "one label a row"
-        )
+        required = "either numbers or text"
+        raise invalid("labels", required, sorted(kinds), "store one label a row")
     if not present:
         return np.zeros(len(values), dtype=np.int64), known
     own = iter(present)
@@ -234,10 +243,8 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
         features = {part.encoder: part.features for part in aligned}
         if len(features) < len(aligned):
             names = [part.encoder for part in aligned]
-            raise ValueError(
-                f"Encoders must have different names on dataset {name!r}, got {names}; "
-                "rename their files or folders"
-            )
+            required = f"different on dataset {name!r}"
+            raise invalid("Names of encoders", required, names, "rename their files")
         groups = aligned[0].groups
         kept = (features, aligned[0].labels)
         found.datasets[name] = kept if groups is None else (*kept, groups)
@@ -251,10 +258,13 @@ def _check_part(part: Part) -> None:
     lengths |= {len(own) for own in (part.ids, part.groups) if own is not None}
     if len(lengths) > 1:
         raise ValueError(
-            "Embeddings and labels must have one row each for the same samples, got "
-            f"{len(part.features)} embeddings and {len(part.labels)} labels from "
-            f"{part.encoder!r} on {part.dataset!r}; write both again"
+            f"Every embedding must have a label, got {len(part.features)} embeddings "
+            f"and {len(part.labels)} labels in {_named(part)}; write both again"
         )
+
+
+def _named(part: Part) -> str:
+    return f"{part.encoder!r} on {part.dataset!r}"
 
 
 def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
@@ -267,21 +277,18 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
         part.ids is None or len(np.unique(part.ids)) < len(part.ids) for part in parts
     ):
         raise ValueError(
-            "Encoders whose rows have no unique ids must have the same rows in one "
-            f"order, but {unlike[0].encoder!r} has others than {first.encoder!r} on "
-            f"dataset {first.dataset!r}; extract both from the same samples"
+            f"Without unique ids all encoders must have the same rows, but those of "
+            f"{_named(first)} and {_named(unlike[0])} differ; give rows unique ids"
         )
-    places = [
-        {name: row for row, name in enumerate(_ids(part).tolist())} for part in parts
-    ]
+    ids = [np.asarray(part.ids).tolist() for part in parts]
+    places = [{name: row for row, name in enumerate(own)} for own in ids]
     common = [name for name in places[0] if all(name in own for own in places)]
     n_all = len(set().union(*places))
     n_lost = n_all - len(common)
     if n_lost and (missing == "raise" or not common):
         raise ValueError(
-            f"Every row must have an embedding by every encoder, but {n_lost} of "
-            f"{n_all} ids on dataset {first.dataset!r} lack one; complete them or pass "
-            "missing='drop'"
+            f"Every row must have an embedding from every encoder, but {n_lost} of "
+            f"{n_all} ids on dataset {first.dataset!r} lack one; pass missing='drop'"
         )
     if n_lost:
         notes.append(f"{first.dataset}: dropped {n_lost} rows that lack an encoder")
@@ -289,10 +296,6 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
         _taken(part, np.array([own[name] for name in common], dtype=np.intp))
         for part, own in zip(parts, places, strict=True)
     ]
-
-
-def _ids(part: Part) -> np.ndarray:
-    return np.asarray(part.ids)
 
 
 def _same_rows(one: Part, other: Part) -> bool:
@@ -305,13 +308,9 @@ def _taken(part: Part, rows: np.ndarray) -> Part:
     """Return some rows of a part, itself if they are all."""
     if np.array_equal(rows, np.arange(len(part.features))):
         return part
-    return part._replace(
-        features=part.features[rows],
-        labels=part.labels[rows],
-        known=None if part.known is None else part.known[rows],
-        ids=None if part.ids is None else part.ids[rows],
-        groups=None if part.groups is None else part.groups[rows],
-    )
+    by_row = ("features", "labels", "known", "ids", "groups")
+    own = {name: getattr(part, name) for name in by_row}
+    return part._replace(**{k: v[rows] for k, v in own.items() if v is not None})
 
 
 def _check_same_labels(one: Part, other: Part) -> None:
@@ -319,10 +318,8 @@ def _check_same_labels(one: Part, other: Part) -> None:
         mine, its = getattr(one, name), getattr(other, name)
         if mine is not its and not np.array_equal(mine, its):
             raise ValueError(
-                f"{'Groups' if name == 'groups' else 'Labels'} must be the same for "
-                "all encoders of a dataset, but those of "
-                f"{one.encoder!r} and {other.encoder!r} differ on {one.dataset!r}; "
-                "extract both from the same samples in one order"
+                f"All encoders must have the same {name}, but those of {_named(one)} "
+                f"and {_named(other)} differ; extract both from the same samples"
             )
 
 
@@ -337,7 +334,7 @@ def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part
         example = "" if ids is None else f" (one is {ids[~known][0]!s})"
         raise ValueError(
             f"Every row must have a label, but {n_lost} of {len(known)} on dataset "
-            f"{name!r} have none{example}; complete them or pass missing='drop'"
+            f"{name!r} have none{example}; add them or pass missing='drop'"
         )
     notes.append(f"{name}: dropped {n_lost} rows without a label")
     return [_taken(part, np.flatnonzero(known)) for part in parts]
@@ -347,7 +344,6 @@ def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None
     """Refuse an embedding that is no vector of the length of the first one."""
     if vector.shape != (width,):
         raise ValueError(
-            f"Embeddings must all be vectors of one length, but {what} has shape "
-            f"{vector.shape} where the first is of length {width}, in {place}; average "
-            "over residues, patches or frames first"
+            f"Embeddings in {place} must be vectors of length {width}, as the first "
+            f"is, but {what} has shape {vector.shape}; average over its parts first"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import numpy as np
 
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.safetensors_io import TYPES, mapped, read_head
+from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.datasets._readers.arrow import block_of, is_vector
 from sklearn_mdl.datasets._readers.parts import Wanted, label_column
 
@@ -56,6 +59,8 @@ def stage_rows(
     ValueError
         If there is no shard, one is of another kind or width, a label is missing, or
         columns are not named that must be. What stood in the folder still does.
+    FileNotFoundError
+        If a shard is missing.
     ImportError
         If pyarrow is missing, where it is needed.
 
@@ -73,26 +78,19 @@ def stage_rows(
     """
     paths, place = [Path(shard) for shard in shards], Path(folder) / ROWS
     if not paths:
-        raise ValueError(
-            "Rows must be read from one shard at least, got none; name the files in "
-            "the order of their rows"
-        )
+        raise invalid("shards", "one file or more", paths, "name them in order")
     wanted, labels = (features, label), list[np.ndarray]()
     blocks = (block for path in paths for block in _blocks_of(path, *wanted))
     first = next(blocks, None)
     if first is None:
-        raise ValueError(
-            f"Shards must hold rows, but {paths[0]} begins none; write it again"
-        )
+        raise damaged(paths[0], "rows", "it has none", "write it again")
     width = first[0].shape[1]
 
     def rows() -> Iterator[np.ndarray]:
-        for X, y in _and_then(first, blocks):
+        for X, y in chain([first], blocks):
             if X.shape[1] != width:
-                raise ValueError(
-                    f"Shards must be of one width, got {X.shape[1]} behind {width} "
-                    "columns; stage files of one encoder"
-                )
+                required, cure = f"of one width, {width}", "stage files of one encoder"
+                raise invalid("shards", required, X.shape[1], cure)
             labels.append(y)
             yield X
 
@@ -101,29 +99,17 @@ def stage_rows(
     return np.load(place, mmap_mode="r"), np.concatenate(labels)
 
 
-def _and_then(first: Block, others: Iterator[Block]) -> Iterator[Block]:
-    yield first
-    yield from others
-
-
 def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
     if path.suffix == ".safetensors":
         return _tensors(path, features, label)
     if path.suffix in (".parquet", ".arrow"):
         return _tables(path, features, label)
-    raise ValueError(
-        f"A shard must be a file .parquet, .arrow or .safetensors, got {path}; write "
-        "it as one of these"
-    )
+    raise invalid("shards", ".parquet, .arrow or .safetensors", str(path), "convert it")
 
 
 def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
-    try:
+    with readable(path, "safetensors", "write it again", Exception):
         _, entries, start = read_head(path)
-    except Exception as error:  # of a library, in any way
-        raise ValueError(
-            f"{path} must be a file of safetensors, got: {error}; write it again"
-        ) from error
     by_rank = {
         rank: [name for name, entry in entries.items() if len(entry["shape"]) == rank]
         for rank in (1, 2)
@@ -132,16 +118,11 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
     labels = label_column(by_rank[1], Wanted(label), path)
     kinds = [entries[name]["dtype"] for name in (found, labels)]
     if unknown := [kind for kind in kinds if kind not in TYPES]:
-        raise ValueError(
-            f"Tensors of {path} must be of types {', '.join(TYPES)}, got {unknown[0]}; "
-            "write it again"
-        )
+        required, found = f"types {', '.join(TYPES)}", f"it holds {unknown[0]}"
+        raise damaged(path, required, found, "write it again")
     X, y = (mapped(path, entries[name], start) for name in (found, labels))
     if len(X) != len(y):
-        raise ValueError(
-            f"{path} must have a label for each of {len(X)} rows, got {len(y)}; write "
-            "it again"
-        )
+        raise damaged(path, f"{len(X)} labels", f"it holds {len(y)}", "write it again")
     for first in range(0, len(X), AT_ONCE):
         part = slice(first, first + AT_ONCE)
         yield X[part], np.array(y[part])
@@ -156,10 +137,8 @@ def _tables(path: Path, features: str | None, label: str | None) -> Iterator[Blo
         scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
         column = batch.column(label_column(scalars, Wanted(label), path))
         if column.null_count:
-            raise ValueError(
-                f"{path} must have a label in each row, but {column.null_count} lack "
-                "one; drop them"
-            )
+            found = f"{column.null_count} lack one"
+            raise damaged(path, "a label in each row", found, "drop them")
         if len(batch):
             lists = batch.column(found)
             width = len(lists[0]) if lists[0].is_valid else 0
@@ -169,18 +148,14 @@ def _tables(path: Path, features: str | None, label: str | None) -> Iterator[Blo
 
 def _batches(pa: Any, path: Path) -> Iterator[Any]:
     parquet = needed("pyarrow.parquet", "stage_rows", "readers")
-    try:
+    errors = OSError, pa.ArrowException
+    with readable(path, f"a table of {path.suffix[1:]}", "write it again", *errors):
         if path.suffix == ".parquet":
             with parquet.ParquetFile(path, memory_map=True) as file:
                 yield from file.iter_batches(batch_size=AT_ONCE)
             return
         with pa.memory_map(str(path)) as source:
             yield from pa.ipc.open_stream(source)
-    except (OSError, pa.ArrowException) as error:
-        raise ValueError(
-            f"{path} must be a {path.suffix[1:]} file, got: "
-            f"{str(error).splitlines()[0]}; write it again"
-        ) from error
 
 
 def _named(there: Sequence[str], wanted: str | None, what: str, path: Path) -> str:
@@ -188,6 +163,4 @@ def _named(there: Sequence[str], wanted: str | None, what: str, path: Path) -> s
         return str(wanted)
     if wanted is None and len(there) == 1:
         return there[0]
-    raise ValueError(
-        f"The {what} of {path} must be one of {list(there)}, got {wanted!r}; name one"
-    )
+    raise invalid(f"{what} of {path}", f"one of {list(there)}", wanted, "name one")

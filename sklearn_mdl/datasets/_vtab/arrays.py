@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl.datasets._files import check_member
 from sklearn_mdl.datasets._vtab import data
 from sklearn_mdl.datasets._vtab.folders import datasets
@@ -39,16 +40,12 @@ def svhn(task: data.VtabTask, folder: Path) -> data.VtabData:
 def _hdf5(path: Path) -> Iterator[Any]:
     """Open an HDF5 file, and name it in errors, as the library does not."""
     h5py = needed("h5py", "load_vtab", "vtab")
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except FileNotFoundError:
-        raise
-    except (OSError, KeyError) as error:
-        raise data.UnfitFilesError(
-            f"{path} must be the HDF5 file that its owners publish, but it cannot be "
-            f"read ({str(error).strip(chr(34))}); fetch and unpack it again"
-        ) from error
+    cure = "fetch and unpack it again"
+    with (
+        readable(path, "the HDF5 that its owners publish", cure, OSError, KeyError),
+        h5py.File(path, "r") as file,
+    ):
+        yield file
 
 
 class _Patches:
@@ -73,11 +70,8 @@ class _Patches:
 def patch_camelyon(task: data.VtabTask, folder: Path) -> data.VtabData:
     """Read the owners' HDF5 files; torchvision's class reads labels one by one."""
     parts = []
-    for name, part in (
-        (data.TRAIN, "train"),
-        (data.VALIDATION, "valid"),
-        (data.TEST, "test"),
-    ):
+    own_names = {data.TRAIN: "train", data.VALIDATION: "valid", data.TEST: "test"}
+    for name, part in own_names.items():
         stem = folder / "pcam" / f"camelyonpatch_level_2_split_{part}"
         with _hdf5(Path(f"{stem}_y.h5")) as file:
             labels = np.asarray(file["y"][:]).reshape(-1)
@@ -123,10 +117,7 @@ def _read_bits(path: Path) -> _Bits:
         np.lib.format.read_magic(file)
         shape, by_column, dtype = np.lib.format.read_array_header_1_0(file)
         if dtype != np.uint8 or len(shape) != 3 or by_column:
-            raise data.UnfitFilesError(
-                f"{path} must hold images (N, H, W) of uint8, got shape {shape} and "
-                f"dtype {dtype}; fetch it again"
-            )
+            raise ValueError(f"images of shape {shape} and dtype {dtype} in {path}")
         n, height, width = shape
         packed = np.empty((n, -(-height * width // 8)), np.uint8)
         for start in range(0, n, READ_AT_ONCE):

@@ -16,16 +16,13 @@ from sklearn.utils import check_random_state
 
 from sklearn_mdl._core.images.lazy import LazyImages, chained
 from sklearn_mdl._core.images.reading import Images
+from sklearn_mdl._core.validation import invalid
 
 if TYPE_CHECKING:
     from numpy.random import RandomState
     from PIL.Image import Image
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
-
-
-class UnfitFilesError(ValueError):
-    """Files that are not those of a task."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,18 +49,12 @@ class VtabData:
 
     def __post_init__(self) -> None:
         """Check labels against the task."""
-        if len(self.images) != len(self.y) or not len(self.y):
-            raise UnfitFilesError(
-                f"{self.task.name} needs one label for each image, got "
-                f"{len(self.images)} images and {len(self.y)} labels; fetch the files "
-                "again"
-            )
-        low, high = int(self.y.min()), int(self.y.max())
-        if low < 0 or high >= self.task.n_classes:
-            raise UnfitFilesError(
-                f"{self.task.name} has labels from 0 to {self.task.n_classes - 1}, but "
-                f"the files give {low} to {high}; fetch them again"
-            )
+        counts = len(self.images), len(self.y)
+        if len(set(counts)) > 1 or not len(self.y):
+            raise invalid("data", "as many images as labels", counts, "fetch it again")
+        limits, most = [int(self.y.min()), int(self.y.max())], self.task.n_classes - 1
+        if limits[0] < 0 or limits[1] > most:
+            raise invalid("y", f"labels from 0 to {most}", limits, "fetch the files")
 
     def __len__(self) -> int:
         """Return the number of images."""
@@ -89,7 +80,7 @@ class VtabData:
         """
         if self.parts is None:
             raise ValueError(
-                f"The files of {self.task.name} do not tell its parts: they are "
+                f"The files of {self.task.name} do not name its parts, which are "
                 f"{self.task.parts}; call reshuffled"
             )
         is_test = self.parts == TEST
@@ -120,15 +111,13 @@ class VtabData:
         n, whole = len(self), self.task.n_examples + self.task.n_test
         if n_train is None and n != whole:
             raise ValueError(
-                f"{self.task.name} has {whole} images, but the files hold {n}; fetch "
-                "the others, or pass n_train"
+                f"{self.task.name} must have all its {whole} images to be cut where "
+                f"VTAB cuts it, got {n}; fetch the others or pass n_train"
             )
         cut = self.task.n_examples if n_train is None else n_train
         if not 0 < cut < n:
-            raise ValueError(
-                f"n_train must lie between 1 and {n - 1}, got {n_train}; leave some "
-                "images to the test part"
-            )
+            required = f"between 1 and {n - 1}"
+            raise invalid("n_train", required, n_train, "leave images to test on")
         rows = check_random_state(random_state).permutation(n)
         return self.take(rows[:cut]), self.take(rows[cut:])
 

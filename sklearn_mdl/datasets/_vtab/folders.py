@@ -51,12 +51,9 @@ def eurosat(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 def sun397(task: data.VtabTask, folder: Path) -> data.VtabData:
     """Read torchvision's SUN397, sorted by name, without the picture left out."""
-    examples = [
-        example
-        for example in sorted(datasets().SUN397(folder, loader=Path))
-        if example[0].parts[-3:] != SUN397_LEFT_OUT
-    ]
-    return _of_examples(task, [(None, examples)])
+    found = sorted(datasets().SUN397(folder, loader=Path))
+    kept = [example for example in found if example[0].parts[-3:] != SUN397_LEFT_OUT]
+    return _of_examples(task, [(None, kept)])
 
 
 OWN_PARTS = {data.TRAIN: "train", data.VALIDATION: "val", data.TEST: "test"}
@@ -95,15 +92,13 @@ def pets(task: data.VtabTask, folder: Path) -> data.VtabData:
 def retinopathy(task: data.VtabTask, folder: Path) -> data.VtabData:
     """Read photographs of eyes, processed as the winner of the competition did."""
     folder = folder / "diabetic-retinopathy"
+    test, solution = folder / "test", folder / "retinopathy_solution.csv"
     parts = [
         (data.TRAIN, _graded(folder / "trainLabels.csv", folder / "train", None)),
-        (data.VALIDATION, _graded(folder / SOLUTION, folder / "test", "Public")),
-        (data.TEST, _graded(folder / SOLUTION, folder / "test", "Private")),
+        (data.VALIDATION, _graded(solution, test, "Public")),
+        (data.TEST, _graded(solution, test, "Private")),
     ]
     return _of_examples(task, parts, open_retina, PROCESSING)
-
-
-SOLUTION = "retinopathy_solution.csv"
 
 
 def _graded(table: Path, images: Path, usage: str | None) -> list[Example]:

@@ -7,13 +7,9 @@ from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.datasets._vtab import arrays, folders, norb, records, scenes
-from sklearn_mdl.datasets._vtab.data import (
-    VTAB_TASKS,
-    UnfitFilesError,
-    VtabData,
-    VtabTask,
-)
+from sklearn_mdl.datasets._vtab.data import VTAB_TASKS, VtabData, VtabTask
 
 READERS: dict[str, Callable[[VtabTask, Path], VtabData]] = {
     "Caltech101": folders.caltech101,
@@ -82,7 +78,7 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     _check_files(task, folder)
     try:
         return READERS[task.name](task, folder)
-    except (OSError, ImportError, UnfitFilesError):
+    except (OSError, ImportError):
         raise
     except Exception as error:  # a damaged file may make a reader raise anything
         reason = str(error).partition(". ")[0]
@@ -99,11 +95,8 @@ def _check_files(task: VtabTask, folder: Path) -> None:
         packed = place.with_name(f"{place.name}.gz")
         if place.exists() or (place.suffix == ".mat" and packed.exists()):
             continue  # SmallNORB's files are read as they are
-        if packed.exists():
-            raise FileNotFoundError(
-                f"{task.name} needs {place}, but only {packed.name} is there; unpack "
-                "it, since images are read from the middle of the file"
-            )
+        if packed.exists():  # images are read from the middle of the file
+            raise FileNotFoundError(f"{task.name} needs {place}; unpack {packed.name}")
         raise FileNotFoundError(
             f"{task.name} needs {place}, which is not there; download "
             f"{task.download}, from {task.origin} to {folder}"
@@ -113,8 +106,5 @@ def _check_files(task: VtabTask, folder: Path) -> None:
 def _named(name: str) -> VtabTask:
     if name not in VTAB_TASKS:
         near = get_close_matches(str(name), VTAB_TASKS, n=3, cutoff=0.0)
-        raise ValueError(
-            f"task must be one of VTAB's {len(VTAB_TASKS)}, got {name!r}; names near it"
-            f" are {', '.join(map(repr, near))}"
-        )
+        raise invalid("task", "a name in VTAB_TASKS", name, f"similar ones are {near}")
     return VTAB_TASKS[name]

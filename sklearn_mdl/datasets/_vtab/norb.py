@@ -65,10 +65,7 @@ def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
 def _read(file: BinaryIO, path: Path, left: bool) -> np.ndarray:
     magic, n_axes = (int(n) for n in _numbers(file, path, np.dtype("<i4"), 2))
     if magic not in TYPES or not 0 < n_axes < 10:
-        raise data.UnfitFilesError(
-            f"{path} must be a matrix of SmallNORB, but it begins with {magic:#010x}; "
-            "fetch it again"
-        )
+        raise ValueError(f"{path} begins with {magic:#010x}, as no matrix does")
     shape = _numbers(file, path, np.dtype("<i4"), max(3, n_axes))[:n_axes].tolist()
     dtype, width = TYPES[magic], int(np.prod(shape[1:]))
     if not left:
@@ -84,8 +81,6 @@ def _read(file: BinaryIO, path: Path, left: bool) -> np.ndarray:
 def _numbers(file: BinaryIO, path: Path, dtype: np.dtype, count: int) -> np.ndarray:
     content = file.read(count * dtype.itemsize)
     if len(content) < count * dtype.itemsize:
-        raise data.UnfitFilesError(
-            f"{path} must hold {count} more numbers, but it ends after "
-            f"{len(content) // dtype.itemsize}; fetch it again"
-        )
+        n_found = len(content) // dtype.itemsize
+        raise ValueError(f"{path} ends after {n_found} of {count} more numbers")
     return np.frombuffer(content, dtype)

@@ -7,7 +7,6 @@ nested kinds are needed, which a few lines read.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -48,10 +47,7 @@ def examples(path: Path) -> Iterator[tuple[FilePart, int]]:
     for offset, record in records(path):
         features = parse_example(record)
         if "image" not in features or "label" not in features:
-            raise data.UnfitFilesError(
-                f"Records of {path} must have an image and a label, but one has "
-                f"{sorted(features)}; fetch it again"
-            )
+            raise ValueError(f"a record of {path} holds only {sorted(features)}")
         start, stop = cast(Span, features["image"][0])
         label = cast(int, features["label"][0])
         yield FilePart(path, offset + start, stop - start), label
@@ -67,19 +63,12 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
     """
     with path.open("rb") as file:
         while head := file.read(12):
-            sound = len(head) == 12
-            if sound:
-                length, checksum = struct.unpack("<QI", head)
-                sound = masked_crc(head[:8]) == checksum
-            offset = file.tell()
-            if sound:
-                message = file.read(length)
-                sound = len(message) == length and len(file.read(4)) == 4
-            if not sound:
-                raise data.UnfitFilesError(
-                    f"{path} must be a whole TFRecord file, but it is damaged at byte "
-                    f"{offset}; fetch it again"
-                )
+            offset, checksum = file.tell(), int.from_bytes(head[8:], "little")
+            sound = len(head) == 12 and masked_crc(head[:8]) == checksum
+            length = int.from_bytes(head[:8], "little") if sound else 0
+            message = file.read(length)
+            if not sound or len(message) < length or len(file.read(4)) < 4:
+                raise ValueError(f"{path} is damaged at byte {offset}")
             yield offset, message
 
 
@@ -113,27 +102,18 @@ def parse_example(message: bytes) -> dict[str, list[Value]]:
         If the message is none.
     """
     found: dict[str, list[Value]] = {}
-    for number, features in _fields(message, 0, len(message)):
-        if number != 1 or isinstance(features, int):
-            continue
-        for entry_number, entry in _fields(message, *features):
-            if entry_number == 1 and not isinstance(entry, int):
-                name, values = _entry(message, entry)
-                found[name] = values
+    for features in _spans(message, (0, len(message)), 1):
+        for entry in _spans(message, features, 1):
+            names, values = _spans(message, entry, 1), _spans(message, entry, 2)
+            name = message[slice(*names[-1])].decode() if names else ""
+            found[name] = _values(message, values[-1]) if values else []
     return found
 
 
-def _entry(message: bytes, span: Span) -> tuple[str, list[Value]]:
-    """Read a name and its values."""
-    name, values = "", []
-    for number, field in _fields(message, *span):
-        if isinstance(field, int):
-            continue
-        if number == 1:
-            name = message[slice(*field)].decode()
-        elif number == 2:
-            values = _values(message, field)
-    return name, values
+def _spans(message: bytes, span: Span, wanted: int) -> list[Span]:
+    """Find the bytes of the fields of one number in a part of a message."""
+    fields = _fields(message, *span)
+    return [f for number, f in fields if number == wanted and isinstance(f, tuple)]
 
 
 def _values(message: bytes, span: Span) -> list[Value]:
@@ -165,10 +145,7 @@ def _fields(message: bytes, at: int, stop: int) -> Iterator[tuple[int, int | Spa
         if wire == 2:
             length, at = _varint(message, at)
         if wire not in (1, 2, 5) or at + length > stop:
-            raise data.UnfitFilesError(
-                "A record must be a tf.train.Example, but it cannot be read at byte "
-                f"{at}; fetch the file again"
-            )
+            raise ValueError(f"a record has an unreadable field at byte {at}")
         yield number, (at, at + length)
         at += length
 
@@ -177,10 +154,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(message) or shift > 63:
-            raise data.UnfitFilesError(
-                "A record must be a tf.train.Example, but a number in it does not end "
-                f"at byte {at}; fetch the file again"
-            )
+            raise ValueError(f"a record has a number that does not end at byte {at}")
         byte = message[at]
         value |= (byte & 127) << shift
         at += 1

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Interval, num_samples, validate_params
-from sklearn_mdl._core.validation import as_labels, incompatible, invalid
+from sklearn_mdl._core.validation import as_labels, invalid
 from sklearn_mdl.baselines._base import Array, Seed
 from sklearn_mdl.baselines._comparison import Place, ProtocolComparison
 from sklearn_mdl.baselines._control_tasks import RandomEncoder, cluster_types
@@ -253,7 +253,7 @@ def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
             raise invalid("y", "labels", y, "or pass datasets as X, {name: (X, y)}")
         return {"": (X, y)}
     if y is not None:
-        raise incompatible("y", "a mapping X", "X holds labels", "leave y out")
+        raise invalid("y", "None where X maps names to (X, y)", y, "leave it out")
     return checked_datasets(X)
 
 

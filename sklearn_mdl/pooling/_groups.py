@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
-if TYPE_CHECKING:
-    from sklearn_mdl.pooling._log_linear import LogLinearPool
-
 Floats = NDArray[np.float64]
+
+
+class PoolSettings(Protocol):
+    """What a pass needs to know of its pool; see ``LogLinearPool``."""
+
+    prior_precision: float
+    half_life: float | None
+    rates: Sequence[float] | None
 
 
 class Members:
@@ -87,7 +92,7 @@ class GroupPass(ABC):
 
     Parameters
     ----------
-    pool : LogLinearPool
+    pool : PoolSettings
     n_groups : int
 
     Attributes
@@ -101,7 +106,7 @@ class GroupPass(ABC):
         Of the fixed share inside groups, as of the pool.
     """
 
-    def __init__(self, pool: LogLinearPool, n_groups: int) -> None:
+    def __init__(self, pool: PoolSettings, n_groups: int) -> None:
         self.rates = pool.rates
         self.weights = np.full(n_groups, 1 / n_groups)
         self._precision = float(pool.prior_precision)

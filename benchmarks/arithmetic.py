@@ -56,7 +56,7 @@ torch.set_num_threads(n_threads)
 X, y = load_digits(return_X_y=True)
 order = np.random.default_rng(0).permutation(len(y))
 switcher = MDLReadoutSwitcher(
-    "nets", pooling=None, race=None, first_batch_size=None,
+    "nets", pooling=None, race=None, batch_size=32,
     random_state=seed, device="cpu", n_jobs=n_jobs,
 )
 print(repr(switcher.fit(X[order], y[order]).codelength_))

@@ -35,7 +35,7 @@ class Delays:
         model = MDLReadoutSwitcher(
             [KernelReadout(), KernelReadout(alpha=0.3), fast],
             label_delay=label_delay,
-            first_batch_size=8,
+            batch_size=(8, 32),
             random_state=0,
         )
         return model.fit(self.X, y).codelength_

@@ -36,7 +36,7 @@ from sklearn_mdl.readouts._kernel_learners import KernelLearner
 LISTS = {
     "plain nets": NETS,
     "nets": {"readouts": "nets"},
-    "without growth": {"readouts": "nets", "first_batch_size": None},
+    "without growth": {"readouts": "nets", "batch_size": 32},
     "closed-form": {"readouts": "closed-form"},
     "default": {},
 }

@@ -44,7 +44,7 @@ CONTENDERS = {
     "logistic": partial(logistic, 1.0),
     "default without race": partial(switching, {"race": None}),
     "default without pool": partial(switching, {"pooling": None}),
-    "default without growth": partial(switching, {"first_batch_size": None}),
+    "default without growth": partial(switching, {"batch_size": 32}),
     "plain nets": partial(switching, NETS),
     "tuned logistic": partial(logistic, None),
     "mixed": partial(switching, {"readouts": "mixed"}),

@@ -58,7 +58,7 @@ class _Streams:
         switcher = MDLReadoutSwitcher(
             **LISTS[name], **options, random_state=0, device="cpu"
         ).fit(self.X[:n_rows], self.y[:n_rows])
-        if "split" in options:
+        if options.get("n_jobs") == "processes":
             get_reusable_executor().shutdown(wait=True)  # their seconds count then
         clock, used = time.perf_counter() - start, cpu_seconds() - before
         return {"seconds": clock, "cpu": used, "nats": switcher.codelength_}
@@ -84,12 +84,10 @@ class Overhead(_Streams):
         self.first = {}
 
     def setup(self, name, n_rows, how):
-        options = {"n_jobs": self.workers}
-        if how == "parts":
-            options["split"] = "kinds"
+        options = {"n_jobs": "processes" if how == "parts" else self.workers}
 
         def measure():
-            with parallel_config(backend="loky"):
+            with parallel_config(backend="loky", n_jobs=self.workers):
                 return self.fitted(name, n_rows, **options)
 
         key = ["split", name, n_rows, how, self.workers]

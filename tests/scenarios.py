@@ -135,9 +135,8 @@ class Scenario:
             "pooling": POOLS[self.pool],
             "race": RACES[self.race],
             "label_delay": self.delay,
-            "first_batch_size": self.first,
             "shuffle": self.shuffle,
-            "batch_size": 8,
+            "batch_size": 8 if self.first is None else (self.first, 8),
             "device": "cpu",
             "random_state": 0,
         }

@@ -95,7 +95,7 @@ def test_every_kind_of_readout_is_in_the_lists():
 @pytest.mark.parametrize("kind", LISTS)
 @pytest.mark.parametrize(
     ("options", "groups"),
-    [({"batch_size": 24, "first_batch_size": 8}, None), ({}, np.arange(90) // 2)],
+    [({"batch_size": (8, 24)}, None), ({}, np.arange(90) // 2)],
     ids=["alone", "in groups"],
 )
 def test_a_block_costs_bitwise_what_its_columns_cost_alone(kind, options, groups):
@@ -158,10 +158,10 @@ def test_blocks_have_equal_weight_whatever_is_in_them():
         ("architecture", [1 / 8, 1 / 8, 1 / 4, 1 / 2]),
         ([1, 2, 3, 4], [1, 2, 3, 4]),
     ]:
-        found = MDLReadoutSwitcher(given, expert_weights=weights).fit(X[:40], y[:40])
-        assert_allclose(found.expert_weights_, wanted)
+        found = MDLReadoutSwitcher(given, readout_weights=weights).fit(X[:40], y[:40])
+        assert_allclose(found.readout_weights_, wanted)
     alone = MDLReadoutSwitcher(block_readouts({"a": slice(0, 2)}, some))
-    assert alone.fit(X[:40], y[:40]).expert_weights_ is None
+    assert alone.fit(X[:40], y[:40]).readout_weights_ is None
 
 
 @pytest.mark.filterwarnings("ignore:The best readout should lie")

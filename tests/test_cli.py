@@ -539,7 +539,7 @@ WEIGHTS = [1, 3, 0.5]
 @pytest.fixture
 def fitted(tmp_path):
     """A switcher, and the file with its losses."""
-    switcher = MDLReadoutSwitcher(READOUTS, expert_weights=WEIGHTS, random_state=0)
+    switcher = MDLReadoutSwitcher(READOUTS, readout_weights=WEIGHTS, random_state=0)
     path, _ = switcher.fit(*dataset(0, 2)).save_losses(tmp_path / "losses.npy")
     return switcher, str(path)
 

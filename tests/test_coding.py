@@ -231,7 +231,7 @@ def test_every_batch_size_and_order_decodes(batch_size):
 
 @pytest.mark.parametrize("weights", ["architecture", [0, 2.5]])
 def test_weights_of_readouts_decode(weights):
-    assert_decodes(small(expert_weights=weights), X, y)
+    assert_decodes(small(readout_weights=weights), X, y)
 
 
 def test_a_readout_alone_decodes():
@@ -365,7 +365,7 @@ SETTINGS = {
     "batch_size": 31,
     "shuffle": True,
     "random_state": 1,
-    "expert_weights": [1.0, 2.0],
+    "readout_weights": [1.0, 2.0],
     "switching.class": FixedShare(),
     "readouts": GRID[:1],
     "readouts[0].lr": [LinearReadout(lr=0.1), GRID[4]],

@@ -237,7 +237,7 @@ def test_switching_that_is_shown_as_nothing_has_the_sign_of_a_cost():
 
 def test_a_split_takes_the_prior_weights_of_the_switcher(wine):
     switcher = MDLReadoutSwitcher(
-        READOUTS, switching="bayes", expert_weights="architecture", shuffle=True
+        READOUTS, switching="bayes", readout_weights="architecture", shuffle=True
     ).fit(*wine)
     display = RegretSplitDisplay.from_estimator(switcher, {"own": "bayes"})
     assert display.codelengths[0] == pytest.approx(switcher.codelength_)

@@ -111,9 +111,9 @@ def cells(**options):
         ({"readouts": LinearReadout()}, 1),
         ({"readouts": [LinearReadout(), IncrementalReadout(GaussianNB())]}, 2),
         ({"readouts": [OfSomebody()]}, 2),
-        ({"split": "kinds"}, 2),
+        ({"n_jobs": "processes"}, 2),
     ],
-    ids=["ours", "a name", "alone", "of others", "derived", "split"],
+    ids=["ours", "a name", "alone", "of others", "derived", "processes"],
 )
 def test_cells_that_may_end_their_process_have_one_of_their_own(options, n_jobs):
     assert jobs_for(cells(**options), 2) == n_jobs

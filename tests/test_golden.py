@@ -486,13 +486,13 @@ def readout_that_diverges():
 
 
 @entry("nets")
-def expert_weights_by_architecture():
-    return fitted(switcher(expert_weights="architecture"))
+def readout_weights_by_architecture():
+    return fitted(switcher(readout_weights="architecture"))
 
 
 @entry("nets")
-def expert_weights_given():
-    return fitted(switcher(expert_weights=[0.0, 1.0, 2.0, 5.0]))
+def readout_weights_given():
+    return fitted(switcher(readout_weights=[0.0, 1.0, 2.0, 5.0]))
 
 
 for size in (1, 7, 32, 100):
@@ -552,7 +552,7 @@ def text_labels():
 @entry("nets")
 def losses_in_files():
     X, y = wine()
-    stream = switcher(expert_weights="architecture").fit(X, y)
+    stream = switcher(readout_weights="architecture").fit(X, y)
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "losses.npy"
@@ -677,7 +677,7 @@ def regression():
 
 @entry("nets")
 def regression_shuffled():
-    settings = {"expert_weights": "architecture", "switching": "switch-distribution"}
+    settings = {"readout_weights": "architecture", "switching": "switch-distribution"}
     return fitted(regressor(shuffle=True, batch_size=10, **settings), diabetes)
 
 
@@ -805,7 +805,7 @@ def images_all_kinds():
         KNeighborsReadout(5),
         LinearReadout(lr=0.01),
     ]
-    return fitted(switcher(readouts, expert_weights="architecture"), images)
+    return fitted(switcher(readouts, readout_weights="architecture"), images)
 
 
 @entry("nets")

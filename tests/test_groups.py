@@ -68,8 +68,7 @@ def stream(seed=0):
 
 def switcher(kind="classes", **options):
     options = {
-        "batch_size": 8,
-        "first_batch_size": 4,
+        "batch_size": (4, 8),
         "pooling": LogLinearPool(),
         "race": Race(slack=0.5, min_readouts=2, first=16),
         "random_state": 0,
@@ -256,7 +255,7 @@ def test_a_search_hands_groups_to_the_fit_and_scores_that_stream():
     own = MDLReadoutSwitcher([KernelReadout()], switching="bayes")
     wanted = -own.fit(X, y, groups=GROUPS).codelength_ / N
     assert search.cv_results_["mean_test_score"][0] == pytest.approx(wanted)
-    with pytest.raises(ValueError, match="fitted with groups"):
+    with pytest.raises(ValueError, match="scorers are given no groups"):
         refit_codelength_scorer(own, X, y)
     with pytest.raises(ValueError, match="across groups"):
         own.permutation_test(shuffled=True)
@@ -339,7 +338,7 @@ def test_files_of_losses_in_groups_are_mixed_again(tmp_path):
 def test_kernels_learn_whatever_the_minibatches(batch_size):
     X, y = stream()
     one, other = (
-        MDLReadoutSwitcher([KernelReadout()], batch_size=size, first_batch_size=1)
+        MDLReadoutSwitcher([KernelReadout()], batch_size=(1, size))
         for size in (batch_size, 32)
     )
     assert one.fit(X, y).codelength_ == other.fit(X, y).codelength_

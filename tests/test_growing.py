@@ -37,7 +37,7 @@ def rows(n=150):
 
 
 def growing(readouts=READOUTS, **options):
-    defaults = {"batch_size": 16, "first_batch_size": 2, "random_state": 0}
+    defaults = {"batch_size": (2, 16), "random_state": 0}
     return MDLReadoutSwitcher(readouts, device="cpu", **(defaults | options))
 
 
@@ -69,16 +69,14 @@ def test_parts_follow_each_other_inside_minibatches_and_never_outgrow_them(
 
 def test_minibatches_that_begin_whole_are_those_without_growth():
     X, y = rows()
-    one = growing(first_batch_size=16).fit(X, y)
-    assert_array_equal(
-        one.codelengths_, growing(first_batch_size=None).fit(X, y).codelengths_
-    )
+    one = growing(batch_size=(16, 16)).fit(X, y)
+    assert_array_equal(one.codelengths_, growing(batch_size=16).fit(X, y).codelengths_)
 
 
 def test_a_stream_learns_before_its_first_minibatch_is_full():
     X, y = rows(16)
     assert_array_equal(
-        growing(first_batch_size=None).fit(X, y).readout_losses_,
+        growing(batch_size=16).fit(X, y).readout_losses_,
         np.full((16, 2), math.log(3)),
     )
     learned = growing().fit(X, y).readout_losses_ != math.log(3)
@@ -160,10 +158,10 @@ def test_wrapped_classifiers_learn_again_what_they_had_learned(tmp_path, monkeyp
 
 
 def test_growth_is_where_the_readouts_are_ours():
-    assert MDLReadoutSwitcher.from_preset("imagenet-scratch").first_batch_size is None
+    assert MDLReadoutSwitcher.from_preset("imagenet-scratch").batch_size == 512
     X, y = rows(40)
-    mine = growing(first_batch_size="auto", batch_size=32).fit(X, y)
-    named = growing("nets", first_batch_size="auto", batch_size=32).fit(X, y)
+    mine = growing(batch_size="auto").fit(X, y)
+    named = growing("nets", batch_size="auto").fit(X, y)
     assert (mine._run.rows.first, named._run.rows.first) == (32, 8)
     alone = LinearReadout(first_batch_size=4, random_state=0).fit(X, y)
     assert (alone.codelengths_[4:32] != math.log(3)).all()

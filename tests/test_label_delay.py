@@ -67,8 +67,7 @@ def stream(seed=0):
 
 def switcher(kind="classes", **options):
     options = {
-        "batch_size": 8,
-        "first_batch_size": 4,
+        "batch_size": (4, 8),
         "pooling": LogLinearPool(half_life=30, rates=[0.1, 0.01]),
         "race": Race(slack=0.5, min_readouts=2, first=16),
         "random_state": 0,

@@ -350,7 +350,7 @@ def test_what_does_not_go_with_new_classes_is_refused_and_changes_nothing():
     before = pickle.dumps(found.codelengths_)
     with pytest.raises(ValueError, match=r"others, <U4, got .*int64"):
         found.partial_fit(X, np.arange(N))
-    with pytest.raises(ValueError, match="one by one where new_classes"):
+    with pytest.raises(ValueError, match="known at the next row"):
         found.partial_fit(X, y, groups=np.arange(N))
     with pytest.raises(ValueError, match=r"classes must stay \[\]"):
         found.partial_fit(X, y, classes=["dog"])
@@ -359,9 +359,9 @@ def test_what_does_not_go_with_new_classes_is_refused_and_changes_nothing():
     assert pickle.dumps(found.codelengths_) == before
     assert_array_equal(found.classes_, NAMES[:2])
     with pytest.raises(ValueError, match="got classes that may appear"):
-        switcher(MIXED[:4], split="kinds").fit(X, y)
+        switcher(MIXED[:4], n_jobs="processes").fit(X, y)
     with pytest.raises(ValueError, match="Mixtures are stored"):
-        scored(MIXED[:4], X, y, store_mixtures=True, **MIXING)
+        scored(MIXED[:4], X, y, store=("memory", "mixtures"), **MIXING)
     with pytest.raises(ValueError, match="rankings name all classes"):
         RepresentationScorer(switcher(None)).fit({"a": (X, y)})
     with pytest.raises(TypeError, match="name all classes, or leave it out"):

@@ -137,7 +137,7 @@ def test_pools_are_where_the_readouts_are_ours():
 def test_groups_are_those_given_that_have_weight(groups, weights, names):
     X, y = rows("classes", 40)
     for pooling in (groups, LogLinearPool(groups), np.array(groups)):
-        switcher = pooled(pooling=pooling, expert_weights=weights).fit(X, y)
+        switcher = pooled(pooling=pooling, readout_weights=weights).fit(X, y)
         assert switcher.pool_groups_ == names
 
 
@@ -299,7 +299,7 @@ def kept(kind, place, **options):
     race = Race(tolerance=0.0, slack=0.0, min_readouts=2, first=32)
     readouts = {"classes": READOUTS, "reals": REGRESSORS}[kind]
     plain = {"race": race, "pooling": list(range(len(readouts)))}
-    return pooled(kind, store=place, **plain | {"store_mixtures": True} | options)
+    return pooled(kind, **plain | {"store": (place, "mixtures")} | options)
 
 
 @pytest.mark.parametrize("kind", ["classes", "reals"])
@@ -308,7 +308,7 @@ def test_the_same_pool_of_what_was_kept_has_the_bits_of_the_run(kind, tmp_path):
     whole = kept(kind, tmp_path).fit(X, y)
     assert_array_equal(
         whole.codelengths_,
-        kept(kind, "memory", store_mixtures=False).fit(X, y).codelengths_,
+        kept(kind, "memory", store="memory").fit(X, y).codelengths_,
     )
     known = {"classes": [0, 1]} if kind == "classes" else {}
     parts = kept(kind, "memory").partial_fit(X[:50], y[:50], **known)
@@ -337,7 +337,7 @@ def test_another_pool_of_what_was_kept_is_that_of_another_run(tmp_path):
     found = kept("classes", tmp_path, **race).fit(X, y)
     again = found.repool("bayes", another)
     run = kept("classes", "memory", **race, pooling=another.set_params(groups=range(4)))
-    run = run.set_params(switching="bayes", store_mixtures=False).fit(X, y)
+    run = run.set_params(switching="bayes", store="memory").fit(X, y)
     assert_array_equal(again.codelengths, run.codelengths_)
     assert_array_equal(again.switching_codelengths, run.switching_codelengths_)
     # Some groups, by a pool of the array alone.
@@ -397,14 +397,12 @@ def test_what_was_not_kept_is_refused(tmp_path):
         pooled().fit(X, y),
         kept("classes", tmp_path, pooling=None).fit(X, y),
     ):
-        with pytest.raises(ValueError, match="with store_mixtures=True and pooling"):
+        with pytest.raises(ValueError, match="fit with pooling and store="):
             found.repool(None, LogLinearPool())
-    checkpoint = {"checkpoint": tmp_path / "run", "store_mixtures": False}
+    checkpoint = {"checkpoint": tmp_path / "run"}
     pooled(**checkpoint).fit(X, y)
-    with pytest.raises(
-        ValueError, match=r"must hold the labels .* store_mixtures=False"
-    ):
-        pooled(**checkpoint | {"store_mixtures": True}).fit(X, y)
+    with pytest.raises(ValueError, match=r"must hold the labels .* out of store"):
+        pooled(**checkpoint, store=("memory", "mixtures")).fit(X, y)
 
 
 def test_each_output_keeps_mixtures_of_its_own(tmp_path, capsys):

@@ -178,7 +178,7 @@ def test_tags_say_what_it_takes(estimator):
     [
         {"readouts": 3},
         {"switching": 1.5},
-        {"expert_weights": "uniform"},
+        {"readout_weights": "uniform"},
         {"batch_size": 0},
         {"shuffle": "yes"},
         {"device": None},

@@ -94,7 +94,7 @@ def rows(kind):
 
 def raced(kind="classes", **options):
     plain = {"pooling": LogLinearPool(), "random_state": 0, "device": "cpu"}
-    plain |= {"race": Race(**RACE), "batch_size": 12, "first_batch_size": None}
+    plain |= {"race": Race(**RACE), "batch_size": 12}
     if kind == "reals":
         plain |= {"prior_location": 150, "prior_scale": 75}
         return MDLReadoutSwitcherRegressor(REGRESSORS, **(plain | options))
@@ -132,7 +132,7 @@ def test_the_others_go_on_with_the_same_bits_and_retired_ones_are_gone(kind):
     assert_allclose(race.readout_codelengths_, filled.sum(0), rtol=1e-12)
     assert_allclose(race.posterior_.sum(1), 1, rtol=1e-12)
     assert (race.posterior_[asleep] == 0).all()
-    weights = race.expert_weights_
+    weights = race.readout_weights_
     assert_array_equal(forward(None, losses, weights).posterior, race.posterior_)
     # Nothing is left of them: neither learners nor parts of stacks.
     run = race._run
@@ -277,7 +277,7 @@ def test_readouts_without_weight_neither_win_nor_count():
     X, y = rows("classes")
     weights = np.ones(len(CLASSIFIERS))
     weights[[0, 3, 4]] = 0
-    switcher = raced(expert_weights=weights).fit(X, y)
+    switcher = raced(readout_weights=weights).fit(X, y)
     assert (switcher.retired_at_[[0, 3, 4]] == 48).all()
     assert (switcher.retired_at_ < 0).sum() >= 2
 

@@ -173,7 +173,7 @@ OTHERS = {
     "prior": ({"switcher__switching": "bayes"}, lambda data: data, 4),
     "batch": ({"switcher__batch_size": 16}, lambda data: data, 4),
     "device": ({"switcher__device": "cpu"}, lambda data: data, 4),
-    "weights": ({"switcher__expert_weights": [1, 2]}, lambda data: data, 4),
+    "weights": ({"switcher__readout_weights": [1, 2]}, lambda data: data, 4),
     "feature": ({}, changed, 1),
     "label": ({}, relabelled, 2),
     "name": ({}, lambda data: {"new" + name: data[name] for name in data}, 4),

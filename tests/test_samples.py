@@ -315,9 +315,9 @@ def test_a_trace_that_does_not_fit_in_memory_is_refused_with_what_to_do(
     tmp_path, monkeypatch
 ):
     X, y = rows_and_labels()
-    monkeypatch.setattr(run_module, "memory_of", lambda device: 5000)
+    monkeypatch.setattr(run_module, "memory_of", lambda device: 6000)
     switcher = pool().partial_fit(X[:100], y[:100], classes=range(3))
-    with pytest.raises(MemoryError, match=r"need 7\.2e-06 GB.*pass store=path"):
+    with pytest.raises(MemoryError, match=r"need 8\.4e-06 GB.*pass store=path"):
         switcher.partial_fit(X[100:], y[100:])
     with pytest.raises(MemoryError, match="150 examples and 3 readouts"):
         switcher.fit(X, y)
@@ -329,7 +329,7 @@ def test_a_trace_that_does_not_fit_in_memory_is_refused_with_what_to_do(
     monkeypatch.undo()
     monkeypatch.setattr(run_module, "memory_of", lambda device: None)
     assert_same_run(switcher.partial_fit(X[100:], y[100:]), pool().fit(X, y))
-    monkeypatch.setattr(run_module, "memory_of", lambda device: 5000)
+    monkeypatch.setattr(run_module, "memory_of", lambda device: 6000)
     on_disk = pool(store=tmp_path).fit(X, y)
     assert_same_run(on_disk, switcher)
     assert len(on_disk.heldout_codelengths(X[:50], y[:50])) == 50

@@ -101,7 +101,7 @@ def test_a_saved_stream_goes_on_to_the_same_bits(tmp_path, switching, n_rows):
 def test_settings_come_back_as_they_were(tmp_path):
     path = str(tmp_path / "a.safetensors")
     weights = [0.1, 0.2, 0.3, 0.4]
-    whole = pool(switching=FixedShare(m=3), expert_weights=weights, shuffle=True)
+    whole = pool(switching=FixedShare(m=3), readout_weights=weights, shuffle=True)
     whole.fit(X[:60], Y[:60]).save(path)
     found = MDLReadoutSwitcher.load(path)
     assert repr(found) == repr(whole)
@@ -505,7 +505,7 @@ BOMBS = {
         classes={"array": ["a", "b"] * 5000, "dtype": "<U99999"}
     ),
     "a wide array": lambda about: about["estimator"]["params"].update(
-        expert_weights={"array": ["a"], "dtype": "<U400000000"}
+        readout_weights={"array": ["a"], "dtype": "<U400000000"}
     ),
     "batch_size": lambda about: about["estimator"]["params"].update(batch_size=-1),
     "weights": lambda about: about["estimator"]["params"]["readouts"][1][

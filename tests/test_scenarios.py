@@ -175,8 +175,8 @@ def law_parts_give_the_whole(scenario):
     """Readouts that are evaluated in other processes give the same bits."""
     X, y, groups = scenario.rows(FURTHER, N)
     expected = scenario.fitted()
-    with parallel_config(backend="threading"):
-        found = scenario.fitted(split="kinds", n_jobs=2)
+    with parallel_config(backend="threading", n_jobs=2):
+        found = scenario.fitted(n_jobs="processes")
         assert_same_future(found, expected)
         for model in (found, expected):
             model.partial_fit(X, y, **groups)
@@ -197,7 +197,7 @@ def law_stored_losses_give_the_code_again(scenario, folder):
     """Prior and pool of the run, over what it stored, give the bits of the run."""
     pooled = scenario.pool is not None
     kept = pooled and not scenario.escape
-    found = scenario.fitted(store=folder, store_mixtures=kept)
+    found = scenario.fitted(store=(folder, "mixtures") if kept else folder)
     assert_same(found, whole(scenario))
     prior = found.switching
     found.save_losses(folder / "saved.npy")
@@ -234,7 +234,7 @@ def refused(law, scenario):
         ),
         (law_parts_give_the_whole, is_wrapped(scenario)): (
             "wrapped classifiers",
-            'split="kinds"',
+            'n_jobs="processes"',
         ),
     }
     return rows.get((law, True))
@@ -298,8 +298,10 @@ FEATURES = {
     "race": with_scenario(race="race"),
     "shuffle": with_scenario(shuffle=True),
     "store": lambda case: case.options.update(store=case.folder / "store"),
-    "store_mixtures": with_options(store_mixtures=True, pooling=LogLinearPool()),
-    'split="kinds"': with_options(split="kinds"),
+    "stored mixtures": with_options(
+        store=("memory", "mixtures"), pooling=LogLinearPool()
+    ),
+    'n_jobs="processes"': with_options(n_jobs="processes"),
     "n_jobs": with_options(n_jobs=2),
     "checkpoint": lambda case: case.options.update(checkpoint=case.folder / "c"),
     "measures": lambda case: case.uses.append(lambda m, *rows: m.measures()),

@@ -68,8 +68,9 @@ def switcher(readouts=READOUTS, **options):
 
 
 def in_parts(X, y, readouts=READOUTS, **options):
-    with parallel_config(backend="threading"):
-        return switcher(readouts, split="kinds", **options).fit(X, y)
+    n_jobs = options.pop("n_jobs", 1)
+    with parallel_config(backend="threading", n_jobs=n_jobs):
+        return switcher(readouts, n_jobs="processes", **options).fit(X, y)
 
 
 def fitted(**options):
@@ -88,7 +89,7 @@ def assert_same(found, expected, X):
         {},
         {"pooling": None, "n_jobs": 3},  # parts of a kind
         {"race": Race(first=32, min_readouts=1, slack=0.0, tolerance=0.0)},
-        {"expert_weights": [1, 2, 0, 1, 1, 3], "pooling": [0, 1, 0, 0, 2, 1]},
+        {"readout_weights": [1, 2, 0, 1, 1, 3], "pooling": [0, 1, 0, 0, 2, 1]},
         {"readouts": REGRESSORS},
     ],
     ids=["pooled", "switching", "raced", "groups", "real"],
@@ -98,7 +99,7 @@ def test_parts_give_the_bits_of_one_process(options, monkeypatch, tmp_path):
     monkeypatch.setattr(split, "SEGMENT", 50)
     X, y = rows(real="readouts" in options)
     expected = switcher(**options).fit(X, y)
-    found = in_parts(X, y, **options, store=tmp_path, store_mixtures=True)
+    found = in_parts(X, y, **options, store=(tmp_path, "mixtures"))
     assert_same(found, expected, X)
     if "race" in options:
         assert (found.retired_at_ >= 0).any()
@@ -179,7 +180,7 @@ def test_workers_are_processes_that_are_replaced(dies, monkeypatch, tmp_path):
     readouts, options = READOUTS[:3], {"race": Race(first=64, min_readouts=2)}
     X, y = rows(100)
     with parallel_config(backend="loky", n_jobs=2):
-        found = switcher(readouts, split="kinds", **options).fit(X, y)
+        found = switcher(readouts, n_jobs="processes", **options).fit(X, y)
     assert os.path.exists(marker) == dies
     assert_same(found, switcher(readouts, **options).fit(X, y), X)
 
@@ -212,7 +213,7 @@ def main():
     ) as cluster, Client(cluster) as client:
         before = set(client.run(os.getpid).values())
         with parallel_config(backend="dask"):
-            found = switcher(split="kinds", checkpoint=sys.argv[1], **options)
+            found = switcher(n_jobs="processes", checkpoint=sys.argv[1], **options)
             found.fit(X, y)
         after = set(client.run(os.getpid).values())
     assert_same(found, expected, X)
@@ -248,7 +249,7 @@ def test_cells_of_a_ranking_are_split(options, tmp_path):
     data = {"cancer": ({"all": X, "some": X[:, :5]}, y)}
     expected = RepresentationScorer(switcher(**options)).fit(data)
     with parallel_config(backend="threading"):
-        split = switcher(split="kinds", **options)
+        split = switcher(n_jobs="processes", **options)
         for _ in range(2):  # the second time cells are read
             found = RepresentationScorer(split, results=tmp_path).fit(data)
             assert_array_equal(found.codelengths_, expected.codelengths_)
@@ -305,7 +306,7 @@ def refused(what, monkeypatch, tmp_path):
     [
         ("disk", r"A split pass needs .* GB for rows.*name another disk"),
         ("blind", r"Workers must share the folder of a split pass, but a does not"),
-        ("foreign", r"numbers that files can hold, got .*; pass split=None"),
+        ("foreign", r"hold numbers, and run no code; leave .* pass n_jobs=None"),
     ],
 )
 def test_what_cannot_be_split_is_refused(what, sentence, monkeypatch, tmp_path):
@@ -338,14 +339,14 @@ def test_a_pass_goes_on_in_one_process_or_in_parts(
 ):
     """A stream that was stopped is continued by whichever evaluator comes next."""
     X, y = rows()
-    first, then = ("kinds", None) if begun_in_parts else (None, "kinds")
+    first, then = ("processes", 1) if begun_in_parts else (1, "processes")
     monkeypatch.setattr(split, "ROUND_BYTES", 0)
     monkeypatch.setattr(split, "SEGMENT", 50)
-    one = switcher(checkpoint=tmp_path, split=first)
+    one = switcher(checkpoint=tmp_path, n_jobs=first)
     with parallel_config(backend="threading"):
         one.set_callbacks(Stop()).fit(X, y)
     assert 0 < one.n_samples_seen_ < len(y)
-    again = switcher(checkpoint=tmp_path, split=then)
+    again = switcher(checkpoint=tmp_path, n_jobs=then)
     with parallel_config(backend="threading"):
         again.fit(X, y)
     assert_same(again, fitted(), X)
@@ -354,20 +355,21 @@ def test_a_pass_goes_on_in_one_process_or_in_parts(
 def test_workers_say_what_they_see(tmp_path):
     assert workers_module.introduce(str(tmp_path), "cpu").token is None
     (tmp_path / split.PLAN).write_text(json.dumps({"token": "t"}))
-    (found, *_) = split.workers_of(str(tmp_path), "cpu", 1)
+    (found, *_) = split.workers_of(str(tmp_path), "cpu")
     assert found.token == "t"
     split.check_workers([found], tmp_path, "t")
 
 
 def test_a_forecast_counts_rows_parts_and_bytes(tmp_path):
     X, y = rows(120)
-    options = {"race": None, "split": "kinds", "n_jobs": 2, "checkpoint": tmp_path}
-    few, many = (switcher(**options).dry_run(*given) for given in ((X, y), (X, y)))
+    options = {"race": None, "n_jobs": "processes", "checkpoint": tmp_path}
+    with parallel_config(n_jobs=2):
+        few, many = (switcher(**options).dry_run(*given) for given in ((X, y), (X, y)))
+        more = switcher(**options).dry_run(np.tile(X, (8, 1)), np.tile(y, 8))
     assert (few.n_rows, few.n_readouts, few.n_parts, few.n_devices) == (120, 6, 3, 2)
     assert few.trial_rows == 60
     assert 0.5 * few.cpu_seconds <= few.seconds <= few.cpu_seconds
     assert few.memory_bytes == many.memory_bytes
-    more = switcher(**options).dry_run(np.tile(X, (8, 1)), np.tile(y, 8))
     losses = 2 * 8 * 6 * 7 * 120  # and posterior, of seven times as many rows
     features = 4 * X.shape[1] * 7 * 120
     assert more.disk_bytes - few.disk_bytes >= losses + 2 * features

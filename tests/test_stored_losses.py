@@ -156,7 +156,7 @@ def test_bare_npy_is_read_without_architectures(tmp_path):
     np.save(tmp_path / "bare.npy", losses_of(k=2))
     found = load_losses(tmp_path / "bare.npy")
     assert found.readouts == ["readout 0", "readout 1"]
-    assert [getattr(found, name) for name in ("weights", *FIELDS[1:])] == [None] * 4
+    assert [getattr(found, name) for name in ("weights", *FIELDS[1:])] == [None] * 3
     with pytest.raises(ValueError, match=r"needs the architecture of each.*; give"):
         found.groups  # noqa: B018, a property that raises
 

@@ -235,7 +235,7 @@ def test_codelength_is_the_sum_of_codelengths():
 
 @pytest.mark.parametrize("weights", [None, [4, 2, 1, 1]])
 def test_posterior_sums_to_one_and_begins_with_the_prior(weights):
-    switcher = pool_of(expert_weights=weights).fit(*digits())
+    switcher = pool_of(readout_weights=weights).fit(*digits())
     assert switcher.posterior_.shape == (N, 4)
     np.testing.assert_allclose(switcher.posterior_.sum(1), 1, rtol=1e-12)
     prior = np.full(4, 0.25) if weights is None else np.array(weights) / 8
@@ -262,10 +262,10 @@ def test_codelengths_mix_the_losses_by_the_posterior():
     ids=str,
 )
 def test_reading_under_another_prior_equals_fitting_under_it(switching, weights):
-    switcher = pool_of(expert_weights=weights).fit(*digits())
+    switcher = pool_of(readout_weights=weights).fit(*digits())
     before = switcher.codelengths_.copy()
     trace = switcher.remix(switching)
-    other = pool_of(switching=switching, expert_weights=weights).fit(*digits())
+    other = pool_of(switching=switching, readout_weights=weights).fit(*digits())
     np.testing.assert_array_equal(trace.codelengths, other.codelengths_)
     np.testing.assert_array_equal(trace.posterior, other.posterior_)
     assert trace.codelength == pytest.approx(other.codelength_, rel=1e-12)
@@ -275,7 +275,7 @@ def test_reading_under_another_prior_equals_fitting_under_it(switching, weights)
 
 
 def test_readout_of_weight_zero_is_neither_heard_nor_trained_otherwise():
-    silent = pool_of(expert_weights=[1, 1, 1, 0]).fit(*digits())
+    silent = pool_of(readout_weights=[1, 1, 1, 0]).fit(*digits())
     np.testing.assert_array_equal(silent.readout_losses_, fitted().readout_losses_)
     np.testing.assert_array_equal(silent.posterior_[:, 3], 0)
     without = pool_of(POOL[:3]).fit(*digits())
@@ -437,7 +437,7 @@ def test_run_with_its_trace_on_disk_goes_on_after_pickling(tmp_path):
 
 @pytest.mark.parametrize("weights", [None, [4.0, 2, 1, 0]])
 def test_saved_losses_cost_what_the_run_costs(tmp_path, weights):
-    switcher = pool_of(switching=FixedShare(m=3), expert_weights=weights)
+    switcher = pool_of(switching=FixedShare(m=3), readout_weights=weights)
     switcher.fit(*digits())
     written = switcher.save_losses(tmp_path / "losses.npy")
     stored = load_losses(written[0])
@@ -458,8 +458,8 @@ def test_saved_losses_cost_what_the_run_costs(tmp_path, weights):
 
 def test_saved_losses_say_how_the_run_was_begun(tmp_path):
     X, y = digits()
-    switcher = small(expert_weights=[1, 2]).partial_fit(X[:50], y[:50], CLASSES)
-    switcher.set_params(expert_weights=None, switching="bayes", readouts=POOL)
+    switcher = small(readout_weights=[1, 2]).partial_fit(X[:50], y[:50], CLASSES)
+    switcher.set_params(readout_weights=None, switching="bayes", readouts=POOL)
     other = through_pickle(switcher.partial_fit(X[50:], y[50:]))
     for each in (switcher, other):
         each.save_losses(tmp_path / "losses.npy")
@@ -754,9 +754,9 @@ WRONG_OPTIONS = [
     ({"readouts": [3]}, TypeError, "readouts must hold LinearReadout.*got 3; build"),
     ({"readouts": [LinearReadout]}, TypeError, "readouts must hold LinearReadout"),
     ({"readouts": [LinearReadout(lr=-1)]}, ValueError, "'lr' parameter of LinearRead"),
-    ({"expert_weights": [1]}, ValueError, r"must have shape \(2,\), got \(1,\)"),
-    ({"expert_weights": [1, -1]}, ValueError, "must be finite and non-negative"),
-    ({"expert_weights": [0, 0]}, ValueError, "with a positive sum"),
+    ({"readout_weights": [1]}, ValueError, r"must have shape \(2,\), got \(1,\)"),
+    ({"readout_weights": [1, -1]}, ValueError, "must be finite and non-negative"),
+    ({"readout_weights": [0, 0]}, ValueError, "with a positive sum"),
     ({"batch_size": 0}, ValueError, "'batch_size' parameter.*Got 0"),
     ({"batch_size": 2.5}, ValueError, "'batch_size' parameter.*Got 2.5"),
     ({"store": 3}, ValueError, "'store' parameter.*Got 3"),
@@ -896,14 +896,14 @@ class TestStreamsThatAPriorRefuses:
 def test_weights_by_architecture_do_not_drown_the_few():
     X, y = digits(80)
     pool = [LinearReadout(**FAST), *(MLPReadout((9,), **FAST) for _ in range(3))]
-    switcher = pool_of(pool, expert_weights="architecture").fit(X, y)
-    np.testing.assert_allclose(switcher.expert_weights_, [1 / 2, *[1 / 6] * 3])
-    np.testing.assert_allclose(switcher.posterior_[0], switcher.expert_weights_)
-    given = pool_of(pool, expert_weights=switcher.expert_weights_).fit(X, y)
+    switcher = pool_of(pool, readout_weights="architecture").fit(X, y)
+    np.testing.assert_allclose(switcher.readout_weights_, [1 / 2, *[1 / 6] * 3])
+    np.testing.assert_allclose(switcher.posterior_[0], switcher.readout_weights_)
+    given = pool_of(pool, readout_weights=switcher.readout_weights_).fit(X, y)
     assert_same_run(given, switcher)
     again = switcher.remix(None)
     assert again.codelength == switcher.codelength_
-    assert small().fit(X, y).expert_weights_ is None
+    assert small().fit(X, y).readout_weights_ is None
 
 
 def test_types_name_every_prior_and_no_other():

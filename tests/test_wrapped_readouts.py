@@ -1025,8 +1025,8 @@ def test_weights_by_architecture_count_neighbours_as_one():
         KNeighborsReadout(7),
         IncrementalReadout(GaussianNB()),
     ]
-    switcher = scored(*digits(20), pool, expert_weights="architecture")
-    np.testing.assert_allclose(switcher.expert_weights_, [0.25, 0.25, 0.5])
+    switcher = scored(*digits(20), pool, readout_weights="architecture")
+    np.testing.assert_allclose(switcher.readout_weights_, [0.25, 0.25, 0.5])
 
 
 def test_a_grid_of_neighbours_has_edges_and_other_experts_have_none():
@@ -1109,7 +1109,7 @@ def test_a_checkpoint_of_experts_goes_on_with_the_same_bits(tmp_path, monkeypatc
         if len(calls) == 2:
             raise MemoryError
 
-    monkeypatch.setattr(Checkpoint, "save_if_due", killed)
+    monkeypatch.setattr(Checkpoint, "act", killed)
     with pytest.raises(MemoryError):
         fit("killed")
     assert 0 < calls[-1] < 150

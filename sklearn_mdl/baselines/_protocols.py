@@ -287,7 +287,7 @@ def _of_losses(
         if switcher.random_state is None:
             switcher.set_params(random_state=split.seed)
         # One folder would serve all encoders, one after the other or side by side.
-        switcher.set_params(store="memory", store_mixtures=False, checkpoint=None)
+        switcher.set_params(store="memory", checkpoint=None)
         switcher.fit(*train)
         losses, sizes = np.maximum(0.0, switcher.codelengths_), None
         edl = excess_description_length(losses, _final_loss(switcher, test))

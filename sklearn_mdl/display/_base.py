@@ -60,7 +60,7 @@ class Switcher(Protocol):
     """A fitted switcher."""
 
     codelengths_: Floats
-    expert_weights_: Floats | None
+    readout_weights_: Floats | None
     posterior_: Floats
     readout_losses_: Floats
     retired_at_: NDArray[np.intp]

@@ -136,7 +136,7 @@ class RegretSplitDisplay(base.Display):
             Passed to `from_losses`.
         """
         base.check_fitted(estimator, "readout_losses_")
-        losses, weights = estimator.readout_losses_, estimator.expert_weights_
+        losses, weights = estimator.readout_losses_, estimator.readout_weights_
         return cls.from_losses(losses, strategies, weights=weights, **options)
 
     def plot(self, ax: base.Axes | None = None) -> Self:

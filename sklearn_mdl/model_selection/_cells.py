@@ -19,7 +19,11 @@ from sklearn_mdl.metrics import frequency_codelength, uniform_codelength
 from sklearn_mdl.model_selection._file_names import stem_of
 from sklearn_mdl.model_selection._tasks import Switcher, Task, draw_order, switcher_of
 from sklearn_mdl.readouts import Terms, terms_of
-from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
+from sklearn_mdl.switcher import (
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    stored_below,
+)
 
 KEPT_ROWS = 2000  # of a posterior
 ASIDE = ("source", "groups")  # what is no part of a cell's text
@@ -319,11 +323,10 @@ def environment(device: torch.device) -> dict[str, object]:
 
 def _switcher_of(task: Task, device: str | None) -> Switcher:
     switcher = switcher_of(task)
-    if device is not None and switcher.split is None:  # parts have their own
+    if device is not None and switcher.n_jobs != "processes":  # parts have their own
         switcher.set_params(device=device)
     folder = stem_of(task.dataset, task.encoder, task.order)
-    if switcher.store != "memory":  # cells must not write each other's traces
-        switcher.set_params(store=Path(switcher.store) / folder)
+    switcher.set_params(store=stored_below(switcher.store, folder))
     if switcher.checkpoint is not None:
         switcher.set_params(checkpoint=Path(switcher.checkpoint) / folder)
     return switcher

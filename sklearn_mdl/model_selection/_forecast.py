@@ -16,7 +16,11 @@ from sklearn_mdl._core.tables import Table, duration_text, size_text
 from sklearn_mdl._core.validation import kept_warnings
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task, draw_order, switcher_of
-from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
+from sklearn_mdl.switcher import (
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    batch_sizes,
+)
 
 WARM, TIMED = 2, 4  # minibatches of a trial
 START_SECONDS = 3.0  # until a worker has imported torch and scikit-learn
@@ -176,7 +180,7 @@ def _is_short_and_ours(task: Task) -> bool:
     if len(task.y) > FEW_ROWS or task.n_permutations is not None:
         return False
     switcher = switcher_of(task)
-    if type(switcher) not in OURS or switcher.split:
+    if type(switcher) not in OURS or switcher.n_jobs == "processes":
         return False
     given = switcher.readouts
     members = given if isinstance(given, list | tuple) else [given]
@@ -193,9 +197,12 @@ def _is_kept(store: CellStore | None, task: Task) -> bool:
 
 def _trial(task: Task) -> tuple[float, int, int]:
     """Run over the first minibatches, of which the first ones do not count."""
-    in_memory = {"store": "memory", "store_mixtures": False, "checkpoint": None}
-    switcher = switcher_of(task).set_params(**in_memory, verbose=0, split=None)
-    classes, batch = np.unique(task.y), switcher.batch_size
+    apart = {"store": "memory", "checkpoint": None, "n_jobs": None, "verbose": 0}
+    switcher = switcher_of(task).set_params(**apart)
+    classes, batch = (
+        np.unique(task.y),
+        batch_sizes(switcher.batch_size, is_by_name=False)[1],
+    )
     named = {} if task.is_real else {"classes": classes}
     rows = draw_order(task.seed, task.order, len(task.y))
     n_warm = min(WARM * batch, len(rows) // 2)

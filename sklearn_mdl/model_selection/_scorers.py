@@ -243,8 +243,7 @@ def refit_codelength_scorer(
 
 def _detach(estimator: OnlineEstimator, seed: int) -> None:
     """Take the files of a fit from an estimator, and give it a seed if it has none."""
-    own = {"store": "memory", "store_mixtures": False}
-    own |= {"checkpoint": None, "verbose": 0}
+    own = {"store": "memory", "checkpoint": None, "verbose": 0}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{k: value for k, value in own.items() if k in names})
     if not isinstance(estimator.random_state, Integral):

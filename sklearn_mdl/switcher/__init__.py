@@ -18,6 +18,11 @@ from sklearn_mdl.switcher._permutation import (
 )
 from sklearn_mdl.switcher._regressor import MDLReadoutSwitcherRegressor
 from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
+from sklearn_mdl.switcher._resolved import (
+    ResolvedSettings,
+    batch_sizes as batch_sizes,
+    stored_below as stored_below,
+)
 from sklearn_mdl.switcher._segments import StreamSegments
 
 __all__ = [
@@ -29,6 +34,7 @@ __all__ = [
     "MultiOutputSwitcher",
     "PermutationTest",
     "PooledTrace",
+    "ResolvedSettings",
     "StoredLosses",
     "StreamSegments",
     "decode_labels",

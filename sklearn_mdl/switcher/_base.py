@@ -8,23 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.base.estimator import RandomState
-from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.stream_folder import StreamFolder
-from sklearn_mdl._core.numerics import (
-    PRECISIONS,
-    as_array,
-    check_precision,
-    resolve_device,
-)
+from sklearn_mdl._core.numerics import PRECISIONS, as_array
 from sklearn_mdl._core.side_by_side import Devices
 from sklearn_mdl._core.sklearn_compat import (
     Constraints,
@@ -33,9 +25,8 @@ from sklearn_mdl._core.sklearn_compat import (
 )
 from sklearn_mdl._core.stream.checkpoint import Checkpoint
 from sklearn_mdl._core.stream.events import Event
-from sklearn_mdl._core.stream.mixer import Groups
 from sklearn_mdl._core.stream.outcomes import Outcome
-from sklearn_mdl._core.stream.run import Evaluator, Mixing, PrequentialRun
+from sklearn_mdl._core.stream.run import Evaluator, PrequentialRun
 from sklearn_mdl._core.stream.threads import PassSettings
 from sklearn_mdl._core.unsupported import DELAY
 from sklearn_mdl.pooling import LogLinearPool
@@ -49,6 +40,18 @@ from sklearn_mdl.readouts import (
 from sklearn_mdl.switcher._fitted import FittedSwitcher
 from sklearn_mdl.switcher._loss_files import StoredLosses, description
 from sklearn_mdl.switcher._pass_forecast import PassForecast, forecast_of
+from sklearn_mdl.switcher._resolved import (
+    PROCESSES,
+    BatchSize,
+    Pooling,
+    Racing,
+    ReadoutWeights,
+    ResolvedSettings,
+    Store,
+    StorePath,
+    resolved,
+    store_of,
+)
 from sklearn_mdl.switcher._split import (
     JoinedFile,
     Processes,
@@ -56,27 +59,8 @@ from sklearn_mdl.switcher._split import (
     check_split,
     folder_of,
 )
-from sklearn_mdl.switcher._split_parts import Common
-from sklearn_mdl.switching import (
-    PriorLike,
-    Race,
-    SwitchingPrior,
-    as_prior,
-    group_columns,
-    group_weights,
-)
+from sklearn_mdl.switching import PriorLike, Race, SwitchingPrior
 
-ExpertWeights = ArrayLike | Literal["architecture"] | None
-Pooling = LogLinearPool | ArrayLike | Literal["auto"] | None
-Racing = Race | Literal["auto"] | None
-StorePath = str | PathLike[str]
-
-FIRST_BATCH_SIZE = 8  # where readouts are ours; chosen by measurement
-# How the pool of a list of ours forgets whose readouts do; chosen by measurement.
-FORGETTING: dict[str, Any] = {
-    "half_life": 100.0,
-    "rates": (1 / 16, 1 / 64, 1 / 256, 1 / 1024, 1 / 4096),
-}
 # Parameters whose own parameters can be set: what has some, in words, an example.
 NESTED: list[tuple[str, type, str, str]] = [
     ("switching", SwitchingPrior, "a prior", "FixedShare(m=2)"),
@@ -91,31 +75,27 @@ class BaseSwitcher(FittedSwitcher):
 
     readouts: Sequence[object] | BaseEstimator | str | None = None
     switching: PriorLike = "learned-share"
-    expert_weights: ExpertWeights = None
+    readout_weights: ReadoutWeights = None
     pooling: Pooling = "auto"
     race: Racing = "auto"
-    batch_size: int = 32
-    first_batch_size: int | Literal["auto"] | None = "auto"
+    batch_size: BatchSize = "auto"
     label_delay: int = 0
     shuffle: bool = False
     device: str = "auto"
     precision: str = "float32"
-    store: StorePath = "memory"
-    store_mixtures: bool = False
+    store: Store = "memory"
     checkpoint: StorePath | None = None
-    n_jobs: int | None = None
-    split: Literal["kinds"] | None = None
+    n_jobs: int | Literal["processes"] | None = None
     verbose: int = 0
     random_state: RandomState = None
 
     _parameter_constraints: ClassVar[Constraints] = {
         "switching": [str, SwitchingPrior, None],
-        "expert_weights": ["array-like", StrOptions({"architecture"}), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "first_batch_size": [
+        "readout_weights": ["array-like", StrOptions({"architecture"}), None],
+        "batch_size": [
             Interval(Integral, 1, None, closed="left"),
             StrOptions({"auto"}),
-            None,
+            tuple,
         ],
         "pooling": [StrOptions({"auto"}), None, LogLinearPool, list, tuple, np.ndarray],
         "race": [StrOptions({"auto"}), None, Race],
@@ -123,11 +103,9 @@ class BaseSwitcher(FittedSwitcher):
         "shuffle": ["boolean"],
         "device": [str],
         "precision": [StrOptions(set(PRECISIONS))],
-        "store": [str, PathLike],
-        "store_mixtures": ["boolean"],
+        "store": [str, PathLike, tuple],
         "checkpoint": [str, PathLike, None],
-        "n_jobs": [Integral, None],
-        "split": [StrOptions({"kinds"}), None],
+        "n_jobs": [Integral, StrOptions({PROCESSES}), None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
@@ -157,95 +135,106 @@ class BaseSwitcher(FittedSwitcher):
         if self.label_delay:
             outcome.check_schedule(DELAY)
         self.readouts_ = self._pool(n_features, outcome)
-        self.expert_weights_ = self._weights(self.readouts_)
-        self._mixing = Mixing(
-            clone(as_prior(self.switching)),
-            self.expert_weights_,
-            *self._pooled(),
-            self._racing(),
-        )
-        if self._mixing.groups is not None and self.store_mixtures:
+        found = resolved(self, self.readouts_, self._is_by_name)
+        if found.mixing.groups is not None and found.keeps_mixtures:
             outcome.check_stored()
-        # Parts have devices of their own; what they have learned is gathered here.
-        device = resolve_device("cpu" if self.split else self.device)
-        n_jobs = 1 if self.split else effective_n_jobs(self.n_jobs)
-        if self.precision != "float32" and not self.split:
-            check_precision(self.precision, device, n_jobs)
         learners = build_learners(
             self.readouts_,
             n_features,
             outcome.n_numbers,
             seed=seed,
-            device=device,
-            n_jobs=n_jobs,
+            device=found.device,
+            n_jobs=found.n_threads,
             precision=self.precision,
         )
         settings = PassSettings(
             outcome,
             n_features,
-            self.batch_size,
+            found.batch_size,
             seed,
-            device,
-            self._first_batch_size,
-            self.n_jobs,
+            found.device,
+            found.first_batch_size,
+            None if isinstance(self.n_jobs, str) else self.n_jobs,
         )
-        return PrequentialRun(
+        run = PrequentialRun(
             learners,
-            self._mixing,
+            found.mixing,
             settings,
-            folder=self._stream_folder(outcome),
+            folder=self._stream_folder(found, outcome),
             label_delay=self.label_delay,
-            store_mixtures=self.store_mixtures,
+            store_mixtures=found.keeps_mixtures,
         )
+        run.origin = found
+        return run
 
-    def _stream_folder(self, outcome: Outcome) -> StreamFolder | None:
+    def _stream_folder(
+        self, found: ResolvedSettings, outcome: Outcome
+    ) -> StreamFolder | None:
         """Return the folder of the trace; None keeps it in memory."""
-        if self._folder == "memory":
+        if found.folder is None:
             return None
         none = StoredLosses(
             np.empty((0, len(self.readouts_))),
             readout_names(self.readouts_),
             [readout.architecture for readout in self.readouts_],
-            self.expert_weights_,
-            self._mixing.prior,
+            found.mixing.weights,
+            found.mixing.prior,
             len(getattr(self, "classes_", ())) or None,
         )
         about = description(none, "float64", growing=True)
         if outcome.escape is not None:
             about["n_classes"] = None  # not known before the end
-        if self._mixing.group_names and self.store_mixtures:
-            about["pool_groups"] = [str(name) for name in self._mixing.group_names]
-        return StreamFolder(Path(self._folder), about)
+        if found.mixing.group_names and found.keeps_mixtures:
+            about["pool_groups"] = [str(name) for name in found.mixing.group_names]
+        return StreamFolder(found.folder, about)
+
+    def resolved(
+        self, n_features: int, n_classes: int | None = None
+    ) -> ResolvedSettings:
+        """Say what every "auto" and None of the parameters stands for.
+
+        Parameters
+        ----------
+        n_features : int
+            Width of the features, on which our lists of readouts depend.
+        n_classes : int, default=None
+            Number of classes; not needed for real labels.
+
+        Returns
+        -------
+        settings : ResolvedSettings
+            Prints as a few lines.
+
+        Raises
+        ------
+        ValueError
+            If parameters do not fit each other.
+        """
+        self._validate_params()
+        other: Self = clone(self)
+        return other._resolved_for(n_features, np.arange(n_classes or 2))
+
+    def _resolved_for(self, n_features: int, classes: np.ndarray) -> ResolvedSettings:
+        readouts = self._pool(n_features, self._outcome(classes))
+        return resolved(self, readouts, self._is_by_name)
 
     @contextmanager
     def _evaluating(
         self, checkpoint: Checkpoint | None
     ) -> Iterator[tuple[Evaluator | None, list[Event]]]:
         """Give what evaluates readouts, None for threads, and what saves progress."""
-        if self.split is None:
+        if not self.settings_.in_processes:
             with super()._evaluating(checkpoint) as found:
                 yield found
             return
         check_split(self._run)
-        with folder_of(checkpoint, self.store) as folder, Devices() as devices:
+        store, _ = store_of(self.store)
+        with folder_of(checkpoint, store) as folder, Devices() as devices:
             about, saving = about_of(checkpoint), list[Event]()
             if checkpoint is not None:
                 saving = [JoinedFile(folder, about, checkpoint)]
             common = self._common(str(folder), about)
-            yield Processes(self._run, common, self.n_jobs, devices), saving
-
-    def _common(self, folder: str, about: Json) -> Common:
-        """Return whatever all parts of a pass must know."""
-        run = self._run
-        return Common(
-            self.readouts_,
-            run.settings,
-            self.device,
-            folder,
-            about,
-            self.precision,
-            run.schedule,
-        )
+            yield Processes(self._run, common, devices), saving
 
     def dry_run(
         self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
@@ -286,63 +275,3 @@ class BaseSwitcher(FittedSwitcher):
             return True
         named = [own for own in self._given if isinstance(own, BlockSettings)]
         return len(named) == len(self._given) and all(own.is_list for own in named)
-
-    @property
-    def _forgets(self) -> bool:
-        """Return True if readouts forget: the stream may drift."""
-        return any(readout.forgets for readout in self.readouts_)
-
-    def _racing(self) -> Race | None:
-        """Return by which rule readouts retire, None if they do not."""
-        if not isinstance(self.race, str):
-            return self.race
-        race = Race()  # "auto", as was checked
-        enough = len(self.readouts_) >= race.min_readouts
-        return race if self._is_by_name and enough and not self._forgets else None
-
-    def _pooled(self) -> tuple[Groups | None, LogLinearPool | None]:
-        """Return groups and pool; None if there is nothing to pool."""
-        pool = self.pooling
-        if isinstance(pool, str):  # "auto", as was checked
-            pool = None
-            if self._is_by_name:
-                pool = LogLinearPool(**(FORGETTING if self._forgets else {}))
-        if pool is None:
-            return None, None
-        if not isinstance(pool, LogLinearPool):
-            pool = LogLinearPool(groups=pool)
-        pool.check_params()
-        labels = pool.groups
-        if labels is None:
-            labels = [readout.pool_group for readout in self.readouts_]
-        groups = Groups.of(labels, len(self.readouts_), self.expert_weights_)
-        return (None, None) if len(groups.names) < 2 else (groups, pool)
-
-    @property
-    def _first_batch_size(self) -> int | None:
-        """Rows that are learned at once at first."""
-        if isinstance(self.first_batch_size, str):  # "auto", as was checked
-            return FIRST_BATCH_SIZE if self._is_by_name else None
-        return self.first_batch_size
-
-    @property
-    def _folder(self) -> StorePath:
-        """Place of the trace: losses on disk are part of a checkpoint."""
-        if self.store == "memory" and self.checkpoint is not None:
-            return self.checkpoint
-        return self.store
-
-    def _weights(self, readouts: list[Readout]) -> np.ndarray | None:
-        """Prior weights: uniform over blocks, if there are several, whatever is in."""
-        given = self.expert_weights
-        if given is not None and not isinstance(given, str):
-            return np.asarray(given, dtype=np.float64)
-        names = [readout.block for readout in readouts]
-        n_blocks = len(set(names))
-        if given is None:
-            return group_weights(names) if n_blocks > 1 else None
-        found = group_weights([readout.architecture for readout in readouts])
-        if n_blocks > 1:
-            _, members = group_columns(names)
-            found /= n_blocks * np.bincount(members, found)[members]
-        return found

@@ -241,8 +241,7 @@ def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
         )
     estimator: OnlineClassifier = clone(switcher)
     # Files would be written twice, and stacks must not depend on the number of jobs.
-    aside = {"store": "memory", "store_mixtures": False}
-    aside |= {"checkpoint": None, "n_jobs": None}
+    aside = {"store": "memory", "checkpoint": None, "n_jobs": None}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{name: v for name, v in aside.items() if name in names})
     estimator._validate_params()

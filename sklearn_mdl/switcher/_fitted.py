@@ -14,7 +14,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator
-from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
+from sklearn_mdl._core.io.parameters import Json
+from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.unsupported import (
     DELAY,
     ESCAPE,
@@ -34,6 +35,14 @@ from sklearn_mdl.switcher._permutation import (
     permutation_tests,
 )
 from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
+from sklearn_mdl.switcher._resolved import (
+    BatchSize,
+    Pooling,
+    Racing,
+    ReadoutWeights,
+    ResolvedSettings,
+    Store,
+)
 from sklearn_mdl.switcher._segments import (
     Ends,
     StreamSegments,
@@ -41,6 +50,7 @@ from sklearn_mdl.switcher._segments import (
     by_segment,
     segment_ends,
 )
+from sklearn_mdl.switcher._split_parts import Common
 from sklearn_mdl.switching import (
     ForwardTrace,
     PriorLike,
@@ -58,8 +68,26 @@ class FittedSwitcher(OnlineEstimator):
 
     switching: PriorLike
     readouts_: list[Readout]
-    expert_weights_: np.ndarray | None
-    _mixing: Mixing  # of the run, whatever is set later
+    readout_weights: ReadoutWeights
+    pooling: Pooling
+    race: Racing
+    batch_size: BatchSize
+    device: str
+    precision: str
+    store: Store
+    n_jobs: int | Literal["processes"] | None
+
+    @property
+    def settings_(self) -> ResolvedSettings:
+        """What every "auto" and None of the parameters stood for; prints as lines."""
+        check_is_fitted(self)
+        found: ResolvedSettings = self._run.origin
+        return found
+
+    @property
+    def readout_weights_(self) -> np.ndarray | None:
+        """Prior weights as the mixture takes them, (n_readouts,); None is uniform."""
+        return self.settings_.mixing.weights
 
     @property
     def posterior_(self) -> np.ndarray:
@@ -79,7 +107,7 @@ class FittedSwitcher(OnlineEstimator):
     @property
     def pool_groups_(self) -> list[Hashable]:
         """Names of the groups of readouts that are pooled; none if nothing is."""
-        return list(self._mixing.group_names)
+        return list(self.settings_.mixing.group_names)
 
     @property
     def pool_weights_(self) -> np.ndarray:
@@ -206,7 +234,7 @@ class FittedSwitcher(OnlineEstimator):
         losses = self.readout_losses_
         blocks: list[Hashable] = [readout.block for readout in self.readouts_]
         known = self._run.trace.known
-        return block_trace(switching, losses, blocks, self.expert_weights_, known)
+        return block_trace(switching, losses, blocks, self.readout_weights_, known)
 
     def repool(
         self,
@@ -217,7 +245,8 @@ class FittedSwitcher(OnlineEstimator):
     ) -> PooledTrace:
         """Pool the same groups by another pool, without training again.
 
-        Needs ``store_mixtures=True`` when the rows were evaluated. Who retired in a
+        Needs a ``store`` with "mixtures" when the rows were evaluated. Readouts that
+        retired in a
         race stays retired: that was settled by the pool of the run.
 
         Parameters
@@ -290,8 +319,8 @@ class FittedSwitcher(OnlineEstimator):
             trace.losses,
             readout_names(self.readouts_),
             [readout.architecture for readout in self.readouts_],
-            self.expert_weights_,
-            self._mixing.prior,
+            self.readout_weights_,
+            self.settings_.mixing.prior,
             len(getattr(self, "classes_", ())) or None,
             mixtures,
             None if (known == np.arange(len(known))).all() else known,
@@ -340,7 +369,7 @@ class FittedSwitcher(OnlineEstimator):
             If segments do not lie within the stream, or if times are not sorted.
         """
         check_is_fitted(self)
-        losses, weights = self.readout_losses_, self.expert_weights_
+        losses, weights = self.readout_losses_, self.readout_weights_
         changes = np.empty(0, np.intp)
         if isinstance(ends, str):
             changes = best_sequence(as_prior(self.switching), losses, weights).starts
@@ -380,11 +409,23 @@ class FittedSwitcher(OnlineEstimator):
     ) -> Self:
         """Return the same switcher after rows with encoded labels alone."""
 
+    def _common(self, folder: str, about: Json) -> Common:
+        """Return whatever all parts of a pass must know."""
+        run = self._run
+        return Common(
+            self.readouts_,
+            run.settings,
+            self.device,
+            folder,
+            about,
+            self.precision,
+            run.schedule,
+        )
+
     def _blank(self) -> Self:
         """Return an unfitted copy that leaves no file and draws the same numbers."""
         return clone(self).set_params(
-            **{"store": "memory", "store_mixtures": False, "checkpoint": None},
-            **{"verbose": 0, "split": None},
+            **{"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1},
             random_state=self._seed,
         )
 

@@ -69,7 +69,7 @@ class StoredLosses:
     n_classes : int, optional
         Number of classes of the labels.
     mixtures : GroupMixtures, optional
-        Predictions of groups; a store has them with ``store_mixtures=True``.
+        Predictions of groups; a store with "mixtures" has them.
     known : ndarray of shape (N,), optional
         Of how many examples the labels were known when each was predicted, where rows
         came in groups or labels late; None if all before it were.
@@ -299,7 +299,7 @@ class StoredLosses:
         if self.mixtures is None:
             raise ValueError(
                 "Another pool needs the predictions of groups of readouts, but they "
-                "were not kept; evaluate the rows with store_mixtures=True and pooling"
+                "were not kept; fit with pooling and store=('memory', 'mixtures')"
             )
         coder, places = self.mixtures.coder(
             switching, self.n_readouts, self.weights, pooling, groups

@@ -33,6 +33,7 @@ from sklearn_mdl.switcher._permutation import (
     check_permutations,
     permutation_tests,
 )
+from sklearn_mdl.switcher._resolved import Store, stored_below
 
 Labels: TypeAlias = ArrayLike | spmatrix
 
@@ -486,12 +487,12 @@ def _switching(switcher: OnlineClassifier) -> np.ndarray:
     return switcher.codelengths_
 
 
-def _folders(switcher: OnlineClassifier, j: int) -> dict[str, Path]:
+def _folders(switcher: OnlineClassifier, j: int) -> dict[str, Store]:
     """Name the folders of column j where the switcher writes to disk."""
-    params = switcher.get_params(deep=False)
-    given = {name: params.get(name) for name in ("store", "checkpoint")}
-    return {
-        name: Path(folder) / f"output-{j}"
-        for name, folder in given.items()
-        if folder not in (None, "memory")
-    }
+    params, name = switcher.get_params(deep=False), f"output-{j}"
+    found = {}
+    if "store" in params:
+        found["store"] = stored_below(params["store"], name)
+    if params.get("checkpoint") is not None:
+        found["checkpoint"] = Path(params["checkpoint"]) / name
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -19,11 +19,10 @@ from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
 from sklearn_mdl._core.stream.threads import Scores, Threads
 from sklearn_mdl._core.tables import duration_text, size_text
+from sklearn_mdl.switcher._fitted import FittedSwitcher
+from sklearn_mdl.switcher._resolved import PROCESSES, store_of
 from sklearn_mdl.switcher._split import ROUND_BYTES, check_split
 from sklearn_mdl.switcher._split_parts import Common, parts_of
-
-if TYPE_CHECKING:
-    from sklearn_mdl.switcher._base import BaseSwitcher
 
 ENDS = (512, 2048, 2560)  # of the trial: kernels are exact up to 2,048 rows
 FLOAT = 8
@@ -174,12 +173,12 @@ def trial_rows(n_rows: int) -> int:
 
 
 def forecast_of(
-    switcher: BaseSwitcher, X: np.ndarray, y: np.ndarray, groups: ArrayLike | None
+    switcher: FittedSwitcher, X: np.ndarray, y: np.ndarray, groups: ArrayLike | None
 ) -> PassForecast:
     """Forecast the pass of a switcher over rows (N, d) and labels (N,)."""
     n_rows, n_trial = len(y), trial_rows(len(y))
-    apart = {"store": "memory", "checkpoint": None, "store_mixtures": False}
-    trial = clone(switcher).set_params(**apart, split=None, n_jobs=1, verbose=0)
+    apart = {"store": "memory", "checkpoint": None, "n_jobs": 1, "verbose": 0}
+    trial = clone(switcher).set_params(**apart)
     keys, picked = keys_of(groups, n_rows), np.arange(n_rows)
     if switcher.shuffle:
         picked = np.random.default_rng(0).permutation(n_rows)
@@ -192,9 +191,9 @@ def forecast_of(
         parts = [(list(range(run.threads.n_readouts)), run.threads)]
         n_devices = 1
         common = trial._common("", {})
-        if switcher.split is not None:
+        if switcher.n_jobs == PROCESSES:
             check_split(run)
-            n_devices = effective_n_jobs(switcher.n_jobs)
+            n_devices = effective_n_jobs()
             device, samples = run.settings.device, run.samples
             parts = [
                 (columns, common.threads_of(columns, device, samples))
@@ -217,7 +216,7 @@ def forecast_of(
 
 
 def _bytes_of(
-    switcher: BaseSwitcher,
+    switcher: FittedSwitcher,
     X: np.ndarray,
     parts: list[tuple[list[int], Threads]],
     common: Common,
@@ -229,13 +228,15 @@ def _bytes_of(
         if all(learner.is_numbers for learner in threads.learners):
             states += sum(array.nbytes for array in learned_of(threads).values())
     row_bytes = 2 * FLOAT * common.n_readouts
-    if switcher.store_mixtures:
+    place, keeps_mixtures = store_of(switcher.store)
+    if keeps_mixtures:
         kinds = {readout.pool_group for readout in common.readouts}
         row_bytes += FLOAT * (len(kinds) * n_numbers + 1)
     own_rows = 0 if is_mapped(X) else 4 * width * n_rows
-    on_disk, checkpoint = switcher._folder != "memory", switcher.checkpoint is not None
+    checkpoint = switcher.checkpoint is not None
+    on_disk = place != "memory" or checkpoint
     disk = on_disk * (row_bytes * n_rows + own_rows) + checkpoint * states
-    if switcher.split is not None:
+    if switcher.n_jobs == PROCESSES:
         left = FLOAT * common.n_readouts * (1 + n_numbers) * n_rows
         disk += 4 * width * n_rows + 2 * (min(left, ROUND_BYTES) + 2 * states)
     memory = states + (not on_disk) * (row_bytes * n_rows + own_rows)

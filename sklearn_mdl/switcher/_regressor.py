@@ -61,7 +61,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         alone.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
-    expert_weights : "architecture" or array-like of shape (n_readouts,), default=None
+    readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.
     race : "auto", None or Race, default="auto"
         By which rule readouts retire that cannot win, at doubling numbers of examples
@@ -69,14 +69,12 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         asleep, predicting what the mixture of the others does. "auto" is a `Race()`
         where `readouts` is None or a name, and None, as in the paper, where it is a
         list; and for "drift", where whoever loses now may win later.
-    batch_size : int, default=32
-        Rows learned at once; wins over the readouts' own.
-    first_batch_size : int, None or "auto", default="auto"
-        Rows learned at once at the beginning of a stream: minibatches have so many
-        until there are 32 times as many rows, then twice as many until these have
-        doubled, and so on up to `batch_size`. None learns whole minibatches from the
-        start, as the paper; "auto" is 8 where `readouts` is None or a name, and None
-        where it is a list.
+    batch_size : int, (int, int) or "auto", default="auto"
+        Rows learned at once; overrides the readouts' own. A pair is the size at first
+        and in the end: minibatches grow from the first to the last as rows come, so
+        that short streams learn from their first labels. An int is the size throughout,
+        as in the paper. "auto" is ``(8, 32)`` where `readouts` is None or a name, and
+        32 where it is a list.
     label_delay : int, default=0
         Rows that are predicted between a row and its label: the label of row ``t`` is
         known to readouts, calibration, posterior, pool and race once row
@@ -92,19 +90,22 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         for GPUs and CPUs with AVX-512 BF16, and rounds those of hidden layers alone;
         "tf32" is for GPUs, and needs ``n_jobs=None``. Sums, parameters, moments and
         predictions are float32, but that a CPU rounds sums to bfloat16 at the end.
-    store : "memory" or path-like, default="memory"
-        A directory for the trace, as in ``MDLReadoutSwitcher``.
-    store_mixtures : bool, default=False
-        Keep what each group has predicted there, too, likewise.
+    store : "memory", path-like, or a pair of it and "mixtures", default="memory"
+        Where the trace is kept. A directory keeps it in files that are memory-mapped,
+        for streams whose ``N x K`` numbers do not fit into memory. Each stream has a
+        folder of its own in it, ``store_``, and its ``losses.npy`` can be opened with
+        :func:`~sklearn_mdl.switcher.load_losses`, also during the run. A pair such as
+        ``("memory", "mixtures")`` also keeps what each group of readouts has predicted,
+        N x G x C numbers, and the labels, for :meth:`repool`.
     checkpoint : path-like, default=None
         A directory from which an interrupted ``fit`` goes on, likewise.
-    n_jobs : int, default=None
-        Learners that are evaluated side by side, as threads; the numbers are the same.
-    split : "kinds" or None, default=None
-        "kinds" evaluates the readouts of ``fit`` in parts, ``n_jobs`` side by side
-        under the active joblib backend, each in a process with a device of its own, to
-        the same numbers; see :doc:`/machines`. ``measures`` are then of the mixtures of
-        kinds, and the fitted estimator predicts on the CPU.
+    n_jobs : int, "processes" or None, default=None
+        What evaluates the readouts; the numbers are the same. An int is a number of
+        threads; wrapped classifiers take turns in one of them, since they may share
+        state. "processes" evaluates the readouts in parts, each in a process with a
+        device of its own, as many side by side as the active joblib backend has jobs
+        (``joblib.parallel_config(n_jobs=8)``), also on a cluster; see
+        :doc:`/machines`. The fitted estimator then predicts on the CPU.
     verbose : int, default=0
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -136,7 +137,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     retired_at_ : ndarray of shape (n_readouts,)
         Number of examples after which each readout retired; -1 while it has not.
     readout_names_ : list of str
-    expert_weights_ : ndarray of shape (n_readouts,) or None
+    readout_weights_ : ndarray of shape (n_readouts,) or None
         Prior weights as the mixture takes them; None is uniform.
     readouts_ : list of LinearReadoutRegressor and MLPReadoutRegressor
         The readouts used, as settings; their weights live in the run.

@@ -127,8 +127,6 @@ class Processes:
     run : PrequentialRun
         Of all readouts. In the end its threads have learned what the parts have.
     common : Common
-    n_jobs : int or None
-        Parts that are evaluated side by side.
     devices : Devices
         Dealt out to the processes.
     """
@@ -137,12 +135,10 @@ class Processes:
         self,
         run: PrequentialRun,
         common: Common,
-        n_jobs: int | None,
         devices: Devices,
     ) -> None:
         self.run = run
         self.common = common
-        self.n_jobs = n_jobs
         self.folder = Path(common.folder)
         self.parts: list[list[int]] = []
         self.seconds: dict[int, float] = {}  # of parts, by their first readout
@@ -160,10 +156,10 @@ class Processes:
         if path.is_file():  # of a pass that was interrupted
             plan = json.loads(path.read_text(encoding="utf-8"))
         self._write_plan(plan)
-        workers = workers_of(common.folder, common.device, self.n_jobs)
+        workers = workers_of(common.folder, common.device)
         check_workers(workers, self.folder, plan["token"])
         known = [w.memory for w in workers if w.memory is not None]
-        n_jobs = effective_n_jobs(self.n_jobs)
+        n_jobs = effective_n_jobs()
         self.parts = plan["parts"] or parts_of(common, n_jobs, min(known, default=None))
         check_disk(self.folder, self.disk_bytes(n_rows))
         if not plan["parts"]:
@@ -255,9 +251,7 @@ class Processes:
         if backend.supports_return_generator:
             return_as = "generator_unordered"
         found: Iterator[Evaluated]
-        found = Parallel(n_jobs=self.n_jobs, return_as=return_as, pre_dispatch="all")(
-            calls
-        )
+        found = Parallel(return_as=return_as, pre_dispatch="all")(calls)
         yield from found
 
     def _joined(self, start: int, stop: int, awake: np.ndarray) -> Iterator[Scores]:
@@ -307,8 +301,8 @@ def check_split(run: PrequentialRun) -> None:
     """
     other = [type(lr).__name__ for lr in run.learners if not lr.is_numbers]
     if other:
-        cure = f"leave {', '.join(other)} out, or pass split=None"
-        raise unsupported(WRAPPED, 'split="kinds"', cure)
+        cure = f"leave {', '.join(other)} out, or pass n_jobs=None"
+        raise unsupported(WRAPPED, 'n_jobs="processes"', cure)
 
 
 def about_of(checkpoint: Checkpoint | None) -> Json:

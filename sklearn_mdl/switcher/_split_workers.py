@@ -52,14 +52,14 @@ def introduce(folder: str, device: str) -> Worker:
     return Worker(socket.gethostname(), token, found, memory_of(own))
 
 
-def workers_of(folder: str, device: str, n_jobs: int | None) -> list[Worker]:
+def workers_of(folder: str, device: str) -> list[Worker]:
     """Ask workers of the active backend; those of Dask are all asked."""
     client = getattr(get_active_backend()[0], "client", None)
     if client is not None and hasattr(client, "run"):
         return list(client.run(introduce, folder, device).values())
-    n_calls = PROBES * effective_n_jobs(n_jobs)
+    n_calls = PROBES * effective_n_jobs()
     call = delayed(introduce)(folder, device)
-    return list(Parallel(n_jobs=n_jobs)(call for _ in range(n_calls)))
+    return list(Parallel()(call for _ in range(n_calls)))
 
 
 def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:

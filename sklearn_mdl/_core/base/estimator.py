@@ -69,7 +69,6 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     shuffle: bool = False
     verbose: int = 0
     checkpoint: str | PathLike[str] | None = None
-    split: str | None = None
     random_state: RandomState
     _run: PrequentialRun = NotYet()  # type: ignore[assignment]
     _seed: int
@@ -186,7 +185,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
                 f"{first} are learned, so that the code says nothing of the features; "
-                "fit more rows, or set a smaller first_batch_size, batch_size or "
+                "fit more rows, or set a smaller batch_size or "
                 "label_delay"
             )
         self._after_fit()

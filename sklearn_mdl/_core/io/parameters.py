@@ -19,9 +19,7 @@ from sklearn.base import BaseEstimator
 
 Json = dict[str, Any]  # an object that JSON can hold
 # Where numbers are kept, what is shown, how work is shared: no bit depends on it.
-WITHOUT_EFFECT = frozenset(
-    {"store", "store_mixtures", "checkpoint", "verbose", "n_jobs", "split"}
-)
+WITHOUT_EFFECT = frozenset({"store", "checkpoint", "verbose", "n_jobs"})
 
 
 class Sources(NamedTuple):

@@ -289,8 +289,8 @@ class OpenClassLabels(ClassLabels):
         ValueError
             In any case.
         """
-        cure = "name all classes, or pass store_mixtures=False"
-        raise unsupported(ESCAPE, "store_mixtures", cure)
+        cure = 'name all classes, or leave "mixtures" out of store'
+        raise unsupported(ESCAPE, "stored mixtures", cure)
 
     def new_rows(self, labels: np.ndarray) -> list[int]:
         """Return the places of labels (n,) that bring a class not known before."""

@@ -6,7 +6,7 @@ import copyreg
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -159,6 +159,7 @@ class PrequentialRun:
         self.is_stopped = False  # by a callback, in this call
         self.can_go_on = True  # False if the last call was interrupted in a segment
         self.first_row = 0  # of the last call
+        self.origin: Any = None  # the settings it was made from, for its owner
         self._evaluator: Evaluator = self.threads
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:

@@ -198,8 +198,8 @@ class PrequentialTrace:
         if missing := sorted(self._files.keys() - record.keys()):
             raise ValueError(
                 f"A checkpoint must hold the {missing[0]} that the trace goes on from, "
-                "but was written without; pass store_mixtures=False or name another "
-                "folder"
+                'but was written without; leave "mixtures" out of store, or name '
+                "another folder"
             )
         if self.folder is not None:
             self.folder.adopt(record["stream"])

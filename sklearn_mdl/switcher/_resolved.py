@@ -1,0 +1,247 @@
+"""What every "auto" and None among the parameters of a switcher stands for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from numbers import Integral
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from sklearn_mdl._core.numerics import check_precision, resolve_device
+from sklearn_mdl._core.stream.mixer import Groups
+from sklearn_mdl._core.stream.run import Mixing
+from sklearn_mdl._core.validation import invalid
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.readouts import Readout
+from sklearn_mdl.switching import (
+    PriorLike,
+    Race,
+    as_prior,
+    group_columns,
+    group_weights,
+)
+
+ReadoutWeights = ArrayLike | Literal["architecture"] | None
+Pooling = LogLinearPool | ArrayLike | Literal["auto"] | None
+Racing = Race | Literal["auto"] | None
+BatchSize = int | tuple[int, int] | Literal["auto"]
+StorePath = str | PathLike[str]
+Store = StorePath | tuple[StorePath, Literal["mixtures"]]
+
+PROCESSES = "processes"
+MIXTURES: Literal["mixtures"] = "mixtures"
+BATCH_SIZE = 32
+FIRST_BATCH_SIZE = 8  # where readouts are ours; chosen by measurement
+# How the pool of a list of ours forgets whose readouts do; chosen by measurement.
+FORGETTING: dict[str, Any] = {
+    "half_life": 100.0,
+    "rates": (1 / 16, 1 / 64, 1 / 256, 1 / 1024, 1 / 4096),
+}
+
+
+class Parameters(Protocol):
+    """Parameters of a switcher that leave something open."""
+
+    switching: PriorLike
+    readout_weights: ReadoutWeights
+    pooling: Pooling
+    race: Racing
+    batch_size: BatchSize
+    device: str
+    precision: str
+    store: Store
+    checkpoint: StorePath | None
+    n_jobs: int | Literal["processes"] | None
+
+
+class ResolvedSettings(NamedTuple):
+    """Settings of a switcher for one stream, without any "auto" or None left open.
+
+    Attributes
+    ----------
+    readouts : list of Readout
+    mixing : Mixing
+        Prior, weights of the readouts, groups that are pooled, pool and race.
+    batch_size, first_batch_size : int
+        Rows learned at once in the end, and at first.
+    device : torch.device
+        Of the readouts in this process.
+    n_threads : int
+    in_processes : bool
+        Whether readouts are evaluated in processes of their own.
+    folder : Path or None
+        Place of the trace; None is memory.
+    keeps_mixtures : bool
+        Whether the predictions of groups are kept.
+    """
+
+    readouts: list[Readout]
+    mixing: Mixing
+    batch_size: int
+    first_batch_size: int
+    device: torch.device
+    n_threads: int
+    in_processes: bool
+    folder: Path | None
+    keeps_mixtures: bool
+
+    def __str__(self) -> str:
+        """Say all of it, a line each."""
+        kinds = Counter(readout.pool_group for readout in self.readouts)
+        mixing, weights = self.mixing, self.mixing.weights
+        pooled = f"{mixing.pool} over {len(mixing.group_names)} groups"
+        grown = f", growing from {self.first_batch_size}"
+        by = "processes" if self.in_processes else f"{self.n_threads} threads"
+        lines = {
+            "readouts": f"{len(self.readouts)} in {len(kinds)} kinds",
+            **{f"  {kind}": str(count) for kind, count in kinds.items()},
+            "switching": str(mixing.prior),
+            "readout weights": "uniform" if weights is None else str(weights),
+            "pooling": "none" if mixing.pool is None else pooled,
+            "race": "none" if mixing.race is None else str(mixing.race),
+            "batch size": f"{self.batch_size}"
+            + grown * (self.first_batch_size < self.batch_size),
+            "device": str(self.device),
+            "evaluated by": by,
+            "trace": "memory" if self.folder is None else str(self.folder),
+            "mixtures of groups": "kept" if self.keeps_mixtures else "not kept",
+        }
+        width = max(map(len, lines))
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in lines.items())
+
+
+def resolved(
+    switcher: Parameters, readouts: list[Readout], is_by_name: bool
+) -> ResolvedSettings:
+    """Say what every "auto" and None of a switcher stands for.
+
+    Parameters
+    ----------
+    switcher : Parameters
+        Valid one by one.
+    readouts : list of Readout
+        Those of the stream.
+    is_by_name : bool
+        Whether the list of readouts is one of ours, not the user's.
+
+    Raises
+    ------
+    ValueError
+        If parameters do not fit the readouts, or the device lacks the precision.
+    """
+    forgets = any(readout.forgets for readout in readouts)
+    weights = readout_weights(switcher.readout_weights, readouts)
+    groups, pool = pool_of(switcher.pooling, readouts, weights, is_by_name, forgets)
+    race = race_of(switcher.race, readouts, is_by_name and not forgets)
+    mixing = Mixing(clone(as_prior(switcher.switching)), weights, groups, pool, race)
+    first, last = batch_sizes(switcher.batch_size, is_by_name)
+    in_processes = switcher.n_jobs == PROCESSES
+    # Processes have devices of their own; what they have learned is gathered here.
+    device = resolve_device("cpu" if in_processes else switcher.device)
+    n_threads = 1 if in_processes else effective_n_jobs(switcher.n_jobs)
+    if switcher.precision != "float32" and not in_processes:
+        check_precision(switcher.precision, device, n_threads)
+    place, keeps_mixtures = store_of(switcher.store)
+    if place == "memory" and switcher.checkpoint is not None:
+        place = switcher.checkpoint  # losses on disk are part of a checkpoint
+    return ResolvedSettings(
+        readouts,
+        mixing,
+        last,
+        first,
+        device,
+        n_threads,
+        in_processes,
+        None if place == "memory" else Path(place),
+        keeps_mixtures,
+    )
+
+
+def batch_sizes(batch_size: BatchSize, is_by_name: bool) -> tuple[int, int]:
+    """Return how many rows are learned at once at first, and in the end."""
+    if isinstance(batch_size, str):  # "auto", as was checked
+        return (FIRST_BATCH_SIZE if is_by_name else BATCH_SIZE), BATCH_SIZE
+    sizes = batch_size if isinstance(batch_size, tuple) else (batch_size, batch_size)
+    whole = len(sizes) == 2 and all(isinstance(size, Integral) for size in sizes)
+    if not (whole and 1 <= sizes[0] <= sizes[1]):
+        required = "a positive integer, a pair (first, last) of such, or 'auto'"
+        raise invalid("batch_size", required, batch_size, "pass for example (8, 32)")
+    first, last = sizes
+    return int(first), int(last)
+
+
+def store_of(store: Store) -> tuple[StorePath, bool]:
+    """Return the place of a trace, and whether predictions of groups are kept."""
+    if not isinstance(store, tuple):
+        return store, False
+    if len(store) != 2 or store[1] != MIXTURES or not isinstance(store[0], StorePath):
+        required = "a path, 'memory', or a pair of one of them and 'mixtures'"
+        raise invalid(
+            "store", required, store, "pass for example ('memory', 'mixtures')"
+        )
+    return store[0], True
+
+
+def stored_below(store: Store, name: str) -> Store:
+    """Return the same store in a folder of that name; memory is what it was."""
+    place, keeps_mixtures = store_of(store)
+    if place == "memory":
+        return store
+    return (Path(place) / name, MIXTURES) if keeps_mixtures else Path(place) / name
+
+
+def readout_weights(
+    given: ReadoutWeights, readouts: Sequence[Readout]
+) -> np.ndarray | None:
+    """Prior weights: uniform over blocks, if there are several, whatever is in."""
+    if given is not None and not isinstance(given, str):
+        return np.asarray(given, dtype=np.float64)
+    names = [readout.block for readout in readouts]
+    n_blocks = len(set(names))
+    if given is None:
+        return group_weights(names) if n_blocks > 1 else None
+    found = group_weights([readout.architecture for readout in readouts])
+    if n_blocks > 1:
+        _, members = group_columns(names)
+        found /= n_blocks * np.bincount(members, found)[members]
+    return found
+
+
+def race_of(race: Racing, readouts: Sequence[Readout], is_ours: bool) -> Race | None:
+    """Return by which rule readouts retire; None if they do not."""
+    if not isinstance(race, str):
+        return race
+    found = Race()  # "auto", as was checked
+    return found if is_ours and len(readouts) >= found.min_readouts else None
+
+
+def pool_of(
+    pooling: Pooling,
+    readouts: Sequence[Readout],
+    weights: np.ndarray | None,
+    is_by_name: bool,
+    forgets: bool,
+) -> tuple[Groups | None, LogLinearPool | None]:
+    """Return groups and their pool; None if there is nothing to pool."""
+    if isinstance(pooling, str):  # "auto", as was checked
+        options = FORGETTING if forgets else {}
+        pooling = LogLinearPool(**options) if is_by_name else None
+    if pooling is None:
+        return None, None
+    pool = pooling
+    if not isinstance(pool, LogLinearPool):
+        pool = LogLinearPool(groups=pooling)
+    pool.check_params()
+    labels = pool.groups
+    if labels is None:
+        labels = [readout.pool_group for readout in readouts]
+    groups = Groups.of(labels, len(readouts), weights)
+    return (None, None) if len(groups.names) < 2 else (groups, pool)

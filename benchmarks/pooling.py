@@ -153,4 +153,4 @@ def parts_of(n_readouts, n_groups, n_classes):
     groups = Groups.of(np.arange(n_readouts) % n_groups, n_readouts, None)
     online = PoolPass(LogLinearPool(), n_groups, n_classes)
     mixer = GroupMixer(groups, None, n_readouts, online)
-    return mixer, PooledCoder(None, n_readouts, None, online, groups)
+    return mixer, PooledCoder(None, n_readouts, None, online, groups.members)

@@ -54,8 +54,8 @@ def test_a_single_readout_is_a_list_of_one():
 
 @pytest.mark.parametrize("estimator", [switcher(), LinearReadout()])
 @pytest.mark.parametrize("name", ["sample_weight", "class_weight"])
-def test_weights_are_refused_with_the_cure(estimator, name):
-    with pytest.raises(TypeError, match=f"got {name}; .* repeat or drop rows"):
+def test_weights_are_no_arguments(estimator, name):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
         estimator.fit(X, Y, **{name: np.ones(len(Y))})
 
 
@@ -72,7 +72,7 @@ def test_sparse_features_are_refused_with_the_cure():
 
 @pytest.mark.parametrize("estimator", [switcher(), LinearReadout(batch_size=20)])
 def test_a_stream_of_which_nothing_was_learned_warns(estimator):
-    n_rows = estimator.batch_size
+    n_rows = 20 if isinstance(estimator, LinearReadout) else 32
     with pytest.warns(UserWarning, match=f"all {n_rows} rows .* smaller") as caught:
         estimator.fit(X[:n_rows], Y[:n_rows])
     assert [warning.filename for warning in caught] == [__file__]

@@ -354,15 +354,13 @@ def test_what_does_not_go_with_new_classes_is_refused_and_changes_nothing():
         found.partial_fit(X, y, groups=np.arange(N))
     with pytest.raises(ValueError, match=r"classes must stay \[\]"):
         found.partial_fit(X, y, classes=["dog"])
-    with pytest.raises(ValueError, match="permutation test needs classes"):
+    with pytest.raises(ValueError, match="appear at other rows"):
         found.permutation_test(shuffled=True)
     assert pickle.dumps(found.codelengths_) == before
     assert_array_equal(found.classes_, NAMES[:2])
-    with pytest.raises(ValueError, match="got classes that may appear"):
-        switcher(MIXED[:4], n_jobs="processes").fit(X, y)
-    with pytest.raises(ValueError, match="Mixtures are stored"):
+    with pytest.raises(ValueError, match="one column per class"):
         scored(MIXED[:4], X, y, store=("memory", "mixtures"), **MIXING)
-    with pytest.raises(ValueError, match="rankings name all classes"):
+    with pytest.raises(ValueError, match="code the same classes"):
         RepresentationScorer(switcher(None)).fit({"a": (X, y)})
     with pytest.raises(TypeError, match="name all classes, or leave it out"):
         Learner.add_classes(found._run.learners[0], 1)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import sklearn_mdl._core.io.safetensors_io
-import sklearn_mdl.switcher._loss_files
+import sklearn_mdl.switcher._stored_losses
 from sklearn_mdl import forward
 from sklearn_mdl.switcher import StoredLosses, load_losses, save_losses
 from sklearn_mdl.switcher._loss_files import check_losses_path, description
@@ -165,7 +165,7 @@ def test_bare_npy_is_read_without_architectures(tmp_path):
 
 
 def test_a_source_is_never_in_memory_as_a_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.switcher._loss_files, "_BLOCK_BYTES", 2**17)
+    monkeypatch.setattr(sklearn_mdl.switcher._stored_losses, "_BLOCK_BYTES", 2**17)
     source = np.lib.format.open_memmap(
         tmp_path / "source.npy", mode="w+", dtype="f4", shape=(2000, 1000)
     )

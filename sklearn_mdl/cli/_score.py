@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import sklearn_mdl
+from sklearn_mdl._core.unsupported import GROUPS, PERMUTATIONS, unsupported
 from sklearn_mdl.cli import _options
 
 HELP = "Codelength of labels given features."
@@ -32,11 +33,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the codelength of one set of labels given one set of features."""
     if options.losses is not None:
-        if options.groups is not None:
-            raise ValueError(
-                "--losses cannot be combined with --groups, because remix changes "
-                "weights at every row; leave one of them out"
-            )
         written = (options.losses, options.losses.with_suffix(".json"))
         _options.check_apart(written, (options.features, options.labels))
         sklearn_mdl.switcher.check_losses_path(options.losses)
@@ -58,6 +54,8 @@ def _check_permutations(options: argparse.Namespace) -> None:
     if options.permutations is None:
         return
     sklearn_mdl.switcher.check_permutations(options.permutations)
+    if options.groups is not None:
+        raise unsupported(PERMUTATIONS, GROUPS, "leave out --permutations or --groups")
     if options.keep_order:
         raise ValueError(
             "--permutations cannot be combined with --keep-order, because the test "

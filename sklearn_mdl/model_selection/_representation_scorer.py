@@ -20,7 +20,13 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from sklearn_mdl._core.unsupported import ESCAPE, unsupported
+from sklearn_mdl._core.unsupported import (
+    DELAY,
+    ESCAPE,
+    GROUPS,
+    PERMUTATIONS,
+    unsupported,
+)
 from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._cells import Cell
@@ -333,6 +339,14 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         given = kinds if self.switcher is None else [self.switcher]
         return CellStore(Path(self.results) / "cells", *given)
 
+    def _check_permutable(self) -> None:
+        """Refuse before any pass what a permutation test would refuse after it."""
+        cure = "leave out n_permutations"
+        if self.groups:
+            raise unsupported(PERMUTATIONS, GROUPS, cure)
+        if getattr(self.switcher, "label_delay", 0):
+            raise unsupported(PERMUTATIONS, DELAY, cure)
+
     def _tasks(
         self, datasets: Datasets, encoders: Encoders | None
     ) -> list[Task | Failure]:
@@ -342,6 +356,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             cure = 'pass new_classes="refuse"'
             raise unsupported(ESCAPE, "a comparison of streams", cure)
         if self.n_permutations is not None:
+            self._check_permutable()
             _check_kernels(None if self.switcher is None else self.switcher.readouts)
         datasets = cast(Datasets, opened(datasets))
         if isinstance(datasets, Mapping):  # or it is refused below

@@ -4,7 +4,6 @@ from sklearn_mdl.switcher._blocks import BlockTrace
 from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
 from sklearn_mdl.switcher._coding import decode_labels, encode as encode, encode_labels
 from sklearn_mdl.switcher._loss_files import (
-    StoredLosses,
     check_losses_path as check_losses_path,
     load_losses,
     save_losses,
@@ -24,6 +23,7 @@ from sklearn_mdl.switcher._resolved import (
     stored_below as stored_below,
 )
 from sklearn_mdl.switcher._segments import StreamSegments
+from sklearn_mdl.switcher._stored_losses import StoredLosses
 
 __all__ = [
     "BlockTrace",

@@ -38,7 +38,7 @@ from sklearn_mdl.readouts import (
     readout_names,
 )
 from sklearn_mdl.switcher._fitted import FittedSwitcher
-from sklearn_mdl.switcher._loss_files import StoredLosses, description
+from sklearn_mdl.switcher._loss_files import description
 from sklearn_mdl.switcher._pass_forecast import PassForecast, forecast_of
 from sklearn_mdl.switcher._resolved import (
     PROCESSES,
@@ -59,6 +59,7 @@ from sklearn_mdl.switcher._split import (
     check_split,
     folder_of,
 )
+from sklearn_mdl.switcher._stored_losses import StoredLosses
 from sklearn_mdl.switching import PriorLike, Race, SwitchingPrior
 
 # Parameters whose own parameters can be set: what has some, in words, an example.

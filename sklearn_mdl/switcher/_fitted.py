@@ -27,7 +27,7 @@ from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout, grid_edges, readout_names
 from sklearn_mdl.switcher._blocks import BlockTrace, block_trace
-from sklearn_mdl.switcher._loss_files import StoredLosses, save_losses
+from sklearn_mdl.switcher._loss_files import save_losses
 from sklearn_mdl.switcher._permutation import (
     PermutationTest,
     check_permutations,
@@ -51,6 +51,7 @@ from sklearn_mdl.switcher._segments import (
     segment_ends,
 )
 from sklearn_mdl.switcher._split_parts import Common
+from sklearn_mdl.switcher._stored_losses import StoredLosses
 from sklearn_mdl.switching import (
     ForwardTrace,
     PriorLike,

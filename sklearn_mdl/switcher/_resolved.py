@@ -182,7 +182,8 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
     """Return the place of a trace, and whether predictions of groups are kept."""
     if not isinstance(store, tuple):
         return store, False
-    if len(store) != 2 or store[1] != MIXTURES or not isinstance(store[0], StorePath):
+    is_pair = len(store) == 2 and store[1] == MIXTURES
+    if not (is_pair and isinstance(store[0], str | PathLike)):
         required = "a path, 'memory', or a pair of one of them and 'mixtures'"
         raise invalid(
             "store", required, store, "pass for example ('memory', 'mixtures')"

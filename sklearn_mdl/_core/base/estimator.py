@@ -127,9 +127,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         y: ArrayLike,
         *,
         groups: ArrayLike | None = None,
-        **unknown: object,
     ) -> Self:
-        """Forget everything, then evaluate the rows online, once, in the order given.
+        """Fit from scratch: one prequential pass over the rows in the given order.
 
         Parameters
         ----------
@@ -143,8 +142,6 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             Names of groups, such as the patient of each row: no label of a group is
             learned before all its rows are coded. Their rows must follow each other,
             unless ``shuffle`` draws the order of groups, and of the rows in each.
-        **unknown : object
-            Refused, with what to do instead.
 
         Returns
         -------
@@ -152,8 +149,6 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
         Raises
         ------
-        TypeError
-            If anything else is given, such as ``sample_weight``.
         ValueError
             If X (or real labels) hold NaN or infinity, if lengths differ, if a
             classifier is given labels of one class only, or if rows of a group do not
@@ -164,8 +159,6 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         UserWarning
             If nothing was learned before the last label, among others.
         """
-        if unknown:
-            refuse_options(unknown)
         with fixed_arithmetic(), self._all_or_nothing():
             rows, given = self._checked(X, y, reset=True)
             keys = keys_of(groups, len(rows))
@@ -436,15 +429,3 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
             "blocks must yield at least one pair (X, y), got none; a generator "
             "that was read before yields nothing more"
         )
-
-
-def refuse_options(unknown: dict[str, object]) -> None:
-    """Refuse options of ``fit``: weights of examples or classes among them."""
-    for name in unknown:
-        cure = "leave it out"
-        if name in ("sample_weight", "class_weight"):
-            cure = (
-                "a weighted sum is the length of no code: repeat or drop rows, or set "
-                "class_weight of a classifier in RefitReadout"
-            )
-        raise TypeError(f"fit takes X, y and groups alone, got {name}; {cure}")

@@ -307,9 +307,9 @@ def load_estimator(
     for part in estimators_in(estimator):
         allowed.check(part, path)
         if "store" in part.get_params(deep=False):  # what was there is of another
-            part.set_params(store="memory", checkpoint=None)
+            part.set_params(store=_placed(part.store, "memory"), checkpoint=None)
     if "store" in estimator.get_params(deep=False):
-        estimator.set_params(store=store)
+        estimator.set_params(store=_placed(estimator.store, store))
     elif store != "memory":
         raise ValueError(
             f"A {type(estimator).__name__} keeps its trace in memory alone, got "
@@ -328,6 +328,11 @@ def load_estimator(
             f"{_reason(error)}; it was written by {_writer(about)}, save it again"
         ) from error
     return estimator
+
+
+def _placed(store: object, place: str | PathLike[str]) -> object:
+    """Return a store at another place, with the rest of what it keeps."""
+    return (place, *store[1:]) if isinstance(store, tuple) else place
 
 
 def _reason(error: Exception) -> str:

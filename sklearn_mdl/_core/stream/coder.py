@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from sklearn_mdl._core.stream.mixer import Groups
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl.pooling import GroupPass, without
 from sklearn_mdl.switching import ForwardPass, GroupedShare, PriorLike
@@ -220,8 +219,8 @@ class PooledCoder(Coder):
         As of :class:`Coder`.
     group_pass : GroupPass
         That of the pool, before its first row.
-    groups : Groups or None, default=None
-        The readouts of each group; not needed for blocks that are stored.
+    members : sequence of G ndarrays, default=()
+        Columns of the readouts of each group; not needed for blocks that are stored.
     """
 
     def __init__(
@@ -230,11 +229,11 @@ class PooledCoder(Coder):
         n_readouts: int,
         weights: ArrayLike | None,
         group_pass: GroupPass,
-        groups: Groups | None = None,
+        members: Sequence[NDArray[np.intp]] = (),
     ) -> None:
         super().__init__(prior, n_readouts, weights)
         self._pool = group_pass
-        self._groups = groups
+        self._members = members
         self._awake_groups = np.ones(len(group_pass.weights), dtype=bool)
         self._choice = GroupedShare(np.ones(2), np.array([0]))
         self._n_rows = 0
@@ -318,7 +317,6 @@ class PooledCoder(Coder):
         can, and so on, while the group saves at most ``slack`` nats of all labels so
         far. To second order dropping group ``g`` costs ``w_g^2 / (2 (H^-1)_gg)``.
         """
-        assert self._groups is not None
         weights, hessian = self._pool.weights, self._pool.hessian
         left = np.flatnonzero(self._awake_groups).tolist()
         while len(left) > 1:
@@ -329,16 +327,14 @@ class PooledCoder(Coder):
                 break
             weights, hessian = without(weights, hessian, [least])
             del left[least]
-        members = [self._groups.members(group) for group in left]
+        members = [self._members[group] for group in left]
         return [np.sort(columns[self.awake[columns]]) for columns in members]
 
     def retire(self, readouts: Sequence[int]) -> None:
         """Go on without some readouts, and without groups of which none are left."""
         super().retire(readouts)
-        assert self._groups is not None
-        places = range(len(self._awake_groups))
-        members = [self.awake[self._groups.members(group)] for group in places]
-        self._retire_groups(np.array([not awake.any() for awake in members]))
+        gone = [not self.awake[columns].any() for columns in self._members]
+        self._retire_groups(np.array(gone))
 
     def _retire_groups(self, asleep: NDArray[np.bool_]) -> None:
         """Drop groups from the pool, by a mask (G,), as far as it still has them."""

@@ -45,10 +45,10 @@ class Groups:
         starts = np.cumsum([0, *map(len, members[:-1])])
         return cls(names, np.concatenate(members).astype(np.intp), starts)
 
-    def members(self, group: int) -> NDArray[np.intp]:
-        """Return the columns of the readouts of a group."""
-        ends = [*self.starts[1:], len(self.columns)]
-        return self.columns[self.starts[group] : ends[group]]
+    @property
+    def members(self) -> list[NDArray[np.intp]]:
+        """Columns of the readouts of each group."""
+        return np.split(self.columns, self.starts[1:])
 
 
 class _Awake(NamedTuple):

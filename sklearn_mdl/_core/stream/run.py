@@ -88,7 +88,8 @@ class Mixing(NamedTuple):
             return NoMixer(), Coder(prior, n_readouts, weights)
         group_pass = outcome.group_pass(self.pool, len(self.groups.names))
         mixer = GroupMixer(self.groups, weights, n_readouts, group_pass)
-        coder = PooledCoder(prior, n_readouts, weights, group_pass, self.groups)
+        members = self.groups.members
+        coder = PooledCoder(prior, n_readouts, weights, group_pass, members)
         return mixer, coder
 
 

@@ -1,0 +1,332 @@
+"""Losses of readouts that were evaluated before, and what is mixed again from them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_mdl._core.stream.coder import Block, Coded
+from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
+from sklearn_mdl.switching import (
+    ForwardTrace,
+    PriorLike,
+    SwitchingPrior,
+    as_prior,
+    forward,
+    normalised_weights,
+)
+
+_BLOCK_BYTES = 2**24
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoredLosses:
+    """Losses of all readouts at all examples, with a description of the readouts.
+
+    Parameters
+    ----------
+    losses : array-like of shape (N, K)
+        ``-log p_k(y_t | past)`` in nats, of a floating type. A memory map is kept as it
+        is. Values are not checked here, but by :func:`~sklearn_mdl.forward`.
+    readouts : sequence of str of length K, optional
+        Names of the readouts; "readout 0" and so on if not given.
+    architectures : sequence of str of length K, optional
+        The architecture of each readout; None if it is not known.
+    weights : array-like of shape (K,), optional
+        Prior weights of the readouts, as given to the run; None is uniform.
+    switching : SwitchingPrior, optional
+        The prior under which the run mixed; None if it is not known.
+    n_classes : int, optional
+        Number of classes of the labels.
+    mixtures : GroupMixtures, optional
+        Predictions of groups; a store with "mixtures" has them.
+    known : ndarray of shape (N,), optional
+        Of how many examples the labels were known when each was predicted, where rows
+        came in groups or labels late; None if all before it were.
+
+    Raises
+    ------
+    ValueError
+        If ``losses`` does not have two dimensions, at least one column and a floating
+        type, if there are not K names or weights, if weights are not finite and
+        non-negative with a positive sum, or if ``n_classes`` is not a positive integer.
+    TypeError
+        If a name is not a string.
+
+    See Also
+    --------
+    save_losses, load_losses : To and from a file.
+    MDLReadoutSwitcher.save_losses : The same for a fitted estimator.
+
+    References
+    ----------
+    Li, Bornschein and Hutter, 2023, Evaluating Representations with Readout Model
+    Switching, ICLR, Appendix A.3 (second stage).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.switcher import StoredLosses
+    >>> stored = StoredLosses(np.log([[2.0, 4.0], [2.0, 1.0]]), ["linear", "mlp 1x8"])
+    >>> stored
+    StoredLosses(n_samples=2, n_readouts=2, dtype='float64')
+    >>> stored.readout_codelengths.round(2)
+    array([1.39, 1.39])
+    """
+
+    losses: np.ndarray
+    readouts: Sequence[str] = ()
+    architectures: Sequence[str] | None = None
+    weights: np.ndarray | None = None
+    switching: SwitchingPrior | None = None
+    n_classes: int | None = None
+    mixtures: GroupMixtures | None = None
+    known: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields, and give them the types they are documented to have."""
+        losses = np.asanyarray(self.losses)
+        if losses.ndim != 2 or losses.shape[1] == 0 or losses.dtype.kind != "f":
+            raise ValueError(
+                "losses must be a floating array of shape (n_samples, n_readouts) with "
+                f"at least one column, got shape {losses.shape} and {losses.dtype}; "
+                "give one row per example and one column per readout"
+            )
+        n_readouts = losses.shape[1]
+        fields: dict[str, object] = {"losses": losses}
+        names = self.readouts
+        if len(names) == 0:
+            names = [f"readout {column}" for column in range(n_readouts)]
+        fields["readouts"] = _checked_names("readouts", names, n_readouts)
+        if (given := self.architectures) is not None:
+            fields["architectures"] = _checked_names("architectures", given, n_readouts)
+        if self.weights is not None:
+            normalised_weights(self.weights, n_readouts)  # refuses what is no weights
+            weights = np.array(self.weights, dtype=np.float64)
+            weights.flags.writeable = False
+            fields["weights"] = weights
+        if not isinstance(self.switching, SwitchingPrior | None):
+            raise TypeError(
+                f"switching must be a SwitchingPrior or None, got {self.switching!r}; "
+                "pass for example FixedShare(m=2)"
+            )
+        if self.known is not None:
+            fields["known"] = _checked_known(self.known, len(losses))
+        if self.n_classes is not None:
+            fields["n_classes"] = _positive("n_classes", self.n_classes)
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)  # the dataclass is frozen
+
+    def __repr__(self) -> str:
+        """Show sizes rather than numbers: there may be thousands of readouts."""
+        known = {
+            "n_samples": self.n_samples,
+            "n_readouts": self.n_readouts,
+            "dtype": self.losses.dtype.name,
+            "switching": self.switching,
+            "n_classes": self.n_classes,
+        }
+        shown = [f"{name}={v!r}" for name, v in known.items() if v is not None]
+        return f"StoredLosses({', '.join(shown)})"
+
+    @property
+    def n_samples(self) -> int:
+        """Number ``N`` of examples."""
+        return int(self.losses.shape[0])
+
+    @property
+    def n_readouts(self) -> int:
+        """Number ``K`` of readouts."""
+        return int(self.losses.shape[1])
+
+    @property
+    def groups(self) -> list[str]:
+        """The architecture of each readout, a list of length K, to group columns by.
+
+        Raises
+        ------
+        ValueError
+            If the architectures are not known.
+        """
+        if self.architectures is None:
+            raise ValueError(
+                "Grouping readouts needs the architecture of each, but these losses "
+                "have none; give StoredLosses the architectures and save it again"
+            )
+        return list(self.architectures)
+
+    @property
+    def readout_codelengths(self) -> np.ndarray:
+        """Codelength of every readout alone, (K,), in nats, summed block by block.
+
+        Where losses are NaN it has retired, and costs what the mixture of those awake
+        costs, under the prior of the run, or the default one if that is not known.
+        """
+        mixed = None
+        if np.isnan(self.losses[-1:]).any():  # a readout awake at the end never retired
+            mixed = self.remix(self.switching, max_rows=0).codelengths
+        return self.totals(mixed)
+
+    def totals(self, mixed: np.ndarray | None = None) -> np.ndarray:
+        """Sum the losses of every readout, (K,), in nats.
+
+        Parameters
+        ----------
+        mixed : ndarray of shape (N,), optional
+            What readouts that have retired cost at each example.
+        """
+        totals, start = np.zeros(self.n_readouts), 0
+        with np.errstate(invalid="ignore"):  # infinities of both signs make a NaN
+            for block in self.blocks():
+                if mixed is not None:
+                    costs = mixed[start : start + len(block), np.newaxis]
+                    block = np.where(np.isnan(block), costs, block)
+                totals += block.sum(0, dtype=np.float64)
+                start += len(block)
+        return totals
+
+    def remix(
+        self,
+        switching: PriorLike,
+        *,
+        groups: Sequence[Hashable] | None = None,
+        max_rows: int | None = None,
+    ) -> ForwardTrace:
+        """Mix the readouts under a prior, without training again.
+
+        Parameters
+        ----------
+        switching : str, SwitchingPrior or None
+        groups, max_rows : optional
+            As of :func:`~sklearn_mdl.forward`.
+
+        Returns
+        -------
+        trace : ForwardTrace
+            In nats, of switching alone, by labels as they were known in the run.
+        """
+        return forward(
+            as_prior(switching),
+            self.blocks(),
+            self.weights,
+            groups=groups,
+            max_rows=max_rows,
+            known=self._known_by_row(),
+        )
+
+    def _known_by_row(self) -> np.ndarray:
+        """Return labels known at each example, and once all are known, (N + 1,)."""
+        if self.known is None:
+            return np.arange(self.n_samples + 1)
+        return np.append(self.known, self.n_samples)
+
+    def blocks(self, n_rows: int | None = None) -> Iterator[np.ndarray]:
+        """Iterate over the losses from the first example to the last.
+
+        Parameters
+        ----------
+        n_rows : int, optional
+            Rows of a block; by default as many as fill about 16 MiB.
+
+        Yields
+        ------
+        block : ndarray of shape (n, K)
+            The next ``n_rows`` rows, or what is left of them; a view where it can be.
+
+        Raises
+        ------
+        ValueError
+            If ``n_rows`` is not a positive integer.
+        """
+        if n_rows is None:
+            n_rows = max(1, _BLOCK_BYTES // (self.n_readouts * self.losses.itemsize))
+        step = _positive("n_rows", n_rows)
+        starts = range(0, self.n_samples, step)
+        return (np.asarray(self.losses[i : i + step]) for i in starts)
+
+    def repool(
+        self,
+        switching: PriorLike,
+        pooling: LogLinearPool,
+        *,
+        groups: Sequence[Hashable] | None = None,
+    ) -> PooledTrace:
+        """Pool groups of readouts, without training again.
+
+        Parameters
+        ----------
+        switching : str, SwitchingPrior or None
+            Prior of the mixture of all readouts beside the pool.
+        pooling : LogLinearPool
+        groups : sequence of names, default=None
+            Those of ``mixtures.names`` that are pooled; None pools all.
+
+        Raises
+        ------
+        ValueError
+            If there are no mixtures, and as in :meth:`GroupMixtures.pooled`.
+        """
+        if self.mixtures is None:
+            raise ValueError(
+                "Another pool needs the predictions of groups of readouts, but they "
+                "were not kept; fit with pooling and store=('memory', 'mixtures')"
+            )
+        coder, places = self.mixtures.coder(
+            switching, self.n_readouts, self.weights, pooling, groups
+        )
+        known, start, parts = self._known_by_row(), 0, []
+        for losses in self.blocks():
+            rows = slice(start, start + len(losses))
+            mixtures, labels = self.mixtures.mixtures[rows], self.mixtures.labels[rows]
+            known_here = known[rows.start : rows.stop + 1]
+            block = Block(losses, mixtures[:, places], labels, known_here)
+            parts.append(coder.extend(block))
+            start = rows.stop
+        coded = Coded.joined(parts)
+        each, switched, pooled = coded.codes.T
+        weights, shares = coded.pool_weights, coded.shares
+        return PooledTrace(float(each.sum()), each, switched, pooled, weights, shares)
+
+
+def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
+    """Return numbers of known labels (N,), if they can be such."""
+    found = np.asarray(known)
+    rows = np.arange(n_samples)
+    if (
+        found.shape != (n_samples,)
+        or found.dtype.kind not in "iu"
+        or ((found < 0) | (found > rows)).any()
+        or (np.diff(found) < 0).any()
+    ):
+        raise ValueError(
+            f"known must be {n_samples} integers that never fall and never exceed the "
+            f"examples before, got {found!r}; leave it out if labels came at once"
+        )
+    return found.astype(np.intp)
+
+
+def _checked_names(field: str, names: Sequence[str], n_readouts: int) -> list[str]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"{field} must be a sequence of strings, got {names!r}; name each readout"
+        )
+    if len(names) != n_readouts:
+        raise ValueError(
+            f"{field} must name each of the {n_readouts} readouts, got {len(names)} "
+            "names; give one for every column of losses"
+        )
+    return [str(name) for name in names]
+
+
+def _positive(name: str, value: object) -> int:
+    if not isinstance(value, Integral) or value < 1:
+        raise ValueError(
+            f"{name} must be a positive integer or None, got {value!r}; give a number "
+            "of at least 1"
+        )
+    return int(value)

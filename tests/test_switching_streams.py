@@ -9,6 +9,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from each_case import for_each
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from switching_cases import (
@@ -290,7 +291,7 @@ class TestKeptPosterior:
             assert steps.tolist() == [0, 1, 2, 3, 4, 5]
         assert forward("fixed-share", LOSSES, max_rows=5).steps.tolist() == [0, 2, 4]
 
-    @pytest.mark.parametrize("max_rows", [-1, 2.0, "all"])
+    @for_each("max_rows", [-1, 2.0, "all"])
     def test_max_rows_out_of_range_is_refused(self, max_rows):
         with pytest.raises(ValueError, match="`max_rows` must be a non-negative int"):
             forward("fixed-share", LOSSES, max_rows=max_rows)
@@ -319,7 +320,7 @@ class TestSources:
     def test_iterator_of_empty_blocks_costs_nothing(self):
         assert forward("fixed-share", iter([np.empty((0, 3))])).codelength == 0
 
-    @pytest.mark.parametrize("dtype", [np.float32, np.float64, ">f4"])
+    @for_each("dtype", [np.float32, np.float64, ">f4"])
     def test_memory_map_equals_the_array_bitwise(self, tmp_path, dtype):
         losses = random_losses(3000, 4).astype(dtype)
         np.save(tmp_path / "losses.npy", losses)

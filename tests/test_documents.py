@@ -18,6 +18,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 import sklearn.datasets
+from each_case import for_each
 from public_names import PATHS, public
 from sklearn.datasets import load_digits
 
@@ -96,7 +97,7 @@ def test_blocks_are_found_with_their_lines_and_without_their_indents():
     assert second == "\n" * 7 + "if x:\n    y = 2\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "```python no-run\n1\n```",
@@ -114,7 +115,7 @@ def test_names_are_found_in_headings_and_lists():
     assert names_in(text) == ["A", "c", "E"]
 
 
-@pytest.mark.parametrize("place", ["work", "root"])
+@for_each("place", ["work", "root"])
 def test_places_of_one_machine_are_found(place):
     assert LOCAL.search(f"see /{place}/notes")
     assert not LOCAL.search(f"see https://example.com/{place}/notes and {place}/a")

@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 import torch
 from constriction import stream
+from each_case import for_each
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 from memory_limit import two_gigabytes
 from sklearn.base import clone
@@ -252,7 +253,7 @@ def test_grouped_labels_are_warned_of_as_in_fit():
 # Labels
 
 
-@pytest.mark.parametrize(
+@for_each(
     "names",
     [
         np.array(["a", "ein längeres Wort", "\U0001f600\n\t\x00x"]),
@@ -267,7 +268,6 @@ def test_grouped_labels_are_warned_of_as_in_fit():
         np.array([1.0, -2.0, 7.0], dtype=np.float32),
         np.array([True, False, True]),
     ],
-    ids=lambda names: f"{names.dtype.str}-{len(str(names))}",
 )
 def test_labels_come_back_as_what_they_were(names):
     labels = names[y]
@@ -276,7 +276,7 @@ def test_labels_come_back_as_what_they_were(names):
     assert found.tolist() == labels.tolist()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given", [y.tolist(), pd.Series(y, index=y[::-1]), pd.Series(y).astype("category")]
 )
 def test_labels_in_containers_come_back_as_arrays(given):
@@ -289,8 +289,8 @@ def test_a_class_that_comes_last_and_once_costs_and_comes():
     assert_decodes(small(), X, labels)
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
+@for_each(
+    "labels, message",
     [
         (y.astype(np.longdouble), "integers, booleans or text.*got labels of dtype f"),
         (y.astype(object) + 1.5, "Unknown label type"),
@@ -339,8 +339,8 @@ def with_one_ulp_more(X):
     return changed
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
+@for_each(
+    "change, field",
     [
         (with_one_ulp_more, "features.sha256"),
         (lambda X: X[::-1], "features.sha256"),
@@ -376,7 +376,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", [*SETTINGS, "switching.ms", "readouts: none"])
+@for_each("name", [*SETTINGS, "switching.ms", "readouts: none"])
 def test_other_settings_are_refused_by_name(name):
     field = name.split(":")[0]
     message, switcher = message_of_iris(), small(readouts=None)
@@ -391,7 +391,7 @@ def test_other_settings_are_refused_by_name(name):
         decode_labels(switcher, X, message)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "params",
     [
         {"n_jobs": 2},
@@ -406,7 +406,6 @@ def test_other_settings_are_refused_by_name(name):
             ]
         },
     ],
-    ids=str,
 )
 def test_settings_that_change_no_number_may_differ(params):
     switcher = small(**params)
@@ -433,7 +432,7 @@ def test_the_switcher_that_codes_stays_as_it_was():
     assert pickle.dumps(fitted.codelengths_) == before
 
 
-@pytest.mark.parametrize(
+@for_each(
     "params",
     [
         {"random_state": None},
@@ -597,7 +596,7 @@ def test_no_field_of_the_header_may_be_missing():
         assert refusal_of(rewritten(message_of_iris(), change))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda h: h.update(settings=[]),
@@ -637,8 +636,8 @@ def framed(header, payload=b"", version=VERSION, length=None):
     return body + sha256(body).digest()
 
 
-@pytest.mark.parametrize(
-    ("message", "what"),
+@for_each(
+    "message, what",
     [
         (b"", "begin with"),
         (MAGIC, "less than the frame"),
@@ -669,7 +668,7 @@ def test_a_message_is_bytes():
         decode_labels(small(), X, whole.decode("latin1"))
 
 
-@pytest.mark.parametrize("word", [0, 1, -1])
+@for_each("word", [0, 1, -1])
 def test_another_payload_under_the_right_checksum_never_gives_labels(word):
     read = LabelMessage.from_bytes(message_of_iris())
     words = np.frombuffer(read.payload, dtype="<u4").copy()

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from each_case import for_each
 from image_cases import Tokens, network, pixels
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -100,7 +101,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@for_each("form", FORMS)
 def test_images_give_the_same_features_in_every_form(form, paths, parts):
     images = FORMS[form](paths, parts)
     found = TorchEncoder(network(), batch_size=3).transform(images)
@@ -138,8 +139,8 @@ def test_palettes_and_bits_are_images_too():
     )
 
 
-@pytest.mark.parametrize(
-    ("images", "error", "match"),
+@for_each(
+    "images, error, match",
     [
         (np.zeros((3, 64)), ValueError, r"got an array of shape \(3, 64\)"),
         (np.array([b"GIF", b"PNG"]), ValueError, r"array of shape \(2,\)"),
@@ -261,8 +262,8 @@ def test_maps_may_have_their_channels_last():
         )
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
+@for_each(
+    "options, match",
     [
         ({"layer": "5"}, "names near it are"),
         ({"layer": ["0", "0"]}, "name each once"),
@@ -297,8 +298,8 @@ class Twice(nn.Module):
         return self.inner(self.inner(x)).mean((2, 3))
 
 
-@pytest.mark.parametrize(
-    ("module", "options", "match"),
+@for_each(
+    "module, options, match",
     [
         (Pair(), {}, "The module must return one tensor, but it returned tuple"),
         (nn.Sequential(Pair()), {"layer": "0"}, "'0' gives tuple"),

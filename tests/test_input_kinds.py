@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
@@ -95,7 +96,7 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("kind", LARGE)
+@for_each("kind", LARGE)
 def test_large_whole_numbers_are_labels_of_their_own(kind):
     y = NUMBERS[Y % 3]
     expected = switcher().fit(X, y)
@@ -122,9 +123,7 @@ def test_large_whole_numbers_are_labels_of_their_own(kind):
     )
 
 
-@pytest.mark.parametrize(
-    "y", [[2**70, 2**70 + 1], [2**63, -1], [2**53 + 1, 0.5]], ids=str
-)
+@for_each("y", [[2**70, 2**70 + 1], [2**63, -1], [2**53 + 1, 0.5]])
 def test_whole_numbers_that_would_be_rounded_are_refused(y):
     with pytest.raises(ValueError, match="Labels must be whole numbers"):
         switcher().fit(X[:60], y * 30)
@@ -154,7 +153,7 @@ def blocks(*sizes):
     return [(X[start:stop], Y[start:stop]) for start, stop in pairwise(ends)]
 
 
-@pytest.mark.parametrize("sizes", [(120,), (1, 2, 3, 40, 74), (60, 60)])
+@for_each("sizes", [(120,), (1, 2, 3, 40, 74), (60, 60)])
 def test_a_stream_of_blocks_is_one_stream(sizes, expected):
     generator = (block for block in blocks(*sizes))
     found = switcher().fit_stream(generator, CLASSES)
@@ -215,7 +214,7 @@ if HAS_TEXT:
     )
 
 
-@pytest.mark.parametrize("name", MISSING)
+@for_each("name", MISSING)
 def test_a_label_that_is_missing_is_named_by_its_row(name):
     y = MISSING[name](pytest.importorskip("pandas"))
     named = re.escape("" if name == "nan" else name)

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from scipy.stats import multivariate_t
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -199,7 +200,7 @@ def test_arc_cosine_kernel_is_that_of_rectified_units():
     assert float(same) == pytest.approx(a @ a)
 
 
-@pytest.mark.parametrize("scaling", ["unit", "standard", "centered-unit"])
+@for_each("scaling", ["unit", "standard", "centered-unit"])
 def test_rows_are_scaled_by_those_before_row_8_16_32(scaling):
     X, y = digits(75)
     X = X.astype(np.float32).astype(np.float64)

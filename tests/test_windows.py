@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.base import clone, is_classifier
@@ -307,7 +308,7 @@ def test_labellings_share_the_factors_of_readouts_that_forget_nothing():
             readout.predict_relabelled(y[None], X)
 
 
-@pytest.mark.parametrize("kind", ["abrupt", "partial", "gradual", "recurring", "none"])
+@for_each("kind", ["abrupt", "partial", "gradual", "recurring", "none"])
 def test_streams_are_made_by_their_rules(kind):
     """The benchmark's: a permutation of labels holds in every segment, or nearly."""
     labels = np.random.default_rng(0).integers(6, size=2000)

@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -160,9 +161,7 @@ def test_what_is_given_to_classes_not_seen_is_dropped():
     np.testing.assert_allclose(one, other)
 
 
-@pytest.mark.parametrize(
-    "row", [[0, 0, 1], [math.nan, 0.5, 0.5], [-0.1, 1.1, 0], [math.inf, 0, 0]], ids=str
-)
+@for_each("row", [[0, 0, 1], [math.nan, 0.5, 0.5], [-0.1, 1.1, 0], [math.inf, 0, 0]])
 def test_rows_that_hold_no_probabilities_are_nan_throughout(row):
     known = np.array([True, True, False])
     proba = complete(np.array([row, [0.5, 0.5, 0]]), known, np.array([2, 2, 0]))
@@ -170,7 +169,7 @@ def test_rows_that_hold_no_probabilities_are_nan_throughout(row):
     assert proba[1].sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 32])
+@for_each("batch_size", [1, 7, 32])
 def test_floor_costs_a_whole_stream_no_more_than_is_said(batch_size):
     rng = np.random.default_rng(0)
     labels = rng.integers(3, size=500)
@@ -223,7 +222,7 @@ def test_naive_bayes_by_hand():
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("schedule", "factor"), [("doubling", 2), (1.3, 1.3), (1, 1)])
+@for_each("schedule, factor", [("doubling", 2), (1.3, 1.3), (1, 1)])
 def test_refitted_regression_equals_a_plain_block_wise_code(schedule, factor):
     X, y = load_wine(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
@@ -386,8 +385,8 @@ def kernel(bandwidth):
     return weigh
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("k", [1, 4, 30])
+@for_each("metric", ["euclidean", "cosine"])
+@for_each("k", [1, 4, 30])
 def test_neighbours_equal_scikit_learns_refitted_after_every_minibatch(k, metric):
     # Features far from zero would drown in the squares of a product in float32.
     X, y = load_wine(return_X_y=True)
@@ -430,7 +429,7 @@ def test_equally_near_rows_come_in_their_order():
         assert distances[0].tolist() == [1, 1, 1, 1, 1, 1, 4, 18][:k]
 
 
-@pytest.mark.parametrize("scaling", ["standard", "whiten", None])
+@for_each("scaling", ["standard", "whiten", None])
 def test_neighbours_are_the_same_by_any_blocks_kept_or_read_again(scaling, monkeypatch):
     X, y = digits()
     readouts = [KNeighborsReadout(k, scaling=scaling) for k in (3, 40)]
@@ -558,7 +557,7 @@ def test_any_cutting_into_calls_gives_the_same_bits(cut):
     np.testing.assert_array_equal(switcher.readout_losses_, expected)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@for_each("place", PLACES)
 def test_expert_alone_equals_itself_among_others_bitwise(place):
     found = scored(readouts=[POOL[place]]).readout_losses_[:, 0]
     np.testing.assert_array_equal(found, reference().readout_losses_[:, place])
@@ -713,12 +712,8 @@ def shallow():
     return torch.nn.Linear(64, 10)
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [(Net(), "Net"), (shallow(), "Linear"), (shallow, "shallow")],
-    ids=["module", "plain module", "function"],
-)
-@pytest.mark.parametrize("kind", [IncrementalReadout, RefitReadout])
+@for_each("module, name", [(Net(), "Net"), (shallow(), "Linear"), (shallow, "shallow")])
+@for_each("kind", [IncrementalReadout, RefitReadout])
 def test_nets_may_be_made_of_a_module_or_of_what_makes_one(kind, module, name):
     before = copy.deepcopy(module)
     expert = kind(net(module), random_state=0)
@@ -834,7 +829,7 @@ def test_a_failing_fit_leaves_the_one_before_and_is_reported_in_the_end():
     np.testing.assert_allclose(never.readout_losses_[:, 1], -np.log(frequencies))
 
 
-@pytest.mark.parametrize("mood", ["nan", "will not predict", "too few columns"])
+@for_each("mood", ["nan", "will not predict", "too few columns"])
 def test_predictions_that_are_none_are_uniform_from_then_on_and_reported(mood):
     X, y = digits()
     readouts = [RefitReadout(Moody(mood, after=64)), KNeighborsReadout(3)]
@@ -927,23 +922,22 @@ def test_notes_are_kept_once_and_not_without_end():
 # What is refused, and names
 
 
-@pytest.mark.parametrize(
-    ("readout", "advice"),
+@for_each(
+    "readout, advice",
     [
         (GaussianNB(), r"wrap it: IncrementalReadout\(GaussianNB\(\)\)"),
         (SVC(), r"wrap it: RefitReadout\(SVC\(\)\)"),
         (StandardScaler(), "readout_grid"),
         (GaussianNB, "readout_grid"),
     ],
-    ids=str,
 )
 def test_bare_classifiers_are_refused_with_the_wrapper_they_need(readout, advice):
     with pytest.raises(TypeError, match=f"readouts must hold .*{advice}"):
         MDLReadoutSwitcher([readout]).fit(*digits())
 
 
-@pytest.mark.parametrize(
-    ("expert", "said"),
+@for_each(
+    "expert, said",
     [
         (RefitReadout(SVC()), "predict_proba, got SVC.*CalibratedClassifierCV"),
         (IncrementalReadout(LogisticRegression()), "partial_fit .*RefitReadout"),
@@ -957,9 +951,8 @@ def test_bare_classifiers_are_refused_with_the_wrapper_they_need(readout, advice
         (KNeighborsReadout(metric="manhattan"), "'metric'"),
         (KNeighborsReadout(smoothing=0.0), "'smoothing'"),
     ],
-    ids=lambda value: str(value)[:40],
 )
-@pytest.mark.parametrize("in_a_switcher", [False, True])
+@for_each("in_a_switcher", [False, True])
 def test_settings_that_cannot_serve_are_refused_before_the_run(
     expert, said, in_a_switcher
 ):

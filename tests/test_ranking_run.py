@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -181,10 +182,20 @@ OTHERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def study_cells(tmp_path_factory):
+    """Results of a study that has been scored."""
+    folder = tmp_path_factory.mktemp("cells")
+    small(results=folder).fit(study())
+    return folder
+
+
 @pytest.mark.parametrize("case", OTHERS)
-def test_no_cell_serves_other_settings_or_data(tmp_path, monkeypatch, case):
+def test_no_cell_serves_other_settings_or_data(
+    study_cells, tmp_path, monkeypatch, case
+):
     options, change, n_scored = OTHERS[case]
-    small(results=tmp_path).fit(study())
+    shutil.copytree(study_cells, tmp_path, dirs_exist_ok=True)
     scored = count_cells(monkeypatch)
     scorer = small().set_params(**options)
     found = clone(scorer).set_params(results=tmp_path).fit(change(study()))

@@ -528,7 +528,7 @@ def test_calibration_softens_a_classifier_that_is_too_sure():
 # Laws of the run, with every kind of expert on one pool
 
 
-@pytest.mark.parametrize("t", [1, 77, 128])
+@pytest.mark.parametrize("t", [1, 77])
 def test_labels_to_come_change_no_loss_bitwise(t):
     X, y = digits()
     changed = y.copy()
@@ -546,7 +546,7 @@ def test_features_to_come_change_no_loss_bitwise(t):
     np.testing.assert_array_equal(found[:t], reference().readout_losses_[:t])
 
 
-@pytest.mark.parametrize("cut", [1, 23, 64])
+@pytest.mark.parametrize("cut", [1, 23])
 def test_any_cutting_into_calls_gives_the_same_bits(cut):
     X, y = digits()
     switcher, n = MDLReadoutSwitcher(POOL, random_state=0), 77 if cut == 1 else 150
@@ -599,8 +599,7 @@ def through_pickle(thing):
     return pickle.loads(pickle.dumps(thing))
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle])
-@pytest.mark.parametrize("n", [20, 77])
+@pytest.mark.parametrize(("copied", "n"), [(copy.deepcopy, 20), (through_pickle, 77)])
 def test_a_copy_made_on_the_way_goes_on_with_the_same_bits(copied, n):
     X, y = digits()
     switcher = scored(X[:n], y[:n])
@@ -633,15 +632,15 @@ def test_rows_in_a_memory_map_teach_the_same(tmp_path):
 def test_first_minibatch_costs_what_the_uniform_code_does(batch_size):
     X, y = digits()
     pool = [POOL[k] for k in (0, 1, 4, 6, 10)]
-    found = scored(X[:40], y[:40], pool, batch_size=batch_size).readout_losses_
+    n = batch_size + 8
+    found = scored(X[:n], y[:n], pool, batch_size=batch_size).readout_losses_
     np.testing.assert_allclose(found[:batch_size], math.log(10), rtol=1e-14)
     assert np.all(found[batch_size:, 0] != math.log(10))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_labels_are_not_compressed(seed):
+def test_random_labels_are_not_compressed():
     # A code that saves a nats on them has probability exp(-a) at most.
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 64)), rng.integers(10, size=200)
     switcher = scored(X, y)
     uniform = 200 * math.log(10)
@@ -697,7 +696,7 @@ def test_every_kind_of_classifier_compresses_real_labels():
 
 
 def test_users_own_net_learns_and_more_by_replay():
-    X, y = digits(600)
+    X, y = digits(400)
     found = [
         IncrementalReadout(net(), n_replay_streams=s, random_state=0)
         .fit(X, y)
@@ -705,7 +704,7 @@ def test_users_own_net_learns_and_more_by_replay():
         for s in (0, 8)
     ]
     assert found[1] < 0.6 * found[0]
-    assert found[1] < 0.6 * 600 * math.log(10)
+    assert found[1] < 0.6 * 400 * math.log(10)
 
 
 def shallow():
@@ -1035,7 +1034,7 @@ def test_a_grid_of_neighbours_has_edges_and_other_experts_have_none():
     }
 
 
-@pytest.mark.parametrize("n", [20, 77, 128])
+@pytest.mark.parametrize("n", [77, 128])
 def test_what_was_learned_is_handed_over_and_goes_on_with_the_same_bits(n):
     X, y = digits()
     continued, taken_over = scored(X[:n], y[:n]), scored(X[:20], y[:20])

@@ -269,9 +269,19 @@ def test_label_smoothing_serves_training_alone():
     assert np.all(smooth.codelengths_[32:] != sharp.codelengths_[32:])
 
 
-@pytest.mark.parametrize("scaling", ["standard", "whiten", None])
-@pytest.mark.parametrize("batch_size", [1, 5, 32, 500])
-@pytest.mark.parametrize("n_replay_streams", [0, 3])
+@pytest.mark.parametrize(
+    ("scaling", "batch_size", "n_replay_streams"),
+    [
+        ("standard", 1, 3),
+        ("whiten", 1, 0),
+        (None, 5, 3),
+        ("standard", 5, 0),
+        ("whiten", 32, 3),
+        (None, 32, 0),
+        (None, 500, 3),
+        ("whiten", 500, 0),
+    ],
+)
 def test_readouts_run_whatever_batch_size_replay_and_scaling(
     scaling, batch_size, n_replay_streams
 ):
@@ -433,14 +443,12 @@ def test_averages_of_a_divergent_training_diverge_with_it():
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_no_learning_rate_breaks_the_code(depth):
-    for exponent in range(3, 40):
-        sizes = (4,) * depth
-        readout = readout_grid(
-            hidden_layer_sizes=[sizes], lr=10.0**exponent, n_replay_streams=1
-        )
-        switcher = scored([*readout, LinearReadout(**FAST)], *digits(100))
-        assert np.isfinite(switcher.codelengths_).all()
-        assert np.isfinite(switcher.readout_losses_).all()
+    rates = [10.0**exponent for exponent in range(3, 40)]
+    wild = readout_grid(hidden_layer_sizes=[(4,) * depth], lr=rates, n_replay_streams=1)
+    sober = [LinearReadout(**FAST), LinearReadout(**{**FAST, "lr": 1e-6})]
+    switcher = scored([*wild, *sober], *digits(100))
+    assert np.isfinite(switcher.codelengths_).all()
+    assert np.isfinite(switcher.readout_losses_).all()
 
 
 def test_sober_readouts_are_not_called_divergent():
@@ -534,7 +542,7 @@ def test_presets_are_the_papers_grids(
         by_shape.setdefault(readout.architecture, []).append(readout)
     assert len(by_shape) == n_shapes
     assert {len(readouts) for readouts in by_shape.values()} == {n_per_shape}
-    assert len({str(readout) for readout in pool}) == n_readouts
+    assert len({str(vars(readout)) for readout in pool}) == n_readouts
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_reference_is_the_gaussian_that_learns_online():
 # Nothing for free (no code beats a source's own by u nats with probability exp(-u))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_noise_is_not_compressed(seed):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(400, 6)), rng.normal(size=400)
@@ -179,7 +179,7 @@ def exact_codelengths(X, y, noise):
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_linear_source_costs_at_least_what_exact_bayes_pays_and_little_more(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(600, 5))

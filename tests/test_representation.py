@@ -371,12 +371,11 @@ def test_sorted_labels_cost_no_more_than_shuffled_ones():
     assert fitted_sorted.codelength_ / len(y) > -as_shipped + 0.2
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize(
-    ("search", "name"),
+    ("search", "name", "n_jobs"),
     [
-        (PCA(), "n_components"),
-        (make_pipeline(StandardScaler(), PCA()), "pca__n_components"),
+        (PCA(), "n_components", None),
+        (make_pipeline(StandardScaler(), PCA()), "pca__n_components", 2),
     ],
     ids=["alone", "pipeline"],
 )

@@ -163,8 +163,16 @@ def through_joblib(switcher):
     return joblib.load(file)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle, through_joblib])
-@pytest.mark.parametrize("n", [5, 40, 64, 100])
+@pytest.mark.parametrize(
+    ("copied", "n"),
+    [
+        (copy.deepcopy, 5),
+        (through_pickle, 40),
+        (through_joblib, 64),
+        (copy.deepcopy, 100),
+        (through_pickle, 5),
+    ],
+)
 def test_copy_made_on_the_way_goes_on_as_if_uninterrupted(copied, n):
     X, y = digits()
     switcher = pool_of().partial_fit(X[:n], y[:n], classes=CLASSES)

@@ -16,7 +16,7 @@ import itertools
 import math
 
 import numpy as np
-import pytest
+from each_case import for_each
 from scipy.special import beta, logsumexp
 
 from sklearn_mdl import (
@@ -269,11 +269,8 @@ KINDS = [
     Forgetful(),
     SometimesAgeing(),
 ]
-every_kind = pytest.mark.parametrize("prior", KINDS, ids=repr)
-every_definition = pytest.mark.parametrize(
-    ("prior", "definition"),
-    [pytest.param(prior, found, id=repr(prior)) for prior, found in THREE_EXPERTS],
-)
+every_kind = for_each("prior", KINDS)
+every_definition = for_each("prior, definition", THREE_EXPERTS)
 WEIGHTS = [None, [0.5, 0.2, 0.3], [0.0, 3.0, 1.0], [0.0, 0.0, 2.0]]
 
 # The losses that the golden numbers are worked out for.

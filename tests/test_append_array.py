@@ -13,6 +13,7 @@ import scipy
 import sklearn
 import skorch
 import torch
+from each_case import for_each
 from hypothesis import given, settings, strategies as st
 
 import sklearn_mdl
@@ -74,8 +75,8 @@ def test_what_is_on_disk_is_an_array_of_numpys(tmp_path, dtype):
     assert (tmp_path / "a.npy").stat().st_size == 128 + 5 * 3 * found.itemsize
 
 
-@pytest.mark.parametrize("place", ["memory", "disk"])
-@pytest.mark.parametrize("dtype", ["<f8", "<f4", "<i4"])
+@for_each("place", ["memory", "disk"])
+@for_each("dtype", ["<f8", "<f4", "<i4"])
 def test_rows_are_of_one_type_and_nobody_writes_to_them(tmp_path, place, dtype):
     array = grown(place, tmp_path, dtype)
     for n_rows in (0, 2, 5):
@@ -150,8 +151,8 @@ def test_on_disk_there_is_nothing_to_reserve(tmp_path):
     np.testing.assert_array_equal(array.rows, rows_of(2))
 
 
-@pytest.mark.parametrize("torn", [b"", b"\0", b"torn" * 30])
-@pytest.mark.parametrize("n_rows", [0, 1, 4, 5])
+@for_each("torn", [b"", b"\0", b"torn" * 30])
+@for_each("n_rows", [0, 1, 4, 5])
 def test_another_array_may_adopt_the_first_rows_of_a_file(tmp_path, n_rows, torn):
     grown("disk", tmp_path).append(rows_of(5))
     with (tmp_path / "a.npy").open("ab") as file:
@@ -182,7 +183,7 @@ SPOILERS = {
 }
 
 
-@pytest.mark.parametrize("spoiler", SPOILERS)
+@for_each("spoiler", SPOILERS)
 def test_a_file_that_does_not_hold_the_rows_is_not_adopted(tmp_path, spoiler):
     grown("disk", tmp_path).append(rows_of(5))
     spoil, held = SPOILERS[spoiler]
@@ -192,8 +193,8 @@ def test_a_file_that_does_not_hold_the_rows_is_not_adopted(tmp_path, spoiler):
         grown("disk", tmp_path).adopt(5)
 
 
-@pytest.mark.parametrize("place", ["memory", "disk"])
-@pytest.mark.parametrize("n_before", [0, 3])
+@for_each("place", ["memory", "disk"])
+@for_each("n_before", [0, 3])
 def test_blocks_are_added_all_or_none(tmp_path, place, n_before):
     array, expected = grown(place, tmp_path), rows_of(n_before)
     if n_before:
@@ -305,8 +306,8 @@ def test_a_difference_is_found_where_there_is_one(one, other):
     assert (first_difference(one, other) is None) == alike
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
+@for_each(
+    "one, other, expected",
     [
         ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, ("a.b[1]", 2, 3)),
         ({"a": [1]}, {"a": [1, 2]}, ("a", [1], [1, 2])),
@@ -386,8 +387,8 @@ def test_an_environment_says_what_computes_and_is_plain_json():
         assert found[name] == found[name].strip() != ""
 
 
-@pytest.mark.parametrize(
-    ("name", "setting", "changed", "back"),
+@for_each(
+    "name, setting, changed, back",
     [
         ("threads", torch.set_num_threads, 3, torch.get_num_threads()),
         ("dtype", torch.set_default_dtype, torch.float64, torch.float32),

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from each_case import for_each
 from scipy.special import gammaln
 
 from sklearn_mdl import frequency_codelength, regret, uniform_codelength
@@ -37,8 +38,8 @@ class TestUniformCodelength:
     def test_equals_minus_log_of_the_number_of_sequences(self):
         assert uniform_codelength(6, 3) == pytest.approx(math.log(3**6), abs=1e-13)
 
-    @pytest.mark.parametrize(
-        ("arguments", "name"),
+    @for_each(
+        "arguments, name",
         [((-1, 2), "n_samples"), ((1.5, 2), "n_samples"), ((1, 0), "n_classes")],
     )
     def test_counts_out_of_range_are_refused(self, arguments, name):
@@ -47,7 +48,7 @@ class TestUniformCodelength:
 
 
 class TestFrequencyCodelength:
-    @pytest.mark.parametrize("n_classes", [3, 4, 50])
+    @for_each("n_classes", [3, 4, 50])
     def test_equals_the_code_label_by_label(self, n_classes):
         y = np.random.default_rng(0).integers(3, size=200)
         expected = sequential_code(y, n_classes)
@@ -90,8 +91,8 @@ class TestFrequencyCodelength:
         assert frequency_codelength([]) == 0
         assert frequency_codelength(["a", "a", "a"]) == 0
 
-    @pytest.mark.parametrize(
-        ("y", "n_classes", "message"),
+    @for_each(
+        "y, n_classes, message",
         [
             ([[0, 1]], None, r"shape \(n_samples,\), got \(1, 2\)"),
             ([0.0, math.nan], None, "free of missing labels"),
@@ -135,8 +136,8 @@ class TestRegret:
                 assert curve.dtype == np.float64
                 assert curve.tolist() == [-1, -3]
 
-    @pytest.mark.parametrize(
-        ("costs", "reference", "message"),
+    @for_each(
+        "costs, reference, message",
         [
             ([1.0, 2.0], [1.0], r"got \(2,\) and \(1,\)"),
             ([[1.0]], [[1.0]], r"got \(1, 1\) and \(1, 1\)"),
@@ -178,7 +179,7 @@ def every_label(n):
 
 
 class TestLossDataCurve:
-    @pytest.mark.parametrize("n_samples", [1, 2, 3, 10, 1797])
+    @for_each("n_samples", [1, 2, 3, 10, 1797])
     def test_intervals_hold_every_label_once(self, n_samples):
         costs = np.random.default_rng(0).gamma(2.0, 0.5, n_samples)
         for n_intervals in (2, 20):
@@ -206,8 +207,8 @@ class TestLossDataCurve:
             assert found.losses.dtype == np.float64
             assert found.losses.tolist() == [200, (150 + 100 + 250 + 30) / 4]
 
-    @pytest.mark.parametrize(
-        ("costs", "message"),
+    @for_each(
+        "costs, message",
         [
             ([], r"shape .* got \(0,\)"),
             (0.5, r"shape .* got \(\)"),
@@ -246,8 +247,8 @@ class TestSurplusDescriptionLength:
         assert found.value == pytest.approx(costs.sum() - 300 * 0.5)
         assert found.is_bound
 
-    @pytest.mark.parametrize(
-        ("costs", "is_bound"),
+    @for_each(
+        "costs, is_bound",
         [([1.0, 0.1], False), ([1.0, 0.11], True), ([0.1, 1.0], True)],
     )
     def test_only_costs_that_end_well_below_epsilon_give_more_than_a_bound(
@@ -339,8 +340,8 @@ class TestReadersOfCurves:
             with pytest.raises(ValueError, match="`epsilon` must be a finite loss"):
                 read([0.5, 0.4], epsilon)
 
-    @pytest.mark.parametrize(
-        ("losses", "sizes", "message"),
+    @for_each(
+        "losses, sizes, message",
         [
             ([0.5], [1], "two or more increasing integers"),
             ([0.5, 0.4], [2, 1], "two or more increasing integers"),
@@ -366,7 +367,7 @@ def law(n, floor, scale, power, offset=0.0):
     return floor + scale * (np.arange(1, n + 1) + offset) ** -power
 
 
-@pytest.mark.parametrize(
+@for_each(
     "args", [(0.3, 1.0, 0.5), (0.0, 2.0, 0.25), (0.8, 0.0, 1.0), (0.1, 90.0, 1.0, 120)]
 )
 def test_a_law_without_noise_is_found_again(args):
@@ -405,8 +406,8 @@ def test_more_orders_make_no_row_to_come_certain():
     assert (three.upper - three.lower)[0] > least
 
 
-@pytest.mark.parametrize(
-    ("curves", "options", "message"),
+@for_each(
+    "curves, options, message",
     [
         (np.ones(39), {"n": 99}, "at least 40 labels, got"),
         (np.ones((1, 1, 1, 50)), {"n": 99}, "`curves` must have shape"),

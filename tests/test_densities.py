@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from scipy import stats
 
 from sklearn_mdl._core.nets.losses import LEAST_LOG_SCALE, MAX_RESIDUAL, StackedStudentT
@@ -157,13 +158,13 @@ def test_scaling_of_labels_is_numpys_mean_and_deviation():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("size", [1e-200, 1.0, 1e150])
+@for_each("size", [1e-200, 1.0, 1e150])
 def test_labels_of_any_size_have_a_finite_scale(size):
     found = TargetScaling.of(size * torch.tensor([-1.0, 1.0], dtype=torch.float64))
     assert found == (2, 0.0, size)
 
 
-@pytest.mark.parametrize("label", [0.0, 0.1, -3e7])
+@for_each("label", [0.0, 0.1, -3e7])
 def test_equal_labels_have_none_and_keep_the_prior_scale(label):
     y = torch.full((9,), label, dtype=torch.float64)
     assert TargetScaling.of(y).scale == 0
@@ -179,7 +180,7 @@ def test_a_label_far_from_the_core_counts_as_five_times_as_far_as_the_core_reach
     np.testing.assert_allclose(TargetScaling.of(y), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("n_wild", [1, 3, 9])
+@for_each("n_wild", [1, 3, 9])
 def test_wild_labels_up_to_a_tenth_leave_units_of_the_size_of_the_others(n_wild):
     y = 50 + 3 * numbers(100).double()
     wild = y.clone()
@@ -189,7 +190,7 @@ def test_wild_labels_up_to_a_tenth_leave_units_of_the_size_of_the_others(n_wild)
     assert abs(found.mean - own.mean) < 2 * own.scale
 
 
-@pytest.mark.parametrize("a", [2.0**30, -(2.0**-7), -1.0])
+@for_each("a", [2.0**30, -(2.0**-7), -1.0])
 def test_units_of_labels_with_wild_ones_follow_the_units_of_the_labels(a):
     y = 50 + 3 * numbers(100).double()
     y[3] = -1e6
@@ -203,7 +204,7 @@ def test_labels_that_are_nearly_all_equal_keep_the_deviation_of_all():
     np.testing.assert_allclose(TargetScaling.of(y), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@for_each("n", [1, 2, 3])
 def test_few_labels_have_units_too(n):
     found = TargetScaling.of(torch.arange(n, dtype=torch.float64))
     np.testing.assert_allclose(found, (n, (n - 1) / 2, np.std(range(n))))

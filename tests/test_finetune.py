@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from finetune_cases import (
     FAST,
     LEARNS,
@@ -149,7 +150,7 @@ def test_labels_are_decoded_from_the_message_of_a_mixed_pool():
     np.testing.assert_array_equal(decode_labels(switcher(readouts), X, message), y)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_labels_never_seen_keep_a_positive_probability(kind):
     X, y = digits()
     few = y < 2
@@ -198,8 +199,8 @@ def test_networks_from_scratch_begin_where_their_own_seed_says():
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("augmentation", ["crop", "crop-flip", "randaugment"])
-@pytest.mark.parametrize("shape", [(8, 8, 1), (12, 9, 3)])
+@for_each("augmentation", ["crop", "crop-flip", "randaugment"])
+@for_each("shape", [(8, 8, 1), (12, 9, 3)])
 def test_augmentations_keep_size_and_kind_of_images(augmentation, shape):
     rng = np.random.default_rng(0)
     images = torch.from_numpy(rng.integers(0, 256, (20, *shape), dtype=np.uint8))
@@ -460,7 +461,7 @@ def counting():
 COPIES = {"shared": lambda encoder: encoder, "cloned": clone, "copied": copy.deepcopy}
 
 
-@pytest.mark.parametrize("copies", COPIES)
+@for_each("copies", COPIES)
 def test_images_are_encoded_once_for_all_readouts_of_an_encoder(copies):
     X, y = digits()
     one = counting()
@@ -565,8 +566,8 @@ def test_a_minibatch_of_one_row_is_learned_with_running_statistics():
     assert norm.num_batches_tracked == 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("batch_size", "n_rows"), [(1, 5), (16, 33), (16, 1)])
+@for_each("kind", KINDS)
+@for_each("batch_size, n_rows", [(1, 5), (16, 33), (16, 1)])
 def test_streams_that_end_in_one_row_can_be_predicted_from(kind, batch_size, n_rows):
     X, y = digits()
     readout = KINDS[kind](batch_size=batch_size, random_state=0)
@@ -649,8 +650,8 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
 # Refusals
 
 
-@pytest.mark.parametrize(
-    ("readout", "error", "words"),
+@for_each(
+    "readout, error, words",
     [
         (lambda: FineTunedReadout("resnet50"), ValueError, "'encoder' parameter"),
         (lambda: FineTunedReadout(encoder(), lr=0), ValueError, "'lr' parameter"),
@@ -728,7 +729,7 @@ def test_readouts_are_refused_in_a_sentence(readout, error, words):
     assert not hasattr(found, "classes_")
 
 
-@pytest.mark.parametrize("value", [0.5, -1, 256, 3e7])
+@for_each("value", [0.5, -1, 256, 3e7])
 def test_rows_that_are_no_pixels_are_refused_and_the_stream_goes_on(value):
     X, y = digits()
     unknown = X.astype(float)

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from each_case import for_each
 from hypothesis import HealthCheck, given, settings, strategies as st
 from sklearn.datasets import load_digits, load_wine
 
@@ -82,14 +83,14 @@ def assert_same_beginning(one, other, t):
 
 
 @pytest.mark.filterwarnings("ignore:all readouts have diverged")
-@pytest.mark.parametrize("t", [0, 1, 7, 8, 9, 40, 63, 64, 89])
 @pytest.mark.parametrize("kind", READOUTS)
-def test_later_labels_leave_earlier_codelengths_bitwise_unchanged(kind, t):
-    X, y = stream(t)
-    other = y.copy()
-    other[t:] = (other[t:] + 1) % C
-    one, two = (scored([READOUTS[kind]], X, labels) for labels in (y, other))
-    assert_same_beginning(one, two, t)
+def test_later_labels_leave_earlier_codelengths_bitwise_unchanged(kind):
+    X, y = stream(0)
+    one = scored([READOUTS[kind]], X, y)
+    for t in (0, 1, 7, 8, 9, 40, 63, 64, 89):
+        other = y.copy()
+        other[t:] = (other[t:] + 1) % C
+        assert_same_beginning(one, scored([READOUTS[kind]], X, other), t)
 
 
 @laws
@@ -189,7 +190,7 @@ def finite(X, y=None, n_classes=C, **options):
     return switcher
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0, -7.5, 1e30, 1e-30])
+@for_each("value", [0.0, 1.0, -7.5, 1e30, 1e-30])
 def test_constant_features_say_nothing(value):
     X, y = stream(0)
     code = finite(np.full_like(X, value), y).codelength_
@@ -198,14 +199,14 @@ def test_constant_features_say_nothing(value):
     assert padded < N * math.log(C) - 20
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e10, 1e18])
+@for_each("scale", [1e-30, 1e-10, 1e10, 1e18])
 def test_the_unit_of_the_features_does_not_matter(scale):
     X, y = stream(0)
     code, scaled = finite(X, y).codelength_, finite(X * scale, y).codelength_
     assert scaled == pytest.approx(code, rel=1e-3)
 
 
-@pytest.mark.parametrize("scale", [1e-36, 1e-38, 1e-42])
+@for_each("scale", [1e-36, 1e-38, 1e-42])
 def test_features_that_are_denormal_numbers_say_what_they_can(scale):
     X, y = stream(0)
     small = (X * scale).astype(np.float32)  # some digits of it
@@ -213,7 +214,7 @@ def test_features_that_are_denormal_numbers_say_what_they_can(scale):
     assert finite(small, y).codelength_ == pytest.approx(code, rel=1e-3)
 
 
-@pytest.mark.parametrize("scale", [1e30, 3e38 / 50])
+@for_each("scale", [1e30, 3e38 / 50])
 def test_features_near_the_end_of_the_floats_break_nothing(scale):
     X, y = stream(0)
     finite(X * scale, y)
@@ -225,7 +226,7 @@ def test_one_feature_on_a_huge_scale_silences_no_other():
     assert finite(X, y).codelength_ < N * math.log(C) - 20
 
 
-@pytest.mark.parametrize("n_rows", [1, 2, 7, 8, 9])
+@for_each("n_rows", [1, 2, 7, 8, 9])
 def test_a_stream_of_few_rows(n_rows):
     X, y = stream(0, n_rows)
     code = finite(X, y)
@@ -253,7 +254,7 @@ def test_classes_that_the_first_minibatches_lack_are_paid_for_when_they_come():
     assert code.codelengths_[first] > math.log(C)
 
 
-@pytest.mark.parametrize("kind", ["csr_array", "csc_matrix", "coo_array"])
+@for_each("kind", ["csr_array", "csc_matrix", "coo_array"])
 def test_sparse_features_are_refused_with_what_to_do(kind):
     sparse = pytest.importorskip("scipy.sparse")
     X, y = stream(0)
@@ -270,7 +271,7 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("kind", LABELS)
+@for_each("kind", LABELS)
 def test_the_names_of_the_classes_do_not_matter(kind):
     X, y = stream(0)
     names = np.asarray(LABELS[kind])

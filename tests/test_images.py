@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from each_case import for_each
 from image_cases import Tokens, network, pixels
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -100,7 +101,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@for_each("form", FORMS)
 def test_images_give_the_same_features_in_every_form(form, paths, parts):
     images = FORMS[form](paths, parts)
     found = TorchEncoder(network(), batch_size=3).transform(images)
@@ -138,8 +139,8 @@ def test_palettes_and_bits_are_images_too():
     )
 
 
-@pytest.mark.parametrize(
-    ("images", "error", "match"),
+@for_each(
+    "images, error, match",
     [
         (np.zeros((3, 64)), ValueError, r"got \[\(3, 64\)"),
         (np.array([b"GIF", b"PNG"]), ValueError, r"got \[\(2,\)"),
@@ -263,8 +264,8 @@ def test_maps_may_have_their_channels_last():
         )
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
+@for_each(
+    "options, match",
     [
         ({"layer": "5"}, "similar names are"),
         ({"layer": ["0", "0"]}, "name each once"),
@@ -302,8 +303,8 @@ class Twice(nn.Module):
         return self.inner(self.inner(x)).mean((2, 3))
 
 
-@pytest.mark.parametrize(
-    ("module", "options", "match"),
+@for_each(
+    "module, options, match",
     [
         (Pair(), {}, "module must be one tensor, got 'tuple'"),
         (nn.Sequential(Pair()), {"layer": "0"}, "output of '0' must be one tensor"),

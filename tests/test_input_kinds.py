@@ -1,11 +1,13 @@
 """The same rows are the same stream, whatever they come in."""
 
 import re
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
@@ -95,10 +97,14 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("kind", LARGE)
+@cache
+def of_large_numbers():
+    return switcher().fit(X, NUMBERS[Y % 3])
+
+
+@for_each("kind", LARGE)
 def test_large_whole_numbers_are_labels_of_their_own(kind):
-    y = NUMBERS[Y % 3]
-    expected = switcher().fit(X, y)
+    y, expected = NUMBERS[Y % 3], of_large_numbers()
     given = LARGE[kind](y)
     classes = LARGE[kind](NUMBERS)
     found = switcher().fit(X, given)
@@ -122,9 +128,7 @@ def test_large_whole_numbers_are_labels_of_their_own(kind):
     )
 
 
-@pytest.mark.parametrize(
-    "y", [[2**70, 2**70 + 1], [2**63, -1], [2**53 + 1, 0.5]], ids=str
-)
+@for_each("y", [[2**70, 2**70 + 1], [2**63, -1], [2**53 + 1, 0.5]])
 def test_whole_numbers_that_would_be_rounded_are_refused(y):
     with pytest.raises(ValueError, match="Labels must be whole numbers"):
         switcher().fit(X[:60], y * 30)
@@ -154,7 +158,7 @@ def blocks(*sizes):
     return [(X[start:stop], Y[start:stop]) for start, stop in pairwise(ends)]
 
 
-@pytest.mark.parametrize("sizes", [(120,), (1, 2, 3, 40, 74), (60, 60)])
+@for_each("sizes", [(120,), (1, 2, 3, 40, 74), (60, 60)])
 def test_a_stream_of_blocks_is_one_stream(sizes, expected):
     generator = (block for block in blocks(*sizes))
     found = switcher().fit_stream(generator, CLASSES)
@@ -215,7 +219,7 @@ if HAS_TEXT:
     )
 
 
-@pytest.mark.parametrize("name", MISSING)
+@for_each("name", MISSING)
 def test_a_label_that_is_missing_is_named_by_its_row(name):
     y = MISSING[name](pytest.importorskip("pandas"))
     named = re.escape("" if name == "nan" else name)

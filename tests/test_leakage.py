@@ -7,6 +7,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from each_case import for_each
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.cross_decomposition import PLSRegression
@@ -97,8 +98,8 @@ def test_every_transformer_that_does_without_labels_is_let_through():
 SELECT = SelectKBest(k=2)
 
 
-@pytest.mark.parametrize(
-    ("transformer", "name"),
+@for_each(
+    "transformer, name",
     [
         (make_pipeline(StandardScaler(), SELECT), "SelectKBest"),
         (FeatureUnion([("a", PCA(1)), ("b", SELECT)]), "SelectKBest"),
@@ -168,9 +169,9 @@ def test_weights_are_refused_by_name(name):
 # Checks
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
-@pytest.mark.parametrize("at_once", [1, 3, 7, 2**24])
-@pytest.mark.parametrize("kind", ["<f4", "<f8"])
+@for_each("value", [np.nan, np.inf, -np.inf, 1e39])
+@for_each("at_once", [1, 3, 7, 2**24])
+@for_each("kind", ["<f4", "<f8"])
 def test_the_first_number_that_is_not_finite_is_found(
     monkeypatch, value, at_once, kind
 ):
@@ -201,9 +202,7 @@ def nearly_sorted(n, n_classes, share, seed=0):
     return labels
 
 
-@pytest.mark.parametrize(
-    ("n", "n_classes"), [(60, 2), (60, 3), (1000, 2), (1000, 10), (2000, 100)]
-)
+@for_each("n, n_classes", [(60, 2), (60, 3), (1000, 2), (1000, 10), (2000, 100)])
 def test_sorted_and_nearly_sorted_labels_are_grouped(n, n_classes):
     assert is_grouped(nearly_sorted(n, n_classes, 0.0))
     assert is_grouped(nearly_sorted(n, n_classes, 0.0)[::-1])

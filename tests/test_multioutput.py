@@ -1,11 +1,13 @@
 """Several labels to a row: a run for each column, and nothing but the sum of them."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from each_case import for_each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
@@ -58,6 +60,11 @@ def assert_same_run(found, expected):
 @pytest.fixture(scope="module")
 def fitted():
     return several(shuffle=True).fit(X, Y)
+
+
+@cache
+def in_order():
+    return several().fit(X, Y)
 
 
 # What is asked of every estimator
@@ -254,8 +261,7 @@ def test_jobs_change_no_number(mapped, tmp_path):
 
 @pytest.mark.parametrize("sizes", [(150,), (1, 2, 60, 87), (50, 50, 50)], ids=str)
 def test_how_a_stream_is_cut_changes_no_bit(sizes):
-    expected = several().fit(X, Y)
-    found, start = several(), 0
+    expected, found, start = in_order(), several(), 0
     for size in sizes:
         rows = slice(start, start + size)
         found.partial_fit(X[rows], Y[rows], classes=None if start else CLASSES)
@@ -422,15 +428,15 @@ def test_the_scorer_refuses_labels_that_are_not_the_stream(fitted):
 # Refusals
 
 
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@pytest.mark.parametrize("name", ["sample_weight", "class_weight"])
+@for_each("method", ["fit", "partial_fit"])
+@for_each("name", ["sample_weight", "class_weight"])
 def test_weights_are_refused_by_name(method, name):
     with pytest.raises(TypeError, match=f"MultiOutputSwitcher.{method}.*{name}"):
         getattr(several(), method)(X, Y, **{name: np.ones(150)})
 
 
-@pytest.mark.parametrize(
-    ("labels", "words"),
+@for_each(
+    "labels, words",
     [
         (DIGITS, r"two dimensions.*shape \(150,\).*take MDLReadoutSwitcher"),
         (Y[:, :, None], r"two dimensions.*shape \(150, 3, 1\)"),
@@ -439,7 +445,6 @@ def test_weights_are_refused_by_name(method, name):
         (Y[:140], "inconsistent numbers of samples"),
         (None, "the target y is None"),
     ],
-    ids=["one label", "cube", "continuous", "NaN", "too few", "none"],
 )
 def test_labels_that_are_none_are_refused_and_nothing_is_lost(labels, words):
     found = several().fit(X, Y)
@@ -449,8 +454,8 @@ def test_labels_that_are_none_are_refused_and_nothing_is_lost(labels, words):
     assert found.codelength_ == before
 
 
-@pytest.mark.parametrize(
-    ("classes", "words"),
+@for_each(
+    "classes, words",
     [
         (None, "classes must be passed on the first call"),
         ([0, 1, 2], "a list of the classes of each of 3 columns"),
@@ -458,7 +463,6 @@ def test_labels_that_are_none_are_refused_and_nothing_is_lost(labels, words):
         ([[0, 1], [0], [0, 1, 2]], r"In column 1 of y: .*one class only, \[0\]"),
         ([[0, 1], [0, 1], [0, 1]], r"In column 2 of y: .*\[0, 1\], got \[2\]"),
     ],
-    ids=str,
 )
 def test_classes_of_a_stream_are_checked_at_its_first_call(classes, words):
     found = several()
@@ -468,14 +472,13 @@ def test_classes_of_a_stream_are_checked_at_its_first_call(classes, words):
         found.predict(X)
 
 
-@pytest.mark.parametrize(
-    ("labels", "classes", "words"),
+@for_each(
+    "labels, classes, words",
     [
         (Y[:20] + np.array([0, 0, 5]), None, r"In column 2 of y: .* got \[5, 6, 7\]"),
         (Y[:20], [[0, 1], [0, 1], [0, 1, 3]], "In column 2 of y: .*must stay"),
         (Y[:20, :2], None, "y must have 3 columns as it was fitted, got 2"),
     ],
-    ids=["label", "classes", "columns"],
 )
 def test_a_refused_call_scores_no_column(labels, classes, words):
     found = several().partial_fit(X, Y, classes=CLASSES)
@@ -508,7 +511,7 @@ def test_a_call_broken_off_between_columns_is_noticed(monkeypatch):
         found.partial_fit(X[100:], Y[100:])
 
 
-@pytest.mark.parametrize("switcher", [MDLReadoutSwitcher, "default", StandardScaler()])
+@for_each("switcher", [MDLReadoutSwitcher, "default", StandardScaler()])
 def test_what_is_not_online_is_no_switcher(switcher):
     with pytest.raises(ValueError, match="The 'switcher' parameter"):
         MultiOutputSwitcher(switcher).fit(X, Y)

@@ -7,6 +7,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.optimize import minimize
@@ -179,8 +180,8 @@ def test_a_classifier_that_knows_nothing_costs_what_the_uniform_code_does():
     assert code.codelength_ < code.uniform_codelength_ + 2 * n_blocks
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("calibration", [False, True])
+@for_each("seed", range(3))
+@for_each("calibration", [False, True])
 def test_random_labels_are_not_compressed_by_blocks(seed, calibration):
     X, y = noise(seed=seed)
     code = BlockwiseCode(
@@ -257,9 +258,7 @@ def test_a_classifier_without_probabilities_is_refused():
         BlockwiseCode(LinearSVC()).fit(*noise())
 
 
-@pytest.mark.parametrize(
-    "schedule", [[1, 50], [50, 10, 100], [0, 100], [], ["a", 100], [[1], 100]]
-)
+@for_each("schedule", [[1, 50], [50, 10, 100], [0, 100], [], ["a", 100], [[1], 100]])
 def test_percentages_must_increase_to_all(schedule):
     code = BlockwiseCode(schedule=schedule)
     with pytest.raises(ValueError, match="percentages that increase"):
@@ -299,7 +298,7 @@ def test_the_layers_own_scales_make_the_divergence_least():
     assert layer.cost() >= layer.kl().item() + paid - 1e-4
 
 
-@pytest.mark.parametrize("log_alpha", [-4.0, -1.0, 0.0, 2.0, 5.0])
+@for_each("log_alpha", [-4.0, -1.0, 0.0, 2.0, 5.0])
 def test_divergence_from_a_log_uniform_prior_is_its_integral(log_alpha):
     """-KL = log(alpha) / 2 - E log|z|, z ~ N(1, alpha), up to a constant."""
     std = math.exp(log_alpha / 2)
@@ -577,7 +576,7 @@ def test_subsamples_say_after_how_many_labels_a_loss_is_met(digits):
     assert sample_complexity(curve.losses, 0.01, sizes=curve.sizes).is_bound
 
 
-@pytest.mark.parametrize("sizes", [[0, 5], [5, 5], [5, 1000], [1.5, 3], []])
+@for_each("sizes", [[0, 5], [5, 5], [5, 1000], [1.5, 3], []])
 def test_sizes_of_subsamples_are_checked(sizes):
     part = noise(100)
     with pytest.raises(ValueError, match="sizes must be increasing"):

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from each_case import for_each
 from hypothesis import HealthCheck, given, settings, strategies as st
 from joblib import Parallel, parallel_config, register_parallel_backend
 from joblib._parallel_backends import ThreadingBackend
@@ -180,10 +182,20 @@ OTHERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def study_cells(tmp_path_factory):
+    """Results of a study that has been scored."""
+    folder = tmp_path_factory.mktemp("cells")
+    small(results=folder).fit(study())
+    return folder
+
+
 @pytest.mark.parametrize("case", OTHERS)
-def test_no_cell_serves_other_settings_or_data(tmp_path, monkeypatch, case):
+def test_no_cell_serves_other_settings_or_data(
+    study_cells, tmp_path, monkeypatch, case
+):
     options, change, n_scored = OTHERS[case]
-    small(results=tmp_path).fit(study())
+    shutil.copytree(study_cells, tmp_path, dirs_exist_ok=True)
     scored = count_cells(monkeypatch)
     scorer = small().set_params(**options)
     found = clone(scorer).set_params(results=tmp_path).fit(change(study()))
@@ -200,7 +212,7 @@ def test_no_cell_serves_other_versions(tmp_path, monkeypatch):
     assert len(scored) == 4
 
 
-@pytest.mark.parametrize(
+@for_each(
     "options",
     [
         {"alpha": 0.05},
@@ -210,7 +222,6 @@ def test_no_cell_serves_other_versions(tmp_path, monkeypatch):
         {"switcher__n_jobs": 2},
         {"switcher__random_state": 5},
     ],
-    ids=str,
 )
 def test_what_changes_no_number_scores_nothing(tmp_path, monkeypatch, options):
     small(results=tmp_path).fit(study())
@@ -328,7 +339,7 @@ def single():
 PAIR = np.tile([0, 1], 20)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "damage",
     [
         lambda text: text[:50],
@@ -354,8 +365,8 @@ def test_a_damaged_cell_is_reported_and_scored_again(tmp_path, monkeypatch, dama
     assert cells_in(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
+@for_each(
+    "change, message",
     [
         (lambda whole: whole["identity"].update(seed=7), "it describes another cell"),
         (lambda whole: whole["cell"].pop("seed"), "its entries are not those of a"),
@@ -386,7 +397,7 @@ def test_a_file_much_longer_than_a_cell_is_not_parsed(written, monkeypatch):
         cell_of(text, store.entry(task)[0], cell.source)
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone", "another"])
+@for_each("damage", ["cut", "gone", "another"])
 def test_a_cell_without_its_trace_is_reported_and_scored_again(tmp_path, damage):
     small(results=tmp_path, n_orders=2).fit(single())
     before = cells_in(tmp_path)
@@ -1073,8 +1084,8 @@ def test_a_ranking_killed_at_random_points_ends_in_the_same_bytes(tmp_path):
         assert cells_in(tmp_path / f"resumed-{i}") == expected
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
+@for_each(
+    "seconds, text",
     [(0.04, "0.0 s"), (59.9, "59.9 s"), (90, "1.5 min"), (9000, "2.5 h")],
 )
 def test_durations_are_given_in_a_unit_that_suits_them(seconds, text):

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from each_case import for_each
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
@@ -236,8 +237,8 @@ def test_the_switcher_is_copied_and_its_order_overruled():
     assert scorer.codelengths_[0, 0] == by_hand(*WINE).codelength_
 
 
-@pytest.mark.parametrize(
-    ("n_labels", "readouts", "n_orders"),
+@for_each(
+    "n_labels, readouts, n_orders",
     [(30, "linear", 4), (31, "closed-form", 1), (41, None, 1)],
 )
 def test_without_a_switcher_the_number_of_labels_decides(
@@ -282,7 +283,7 @@ def test_precomputed_features_cost_what_the_encoder_costs(fitted, datasets):
     assert_allclose(scorer.order_codelengths_, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "form",
     [
         np.ndarray.tolist,
@@ -370,12 +371,11 @@ def test_sorted_labels_cost_no_more_than_shuffled_ones():
     assert fitted_sorted.codelength_ / len(y) > -as_shipped + 0.2
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize(
-    ("search", "name"),
+    ("search", "name", "n_jobs"),
     [
-        (PCA(), "n_components"),
-        (make_pipeline(StandardScaler(), PCA()), "pca__n_components"),
+        (PCA(), "n_components", None),
+        (make_pipeline(StandardScaler(), PCA()), "pca__n_components", 2),
     ],
     ids=["alone", "pipeline"],
 )
@@ -499,7 +499,7 @@ class _Nothing(TransformerMixin, BaseEstimator):
         return np.zeros((len(X), 1))
 
 
-@pytest.mark.parametrize("name", SUPERVISED)
+@for_each("name", SUPERVISED)
 def test_what_needs_labels_is_refused_by_name(name):
     encoder = SUPERVISED[name]
     with pytest.raises(ValueError, match=rf"'best'.* holds {name}.*FrozenEstimator"):
@@ -508,18 +508,14 @@ def test_what_needs_labels_is_refused_by_name(name):
         small()(clone(encoder).fit(*WINE), *WINE)
 
 
-@pytest.mark.parametrize(
-    "selector",
-    [RFE, SelectFromModel, SequentialFeatureSelector],
-    ids=lambda s: s.__name__,
-)
+@for_each("selector", [RFE, SelectFromModel, SequentialFeatureSelector])
 def test_selectors_are_judged_by_what_they_ask(selector):
     with pytest.raises(ValueError, match="holds LogisticRegression"):
         small().fit({"wine": WINE}, {"best": selector(LogisticRegression())})
 
 
-@pytest.mark.parametrize("form", COMPOSED)
-@pytest.mark.parametrize("name", ["SelectKBest", "LinearDiscriminantAnalysis"])
+@for_each("form", COMPOSED)
+@for_each("name", ["SelectKBest", "LinearDiscriminantAnalysis"])
 def test_what_needs_labels_is_found_inside(name, form):
     X, y = WINE
     encoder = COMPOSED[form](clone(SUPERVISED[name]))
@@ -541,7 +537,7 @@ def test_grid_search_refuses_what_needs_labels():
         search.fit(*WINE)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "encoder",
     [
         VarianceThreshold(),
@@ -552,7 +548,6 @@ def test_grid_search_refuses_what_needs_labels():
             [("a", PCA(1), [0]), ("b", "drop", [1])], remainder="passthrough"
         ),
     ],
-    ids=lambda e: type(e).__name__,
 )
 def test_what_needs_no_labels_is_taken(encoder):
     scorer = small().fit({"wine": WINE}, {"e": encoder})
@@ -723,7 +718,7 @@ def _bad_inputs():
     }
 
 
-@pytest.mark.parametrize("case", _bad_inputs())
+@for_each("case", _bad_inputs())
 def test_bad_input_gets_one_sentence(case):
     datasets, encoders, error, message = _bad_inputs()[case]
     with pytest.raises(error, match=message) as caught:
@@ -731,7 +726,7 @@ def test_bad_input_gets_one_sentence(case):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "settings",
     [
         {"n_orders": 0},
@@ -747,7 +742,6 @@ def test_bad_input_gets_one_sentence(case):
         {"switcher": LogisticRegression()},
         {"switcher": "default"},
     ],
-    ids=str,
 )
 def test_parameters_are_checked_before_anything_runs(settings):
     scorer = RepresentationScorer(**settings)

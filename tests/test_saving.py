@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import safetensors.torch
+from each_case import for_each
 from hypothesis import HealthCheck, given, settings, strategies as st
 from memory_limit import two_gigabytes
 from sklearn.base import clone
@@ -84,8 +85,11 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("archives")
 
 
-@pytest.mark.parametrize("switching", PRIORS, ids=repr)
-@pytest.mark.parametrize("n_rows", [1, 9, 16, 70])
+@pytest.mark.parametrize(
+    ("switching", "n_rows"),
+    list(zip(PRIORS, [1, 9, 16, 70, 1, 16], strict=True)),
+    ids=repr,
+)
 def test_a_saved_stream_goes_on_to_the_same_bits(tmp_path, switching, n_rows):
     whole = pool(switching=switching)
     whole.partial_fit(X[:n_rows], Y[:n_rows], classes=range(10))
@@ -119,7 +123,7 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("kind", LABELS)
+@for_each("kind", LABELS)
 def test_labels_of_any_kind_come_back(tmp_path, kind):
     y = LABELS[kind][Y[:80] % 2]
     whole = pool().fit(X[:80], y)
@@ -205,7 +209,7 @@ def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
         switcher._run.__reduce__()
 
 
-@pytest.mark.parametrize("name", ["a", "a.npy", "a.safetensors.gz"])
+@for_each("name", ["a", "a.npy", "a.safetensors.gz"])
 def test_a_path_of_another_kind_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match=r"must end in \.safetensors"):
         pool().fit(X[:60], Y[:60]).save(tmp_path / name)
@@ -248,7 +252,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("message", CHANGES)
+@for_each("message", CHANGES)
 def test_a_file_that_says_something_else_is_refused(tmp_path, message):
     path = tmp_path / "a.safetensors"
     pool().fit(X[:40], Y[:40]).save(path)
@@ -257,7 +261,7 @@ def test_a_file_that_says_something_else_is_refused(tmp_path, message):
         MDLReadoutSwitcher.load(path)
 
 
-@pytest.mark.parametrize("name", ["SGDClassifier", "os.system", "BaseEstimator"])
+@for_each("name", ["SGDClassifier", "os.system", "BaseEstimator"])
 def test_a_file_can_name_no_class_but_ours(tmp_path, name):
     path = tmp_path / "a.safetensors"
     pool(switching=FixedShare()).fit(X[:40], Y[:40]).save(path)
@@ -333,13 +337,13 @@ READERS = {
 def test_a_file_reads_no_others_and_no_network_unless_it_may(
     tmp_path, monkeypatch, advice
 ):
-    path = tmp_path / "a.safetensors"
+    path, fitted = tmp_path / "a.safetensors", pool().fit(X[:40], Y[:40])
 
     def read(*args, **kwargs):
         raise AssertionError("it was read")
 
     for named in READERS[advice]:
-        pool().fit(X[:40], Y[:40]).save(path)
+        fitted.save(path)
         given = named if isinstance(named, tuple) else [named]
         rewritten(
             path,
@@ -522,7 +526,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@for_each("bomb", BOMBS)
 def test_a_file_that_asks_for_more_than_it_holds_is_refused(folder, bomb):
     arrays, about = small_stream(folder)
     about = json.loads(json.dumps(about))
@@ -765,13 +769,13 @@ def test_settings_survive_json(value):
     assert same(from_json(json.loads(text), CLASSES), value)
 
 
-@pytest.mark.parametrize("value", [np.float32(0.5), np.int64(3), np.bool_(True)])
+@for_each("value", [np.float32(0.5), np.int64(3), np.bool_(True)])
 def test_numbers_of_numpy_become_plain(value):
     assert from_json(as_json(value, "x"), {}) == value
 
 
-@pytest.mark.parametrize("kind", ["?", "<i2", "|u1", "<f4", ">f8", "<U3", "O"])
-@pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 1)])
+@for_each("kind", ["?", "<i2", "|u1", "<f4", ">f8", "<U3", "O"])
+@for_each("shape", [(), (3,), (0,), (2, 1)])
 def test_arrays_survive_json(kind, shape):
     value = np.ones(shape, dtype=kind)
     text = json.dumps(as_json(value, "x"), allow_nan=False)
@@ -780,7 +784,7 @@ def test_arrays_survive_json(kind, shape):
     np.testing.assert_array_equal(found, value, strict=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         np.nan,
@@ -790,7 +794,6 @@ def test_arrays_survive_json(kind, shape):
         {"a": (1,), "b": {"tuple": [np.nan]}},
         [MLPReadout((7, 5)), LinearReadout(lr=FixedShare(m=3))],
     ],
-    ids=repr,
 )
 def test_settings_of_each_kind_survive_json(value):
     text = json.dumps(as_json(value, "x"), allow_nan=False)
@@ -822,7 +825,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("place", BAD)
+@for_each("place", BAD)
 def test_the_place_of_what_cannot_be_written_down_is_named(place):
     with pytest.raises(TypeError, match=rf"^of\.{re.escape(place)} must be made of"):
         as_json(BAD[place], "of.x")
@@ -834,7 +837,7 @@ def test_the_place_of_what_cannot_be_written_down_is_named(place):
             settings_of(named, (), *([prefix] if prefix else []))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         {},
@@ -853,7 +856,7 @@ def test_json_of_others_is_refused(text):
         from_json([text], CLASSES)
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, {1, 2}, print, 1j])
+@for_each("value", [object(), {1: 2}, {1, 2}, print, 1j])
 def test_what_cannot_be_written_down_is_named(value):
     with pytest.raises(TypeError, match=r"grid\[1\] must be made of"):
         as_json([0, value], "grid")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from hypothesis import given, settings, strategies as st
 from sklearn.covariance import oas
 
@@ -115,7 +116,7 @@ def test_standardised_features_of_equal_variance_have_variance_one_half():
 # Whitening
 
 
-@pytest.mark.parametrize("shape", [(5, 8), (30, 8), (1000, 8), (2, 3), (40, 1)])
+@for_each("shape", [(5, 8), (30, 8), (1000, 8), (2, 3), (40, 1)])
 def test_shrunk_covariance_is_scikit_learns(shape):
     X = correlated(*shape).astype(np.float64)
     centred = X - X.mean(0)
@@ -164,7 +165,7 @@ def test_transform_and_inverse_undo_each_other(running):
 
 
 @BOTH
-@pytest.mark.parametrize(
+@for_each(
     "X",
     [
         np.ones((1, 3)),
@@ -174,7 +175,6 @@ def test_transform_and_inverse_undo_each_other(running):
         np.repeat([[1e30, 0.0, 1.0]], 4, axis=0),
         np.array([[0.0], [1.0]]),
     ],
-    ids=["one row", "constant", "zero", "rare", "huge", "one feature"],
 )
 def test_degenerate_samples_give_finite_rows(running, X):
     scaling = taken_in(running, X.astype(np.float32)).scaling()
@@ -233,9 +233,7 @@ def test_re_expression_by_the_same_scaling_changes_nothing(running):
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("n_features", "width"), [(6, 5), (7, 10), (2, 2), (64, 10), (1, 3)]
-)
+@for_each("n_features, width", [(6, 5), (7, 10), (2, 2), (64, 10), (1, 3)])
 def test_re_expression_treats_a_member_as_if_it_were_alone(running, n_features, width):
     _, old, new = change_of_scaling(running, n_features)
     weight, bias = torch.randn(5, width, n_features), torch.randn(5, 1, width)
@@ -382,7 +380,7 @@ def test_refresh_keeps_what_first_layers_compute_on_all_rows(scaling):
     torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("n_rows", [1, 5, 8, 9, 40])
+@for_each("n_rows", [1, 5, 8, 9, 40])
 def test_scaling_fresh_rows_equals_scoring_them_bitwise(n_rows):
     X = correlated(40, 7)
     rows = rows_of(X, SCALINGS)

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from each_case import for_each
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -74,10 +75,8 @@ class Recorder:
         return float(estimator.n_components_)
 
 
-@pytest.mark.parametrize("y", [None, LABELS, LABELS[:3]], ids=["none", "y", "short"])
-@pytest.mark.parametrize(
-    "X", [ROWS, ROWS.tolist(), range(12)], ids=lambda x: type(x).__name__
-)
+@for_each("y", [None, LABELS, LABELS[:3]])
+@for_each("X", [ROWS, ROWS.tolist(), range(12)])
 def test_the_one_split_has_all_rows_on_both_sides(X, y):
     ((train, test),) = PrequentialSplit().split(X, y, groups=None)
     assert_array_equal(train, np.arange(12))
@@ -219,7 +218,7 @@ def switcher_in(estimator):
 
 
 @each_scorer
-@pytest.mark.parametrize("kind", STREAMS)
+@for_each("kind", STREAMS)
 def test_score_of_the_stream_is_minus_its_codelength_by_example(kind, scorer):
     estimator = STREAMS[kind](*digits())
     score = scorer(estimator, *digits())
@@ -306,8 +305,8 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("estimator", [fitted, fitted_pipe], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("other", OTHERS)
+@for_each("estimator", [fitted, fitted_pipe])
+@for_each("other", OTHERS)
 def test_what_is_not_the_stream_is_refused_in_a_sentence(other, estimator):
     X, y = OTHERS[other](*digits())
     with pytest.raises(ValueError, match=r"but .*PrequentialSplit\(\)") as caught:
@@ -337,8 +336,8 @@ def test_rows_that_a_transformer_makes_a_little_different_are_known(encoder):
     assert codelength_scorer(pipe, X, y) == -pipe[-1].codelengths_.mean()
 
 
-@pytest.mark.parametrize("encoder", ENCODERS, ids=lambda e: type(e).__name__)
-@pytest.mark.parametrize("other", [swapped_within_a_class, moved_a_little])
+@for_each("encoder", ENCODERS)
+@for_each("other", [swapped_within_a_class, moved_a_little])
 def test_rows_a_little_different_before_a_transformer_are_others(encoder, other):
     X, y = digits()
     pipe = piped(clone(encoder)).fit(X, y)
@@ -369,15 +368,14 @@ def test_folds_are_refused_by_name():
     assert np.isnan(scores).all()
 
 
-@pytest.mark.parametrize(
-    ("estimator", "name"),
+@for_each(
+    "estimator, name",
     [
         (LogisticRegression(), "LogisticRegression"),
         (make_pipeline(StandardScaler()), "StandardScaler"),
         (GridSearchCV(switcher_of(), {}), "GridSearchCV"),
         (None, "None"),
     ],
-    ids=lambda e: type(e).__name__,
 )
 @each_scorer
 def test_what_is_no_switcher_is_refused_by_name(scorer, estimator, name):
@@ -386,9 +384,7 @@ def test_what_is_no_switcher_is_refused_by_name(scorer, estimator, name):
 
 
 @each_scorer
-@pytest.mark.parametrize(
-    "estimator", [switcher_of(), piped(StandardScaler())], ids=repr
-)
+@for_each("estimator", [switcher_of(), piped(StandardScaler())])
 def test_what_is_not_fitted_says_so(scorer, estimator):
     with pytest.raises(NotFittedError):
         scorer(estimator, *digits())
@@ -471,8 +467,8 @@ def changed(X, y):
     yield np.concatenate([X, X[:10]]), np.concatenate([y, y[:10]])
 
 
-@pytest.mark.parametrize("width", [13, 2])
-@pytest.mark.parametrize("shuffled", [False, True])
+@for_each("width", [13, 2])
+@for_each("shuffled", [False, True])
 def test_rows_that_come_back_changed_are_refused(width, shuffled):
     X, y = shuffle(*load_wine(return_X_y=True), n_samples=100, random_state=0)
     X = X[:, :width]
@@ -483,7 +479,7 @@ def test_rows_that_come_back_changed_are_refused(width, shuffled):
     assert heldout_codelength_scorer(switcher, X, y) == -switcher.codelengths_.mean()
 
 
-@pytest.mark.parametrize("kind", ["digits", "iris", "cancer", "binary", "doubled"])
+@for_each("kind", ["digits", "iris", "cancer", "binary", "doubled"])
 def test_rows_that_repeat_by_nature_are_not_refused(kind):
     if kind == "binary":
         X = np.random.default_rng(0).integers(0, 2, (300, 6)).astype(float)
@@ -704,7 +700,7 @@ def noise(n=120, n_features=40, n_classes=2):
 
 
 @each_scorer
-@pytest.mark.parametrize("name", SUPERVISED)
+@for_each("name", SUPERVISED)
 def test_steps_that_see_the_labels_are_refused_by_name(name, scorer):
     X, y = noise()
     step = clone(SUPERVISED[name])

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from each_case import for_each
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from switching_cases import (
@@ -85,10 +86,7 @@ class TestBestSequence:
                 along.append(table.max())
             assert max(along) == pytest.approx(largest, rel=1e-12)
 
-    @pytest.mark.parametrize(
-        ("prior", "definition"),
-        [pytest.param(*case, id=repr(case[0])) for case in ONE_ROW],
-    )
+    @for_each("prior, definition", ONE_ROW)
     def test_no_sequence_is_shorter_where_nothing_is_hidden(self, prior, definition):
         for weights in WEIGHTS:
             w = normalised(weights, 3)
@@ -134,9 +132,7 @@ class TestBestSequence:
         np.testing.assert_array_equal(found.experts, expected.experts)
         assert found.loss == np.inf
 
-    @pytest.mark.parametrize(
-        "prior", ["fixed-share", FixedShare(redraw=False), "switch-distribution"]
-    )
+    @for_each("prior", ["fixed-share", FixedShare(redraw=False), "switch-distribution"])
     def test_long_stream_is_followed_through_its_blocks(self, prior):
         losses = np.ones((6000, 40))
         for block in range(6):
@@ -160,7 +156,7 @@ class TestBestSequence:
 
 
 class TestBestSegments:
-    @pytest.mark.parametrize("n_blocks", [1, 2, 3, 5, 9])
+    @for_each("n_blocks", [1, 2, 3, 5, 9])
     def test_loss_is_the_least_of_all_sequences(self, n_blocks):
         allowed = np.count_nonzero(np.diff(SEQUENCES), axis=1) < n_blocks
         for seed in range(8):
@@ -230,8 +226,8 @@ class TestSequenceCost:
         many = sequence_cost("switch-distribution", sequence, 4, [1, 2, 0, 1])
         assert few == pytest.approx(many, rel=1e-14)
 
-    @pytest.mark.parametrize(
-        ("experts", "message"),
+    @for_each(
+        "experts, message",
         [
             ([0, 3], "between 0 and 2, got values from 0 to 3"),
             ([-1, 0], "got values from -1 to 0"),
@@ -379,14 +375,14 @@ READINGS = {
 }
 
 
-@pytest.mark.parametrize("read", READINGS.values(), ids=READINGS)
+@for_each("read", READINGS.values())
 def test_losses_of_another_shape_are_refused(read):
     for shape in ((4,), (4, 0), (4, 3, 2)):
         with pytest.raises(ValueError, match=r"`losses` must have shape .* got \(4,"):
             read("fixed-share", np.zeros(shape))
 
 
-@pytest.mark.parametrize("prior", [*KINDS, ElementwiseMixture([2])], ids=repr)
+@for_each("prior", [*KINDS, ElementwiseMixture([2])])
 def test_one_expert_explains_every_step_at_no_price(prior):
     losses = random_losses(20, 1)
     for sequence in best_sequence(prior, losses), best_segments(losses, 3, prior):
@@ -396,13 +392,12 @@ def test_one_expert_explains_every_step_at_no_price(prior):
     np.testing.assert_allclose(smoothed_posterior(prior, losses), 1, atol=1e-13)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "read",
     [
         *READINGS.values(),
         lambda prior, losses: sequence_cost(prior, [0] * len(losses), 3),
     ],
-    ids=[*READINGS, "sequence_cost"],
 )
 def test_streams_longer_than_a_prior_allows_are_refused(read):
     with pytest.raises(ValueError, match="take LearnedShare"):

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from each_case import for_each
 from scipy.special import logsumexp
 from switching_cases import (
     WEIGHTS,
@@ -92,8 +93,8 @@ def test_those_awake_share_what_is_left_however_little():
     np.testing.assert_allclose(trace.posterior[-1], [0, 1, odds], rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("losses", "weights", "words"),
+@for_each(
+    "losses, weights, words",
     [
         ([[1, math.nan], [1, 1]], None, "must stay NaN .* column 1"),
         ([[math.nan, math.nan]], None, "one expert at least at every step"),

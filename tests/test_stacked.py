@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from memory_limit import two_gigabytes
 from torch import nn
 
@@ -30,7 +31,7 @@ SMOOTHING = [0.0, 0.1, 0.03, 0.5]
 SEEDS = [3, 1, 4, 1]
 K = len(SEEDS)
 
-sizes_of_every_depth = pytest.mark.parametrize("sizes", SIZES, ids=str)
+sizes_of_every_depth = for_each("sizes", SIZES)
 
 
 class Stack:
@@ -154,7 +155,7 @@ def test_making_a_stack_leaves_the_global_generator_alone():
 # Loss and gradients
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+@for_each("smoothing", [0.0, 0.1, 0.7])
 def test_loss_is_the_sum_over_members_of_torchs_cross_entropy(smoothing):
     logits, labels = 3 * torch.randn(K, 20, 5), torch.randint(5, (20,))
     found = StackedCrossEntropy([smoothing] * K, 5)(logits, labels)
@@ -210,7 +211,7 @@ def test_many_classes_take_memory_by_their_number_alone():
 
 
 @sizes_of_every_depth
-@pytest.mark.parametrize("smoothing", [SMOOTHING, [0.1] * K], ids=["each", "shared"])
+@for_each("smoothing", [SMOOTHING, [0.1] * K])
 def test_written_out_gradients_equal_autograd(sizes, smoothing):
     net = with_random_output(StackedMLP(sizes, SEEDS)).double()
     loss = StackedCrossEntropy(smoothing, sizes[-1]).double()
@@ -256,7 +257,7 @@ def update(request, monkeypatch):
 
 
 @sizes_of_every_depth
-@pytest.mark.parametrize("member", range(K))
+@for_each("member", range(K))
 @pytest.mark.usefixtures("update")
 def test_training_equals_torchs_layers_autograd_and_adamw(sizes, member):
     stack = Stack(sizes)
@@ -350,7 +351,7 @@ def test_step_with_a_closure_takes_its_gradients_and_returns_its_loss():
 
 
 @sizes_of_every_depth
-@pytest.mark.parametrize("members", [(0, 1, 2, 3), (3, 0, 2, 1), (2, 1)], ids=str)
+@for_each("members", [(0, 1, 2, 3), (3, 0, 2, 1), (2, 1)])
 def test_stack_equals_stacks_of_one_bitwise_in_any_order(sizes, members):
     together = Stack(sizes, members)
     parts = [Stack(sizes, [k]) for k in members]
@@ -362,7 +363,7 @@ def test_stack_equals_stacks_of_one_bitwise_in_any_order(sizes, members):
         assert_all_equal(weights_of(part.net, 0), weights_of(together.net, place))
 
 
-@pytest.mark.parametrize("last", [1, 5, 31])
+@for_each("last", [1, 5, 31])
 def test_stack_equals_its_parts_on_minibatches_of_any_size(last):
     sizes = (7, 5, 3)
     together, alone = Stack(sizes), Stack(sizes, [2])
@@ -410,11 +411,7 @@ def through_state_dict(stack):
     return other
 
 
-@pytest.mark.parametrize(
-    "copied",
-    [copy.deepcopy, through_pickle, through_state_dict],
-    ids=lambda f: f.__name__,
-)
+@for_each("copied", [copy.deepcopy, through_pickle, through_state_dict])
 def test_copy_made_on_the_way_goes_on_as_the_original_does(copied):
     batches = list(minibatches((6, 5, 3), 20))
     straight, stack = Stack((6, 5, 3)), Stack((6, 5, 3))
@@ -518,7 +515,7 @@ def test_step_of_one_owns_no_weights_and_is_the_training_itself():
     assert torch.equal(averages.logits(net, x), net(x)[[1, 0, 1]])
 
 
-@pytest.mark.parametrize("sizes", [(7, 10), (64, 10), (6, 5, 3)], ids=str)
+@for_each("sizes", [(7, 10), (64, 10), (6, 5, 3)])
 def test_an_average_equals_itself_alone_bitwise(sizes):
     rules = [(0, 0.03, True), (1, 0.03, True), (1, 0.3, False), (0, 1.0, True)]
     stack = Stack(sizes, [0, 1])
@@ -538,8 +535,8 @@ def test_an_average_equals_itself_alone_bitwise(sizes):
             assert torch.equal(average.logits(each.net, x[None])[0], found[k])
 
 
-@pytest.mark.parametrize("n_classes", [2, 10, 31, 32, 100])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@for_each("n_classes", [2, 10, 31, 32, 100])
+@for_each("dtype", [torch.float32, torch.float64])
 def test_softmax_over_few_classes_is_that_of_torch_and_blind_to_neighbours(
     n_classes, dtype
 ):

@@ -13,6 +13,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from each_case import for_each
 from hypothesis import given, settings, strategies as st
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -162,8 +163,16 @@ def through_joblib(switcher):
     return joblib.load(file)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle, through_joblib])
-@pytest.mark.parametrize("n", [5, 40, 64, 100])
+@pytest.mark.parametrize(
+    ("copied", "n"),
+    [
+        (copy.deepcopy, 5),
+        (through_pickle, 40),
+        (through_joblib, 64),
+        (copy.deepcopy, 100),
+        (through_pickle, 5),
+    ],
+)
 def test_copy_made_on_the_way_goes_on_as_if_uninterrupted(copied, n):
     X, y = digits()
     switcher = pool_of().partial_fit(X[:n], y[:n], classes=CLASSES)
@@ -179,7 +188,7 @@ def test_numbers_do_not_depend_on_the_number_of_jobs(n_jobs):
     assert_same_run(pool_of(n_jobs=n_jobs).fit(*digits()), fitted())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         *(
@@ -248,8 +257,8 @@ def test_codelengths_mix_the_losses_by_the_posterior():
     np.testing.assert_allclose(switcher.codelengths_, mixed, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("weights", [None, [4.0, 2, 1, 0]])
-@pytest.mark.parametrize(
+@for_each("weights", [None, [4.0, 2, 1, 0]])
+@for_each(
     "switching",
     [
         "bayes",
@@ -259,7 +268,6 @@ def test_codelengths_mix_the_losses_by_the_posterior():
         FixedShare(m=11),
         FixedShare(alpha=0.1),
     ],
-    ids=str,
 )
 def test_reading_under_another_prior_equals_fitting_under_it(switching, weights):
     switcher = pool_of(readout_weights=weights).fit(*digits())
@@ -349,7 +357,7 @@ def test_codes_of_all_labels_of_the_next_example_sum_to_one(n):
     assert sum(coded) == pytest.approx(1, rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [1, 2, 20, 31])
+@for_each("n", [1, 2, 20, 31])
 def test_prediction_knows_rows_that_fill_no_minibatch(n):
     X, y = digits()
     switcher = pool_of().partial_fit(X[:n], y[:n], classes=CLASSES)
@@ -375,10 +383,8 @@ def test_predictions_agree_with_each_other():
     np.testing.assert_array_equal(fitted().predict(X), proba.argmax(1))
 
 
-@pytest.mark.parametrize("n_calls", [0, 1, 2, 20])
-@pytest.mark.parametrize(
-    "readouts", [None, [LinearReadout(lr=0.05, n_replay_streams=30)]], ids=str
-)
+@for_each("n_calls", [0, 1, 2, 20])
+@for_each("readouts", [None, [LinearReadout(lr=0.05, n_replay_streams=30)]])
 def test_twenty_rows_already_predict(readouts, n_calls):
     X, y = make_blobs(220, centers=3, random_state=0, cluster_std=0.5)
     switcher = MDLReadoutSwitcher(readouts, random_state=0)
@@ -485,7 +491,7 @@ def test_losses_in_the_store_can_be_opened_on_the_way(tmp_path):
     assert_same_run(switcher, fitted())
 
 
-@pytest.mark.parametrize("name", ["losses.npy", "posterior.npy", "new/../losses.npy"])
+@for_each("name", ["losses.npy", "posterior.npy", "new/../losses.npy"])
 def test_losses_are_not_saved_over_a_store(tmp_path, name):
     switcher = small(store=tmp_path).fit(*digits())
     (switcher.store_ / "new").mkdir()
@@ -522,7 +528,7 @@ def test_labels_may_be_strings():
     assert_same_run(more, mirrored)
 
 
-@pytest.mark.parametrize("labels", [[-5, 7], [False, True], [0.0, 1.0], ["a", "b"]])
+@for_each("labels", [[-5, 7], [False, True], [0.0, 1.0], ["a", "b"]])
 def test_labels_stand_for_their_order_alone(labels):
     X, y = digits()
     switcher = small().fit(X, np.array(labels)[y % 2])
@@ -531,7 +537,7 @@ def test_labels_stand_for_their_order_alone(labels):
     assert set(switcher.predict(X).tolist()) <= set(labels)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "uint8"])
+@for_each("dtype", ["float16", "float32", "float64", "int64", "uint8"])
 def test_dtype_of_features_changes_nothing(dtype):
     X, y = digits()
     assert_same_run(pool_of().fit(X.astype(dtype), y), fitted())
@@ -685,7 +691,7 @@ def test_clone_of_a_fitted_switcher_is_as_new():
     assert_same_run(other.fit(*digits()), fitted())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "read",
     [
         lambda s: s.predict(digits()[0]),
@@ -693,14 +699,13 @@ def test_clone_of_a_fitted_switcher_is_as_new():
         lambda s: s.remix("bayes"),
         lambda s: s.save_losses("losses.npy"),
     ],
-    ids=["predict", "predict_proba", "switch", "save_losses"],
 )
 def test_unfitted_switcher_says_so(read):
     with pytest.raises(NotFittedError):
         read(small())
 
 
-@pytest.mark.parametrize("name", ["codelength_", "posterior_", "readout_names_"])
+@for_each("name", ["codelength_", "posterior_", "readout_names_"])
 def test_unfitted_switcher_has_no_fitted_attributes(name):
     assert not hasattr(small(), name)
 
@@ -737,9 +742,7 @@ WRONG_DATA = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "words"), WRONG_DATA, ids=lambda w: w if isinstance(w, str) else ""
-)
+@for_each("X, y, words", WRONG_DATA)
 def test_fit_refuses_data_in_a_sentence(X, y, words):
     with pytest.raises(ValueError, match=words):
         small().fit(X, y)
@@ -763,9 +766,7 @@ WRONG_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"), WRONG_OPTIONS, ids=lambda w: str(w)[:40]
-)
+@for_each("options, error, words", WRONG_OPTIONS)
 def test_fit_refuses_options_in_a_sentence(options, error, words):
     with pytest.raises(error, match=words):
         small().set_params(**options).fit(X_OK, Y_OK)
@@ -794,8 +795,8 @@ WRONG_CALLS = {
 }
 
 
-@pytest.mark.parametrize("n", [20, 64, 77])
-@pytest.mark.parametrize("name", WRONG_CALLS)
+@for_each("n", [20, 64, 77])
+@for_each("name", WRONG_CALLS)
 def test_refused_call_leaves_the_stream_as_it_was(name, n):
     of_X, of_y, options, words = WRONG_CALLS[name]
     X, y = digits()
@@ -808,7 +809,7 @@ def test_refused_call_leaves_the_stream_as_it_was(name, n):
     assert_same_run(switcher.partial_fit(X[n:], y[n:]), fitted())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "first",
     [
         {"X": X_OK, "y": Y_OK, "classes": None},
@@ -816,7 +817,6 @@ def test_refused_call_leaves_the_stream_as_it_was(name, n):
         {"X": X_OK, "y": Y_OK + 5, "classes": [0, 1]},
         {"X": X_OK * np.nan, "y": Y_OK, "classes": [0, 1]},
     ],
-    ids=["no classes", "one class", "unknown labels", "NaN"],
 )
 def test_refused_first_call_leaves_no_trace(first):
     switcher = pool_of()
@@ -838,11 +838,7 @@ def test_first_call_refused_for_an_option_can_be_made_again():
     assert_same_run(switcher.partial_fit(*digits(), classes=CLASSES), fitted())
 
 
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [(X_OK, Y_OK * 0), (X_OK * np.nan, Y_OK), (X_OK, Y_OK[1:])],
-    ids=["one class", "NaN", "lengths"],
-)
+@for_each("X, y", [(X_OK, Y_OK * 0), (X_OK * np.nan, Y_OK), (X_OK, Y_OK[1:])])
 def test_refused_refit_leaves_the_fitted_switcher_as_it_was(X, y):
     rows, labels = digits()
     switcher = small().fit(rows, labels)

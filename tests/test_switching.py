@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 import pytest
+from each_case import for_each
 from hypothesis import example, given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.base import clone
@@ -100,7 +101,7 @@ class TestDefinitions:
         assert priors <= {type(prior) for prior in PRIORS}
         assert priors <= {type(prior) for prior in KINDS}
 
-    @pytest.mark.parametrize(("prior", "codelength"), GOLDEN, ids=repr)
+    @for_each("prior, codelength", GOLDEN)
     def test_golden_numbers(self, prior, codelength):
         assert forward(prior, LOSSES).codelength == pytest.approx(codelength, abs=1e-9)
 
@@ -141,9 +142,7 @@ class TestDefinitions:
 
 
 class TestTransitions:
-    @pytest.mark.parametrize(
-        "prior", [p for p in KINDS if isinstance(p, MarkovPrior)], ids=repr
-    )
+    @for_each("prior", [p for p in KINDS if isinstance(p, MarkovPrior)])
     def test_rows_are_distributions_and_arguments_are_left_alone(self, prior):
         for weights in WEIGHTS:
             w = normalised(weights, 3)
@@ -223,9 +222,7 @@ class TestInvariants:
         )
 
     # Without a redraw the other half is one of the others: then it does matter.
-    @pytest.mark.parametrize(
-        "prior", [p for p in KINDS if getattr(p, "redraw", True)], ids=repr
-    )
+    @for_each("prior", [p for p in KINDS if getattr(p, "redraw", True)])
     def test_an_expert_cut_in_two_equal_halves_costs_what_it_did(self, prior):
         losses = random_losses(60, 3)
         whole = forward(prior, losses, [2, 3, 4])

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from each_case import for_each
 from scipy.special import betaln, gammaln
 from switching_cases import falling, price, random_losses, summable
 
@@ -381,8 +382,8 @@ class TestAgainstFractions:
         found = forward(prior, losses).codelength
         assert found == pytest.approx(minus_log(expected), rel=1e-13)
 
-    @pytest.mark.parametrize(
-        ("prior", "rate"),
+    @for_each(
+        "prior, rate",
         [
             (BayesMixture(), lambda t: Fraction(0)),
             (FixedShare(m=2), lambda t: Fraction(1, t)),
@@ -392,7 +393,6 @@ class TestAgainstFractions:
             # The others' share of 1/6 is a redraw of 1/4.
             (FixedShare(alpha=Fraction(1, 6), redraw=False), lambda t: Fraction(1, 4)),
         ],
-        ids=lambda given: "" if callable(given) else repr(given),
     )
     def test_fixed_share(self, prior, rate):
         probabilities = rational_probabilities(200)
@@ -410,7 +410,7 @@ class TestAgainstFractions:
         ]
         self.assert_exact(LearnedShare(), probabilities, sum(parts) / len(parts))
 
-    @pytest.mark.parametrize("theta", [Fraction(1, 2), Fraction(9, 10)])
+    @for_each("theta", [Fraction(1, 2), Fraction(9, 10)])
     def test_switch_distribution(self, theta):
         probabilities = rational_probabilities(60)
         expected = drawn_in_fractions(

@@ -10,6 +10,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from each_case import for_each
 from hypothesis import given, settings, strategies as st
 from switching_cases import (
     LOSSES,
@@ -254,7 +255,7 @@ REFUSED = {
 
 
 class TestParameters:
-    @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
+    @for_each("kind", REFUSED)
     def test_parameters_are_checked_when_used_and_not_before(self, kind):
         for params, message in REFUSED[kind]:
             prior = kind(**params)
@@ -288,7 +289,7 @@ class TestParameters:
             params = kind().get_params()
             assert params == {**dict.fromkeys(params), **documented}
 
-    @pytest.mark.parametrize(
+    @for_each(
         "make",
         [
             lambda number: FixedShare(number(3)),
@@ -303,8 +304,8 @@ class TestParameters:
         for kind in (int, np.int64, np.float32, Fraction):
             assert_same_bits(forward(make(kind), LOSSES), expected)
 
-    @pytest.mark.parametrize(
-        ("make", "number"),
+    @for_each(
+        "make, number",
         [
             (lambda p: FixedShare(alpha=p), 0.001),
             (lambda p: FixedShare(alpha=p, redraw=False), 0.001),
@@ -322,8 +323,8 @@ class TestParameters:
         np.testing.assert_allclose(found.posterior.sum(axis=1), 1, atol=1e-14)
         np.testing.assert_allclose(found.codelengths, expected.codelengths, rtol=1e-13)
 
-    @pytest.mark.parametrize(
-        ("own", "message"),
+    @for_each(
+        "own, message",
         [
             (
                 [1, 2],
@@ -342,8 +343,8 @@ class TestParameters:
 
 
 class TestLosses:
-    @pytest.mark.parametrize(
-        ("losses", "message"),
+    @for_each(
+        "losses, message",
         [
             ([0.1, 0.2], r"shape \(n_steps, n_experts\), got \(2,\)"),
             (np.zeros((2, 2, 2)), r"got \(2, 2, 2\)"),
@@ -370,8 +371,8 @@ class TestLosses:
 
 
 class TestWeights:
-    @pytest.mark.parametrize(
-        ("weights", "message"),
+    @for_each(
+        "weights, message",
         [
             ([1, 1], r"`weights` must have shape \(3,\), got \(2,\)"),
             ([1, -1, 1], "non-negative"),
@@ -390,7 +391,7 @@ class TestWeights:
         double = single.astype(np.float64)
         assert_same_bits(forward(prior, LOSSES, single), forward(prior, LOSSES, double))
 
-    @pytest.mark.parametrize("n_experts", [0, -1, 2.0])
+    @for_each("n_experts", [0, -1, 2.0])
     def test_number_of_experts_out_of_range_is_refused(self, n_experts):
         with pytest.raises(ValueError, match="`n_experts` must be an integer"):
             ForwardPass("bayes", n_experts)

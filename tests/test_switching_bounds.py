@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from each_case import for_each
 from hypothesis import given, settings, strategies as st
 from scipy.special import gammaln
 from switching_cases import every_kind, price, random_losses
@@ -181,10 +182,7 @@ BOUNDS = [
     (LearnedShare(), bound_over(2, 3, 6, 11, 21)),
     (UniversalShare(), bound_of_best_rate),
 ]
-every_bound = pytest.mark.parametrize(
-    ("prior", "bound"),
-    [pytest.param(p, b, id=f"{p!r}-{b.__qualname__.split('.')[0]}") for p, b in BOUNDS],
-)
+every_bound = for_each("prior, bound", BOUNDS)
 
 
 class TestBounds:
@@ -331,7 +329,7 @@ class TestPrices:
         assert price(summable, early, 2) < price(falling, early, 2) - 1.5
         assert price(summable, halves(1000), 2) > price(falling, halves(1000), 2) + 0.7
 
-    @pytest.mark.parametrize("theta", [0.5, 0.9])
+    @for_each("theta", [0.5, 0.9])
     def test_price_of_a_switch_distribution_is_bounded_after_the_last_switch(
         self, theta
     ):
@@ -347,7 +345,7 @@ class TestPrices:
         fixed = [price(FixedShare(m=2), longest[:n], 2) for n in (1000, 20_000)]
         assert prices[3] - prices[2] < 0.4 < 1 < fixed[1] - fixed[0]
 
-    @pytest.mark.parametrize("n_rates", [1, 2, 3, 4, 5, 6, 10, 40, 1000])
+    @for_each("n_rates", [1, 2, 3, 4, 5, 6, 10, 40, 1000])
     def test_mixed_geometric_lengths_are_near_the_exact_ones(self, n_rates):
         # By the formulas, for lengths up to 2^n_rates, in logs.
         rates = 0.5 ** np.arange(1, n_rates + 1)
@@ -360,7 +358,7 @@ class TestPrices:
         assert np.abs(at_least + np.log(d)).max() <= within
         assert np.abs(exactly + np.log(d) + np.log1p(d)).max() <= within
 
-    @pytest.mark.parametrize("n_rates", [3, 8, 40])
+    @for_each("n_rates", [3, 8, 40])
     def test_passes_know_these_lengths(self, n_rates):
         # Expert 0 is hardly ever drawn: its block is a single run, and its price gives
         # the probability of that length, if another block follows, or of at least that.

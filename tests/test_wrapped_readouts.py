@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -160,9 +161,7 @@ def test_what_is_given_to_classes_not_seen_is_dropped():
     np.testing.assert_allclose(one, other)
 
 
-@pytest.mark.parametrize(
-    "row", [[0, 0, 1], [math.nan, 0.5, 0.5], [-0.1, 1.1, 0], [math.inf, 0, 0]], ids=str
-)
+@for_each("row", [[0, 0, 1], [math.nan, 0.5, 0.5], [-0.1, 1.1, 0], [math.inf, 0, 0]])
 def test_rows_that_hold_no_probabilities_are_nan_throughout(row):
     known = np.array([True, True, False])
     proba = complete(np.array([row, [0.5, 0.5, 0]]), known, np.array([2, 2, 0]))
@@ -170,7 +169,7 @@ def test_rows_that_hold_no_probabilities_are_nan_throughout(row):
     assert proba[1].sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 32])
+@for_each("batch_size", [1, 7, 32])
 def test_floor_costs_a_whole_stream_no_more_than_is_said(batch_size):
     rng = np.random.default_rng(0)
     labels = rng.integers(3, size=500)
@@ -223,7 +222,7 @@ def test_naive_bayes_by_hand():
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("schedule", "factor"), [("doubling", 2), (1.3, 1.3), (1, 1)])
+@for_each("schedule, factor", [("doubling", 2), (1.3, 1.3), (1, 1)])
 def test_refitted_regression_equals_a_plain_block_wise_code(schedule, factor):
     X, y = load_wine(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
@@ -386,8 +385,8 @@ def kernel(bandwidth):
     return weigh
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("k", [1, 4, 30])
+@for_each("metric", ["euclidean", "cosine"])
+@for_each("k", [1, 4, 30])
 def test_neighbours_equal_scikit_learns_refitted_after_every_minibatch(k, metric):
     # Features far from zero would drown in the squares of a product in float32.
     X, y = load_wine(return_X_y=True)
@@ -430,7 +429,7 @@ def test_equally_near_rows_come_in_their_order():
         assert distances[0].tolist() == [1, 1, 1, 1, 1, 1, 4, 18][:k]
 
 
-@pytest.mark.parametrize("scaling", ["standard", "whiten", None])
+@for_each("scaling", ["standard", "whiten", None])
 def test_neighbours_are_the_same_by_any_blocks_kept_or_read_again(scaling, monkeypatch):
     X, y = digits()
     readouts = [KNeighborsReadout(k, scaling=scaling) for k in (3, 40)]
@@ -529,7 +528,7 @@ def test_calibration_softens_a_classifier_that_is_too_sure():
 # Laws of the run, with every kind of expert on one pool
 
 
-@pytest.mark.parametrize("t", [1, 77, 128])
+@pytest.mark.parametrize("t", [1, 77])
 def test_labels_to_come_change_no_loss_bitwise(t):
     X, y = digits()
     changed = y.copy()
@@ -547,7 +546,7 @@ def test_features_to_come_change_no_loss_bitwise(t):
     np.testing.assert_array_equal(found[:t], reference().readout_losses_[:t])
 
 
-@pytest.mark.parametrize("cut", [1, 23, 64])
+@pytest.mark.parametrize("cut", [1, 23])
 def test_any_cutting_into_calls_gives_the_same_bits(cut):
     X, y = digits()
     switcher, n = MDLReadoutSwitcher(POOL, random_state=0), 77 if cut == 1 else 150
@@ -558,7 +557,7 @@ def test_any_cutting_into_calls_gives_the_same_bits(cut):
     np.testing.assert_array_equal(switcher.readout_losses_, expected)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@for_each("place", PLACES)
 def test_expert_alone_equals_itself_among_others_bitwise(place):
     found = scored(readouts=[POOL[place]]).readout_losses_[:, 0]
     np.testing.assert_array_equal(found, reference().readout_losses_[:, place])
@@ -600,8 +599,7 @@ def through_pickle(thing):
     return pickle.loads(pickle.dumps(thing))
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle])
-@pytest.mark.parametrize("n", [20, 77])
+@pytest.mark.parametrize(("copied", "n"), [(copy.deepcopy, 20), (through_pickle, 77)])
 def test_a_copy_made_on_the_way_goes_on_with_the_same_bits(copied, n):
     X, y = digits()
     switcher = scored(X[:n], y[:n])
@@ -634,15 +632,15 @@ def test_rows_in_a_memory_map_teach_the_same(tmp_path):
 def test_first_minibatch_costs_what_the_uniform_code_does(batch_size):
     X, y = digits()
     pool = [POOL[k] for k in (0, 1, 4, 6, 10)]
-    found = scored(X[:40], y[:40], pool, batch_size=batch_size).readout_losses_
+    n = batch_size + 8
+    found = scored(X[:n], y[:n], pool, batch_size=batch_size).readout_losses_
     np.testing.assert_allclose(found[:batch_size], math.log(10), rtol=1e-14)
     assert np.all(found[batch_size:, 0] != math.log(10))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_labels_are_not_compressed(seed):
+def test_random_labels_are_not_compressed():
     # A code that saves a nats on them has probability exp(-a) at most.
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 64)), rng.integers(10, size=200)
     switcher = scored(X, y)
     uniform = 200 * math.log(10)
@@ -698,7 +696,7 @@ def test_every_kind_of_classifier_compresses_real_labels():
 
 
 def test_users_own_net_learns_and_more_by_replay():
-    X, y = digits(600)
+    X, y = digits(400)
     found = [
         IncrementalReadout(net(), n_replay_streams=s, random_state=0)
         .fit(X, y)
@@ -706,19 +704,15 @@ def test_users_own_net_learns_and_more_by_replay():
         for s in (0, 8)
     ]
     assert found[1] < 0.6 * found[0]
-    assert found[1] < 0.6 * 600 * math.log(10)
+    assert found[1] < 0.6 * 400 * math.log(10)
 
 
 def shallow():
     return torch.nn.Linear(64, 10)
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [(Net(), "Net"), (shallow(), "Linear"), (shallow, "shallow")],
-    ids=["module", "plain module", "function"],
-)
-@pytest.mark.parametrize("kind", [IncrementalReadout, RefitReadout])
+@for_each("module, name", [(Net(), "Net"), (shallow(), "Linear"), (shallow, "shallow")])
+@for_each("kind", [IncrementalReadout, RefitReadout])
 def test_nets_may_be_made_of_a_module_or_of_what_makes_one(kind, module, name):
     before = copy.deepcopy(module)
     expert = kind(net(module), random_state=0)
@@ -834,7 +828,7 @@ def test_a_failing_fit_leaves_the_one_before_and_is_reported_in_the_end():
     np.testing.assert_allclose(never.readout_losses_[:, 1], -np.log(frequencies))
 
 
-@pytest.mark.parametrize("mood", ["nan", "will not predict", "too few columns"])
+@for_each("mood", ["nan", "will not predict", "too few columns"])
 def test_predictions_that_are_none_are_uniform_from_then_on_and_reported(mood):
     X, y = digits()
     readouts = [RefitReadout(Moody(mood, after=64)), KNeighborsReadout(3)]
@@ -927,23 +921,22 @@ def test_notes_are_kept_once_and_not_without_end():
 # What is refused, and names
 
 
-@pytest.mark.parametrize(
-    ("readout", "advice"),
+@for_each(
+    "readout, advice",
     [
         (GaussianNB(), r"wrap it: IncrementalReadout\(GaussianNB\(\)\)"),
         (SVC(), r"wrap it: RefitReadout\(SVC\(\)\)"),
         (StandardScaler(), "readout_grid"),
         (GaussianNB, "readout_grid"),
     ],
-    ids=str,
 )
 def test_bare_classifiers_are_refused_with_the_wrapper_they_need(readout, advice):
     with pytest.raises(TypeError, match=f"readouts must hold .*{advice}"):
         MDLReadoutSwitcher([readout]).fit(*digits())
 
 
-@pytest.mark.parametrize(
-    ("expert", "said"),
+@for_each(
+    "expert, said",
     [
         (RefitReadout(SVC()), "predict_proba, got SVC.*CalibratedClassifierCV"),
         (IncrementalReadout(LogisticRegression()), "partial_fit .*RefitReadout"),
@@ -957,9 +950,8 @@ def test_bare_classifiers_are_refused_with_the_wrapper_they_need(readout, advice
         (KNeighborsReadout(metric="manhattan"), "'metric'"),
         (KNeighborsReadout(smoothing=0.0), "'smoothing'"),
     ],
-    ids=lambda value: str(value)[:40],
 )
-@pytest.mark.parametrize("in_a_switcher", [False, True])
+@for_each("in_a_switcher", [False, True])
 def test_settings_that_cannot_serve_are_refused_before_the_run(
     expert, said, in_a_switcher
 ):
@@ -1042,7 +1034,7 @@ def test_a_grid_of_neighbours_has_edges_and_other_experts_have_none():
     }
 
 
-@pytest.mark.parametrize("n", [20, 77, 128])
+@pytest.mark.parametrize("n", [77, 128])
 def test_what_was_learned_is_handed_over_and_goes_on_with_the_same_bits(n):
     X, y = digits()
     continued, taken_over = scored(X[:n], y[:n]), scored(X[:20], y[:20])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Iterator, Sequence
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +18,11 @@ from sklearn_mdl.switching._filtering import (
 from sklearn_mdl.switching._inputs import (
     checked_losses,
     cut,
-    group_columns,
     loss_blocks,
     normalised_weights,
 )
 from sklearn_mdl.switching._registry import PriorLike, as_prior
+from sklearn_mdl.switching._thinning import PosteriorThinner
 
 Floats = NDArray[np.float64]
 
@@ -452,81 +451,3 @@ def filled_losses(
         return array
     codelengths = forward(prior, array, weights, max_rows=0).codelengths
     return np.where(np.isnan(array), codelengths[:, np.newaxis], array)
-
-
-class PosteriorThinner:
-    """Storage of a posterior that arrives in blocks, thinned and summed by group.
-
-    Parameters
-    ----------
-    n_experts : int
-    groups : sequence of length K or None
-        The group of each expert.
-    max_rows : int or None
-        Largest number of rows to store: those of every ``2^j``-th step, for the
-        smallest ``j`` that suffices.
-    """
-
-    def __init__(
-        self,
-        n_experts: int,
-        groups: Sequence[Hashable] | None = None,
-        max_rows: int | None = None,
-    ) -> None:
-        self.names: tuple[Hashable, ...] | None = None
-        if groups is not None:
-            self.names, members = group_columns(groups)
-            if len(members) != n_experts:
-                raise ValueError(
-                    f"`groups` must have length {n_experts}, got {len(members)}; name "
-                    "the group of each expert."
-                )
-            counts = np.bincount(members)
-            self._order = np.argsort(members, kind="stable")  # experts by group
-            self._starts = np.cumsum(counts) - counts
-        if max_rows is not None and (
-            not isinstance(max_rows, Integral) or max_rows < 0
-        ):
-            raise ValueError(
-                "`max_rows` must be a non-negative integer or None, got "
-                f"{max_rows=}; give the number of rows of the posterior to store."
-            )
-        self._max_rows = max_rows
-        self._stride = 1
-        self._n_seen = 0
-        self._n_kept = 0
-        width = n_experts if self.names is None else len(self.names)
-        self._rows: Floats = np.empty((0, width))
-
-    def reserve(self, n_rows: int) -> None:
-        """Allocate for a stream of known length, unless it is thinned."""
-        if self._max_rows is None:
-            self._allocate(n_rows)
-
-    def append(self, rows: Floats) -> None:
-        """Store the next rows, shape (n, K), or some of them."""
-        kept = rows[-self._n_seen % self._stride :: self._stride]
-        self._n_seen += len(rows)
-        if self._max_rows == 0:
-            return
-        stop = self._n_kept + len(kept)
-        if stop > len(self._rows):  # double: appending stays linear
-            self._allocate(max(stop, 2 * len(self._rows)))
-        if self.names is not None:
-            kept = np.add.reduceat(kept[:, self._order], self._starts, axis=1)
-        self._rows[self._n_kept : stop] = kept
-        self._n_kept = stop
-        while self._max_rows is not None and self._n_kept > self._max_rows:
-            thinned = self._rows[: self._n_kept : 2].copy()
-            self._n_kept = len(thinned)
-            self._rows[: self._n_kept] = thinned
-            self._stride *= 2
-
-    def result(self) -> tuple[Floats, NDArray[np.intp]]:
-        """Return the posterior (n_kept, K or n_groups) and its steps (n_kept,)."""
-        return self._rows[: self._n_kept], self._stride * np.arange(self._n_kept)
-
-    def _allocate(self, n_rows: int) -> None:
-        rows = np.empty((n_rows, self._rows.shape[1]))
-        rows[: self._n_kept] = self._rows[: self._n_kept]
-        self._rows = rows

@@ -16,10 +16,11 @@ from sklearn_mdl.switching._filtering import (
     MixtureFilter,
     condition_scores,
 )
-from sklearn_mdl.switching._forward import PosteriorThinner, filled_losses
+from sklearn_mdl.switching._forward import filled_losses
 from sklearn_mdl.switching._inputs import checked_losses, loss_array
 from sklearn_mdl.switching._prior import Component, apply_adjoint, apply_log
 from sklearn_mdl.switching._registry import PriorLike, checked_components
+from sklearn_mdl.switching._thinning import PosteriorThinner
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,57 @@
+"""Transitions over steps without labels, in one go, for states of one row."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_mdl.switching._prior import MarkovPrior
+
+Floats = NDArray[np.float64]
+Steps = NDArray[np.intp]
+
+
+class KeptShares:
+    """Products of the probabilities that an expert is kept, for states of one row.
+
+    After steps without labels a weight ``s`` has become ``w + kept (s - w)``, where
+    ``kept`` is the product of ``1 - alpha_t`` over these steps.
+
+    Parameters
+    ----------
+    prior : MarkovPrior
+    """
+
+    def __init__(self, prior: MarkovPrior) -> None:
+        self._prior = prior
+        self._n_steps = 2  # entries filled; there is no transition into step 1
+        self._logs = np.zeros(2)  # of the products up to each step, without zeros
+        self._redrawn = np.zeros(2, dtype=np.intp)  # the last step up to each with none
+
+    def between(self, first: Steps | int, n_steps: Steps | int) -> Floats:
+        """Return the products over so many steps after those in ``first``."""
+        start = np.asarray(first)
+        stop = start + n_steps
+        self._extend(int(stop.max(initial=0)) + 1)
+        products = np.exp(self._logs[stop] - self._logs[start])
+        return np.where(self._redrawn[stop] > start, 0.0, products)
+
+    def _extend(self, n_steps: int) -> None:
+        if n_steps > len(self._logs):
+            room = max(n_steps, 2 * len(self._logs)) - len(self._logs)
+            self._logs = np.pad(self._logs, (0, room))
+            self._redrawn = np.pad(self._redrawn, (0, room))
+        for t in range(self._n_steps, n_steps):
+            kept = 1.0 - float(self._prior.transition(t).draw[0])
+            self._logs[t] = self._logs[t - 1] + (math.log(kept) if kept > 0 else 0.0)
+            self._redrawn[t] = self._redrawn[t - 1] if kept > 0 else t
+        self._n_steps = max(self._n_steps, n_steps)
+
+
+def kept_shares(prior: MarkovPrior, n_rows: int) -> KeptShares | None:
+    """Return what moves the weights of a prior in one go; None if they have rows."""
+    transition = prior.transition(2)
+    simple = not (transition.others or transition.ageing or transition.enter is None)
+    return KeptShares(prior) if simple and n_rows == len(transition.draw) == 1 else None

@@ -1,4 +1,4 @@
-"""State of a run on disk, so that it can go on in another process.
+"""State of a run on disk, from which another process can resume it.
 
 Little has to be kept: labels, losses and what the learners have learned. The rest
 follows from them, bit by bit, and is computed again: scaling and replay from the rows
@@ -32,7 +32,7 @@ MIXER, CODER = "mixer.", "coder."
 
 
 def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
-    """Everything but rows and losses that a run needs in order to go on.
+    """Everything but rows and losses that a run needs to be resumed.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
 
 
 def learned_of(threads: Threads) -> dict[str, np.ndarray]:
-    """Everything that learners need in order to go on; raises as progress_of."""
+    """Everything that learners need to be resumed; raises as progress_of."""
     arrays = {
         "labels": threads.labels.cpu().numpy(),
         "diverged": threads.diverged,
@@ -58,7 +58,7 @@ def learned_of(threads: Threads) -> dict[str, np.ndarray]:
 
 
 def coded_of(run: PrequentialRun) -> dict[str, np.ndarray]:
-    """Everything that the mixture needs, beside losses, in order to go on."""
+    """Everything that the mixture needs, besides losses, to be resumed."""
     parts = {MIXER: run.mixer.state_dict(), CODER: run.coder.state_dict()}
     arrays = {head + k: v for head, part in parts.items() for k, v in part.items()}
     return {**run.trace.numbers(), "retired_at": run.retired_at, **arrays}
@@ -208,7 +208,7 @@ class Checkpoint(Event):
         Every run has a folder of its own in it, so that those of a search or a loop
         may share the root.
     about : mapping
-        All that determines the numbers, as JSON: a run goes on only as it began. If
+        All that determines the numbers, as JSON: a run is resumed only as it began. If
         the "environment" differs, there is a warning.
 
     Attributes
@@ -256,7 +256,7 @@ class Checkpoint(Event):
         if difference := first_difference(was, now):
             name, then, here = difference
             raise ValueError(
-                f"A checkpoint must go on as it began, but {name} was "
+                f"A checkpoint must be resumed as it began, but {name} was "
                 f"{cut_short(then)} in {self.file}, and is {cut_short(here)}; name "
                 "another folder, or delete this one to begin again"
             )
@@ -265,7 +265,7 @@ class Checkpoint(Event):
         if elsewhere is not None:
             name, then, here = elsewhere
             warn_caller(
-                f"the run began where {name} was {then!r}, and goes on where it is "
+                f"the run began where {name} was {then!r}, and is resumed where it is "
                 f"{here!r}, so that the last digits may differ"
             )
 

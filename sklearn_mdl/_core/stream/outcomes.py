@@ -153,7 +153,7 @@ class Outcome(ABC):
         return {}
 
     def recall(self, labels: np.ndarray) -> None:  # noqa: B027
-        """Take note of labels (n,) that were coded before, by a run that goes on."""
+        """Take note of labels (n,) that a resumed run has coded before."""
 
     def escapes(self, labels: np.ndarray) -> np.ndarray | float:
         """Cost of knowing which labels (n,) bring a new class, in nats."""

@@ -279,7 +279,7 @@ class PrequentialRun:
         RuntimeError
             If an earlier call was interrupted in this way.
         OSError
-            After the segment whose losses the disk did not take; likewise.
+            After the segment whose losses the disk did not take.
         ValueError
             If the prior refuses a stream of that length, or if rows of a group do not
             follow each other; nothing is changed then.

@@ -65,7 +65,7 @@ class SampleStore:
         Raises
         ------
         ValueError
-            Also if the map holds the same rows as before, which nobody can know.
+            Also if the map holds the same rows as before, which cannot be known.
         """
         if not (is_mapped(X) and X.flags.writeable):
             return
@@ -135,7 +135,7 @@ class SampleStore:
         return X
 
     def branch(self) -> SampleStore:
-        """Return a store that begins with these rows and goes on in memory alone."""
+        """Return a store that begins with these rows and continues in memory."""
         other = SampleStore(self.n_features)
         other._parts, other._starts = [*self._parts], [*self._starts]
         return other
@@ -188,7 +188,7 @@ class _Copied:
         goes_on = folder is not None and folder.is_begun and not self._kept.n_rows
         parts = [slice(i, i + self._step) for i in range(0, len(X), self._step)]
         pick = X.__getitem__ if order is None else lambda part: X[order[part]]
-        # Of a stream that goes on from a checkpoint, they may be in the file already.
+        # Of a stream that continues from a checkpoint, they may be in the file already.
         if not (goes_on and self._kept.adopt_if_equal(map(pick, parts))):
             self._kept.extend(map(pick, parts))
 

@@ -403,7 +403,7 @@ class ScaledRows:
         return start, min(start + size, begin + self.batch_size)
 
     def keep_views(self, wanted: Collection[Features]) -> None:
-        """Forget the views of features that nobody sees any more."""
+        """Forget the views that no learner uses any more."""
         views = self.views.items()
         self.views = {k: v for k, v in views if v is self or k in wanted}
 

@@ -145,7 +145,7 @@ class _Queue:
         return found
 
     def reveal(self, label: int) -> None:
-        """Keep the label of that row; the learner goes on when its block is full."""
+        """Keep the label of that row; the learner continues when its block is full."""
         self._revealed.append(label)
         if len(self._revealed) == self._rows.shape[1]:
             labels = self._as_tensor()

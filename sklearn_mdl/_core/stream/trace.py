@@ -197,7 +197,7 @@ class PrequentialTrace:
         """
         if missing := sorted(self._files.keys() - record.keys()):
             raise ValueError(
-                f"A checkpoint must hold the {missing[0]} that the trace goes on from, "
+                f"A checkpoint must hold the {missing[0]} that the trace continues, "
                 'but was written without; leave "mixtures" out of store, or name '
                 "another folder"
             )

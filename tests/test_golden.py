@@ -68,6 +68,7 @@ from sklearn_mdl import (
     BayesMixture,
     FixedShare,
     IncrementalReadout,
+    KernelReadout,
     KNeighborsReadout,
     LearnedShare,
     LinearReadout,
@@ -96,6 +97,7 @@ from sklearn_mdl.baselines import (
 from sklearn_mdl.datasets import prequential_order, reshuffle, train_test_shift
 from sklearn_mdl.encoders import TorchEncoder, image_rows
 from sklearn_mdl.metrics import frequency_codelengths, gaussian_codelengths
+from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.ranking import average_ranks, friedman_test
 from sklearn_mdl.readouts import (
     FineTunedReadout,
@@ -108,6 +110,7 @@ from sklearn_mdl.readouts import (
 from sklearn_mdl.switcher import LabelMessage, load_losses
 from sklearn_mdl.switching import (
     ElementwiseMixture,
+    Race,
     RunLength,
     UniversalShare,
     best_segments,
@@ -565,6 +568,41 @@ def losses_in_files():
         ]
     assert_equal(found, {"codelengths_npy": stream.remix("run-length").codelengths})
     return found
+
+
+# Pools, races, and labels that are known late
+
+KERNELS = [KernelReadout(), KernelReadout(alpha=0.1), KernelReadout("rbf", gamma=0.1)]
+MIXED = {
+    "pooling": LogLinearPool(),
+    "race": Race(first=32, min_readouts=2, slack=1.0, tolerance=0.05),
+    "batch_size": (4, 16),
+}
+LATE = {
+    "pooled": {},
+    "delayed": {"label_delay": 7},
+    "escaped": {"new_classes": "escape"},
+}
+
+
+def mixed(**options) -> Arrays:
+    X, y = wine()
+    stream = switcher([*few_readouts(), *KERNELS], **MIXED, **options)
+    stream.fit(X[:-6], y[:-6])
+    weights = {"pool_weights": stream.pool_weights_[::8]}
+    return results(stream, X[-6:]) | weights
+
+
+for name, options in LATE.items():
+    add("nets", f"mixture-{name}", partial(mixed, **options))
+
+
+@entry("nets")
+def mixture_in_groups():
+    X, y = wine()
+    stream = switcher([*few_readouts(), *KERNELS], **MIXED, label_delay=3)
+    stream.fit(X[:-8], y[:-8], groups=np.arange(len(y) - 8) // 5)
+    return results(stream, X[-8:])
 
 
 @entry("nets")

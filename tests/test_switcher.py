@@ -126,7 +126,7 @@ def test_chosen_cuttings_equal_one_fit_bitwise(at):
     np.testing.assert_array_equal(found.predict_proba(X), fitted().predict_proba(X))
 
 
-@pytest.mark.parametrize("n", [1, 2, 20, 32, 77, 128])
+@pytest.mark.parametrize("n", [1, 20, 22, 77])
 def test_fit_then_partial_fit_equals_one_fit_bitwise(n):
     X, y = digits()
     # All classes must be known to `fit`: put one of each first.
@@ -138,7 +138,7 @@ def test_fit_then_partial_fit_equals_one_fit_bitwise(n):
     assert_same_run(parts, pool_of().fit(X, y))
 
 
-@pytest.mark.parametrize("n", [3, 32, 40])
+@pytest.mark.parametrize("n", [9, 32])
 def test_predicting_between_calls_changes_nothing(n):
     X, y = digits()
     switcher = pool_of()

@@ -169,7 +169,8 @@ def save_losses(
             np.lib.format.write_array_header_1_0(file, header)
             for block in stored.blocks():
                 file.write(np.ascontiguousarray(block, dtype=kind).data)
-        text = json.dumps(description(stored, dtype), indent=1, allow_nan=False)
+        indent = 1 if stored.known is None else None  # a number for each example
+        text = json.dumps(description(stored, dtype), indent=indent, allow_nan=False)
         new_sidecar.write_text(text + "\n", encoding="utf-8")
         sidecar.unlink(missing_ok=True)  # losses take their place first
     return [path, sidecar]

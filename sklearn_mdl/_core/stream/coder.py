@@ -283,7 +283,8 @@ class PooledCoder(Coder):
         super().reveal(n_known)
         while self._n_rows - len(self._pending) < n_known:
             row = self._pending.popleft()
-            self._pool.observe(row.mixed, row.label)
+            if len(row.mixed):
+                self._pool.observe(row.mixed, row.label)
             self._choice.observe(row.costs)
 
     @property

@@ -1,5 +1,6 @@
 """The shape of the package; the linters' rules in pyproject.toml hold the rest."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import sklearn_mdl
+from sklearn_mdl._core.stream.learner import Learner
 
 PACKAGE = Path(sklearn_mdl.__file__).parent
 FLAT_FILES = {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
@@ -39,6 +41,17 @@ def test_modules_are_private_to_their_package():
             if not free and any(part.startswith("_") for part in parts[2:]):
                 faults.append(f"{importer} imports {imported}")
     assert faults == []
+
+
+def test_the_contract_of_a_learner_is_small_and_documented():
+    names = {name for name, value in vars(Learner).items() if callable(value)}
+    names |= set(Learner.__annotations__)
+    members = {name for name in names if not name.startswith("_")}
+    assert len(members) <= 19
+    page = (PACKAGE.parent / "docs" / "contributing.md").read_text("utf-8")
+    table = page.split("## The contract of a learner")[1].split("\n## ")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line[:3] == "| `"]
+    assert set(re.findall(r"`(\w+)", " ".join(cells))) == members
 
 
 @pytest.mark.parametrize(

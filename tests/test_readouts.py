@@ -221,10 +221,10 @@ def test_stacks_gather_readouts_by_shape_and_replay_the_most_expensive_first():
         [7],
         [5],
     ]
-    assert [stack.n_replay_streams for stack in stacks] == [10, 10, 10, 10, 3]
-    assert [stack.recency for stack in stacks] == [1, 1, 1, 2, 1]
+    replays = [tuple(stack.replay) for stack in stacks]
+    assert replays == [(10, 1), (10, 1), (10, 1), (10, 2), (3, 1)]
     for stack in stacks:
-        assert list(stack.scalings) == ["standard", "whiten"]
+        assert list(stack.view.scalings) == ["standard", "whiten"]
 
 
 @pytest.mark.parametrize("scaling", ["standard", "whiten"])
@@ -632,7 +632,7 @@ def n_updates_per_example(pool, n_features, n_classes):
     total = 0
     for stack in stacks_of(pool, n_features, n_classes):
         numbers = sum(p.numel() for p in stack.net.module_.parameters())
-        total += (stack.n_replay_streams + 1) * numbers
+        total += (stack.replay.n_streams + 1) * numbers
     return total
 
 

@@ -77,7 +77,12 @@ class Readout(OnlineEstimator):
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
         device = resolve_device(self.device)
         learners = build_learners(
-            [self], n_features, outcome.n_numbers, seed=seed, device=device
+            [self],
+            n_features,
+            outcome.n_numbers,
+            seed=seed,
+            device=device,
+            may_grow=outcome.escape is not None,
         )
         settings = PassSettings(
             outcome, n_features, self.batch_size, seed, device, self.first_batch_size

@@ -17,7 +17,7 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.unsupported import unsupported
 from sklearn_mdl.readouts._base import BaseReadout, Readout
-from sklearn_mdl.readouts._build import Context, build_learners
+from sklearn_mdl.readouts._build import Context, learners_in
 from sklearn_mdl.readouts._finetune.base import ImageReadout
 from sklearn_mdl.readouts._lists import NAMES
 
@@ -138,18 +138,10 @@ class BlockSettings(Readout):
             blocks.setdefault(places, []).append((column, member))
         learners: list[Learner] = []
         for places, own in blocks.items():
-            found = build_learners(
-                {column: member.inner for column, member in own},
-                len(places),
-                context.n_classes,
-                seed=context.seed,
-                device=context.device,
-                n_jobs=context.n_jobs,
-                precision=context.precision,
-            )
-            for learner in found:
-                learner.sees = places
-            learners += found
+            inner = {column: member.inner for column, member in own}
+            view = context.view._replace(columns=places)
+            about = context._replace(view=view, n_features=len(places))
+            learners += learners_in(about, inner)
         return learners
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.numerics import last_level_cache, memory_of
-from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.learner import FeatureView, Learner, Replay
 from sklearn_mdl._core.stream.scaling import check_width
 from sklearn_mdl.readouts._stack import Averaging, Member, NetStack, Shape
 
@@ -158,7 +158,7 @@ def shared_work(readout: Readout, seed: int) -> Hashable:
     net = cast("NetReadout", readout)
     member = _member(net, 0, seed, readout.stack)
     widths = hidden_widths(net.hidden_layer_sizes)
-    return widths, int(net.n_replay_streams), float(net.recency), member.training
+    return widths, _replay_of(net), member.training
 
 
 class Context(NamedTuple):
@@ -166,8 +166,6 @@ class Context(NamedTuple):
 
     Attributes
     ----------
-    scalings : sequence of {"standard", "whiten", None}
-        The scalings in which rows are given to learners.
     n_features : int
     n_classes : int
         Numbers that name the distribution of a label: classes, or 3 for densities.
@@ -178,19 +176,24 @@ class Context(NamedTuple):
         Learners that will be evaluated side by side.
     precision : str
         Of the factors by which stacks of networks learn.
+    may_grow : bool
+        True if classes may be added that are not named.
+    view : FeatureView
+        Columns of X that learners are shown, and in which scalings.
     """
 
-    scalings: Sequence[str | None]
     n_features: int
     n_classes: int
     seed: int
     device: torch.device
     n_jobs: int = 1
     precision: str = "float32"
+    may_grow: bool = False
+    view: FeatureView = FeatureView()
 
-    def view_of(self, readout: Readout) -> int:
+    def place_of(self, readout: Readout) -> int:
         """Place of the scaling in which the learner of a readout is given rows."""
-        return self.scalings.index(scaling_of(readout))
+        return self.view.scalings.index(scaling_of(readout))
 
 
 def scaling_of(readout: Readout) -> str | None:
@@ -202,11 +205,7 @@ def build_learners(
     readouts: Sequence[Readout] | Mapping[int, Readout],
     n_features: int,
     n_classes: int,
-    *,
-    seed: int,
-    device: torch.device,
-    n_jobs: int = 1,
-    precision: str = "float32",
+    **settings: Any,
 ) -> list[Learner]:
     """Make the learners of a list of readouts, of classes or of real numbers.
 
@@ -215,7 +214,8 @@ def build_learners(
     readouts : sequence of readouts, or mapping of int to readout
         In any order; a learner's ``columns`` remember the places: those in the
         sequence, or the keys, for some of the readouts of a run.
-    n_features, n_classes, seed, device, n_jobs, precision
+    n_features, n_classes : int
+    **settings
         As in :class:`Context`.
 
     Returns
@@ -235,10 +235,15 @@ def build_learners(
         If the readouts together need more memory than the device has.
     """
     by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))
+    return learners_in(Context(n_features, n_classes, **settings), by_place)
+
+
+def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
+    """Make the learners of readouts in a context, in the scalings that they need."""
     for readout in by_place.values():
-        check_width(readout.scaling, n_features)
+        check_width(readout.scaling, context.n_features)
     scalings = list(dict.fromkeys(map(scaling_of, by_place.values())))
-    context = Context(scalings, n_features, n_classes, seed, device, n_jobs, precision)
+    context = context._replace(view=context.view._replace(scalings=scalings))
     stacked: dict[type[NetStack], list[tuple[int, NetReadout]]] = {}
     others: dict[type[Readout], list[tuple[int, Readout]]] = {}
     for column, readout in by_place.items():
@@ -271,25 +276,22 @@ def build_stacks(
     groups: dict[Shape, list[Member]] = {}
     for column, readout in members:
         widths = hidden_widths(readout.hidden_layer_sizes)
-        shape = Shape(
-            widths,
-            int(readout.n_replay_streams),
-            float(readout.recency),
-            context.precision,
-        )
+        shape = Shape(widths, _replay_of(readout), context.precision)
         own = _member(readout, column, context.seed, kind)
         groups.setdefault(shape, []).append(own)
     n_outputs = kind.n_outputs or context.n_classes
     sizes = {}
     for shape in groups:
         widths = (context.n_features, *shape.hidden_layer_sizes, n_outputs)
-        sizes[shape] = StackSize(count_parameters(widths), shape.n_replay_streams + 1)
+        sizes[shape] = StackSize(count_parameters(widths), shape.replay.n_streams + 1)
     return [
-        kind(
-            shape, part, context.scalings, context.n_features, n_outputs, context.device
-        )
+        kind(shape, part, context.view, context.n_features, n_outputs, context.device)
         for shape, part in plan_stacks(groups, sizes, context.device, context.n_jobs)
     ]
+
+
+def _replay_of(readout: NetReadout) -> Replay:
+    return Replay(int(readout.n_replay_streams), float(readout.recency))
 
 
 def _member(

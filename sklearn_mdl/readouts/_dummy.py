@@ -39,8 +39,7 @@ class DummyLearner(Learner):
         self.n_classes = context.n_classes
         self.codes = {c: one.code(self.n_classes) for c, one in members.items()}
         self.columns = list(members)
-        self.scalings = context.scalings
-        self.view = context.scalings.index(None)
+        self.view = context.view
         self.device = context.device
         self.n_observed = 0
 

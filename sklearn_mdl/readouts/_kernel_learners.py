@@ -75,8 +75,8 @@ class KernelLearner(Learner):
         if memory.max_exact is not None and not memory.forgets:
             self.n_landmarks = whole(memory.max_exact)
             self.n_condensed = condensed_at(self.n_landmarks)
-        self.scalings = context.scalings
-        self.view = context.scalings.index(None)
+        self.view = context.view
+        self.place = context.view.scalings.index(None)
         self.device = context.device
         self.n_forgotten = 0  # rows before the first that is known
         self.n_observed = 0  # rows known
@@ -119,7 +119,7 @@ class KernelLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Predict the next row of the stream, or any others."""
-        raw = x[self.view]
+        raw = x[self.place]
         block = self._block_of(raw)
         if block is None:
             self._others = self._predict_others(raw)

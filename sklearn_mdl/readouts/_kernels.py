@@ -250,7 +250,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         with run.threads.arithmetic():
             (learner,) = self.learners_of(
                 [(0, self)],
-                Context([None], self.n_features_in_, 1, 0, run.rows.device, 1),
+                Context(self.n_features_in_, 1, 0, run.rows.device),
             )
             learner.attach(run.rows)
             found = learner.predict_sets(outputs, rows)

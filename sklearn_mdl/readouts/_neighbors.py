@@ -198,8 +198,8 @@ class NeighborsLearner(Learner):
         self.columns = [member.column for member in members]
         self.members = list(members)
         self.points = points
-        self.scalings = context.scalings
-        self.view = context.scalings.index(points.scaling)
+        self.view = context.view
+        self.place = context.view.scalings.index(points.scaling)
         self.classes = torch.arange(context.n_classes, device=context.device)
         self.n_learned = 0
         start = [[IDENTITY, math.log(member.bandwidth)] for member in members]
@@ -208,7 +208,7 @@ class NeighborsLearner(Learner):
     def attach(self, rows: ScaledRows) -> None:
         """Remember the rows of the run."""
         self.rows = rows
-        self.seen = SeenRows(rows, self.view, self.points.metric)
+        self.seen = SeenRows(rows, self.place, self.points.metric)
 
     def predict(self, x: Tensor) -> Tensor:
         """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
@@ -231,7 +231,7 @@ class NeighborsLearner(Learner):
         """Yield the ``e_i`` (n, k) and the votes (n, k, C) of every member."""
         most = max(member.n_neighbors for member in self.members)
         compared = self.points.rows(self.n_learned)
-        distances, places = self.seen.nearest(x[self.view], compared, most)
+        distances, places = self.seen.nearest(x[self.place], compared, most)
         votes = (self.rows.labels[places][..., None] == self.classes).double()
         for member in self.members:
             near = distances[:, : member.n_neighbors]
@@ -284,7 +284,7 @@ class NeighborsLearner(Learner):
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
         """Measure distances between rows as they are scaled from now on."""
-        if changes[self.view] is not None:
+        if changes[self.place] is not None:
             self.seen.forget()
 
     def add_classes(self, n: int) -> None:

@@ -35,7 +35,7 @@ from sklearn_mdl._core.nets.losses import (
 )
 from sklearn_mdl._core.nets.mlp import OF_PRECISION, StackedAverages, gradient_of
 from sklearn_mdl._core.numerics import in_lanes
-from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.learner import FeatureView, Learned, Learner, Replay
 from sklearn_mdl._core.stream.scaling import ReExpression
 from sklearn_mdl._core.stream.units import TargetScaling
 
@@ -44,8 +44,7 @@ class Shape(NamedTuple):
     """Settings that readouts of one stack have in common."""
 
     hidden_layer_sizes: tuple[int, ...]
-    n_replay_streams: int
-    recency: float
+    replay: Replay
     precision: str = "float32"
 
 
@@ -128,8 +127,7 @@ class NetStack(Learner):
     shape : Shape
     members : sequence of Member
         Its ``K`` readouts.
-    scalings : sequence of {"standard", "whiten", None}
-        The scalings in which it is given rows.
+    view : FeatureView
     n_features, n_outputs : int
     device : torch.device
 
@@ -153,17 +151,16 @@ class NetStack(Learner):
         self,
         shape: Shape,
         members: Sequence[Member],
-        scalings: Sequence[str | None],
+        view: FeatureView,
         n_features: int,
         n_outputs: int,
         device: torch.device,
     ) -> None:
         self.members = members
         self.columns = [member.column for member in members]
-        self.scalings = scalings
+        self.view = view
         self.shape = shape
-        self.n_replay_streams = shape.n_replay_streams
-        self.recency = shape.recency
+        self.replay = shape.replay
         # Those that averages follow come first: a slice of them is no copy.
         of_average = [m.training for m in members if m.averaging.ema_step_size < 1]
         trainings = list(dict.fromkeys([*of_average, *(m.training for m in members)]))
@@ -182,7 +179,7 @@ class NetStack(Learner):
         )
         self.net.initialize()
         # The scaling that each training uses.
-        views = [scalings.index(training.scaling) for training in trainings]
+        views = [view.scalings.index(training.scaling) for training in trainings]
         self.views = torch.tensor(views, device=device)
         self.only_view = views[0] if len(set(views)) == 1 else None
         self.sources = [trainings.index(member.training) for member in members]
@@ -310,12 +307,12 @@ class NetStack(Learner):
     def _rebuild(self, members: Sequence[Member], n_added: int) -> None:
         """Begin again with some readouts, as they are but for outputs that are zero."""
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
-        pairs, kept = self.net.module_.pairs, {"target": self.target, "sees": self.sees}
+        pairs, target = self.net.module_.pairs, self.target
         sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added
-        about = self.shape, members, self.scalings, *sizes, self.views.device
+        about = self.shape, members, self.view, *sizes, self.views.device
         rest = type(self)(*about)
         self.__dict__.clear()
-        self.__dict__.update(rest.__dict__ | kept)
+        self.__dict__.update(rest.__dict__ | {"target": target})
         for column, own in self._parts(repeated=True).items():
             for name, tensor in own.items():
                 known = parts[column][name]

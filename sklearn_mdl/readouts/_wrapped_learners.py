@@ -21,7 +21,7 @@ from torch import Tensor
 from sklearn_mdl._core.nets.adamw import LogitScale
 from sklearn_mdl._core.numerics import flushed_denormals
 from sklearn_mdl._core.sklearn_compat import predict_proba
-from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.learner import Learned, Learner, Replay, Report
 from sklearn_mdl._core.stream.scaling import RUNNING, ReExpression, ScaledRows, Scaling
 from sklearn_mdl._core.stream.steps import ReplayStreams, training_batches
 from sklearn_mdl.readouts._build import Context
@@ -60,8 +60,8 @@ class WrappedLearner(Learner):
 
     def __init__(self, column: int, expert: WrappedReadout, context: Context) -> None:
         self.columns = [column]
-        self.scalings = context.scalings
-        self.view = context.view_of(expert)
+        self.view = context.view
+        self.place = context.place_of(expert)
         self.seed = expert.seed_or(context.seed)
         self.blank = seeded(expert.estimator, self.seed)
         self.has_net = has_net(self.blank)
@@ -86,19 +86,15 @@ class WrappedLearner(Learner):
         return labels
 
     @property
-    def notes(self) -> dict[int, list[str]]:  # type: ignore[override]
+    def reports(self) -> dict[int, Report]:  # type: ignore[override]
         """Exceptions and warnings of the estimator, each once."""
-        lines = self.complaints.lines()
-        return {self.columns[0]: lines} if lines else {}
-
-    @property
-    def failures(self) -> dict[int, str]:  # type: ignore[override]
-        """Text of a last fit that raised."""
-        if not self.failing:
+        lines, failure = self.complaints.lines(), None
+        if not lines:
             return {}
-        instead = "class frequencies" if self.fitted is None else "the fit before"
-        said = self.complaints.lines()[-1]
-        return {self.columns[0]: f"raised ({said}), so that it predicts by {instead}"}
+        if self.failing:
+            instead = "class frequencies" if self.fitted is None else "the fit before"
+            failure = f"raised ({lines[-1]}), so that it predicts by {instead}"
+        return {self.columns[0]: Report(lines, failure)}
 
     def predict(self, x: Tensor) -> Tensor:
         """Log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
@@ -116,7 +112,7 @@ class WrappedLearner(Learner):
         """Probabilities (n, C), none of them zero; NaN in rows that have none."""
         if self.fitted is None:
             return np.tile(class_frequencies(self.counts), (x.shape[1], 1))
-        features = self._features(x[self.view].cpu().numpy())
+        features = self._features(x[self.place].cpu().numpy())
         try:
             proba = self._probabilities(features)
         except Exception as error:
@@ -218,7 +214,7 @@ class IncrementalLearner(WrappedLearner):
         self, column: int, expert: IncrementalReadout, context: Context
     ) -> None:
         super().__init__(column, expert, context)
-        self.n_replay_streams = expert.n_replay_streams
+        self.replay = Replay(expert.n_replay_streams)
         self.replay_seed = context.seed
         self.n_updates = 0
 
@@ -234,7 +230,7 @@ class IncrementalLearner(WrappedLearner):
         if not self.n_updates:
             self.estimator = clone(self.blank)
             named["classes"] = np.arange(len(self.counts))
-        features = self._features(x[self.view].cpu().numpy())
+        features = self._features(x[self.place].cpu().numpy())
         fit, labels = self.estimator.partial_fit, y.cpu().numpy()
         succeeded = self._attempt(fit, features, labels, draw=self.n_updates, **named)
         self.fitted = self.estimator if succeeded else None
@@ -247,7 +243,7 @@ class IncrementalLearner(WrappedLearner):
         A run refreshes its scalings when its rows have doubled, so that all of this
         costs at most twice what learning once does.
         """
-        if changes[self.view] is not None:
+        if changes[self.place] is not None:
             self._learn_again()
 
     def add_classes(self, n: int) -> None:
@@ -258,7 +254,7 @@ class IncrementalLearner(WrappedLearner):
 
     def _learn_again(self) -> None:
         self.n_updates = 0
-        streams = ReplayStreams(self.n_replay_streams, seed=self.replay_seed)
+        streams = ReplayStreams(self.replay.n_streams, seed=self.replay_seed)
         for start, stop in self.rows.parts(self.n_learned):
             new, replayed = training_batches(self.rows, streams, start, stop)
             for x, y in (new, *replayed):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
-from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.learner import Learner, Report
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.readouts._base import BaseReadout
 from sklearn_mdl.readouts._build import Context
@@ -77,10 +77,10 @@ class WrappedReadout(BaseReadout):
     def notes_(self) -> list[str]:
         """Exceptions and warnings of the estimator, each once."""
         check_is_fitted(self)
-        return self._run.learners[0].notes.get(0, [])
+        return self._run.threads.notes.get(0, [])
 
     def _after_fit(self) -> None:
-        warn_of_failures(self._run.learners[0].failures, [self.architecture])
+        warn_of_failures(self._run.learners[0].reports, [self.architecture])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -282,10 +282,11 @@ def _name_of(estimator: BaseEstimator) -> str:
     return name if inner is None else f"{name}({_name_of(inner)})"
 
 
-def warn_of_failures(failures: Mapping[int, str], names: Sequence[str]) -> None:
+def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> None:
     """Warn of readouts whose last fit raised; ``names`` by column."""
-    for column, text in failures.items():
-        warn_caller(
-            f"The last fit of {names[column]!r} should have succeeded, but it {text}; "
-            "change its settings or leave it out"
-        )
+    for column, report in reports.items():
+        if report.failure is not None:
+            warn_caller(
+                f"The last fit of {names[column]!r} should have succeeded, but it "
+                f"{report.failure}; change its settings or leave it out"
+            )

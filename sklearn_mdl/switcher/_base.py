@@ -179,6 +179,7 @@ class BaseSwitcher(FittedSwitcher):
             device=device,
             n_jobs=n_jobs,
             precision=self.precision,
+            may_grow=outcome.escape is not None,
         )
         settings = PassSettings(
             outcome,

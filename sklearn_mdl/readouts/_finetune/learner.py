@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.images.rows import Shape, pixels_of
 from sklearn_mdl._core.nets.adamw import LogitScale
-from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.learner import Learned, Learner, Replay
 from sklearn_mdl.encoders import EncoderTrunk
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._finetune.networks import (
@@ -59,10 +59,9 @@ class NetworkLearner(Learner):
         context: Context,
     ) -> None:
         self.columns = [column]
-        self.scalings = context.scalings
-        self.view = context.scalings.index(None)
-        self.n_replay_streams = int(expert.n_replay_streams)
-        self.recency = float(expert.recency)
+        self.view = context.view
+        self.place = context.view.scalings.index(None)
+        self.replay = Replay(int(expert.n_replay_streams), float(expert.recency))
         self.shape = shape
         self.seed = expert.seed_or(context.seed)
         self.augment = augment_of(expert.augmentation, shape)
@@ -92,7 +91,7 @@ class NetworkLearner(Learner):
 
         NaN in rows whose logits are not finite.
         """
-        logits = self._logits(x[self.view])
+        logits = self._logits(x[self.place])
         usable = logits.isfinite().all(-1, keepdim=True)
         factor = 1.0 if self.calibration is None else self.calibration.factor
         scaled = torch.where(usable, factor * logits, torch.nan)
@@ -116,7 +115,7 @@ class NetworkLearner(Learner):
         Where a loss is not finite the weights are lost, and the replay is left out.
         """
         for some_x, some_y in chain([(x, y)], replayed):
-            if not self._step(some_x[self.view], some_y):
+            if not self._step(some_x[self.place], some_y):
                 break
 
     def add_classes(self, n: int) -> None:
@@ -137,7 +136,7 @@ class NetworkLearner(Learner):
     def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on the logit scale, by the loss of new rows."""
         if self.calibration is not None:
-            logits = self._logits(x[self.view])
+            logits = self._logits(x[self.place])
             proba = torch.softmax(self.calibration.factor * logits, 1)
             gaps = (proba * logits).sum(1) - logits.gather(1, y[:, None])[:, 0]
             self.calibration.learn_factor(float(gaps.mean()))

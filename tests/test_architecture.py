@@ -55,7 +55,7 @@ def test_the_contract_of_a_learner_is_small_and_documented():
 
 
 @pytest.mark.parametrize(
-    "package", ["cli", "metrics", "model_selection", "ranking", "report"]
+    "package", ["cli", "metrics", "model_selection", "ranking", "readouts", "report"]
 )
 def test_imports_go_round_in_no_circle(package):
     """Not even those for type checkers alone."""

@@ -26,8 +26,7 @@ from sklearn_mdl._core.stream.steps import (
     prequential_steps,
     score_segment,
 )
-from sklearn_mdl.readouts import preset_settings
-from sklearn_mdl.readouts._build import build_learners
+from sklearn_mdl.readouts import build_learners, preset_settings
 from sklearn_mdl.readouts._grid import readout_names
 from sklearn_mdl.readouts._lists import default_readouts, named_readouts
 

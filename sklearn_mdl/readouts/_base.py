@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, is_classifier
@@ -15,20 +15,17 @@ from sklearn_mdl._core.numerics import resolve_device
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
+from sklearn_mdl._core.stream.scaling import check_width
 from sklearn_mdl._core.stream.threads import PassSettings
-from sklearn_mdl.readouts._build import Context, build_learners
+from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._stack import NetStack
 from sklearn_mdl.switching import BayesMixture
 
 
 class Readout(OnlineEstimator):
-    """Base of all readouts: settings, from which learners are built.
+    """Base of all readouts: settings, from which ``learners_of`` makes learners."""
 
-    Networks name the kind of stack that serves them; other subclasses make learners in
-    ``learners_of``.
-    """
-
-    stack: ClassVar[type[NetStack] | None] = None
+    stack: ClassVar[type[NetStack] | None] = None  # of networks: their kind of stack
     takes_raw_rows: ClassVar[bool] = False  # its learner scales them itself
     block: ClassVar[str | None] = None  # name of the columns of X it looks at, if some
     scaling: str | None = "standard"
@@ -58,15 +55,17 @@ class Readout(OnlineEstimator):
         """The readout itself, or the one inside, to which the settings belong."""
         return self
 
+    @property
+    def row_scaling(self) -> str | None:
+        """Scaling of the rows that its learner is given."""
+        return None if self.takes_raw_rows else self.scaling
+
     @classmethod
+    @abstractmethod
     def learners_of(
         cls, members: Sequence[tuple[int, Any]], context: Context
     ) -> Sequence[Learner]:
-        """Make learners for readouts of this class, each with its column."""
-        raise TypeError(
-            f"A readout must name its stack or define learners_of, but {cls.__name__} "
-            "does neither; define one of them"
-        )
+        """Make learners for readouts of this class, or stack, each with its column."""
 
     def seed_or(self, seed: int) -> int:
         """Return a seed by its own random state, or the one given if it has none."""
@@ -88,6 +87,60 @@ class Readout(OnlineEstimator):
             outcome, n_features, self.batch_size, seed, device, self.first_batch_size
         )
         return PrequentialRun(learners, Mixing(BayesMixture()), settings)
+
+
+def build_learners(
+    readouts: Sequence[Readout] | Mapping[int, Readout],
+    n_features: int,
+    n_classes: int,
+    **settings: Any,
+) -> list[Learner]:
+    """Make the learners of a list of readouts, of classes or of real numbers.
+
+    Parameters
+    ----------
+    readouts : sequence of readouts, or mapping of int to readout
+        In any order; a learner's ``columns`` remember the places: those in the
+        sequence, or the keys, for some of the readouts of a run.
+    n_features, n_classes : int
+    **settings
+        As in :class:`Context`.
+
+    Returns
+    -------
+    learners : list of Learner
+        Stacks of networks, the most expensive first, then the learners of others.
+        Networks of one shape share a stack, except that on a CPU a stack is cut where
+        its state would not stay in cache, or where one job would wait for another. A
+        stack equals its parts: numbers of a readout depend neither on its neighbours
+        nor on their order.
+
+    Raises
+    ------
+    ValueError
+        If a readout asks to whiten more than ``MAX_WHITENED_FEATURES`` features.
+    MemoryError
+        If the readouts together need more memory than the device has.
+    """
+    by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))
+    return learners_in(Context(n_features, n_classes, **settings), by_place)
+
+
+def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
+    """Make the learners of readouts in a context, in the scalings that they need."""
+    for readout in by_place.values():
+        check_width(readout.scaling, context.n_features)
+    scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
+    context = context._replace(view=context.view._replace(scalings=scalings))
+    families: dict[type, list[tuple[int, Readout]]] = {}
+    for column, readout in by_place.items():
+        family = readout.stack or type(readout)
+        families.setdefault(family, []).append((column, readout))
+    stacks_first = sorted(families.values(), key=lambda own: own[0][1].stack is None)
+    learners: list[Learner] = []
+    for members in stacks_first:
+        learners += members[0][1].learners_of(members, context)
+    return learners
 
 
 class BaseReadout(Readout, OnlineClassifier):
@@ -122,6 +175,7 @@ def check_readout(readout: object) -> None:
         advice = f"wrap it: {wrapper}({readout!r})"
     raise TypeError(
         "readouts must hold LinearReadout, MLPReadout, KernelReadout, "
-        "KNeighborsReadout, IncrementalReadout and RefitReadout objects, or those of "
-        f"images, got {readout!r}; {advice}"
+        "KNeighborsReadout, IncrementalReadout, RefitReadout, DummyReadout or "
+        "BlockReadout objects, or readouts of images (FineTunedReadout, "
+        f"ScratchReadout, FrozenReadout), got {readout!r}; {advice}"
     )

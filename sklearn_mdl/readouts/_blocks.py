@@ -16,8 +16,8 @@ from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.unsupported import unsupported
-from sklearn_mdl.readouts._base import BaseReadout, Readout
-from sklearn_mdl.readouts._build import Context, learners_in
+from sklearn_mdl.readouts._base import BaseReadout, Readout, learners_in
+from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._finetune.base import ImageReadout
 from sklearn_mdl.readouts._lists import NAMES
 
@@ -164,7 +164,7 @@ class BlockReadout(BlockSettings, BaseReadout):
 
     Parameters
     ----------
-    readout : readout, "closed-form", "nets", "mixed" or None
+    readout : readout, "linear", "closed-form", "nets", "mixed", "drift" or None
         Any readout of a switcher that looks at features. In the list of a switcher the
         name of a list, or None, stands for all its readouts, for features of the
         block's width.
@@ -212,7 +212,7 @@ class BlockReadoutRegressor(BlockSettings, OnlineRegressor):
 
     Parameters
     ----------
-    readout : regressor, "closed-form", "nets" or None
+    readout : regressor, "closed-form", "nets", "drift" or None
         Any readout of an ``MDLReadoutSwitcherRegressor``.
     columns : slice or sequence of int
         Of X.
@@ -274,7 +274,7 @@ def block_readouts(
         Columns of X by the name of the block, such as a layer, a pooling or a crop:
         ``block_slices_`` of a fitted :class:`~sklearn_mdl.encoders.TimmEncoder` or
         :class:`~sklearn_mdl.encoders.TorchEncoder`.
-    readouts : readout, list, "closed-form", "nets", "mixed" or None
+    readouts : readout, list, name of a list, or None
         As of :class:`~sklearn_mdl.MDLReadoutSwitcher`: the readouts of each block.
 
     Returns

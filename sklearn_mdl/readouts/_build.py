@@ -1,26 +1,21 @@
-"""From a list of readouts to learners: one builder for all kinds of readouts.
+"""What learners of one run share, and stacks of networks.
 
 Networks of one shape become stacks, as few as memory and jobs allow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.numerics import last_level_cache, memory_of
-from sklearn_mdl._core.stream.learner import FeatureView, Learner, Replay
-from sklearn_mdl._core.stream.scaling import check_width
-from sklearn_mdl.readouts._stack import Averaging, Member, NetStack, Shape
-
-if TYPE_CHECKING:
-    from sklearn_mdl.readouts._base import Readout
-    from sklearn_mdl.readouts._nets import NetReadout
+from sklearn_mdl._core.stream.learner import FeatureView
+from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 
 # Bytes of state that a stack on a CPU holds at most, if it is more than one training: a
 # third of the cache, which also holds averages and activations, or the gain of size
@@ -138,29 +133,6 @@ def _bytes_of(members: Sequence[Member], size: StackSize) -> int:
     return trained + len(averages) * FLOAT * size.n_parameters
 
 
-def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
-    """Bytes of weights, gradients, moments and averages; 0 for other readouts."""
-    hidden = getattr(readout, "hidden_layer_sizes", None)
-    if hidden is None:
-        return 0
-    widths = (n_features, *hidden_widths(hidden), n_outputs)
-    return 5 * FLOAT * count_parameters(widths)
-
-
-def shared_work(readout: Readout, seed: int) -> Hashable:
-    """Name what a readout trains or computes: equal names are worked out once.
-
-    Networks that differ in averaging alone are one training, and kernels that differ in
-    their noise alone have one kernel matrix.
-    """
-    if readout.stack is None:
-        return readout.pool_group
-    net = cast("NetReadout", readout)
-    member = _member(net, 0, seed, readout.stack)
-    widths = hidden_widths(net.hidden_layer_sizes)
-    return widths, _replay_of(net), member.training
-
-
 class Context(NamedTuple):
     """Settings that all learners of one run have in common.
 
@@ -191,94 +163,22 @@ class Context(NamedTuple):
     may_grow: bool = False
     view: FeatureView = FeatureView()
 
-    def place_of(self, readout: Readout) -> int:
-        """Place of the scaling in which the learner of a readout is given rows."""
-        return self.view.scalings.index(scaling_of(readout))
-
-
-def scaling_of(readout: Readout) -> str | None:
-    """Scaling of the rows that the learner of a readout is given."""
-    return None if readout.takes_raw_rows else readout.scaling
-
-
-def build_learners(
-    readouts: Sequence[Readout] | Mapping[int, Readout],
-    n_features: int,
-    n_classes: int,
-    **settings: Any,
-) -> list[Learner]:
-    """Make the learners of a list of readouts, of classes or of real numbers.
-
-    Parameters
-    ----------
-    readouts : sequence of readouts, or mapping of int to readout
-        In any order; a learner's ``columns`` remember the places: those in the
-        sequence, or the keys, for some of the readouts of a run.
-    n_features, n_classes : int
-    **settings
-        As in :class:`Context`.
-
-    Returns
-    -------
-    learners : list of Learner
-        Stacks of networks, the most expensive first, then the learners of others.
-        Networks of one shape share a stack, except that on a CPU a stack is cut where
-        its state would not stay in cache, or where one job would wait for another. A
-        stack equals its parts: numbers of a readout depend neither on its neighbours
-        nor on their order.
-
-    Raises
-    ------
-    ValueError
-        If a readout asks to whiten more than ``MAX_WHITENED_FEATURES`` features.
-    MemoryError
-        If the readouts together need more memory than the device has.
-    """
-    by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))
-    return learners_in(Context(n_features, n_classes, **settings), by_place)
-
-
-def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
-    """Make the learners of readouts in a context, in the scalings that they need."""
-    for readout in by_place.values():
-        check_width(readout.scaling, context.n_features)
-    scalings = list(dict.fromkeys(map(scaling_of, by_place.values())))
-    context = context._replace(view=context.view._replace(scalings=scalings))
-    stacked: dict[type[NetStack], list[tuple[int, NetReadout]]] = {}
-    others: dict[type[Readout], list[tuple[int, Readout]]] = {}
-    for column, readout in by_place.items():
-        if readout.stack is not None:
-            member = column, cast("NetReadout", readout)
-            stacked.setdefault(readout.stack, []).append(member)
-        else:
-            others.setdefault(type(readout), []).append((column, readout))
-    learners: list[Learner] = []
-    for stack, nets in stacked.items():
-        learners += build_stacks(nets, context, stack)
-    for family, members in others.items():
-        learners += family.learners_of(members, context)
-    return learners
-
 
 def build_stacks(
-    members: Sequence[tuple[int, NetReadout]], context: Context, kind: type[NetStack]
+    members: Sequence[tuple[Shape, Member]], context: Context, kind: type[NetStack]
 ) -> list[NetStack]:
     """Gather networks of one shape into modules with a leading readout axis.
 
     Parameters
     ----------
-    members : sequence of (int, readout)
-        Each with its place among all readouts.
+    members : sequence of (Shape, Member)
     context : Context
     kind : type
         ``ReadoutStack`` or ``DensityStack``.
     """
     groups: dict[Shape, list[Member]] = {}
-    for column, readout in members:
-        widths = hidden_widths(readout.hidden_layer_sizes)
-        shape = Shape(widths, _replay_of(readout), context.precision)
-        own = _member(readout, column, context.seed, kind)
-        groups.setdefault(shape, []).append(own)
+    for shape, member in members:
+        groups.setdefault(shape, []).append(member)
     n_outputs = kind.n_outputs or context.n_classes
     sizes = {}
     for shape in groups:
@@ -288,20 +188,6 @@ def build_stacks(
         kind(shape, part, context.view, context.n_features, n_outputs, context.device)
         for shape, part in plan_stacks(groups, sizes, context.device, context.n_jobs)
     ]
-
-
-def _replay_of(readout: NetReadout) -> Replay:
-    return Replay(int(readout.n_replay_streams), float(readout.recency))
-
-
-def _member(
-    readout: NetReadout, column: int, seed: int, kind: type[NetStack]
-) -> Member:
-    names = kind.training._fields[2:]  # behind scaling and seed
-    settings = {name: float(getattr(readout, name)) for name in names}
-    averaging = Averaging(*(getattr(readout, name) for name in Averaging._fields))
-    training = kind.training(readout.scaling, readout.seed_or(seed), **settings)
-    return Member(column, training, averaging)
 
 
 def hidden_widths(sizes: object) -> tuple[int, ...]:

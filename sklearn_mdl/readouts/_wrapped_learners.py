@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from torch import Tensor
 
 from sklearn_mdl._core.nets.adamw import LogitScale
@@ -28,15 +28,34 @@ from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._floor import class_frequencies, complete, floored, spread
 from sklearn_mdl.readouts._isolation import Notes, collected, has_net, net_draws, seeded
 
-if TYPE_CHECKING:
-    from sklearn_mdl.readouts._wrappers import (
-        IncrementalReadout,
-        RefitReadout,
-        WrappedReadout,
-    )
-
 Array = NDArray[Any]
 SCALED_AT_ONCE = 2**21  # numbers
+
+
+class Wrapped(NamedTuple):
+    """Settings of one readout.
+
+    Attributes
+    ----------
+    column : int
+        Its place among all readouts of the run.
+    estimator : classifier
+    scaling : {"standard", "whiten"} or None
+    calibration : bool
+    seed : int
+    n_replay_streams : int
+        Of an incremental classifier.
+    growth : float
+        Of a refitted one: factor by which rows grow between two fits.
+    """
+
+    column: int
+    estimator: BaseEstimator
+    scaling: str | None
+    calibration: bool
+    seed: int
+    n_replay_streams: int = 0
+    growth: float = 2.0
 
 
 class WrappedLearner(Learner):
@@ -44,10 +63,9 @@ class WrappedLearner(Learner):
 
     Parameters
     ----------
-    column : int
-        Its place among all readouts of the run.
-    expert : IncrementalReadout or RefitReadout
-        The settings.
+    wrapped : Wrapped
+    place : int
+        Of the scaling in which it is given rows.
     context : Context
 
     Attributes
@@ -58,12 +76,12 @@ class WrappedLearner(Learner):
 
     foreign = True
 
-    def __init__(self, column: int, expert: WrappedReadout, context: Context) -> None:
-        self.columns = [column]
+    def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
+        self.columns = [wrapped.column]
         self.view = context.view
-        self.place = context.place_of(expert)
-        self.seed = expert.seed_or(context.seed)
-        self.blank = seeded(expert.estimator, self.seed)
+        self.place = place
+        self.seed = wrapped.seed
+        self.blank = seeded(wrapped.estimator, self.seed)
         self.has_net = has_net(self.blank)
         # Modules of torch hold float32; other estimators are at their best in float64.
         self.dtype = np.float32 if self.has_net else np.float64
@@ -71,7 +89,7 @@ class WrappedLearner(Learner):
         self.n_learned = 0
         self.known = np.zeros(context.n_classes, dtype=bool)
         self.counts = np.zeros(context.n_classes, dtype=np.int64)
-        self.calibration = LogitScale() if expert.calibration else None
+        self.calibration = LogitScale() if wrapped.calibration else None
         self.complaints = Notes()
         self.failing = False
 
@@ -210,11 +228,9 @@ class WrappedLearner(Learner):
 class IncrementalLearner(WrappedLearner):
     """A classifier that is updated by one minibatch after the other."""
 
-    def __init__(
-        self, column: int, expert: IncrementalReadout, context: Context
-    ) -> None:
-        super().__init__(column, expert, context)
-        self.replay = Replay(expert.n_replay_streams)
+    def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
+        super().__init__(wrapped, place, context)
+        self.replay = Replay(wrapped.n_replay_streams)
         self.replay_seed = context.seed
         self.n_updates = 0
 
@@ -269,10 +285,10 @@ class IncrementalLearner(WrappedLearner):
 class RefittedLearner(WrappedLearner):
     """A classifier that is refitted whenever its rows have grown by a factor."""
 
-    def __init__(self, column: int, expert: RefitReadout, context: Context) -> None:
-        super().__init__(column, expert, context)
-        self.growth = expert.growth
-        self.scaling = expert.scaling
+    def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
+        super().__init__(wrapped, place, context)
+        self.growth = wrapped.growth
+        self.scaling = wrapped.scaling
         self.applied: Scaling | None = None
         self.n_fitted = 0  # rows of the last fit that succeeded
         self.n_tried = 0  # and of the last one

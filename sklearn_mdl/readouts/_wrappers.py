@@ -20,6 +20,7 @@ from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._wrapped_learners import (
     IncrementalLearner,
     RefittedLearner,
+    Wrapped,
     WrappedLearner,
 )
 
@@ -71,7 +72,20 @@ class WrappedReadout(BaseReadout):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
         """Make one learner for each."""
-        return [cls.learner(column, readout, context) for column, readout in members]
+        scalings = context.view.scalings
+        return [
+            cls.learner(
+                readout.wrapped(column, context.seed),
+                scalings.index(readout.row_scaling),
+                context,
+            )
+            for column, readout in members
+        ]
+
+    def wrapped(self, column: int, seed: int) -> Wrapped:
+        """Return the settings as a learner takes them."""
+        settings = self.estimator, self.scaling, self.calibration
+        return Wrapped(column, *settings, self.seed_or(seed))
 
     @property
     def notes_(self) -> list[str]:
@@ -165,6 +179,11 @@ class IncrementalReadout(WrappedReadout):
         **WrappedReadout._parameter_constraints,
         "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
     }
+
+    def wrapped(self, column: int, seed: int) -> Wrapped:
+        """Return the settings as a learner takes them."""
+        own = super().wrapped(column, seed)
+        return own._replace(n_replay_streams=self.n_replay_streams)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -263,6 +282,10 @@ class RefitReadout(WrappedReadout):
     def growth(self) -> float:
         """The schedule as a factor."""
         return DOUBLING if isinstance(self.schedule, str) else float(self.schedule)
+
+    def wrapped(self, column: int, seed: int) -> Wrapped:
+        """Return the settings as a learner takes them."""
+        return super().wrapped(column, seed)._replace(growth=self.growth)
 
     @property
     def architecture(self) -> str:

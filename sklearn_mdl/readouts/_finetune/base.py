@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -13,7 +13,6 @@ from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.images.rows import check_pixels
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.readouts._base import BaseReadout
-from sklearn_mdl.readouts._finetune.learner import NetworkLearner
 from sklearn_mdl.readouts._finetune.networks import (
     AUGMENTATIONS,
     OPTIMIZERS,
@@ -86,4 +85,5 @@ class NetworkReadout(ImageReadout):
     def net_(self) -> LearningNet:
         """The skorch net that holds network, criterion and optimiser."""
         (learner,) = self._run.learners
-        return cast(NetworkLearner, learner).net
+        net: LearningNet = learner.net  # type: ignore[attr-defined]
+        return net

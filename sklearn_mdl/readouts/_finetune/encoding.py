@@ -17,8 +17,8 @@ from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
 from sklearn_mdl._core.stream.steps import PassState, shown
 from sklearn_mdl.encoders import image_encoder_of
-from sklearn_mdl.readouts._base import Readout
-from sklearn_mdl.readouts._build import Context, learners_in
+from sklearn_mdl.readouts._base import Readout, learners_in
+from sklearn_mdl.readouts._build import Context
 
 N_ENCODED = "n_encoded"
 

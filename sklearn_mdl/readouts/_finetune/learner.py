@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from sklearn_mdl._core.nets.adamw import LogitScale
 from sklearn_mdl._core.stream.learner import Learned, Learner, Replay
 from sklearn_mdl.encoders import EncoderTrunk
 from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._finetune.base import NetworkReadout
 from sklearn_mdl.readouts._finetune.networks import (
     AveragedNetwork,
     HeadedNetwork,
@@ -24,9 +25,6 @@ from sklearn_mdl.readouts._finetune.networks import (
     make_net,
 )
 from sklearn_mdl.readouts._isolation import net_draws
-
-if TYPE_CHECKING:
-    from sklearn_mdl.readouts._finetune.base import NetworkReadout
 
 NETWORK, AVERAGE, OPTIMIZER, SCALE = "network", "average", "optimizer", "logit_scale"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, is_classifier
@@ -12,14 +13,20 @@ from sklearn.utils import check_random_state
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import OnlineEstimator, RandomState
 from sklearn_mdl._core.numerics import resolve_device
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
 from sklearn_mdl._core.stream.scaling import check_width
 from sklearn_mdl._core.stream.threads import PassSettings
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._stack import NetStack
 from sklearn_mdl.switching import BayesMixture
+
+COUNT = Interval(Integral, 1, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+SHARE = Interval(Real, 0, 1, closed="left")
 
 
 class Readout(OnlineEstimator):
@@ -33,6 +40,31 @@ class Readout(OnlineEstimator):
     first_batch_size: int | None = None
     device: str = "cpu"
     random_state: RandomState
+
+    # What parameters of these names must be, in all readouts that have them.
+    _parameter_constraints: ClassVar[Constraints] = {
+        "lr": [POSITIVE],
+        "beta1": [SHARE],
+        "beta2": [SHARE],
+        "eps": [NOT_NEGATIVE],
+        "weight_decay": [NOT_NEGATIVE],
+        "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
+        "recency": [POSITIVE],
+        "ema_step_size": [Interval(Real, 0, 1, closed="right")],
+        "ema_warmup": ["boolean"],
+        "label_smoothing": [SHARE],
+        "calibration": ["boolean"],
+        "scaling": [StrOptions({"standard", "whiten"}), None],
+        "prior_location": [Interval(Real, None, None, closed="neither")],
+        "prior_scale": [POSITIVE],
+        "half_life": [POSITIVE],
+        "window": [COUNT, None],
+        "restart": [COUNT, None],
+        "batch_size": [COUNT],
+        "first_batch_size": [COUNT, None],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
 
     @property
     @abstractmethod
@@ -132,10 +164,7 @@ def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learn
         check_width(readout.scaling, context.n_features)
     scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
     context = context._replace(view=context.view._replace(scalings=scalings))
-    families: dict[type, list[tuple[int, Readout]]] = {}
-    for column, readout in by_place.items():
-        family = readout.stack or type(readout)
-        families.setdefault(family, []).append((column, readout))
+    families = grouped((r.stack or type(r), (k, r)) for k, r in by_place.items())
     stacks_first = sorted(families.values(), key=lambda own: own[0][1].stack is None)
     learners: list[Learner] = []
     for members in stacks_first:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,11 +12,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.base.regressor import OnlineRegressor
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.unsupported import unsupported
 from sklearn_mdl.readouts._base import BaseReadout, Readout, learners_in
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._finetune.base import ImageReadout
 from sklearn_mdl.readouts._lists import NAMES
 
@@ -40,12 +39,10 @@ class BlockSettings(Readout):
     takes_raw_rows = True
 
     _parameter_constraints: ClassVar[Constraints] = {
+        **Readout._parameter_constraints,
         "readout": [Readout, StrOptions(set(NAMES)), None],
         "columns": [slice, list, tuple, np.ndarray],
         "name": [str, None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def _validate_params(self) -> None:
@@ -132,16 +129,15 @@ class BlockSettings(Readout):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
         """Learners of the readouts of each block, which share what they can."""
-        blocks: dict[tuple[int, ...], list[tuple[int, Self]]] = {}
-        for column, member in members:
-            places = member.places(context.n_features)
-            blocks.setdefault(places, []).append((column, member))
+        blocks = grouped(
+            (member.places(context.n_features), (column, member.inner))
+            for column, member in members
+        )
         learners: list[Learner] = []
         for places, own in blocks.items():
-            inner = {column: member.inner for column, member in own}
             view = context.view._replace(columns=places)
             about = context._replace(view=view, n_features=len(places))
-            learners += learners_in(about, inner)
+            learners += learners_in(about, dict(own))
         return learners
 
 

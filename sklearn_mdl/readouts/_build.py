@@ -5,9 +5,9 @@ Networks of one shape become stacks, as few as memory and jobs allow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
 # smaller stacks are so short that threads pass the interpreter to and fro instead.
 WORTH_A_JOB = 10_000_000
 FLOAT = 4
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 class StackSize(NamedTuple):
@@ -164,6 +167,14 @@ class Context(NamedTuple):
     view: FeatureView = FeatureView()
 
 
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Gather values by their keys, both in the order of their first appearance."""
+    groups: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
 def build_stacks(
     members: Sequence[tuple[Shape, Member]], context: Context, kind: type[NetStack]
 ) -> list[NetStack]:
@@ -176,9 +187,7 @@ def build_stacks(
     kind : type
         ``ReadoutStack`` or ``DensityStack``.
     """
-    groups: dict[Shape, list[Member]] = {}
-    for shape, member in members:
-        groups.setdefault(shape, []).append(member)
+    groups = grouped(members)
     n_outputs = kind.n_outputs or context.n_classes
     sizes = {}
     for shape in groups:

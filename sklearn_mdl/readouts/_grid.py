@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterSampler
 
+from sklearn_mdl.readouts._build import grouped
 from sklearn_mdl.readouts._net_regressors import (
     LinearReadoutRegressor,
     MLPReadoutRegressor,
@@ -153,9 +154,7 @@ def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
     classifiers with others of their class.
     """
     settings = [_named_settings(getattr(r, "inner", r)) for r in readouts]
-    groups: defaultdict[frozenset[str], list[dict[str, object]]] = defaultdict(list)
-    for setting in settings:
-        groups[frozenset(setting)].append(setting)
+    groups = grouped((frozenset(setting), setting) for setting in settings)
     varying = {
         kind: {name for name in kind if len({str(one[name]) for one in alike}) > 1}
         for kind, alike in groups.items()

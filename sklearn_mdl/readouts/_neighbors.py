@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from sklearn_mdl._core.nets.adamw import IDENTITY, ForwardCalibration, logit_scale_of
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
-from sklearn_mdl.readouts._base import BaseReadout, last_restart
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._base import COUNT, POSITIVE, BaseReadout, last_restart
+from sklearn_mdl.readouts._build import Context, grouped
 
 BLOCK = 2048  # rows whose distances are computed at once
 KEPT_BYTES = {"cpu": 2**29, "cuda": 2**33}  # of scaled rows that are kept
@@ -414,16 +413,11 @@ class KNeighborsReadout(BaseReadout):
     random_state = 0  # nothing is drawn
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        **BaseReadout._parameter_constraints,
+        "n_neighbors": [COUNT],
         "metric": [StrOptions({"euclidean", "cosine"})],
-        "bandwidth": [Interval(Real, 0, None, closed="neither")],
-        "smoothing": [Interval(Real, 0, None, closed="neither")],
-        "calibration": ["boolean"],
-        "scaling": [StrOptions({"standard", "whiten"}), None],
-        "window": [Interval(Integral, 1, None, closed="left"), None],
-        "restart": [Interval(Integral, 1, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "device": [str],
+        "bandwidth": [POSITIVE],
+        "smoothing": [POSITIVE],
     }
 
     @property
@@ -436,11 +430,13 @@ class KNeighborsReadout(BaseReadout):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[NeighborsLearner]:
         """One learner for all that use the same distances."""
-        groups: dict[Points, list[Voters]] = {}
-        for column, readout in members:
-            settings = (getattr(readout, name) for name in Voters._fields[1:])
-            points = Points(*(getattr(readout, name) for name in Points._fields))
-            groups.setdefault(points, []).append(Voters(column, *settings))
+        groups = grouped(
+            (
+                Points(*(getattr(readout, name) for name in Points._fields)),
+                Voters(column, *(getattr(readout, n) for n in Voters._fields[1:])),
+            )
+            for column, readout in members
+        )
         return [
             NeighborsLearner(voters, points, context)
             for points, voters in groups.items()

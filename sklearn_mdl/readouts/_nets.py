@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, cast
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.nets.mlp import count_parameters
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.sklearn_compat import Constraints
 from sklearn_mdl._core.stream.learner import Replay
-from sklearn_mdl.readouts._base import Readout
+from sklearn_mdl.readouts._base import COUNT, Readout
 from sklearn_mdl.readouts._build import (
     FLOAT,
     Context,
@@ -27,11 +26,8 @@ from sklearn_mdl.readouts._stack import (
     ReadoutStack,
     Shape,
     StackNet,
+    Training,
 )
-
-WIDTHS: Constraints = {
-    "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")]
-}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -56,21 +52,8 @@ class NetReadout(Readout):
     random_state: RandomState = None
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "lr": [Interval(Real, 0, None, closed="neither")],
-        "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
-        "beta1": [Interval(Real, 0, 1, closed="left")],
-        "beta2": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "eps": [Interval(Real, 0, None, closed="left")],
-        "ema_step_size": [Interval(Real, 0, 1, closed="right")],
-        "ema_warmup": ["boolean"],
-        "calibration": ["boolean"],
-        "scaling": [StrOptions({"standard", "whiten"}), None],
-        "recency": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "first_batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "device": [str],
-        "random_state": ["random_state"],
+        **Readout._parameter_constraints,
+        "hidden_layer_sizes": ["array-like", COUNT],  # of MLPs
     }
 
     @property
@@ -113,11 +96,10 @@ def _shape(readout: NetReadout, precision: str) -> Shape:
 
 
 def _member(readout: NetReadout, column: int, seed: int) -> Member:
-    kind = readout.stack.training
-    names = kind._fields[2:]  # after scaling and seed
+    names = [name for name in Training._fields[2:] if hasattr(readout, name)]
     settings = {name: float(getattr(readout, name)) for name in names}
     averaging = Averaging(*(getattr(readout, name) for name in Averaging._fields))
-    training = kind(readout.scaling, readout.seed_or(seed), **settings)
+    training = Training(readout.scaling, readout.seed_or(seed), **settings)
     return Member(column, training, averaging)
 
 
@@ -147,11 +129,6 @@ class _Readout(NetReadout, OnlineClassifier):
     label_smoothing: float = 0.03
 
     stack = ReadoutStack
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **NetReadout._parameter_constraints,
-        "label_smoothing": [Interval(Real, 0, 1, closed="left")],
-    }
 
 
 class LinearReadout(_Readout):
@@ -295,8 +272,3 @@ class MLPReadout(_Readout):
     """
 
     hidden_layer_sizes: int | Sequence[int] = (512,)
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **_Readout._parameter_constraints,
-        **WIDTHS,
-    }

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from skorch import NeuralNet
@@ -35,7 +35,13 @@ from sklearn_mdl._core.nets.losses import (
 )
 from sklearn_mdl._core.nets.mlp import OF_PRECISION, StackedAverages, gradient_of
 from sklearn_mdl._core.numerics import in_lanes
-from sklearn_mdl._core.stream.learner import FeatureView, Learned, Learner, Replay
+from sklearn_mdl._core.stream.learner import (
+    FeatureView,
+    Learned,
+    Learner,
+    Replay,
+    copy_learned,
+)
 from sklearn_mdl._core.stream.scaling import ReExpression
 from sklearn_mdl._core.stream.units import TargetScaling
 
@@ -49,7 +55,7 @@ class Shape(NamedTuple):
 
 
 class Training(NamedTuple):
-    """Settings that classifiers that share one training have in common."""
+    """Settings that readouts which share one training have in common."""
 
     scaling: str | None
     seed: int
@@ -58,21 +64,9 @@ class Training(NamedTuple):
     beta2: float
     eps: float
     weight_decay: float
-    label_smoothing: float
-
-
-class DensityTraining(NamedTuple):
-    """Settings that regressors that share one training have in common."""
-
-    scaling: str | None
-    seed: int
-    lr: float
-    beta1: float
-    beta2: float
-    eps: float
-    weight_decay: float
-    tails: float  # degrees of freedom, infinite for a Gaussian
-    heteroscedastic: float
+    label_smoothing: float = 0.0  # of classes
+    tails: float = math.inf  # of a density: degrees of freedom, infinite for a Gaussian
+    heteroscedastic: float = 1.0
 
 
 class Averaging(NamedTuple):
@@ -87,7 +81,7 @@ class Member(NamedTuple):
     """Place and settings of a readout."""
 
     column: int
-    training: Training | DensityTraining
+    training: Training
     averaging: Averaging
 
 
@@ -141,7 +135,6 @@ class NetStack(Learner):
         Raw values (K, 1) whose softplus is a factor of the prediction.
     """
 
-    training: ClassVar[type[Training | DensityTraining]]
     net_kind: ClassVar[type[StackNet]] = StackNet
     n_outputs: ClassVar[int | None] = None  # as many as there are classes
 
@@ -196,7 +189,9 @@ class NetStack(Learner):
         self.calibration = ForwardCalibration(start)
 
     @abstractmethod
-    def _criterion(self, trainings: Sequence[Any], n_outputs: int) -> dict[str, object]:
+    def _criterion(
+        self, trainings: Sequence[Training], n_outputs: int
+    ) -> dict[str, object]:
         """Return the criterion of the trainings and its parameters, as skorch does."""
 
     @abstractmethod
@@ -287,15 +282,7 @@ class NetStack(Learner):
             If a tensor is missing or has another shape.
         """
         for column, own in self._parts().items():
-            given = learned.get(column, {})
-            for name, tensor in own.items():
-                if name not in given or given[name].shape != tensor.shape:
-                    found = tuple(given[name].shape) if name in given else "missing"
-                    raise ValueError(
-                        f"Readout {column} needs {name} of shape {tuple(tensor.shape)} "
-                        f"to go on, got {found}; take a state of the same readouts"
-                    )
-                tensor.copy_(given[name])
+            copy_learned(column, own, learned.get(column, {}))
         first = self.columns[self.sources.index(0)]
         self._set_counts(learned[first]["n_steps"].tolist())
 
@@ -357,8 +344,6 @@ class NetStack(Learner):
 class ReadoutStack(NetStack):
     """A stack of classifiers: outputs are logits, and calibration multiplies them."""
 
-    training = Training
-
     def _criterion(
         self, trainings: Sequence[Training], n_outputs: int
     ) -> dict[str, object]:
@@ -410,7 +395,6 @@ class DensityStack(NetStack):
     labels. Forward calibration divides the scale by its factor.
     """
 
-    training = DensityTraining
     net_kind = DensityNet
     n_outputs = N_OUTPUTS
 
@@ -420,7 +404,7 @@ class DensityStack(NetStack):
         return dof[self.sources]  # (K, 1)
 
     def _criterion(
-        self, trainings: Sequence[DensityTraining], n_outputs: int
+        self, trainings: Sequence[Training], n_outputs: int
     ) -> dict[str, object]:
         return {
             "criterion": StackedStudentT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import ClassVar, Self
 
 from sklearn.base import BaseEstimator
@@ -41,14 +41,6 @@ class WrappedReadout(BaseReadout):
     needed: ClassVar[tuple[str, ...]]
     advice: ClassVar[str]
     learner: ClassVar[type[WrappedLearner]]
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "estimator": [object],  # checked below
-        "scaling": [StrOptions({"standard", "whiten"}), None],
-        "calibration": ["boolean"],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -174,11 +166,6 @@ class IncrementalReadout(WrappedReadout):
         "pass an instance that has both, or wrap any other classifier in RefitReadout"
     )
     learner = IncrementalLearner
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **WrappedReadout._parameter_constraints,
-        "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
-    }
 
     def wrapped(self, column: int, seed: int) -> Wrapped:
         """Return the settings as a learner takes them."""

@@ -221,10 +221,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
 def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
     """Return the list of a name, or refuse it."""
-    if name == "mixed":
+    if name not in {*NAMES, None}:
         raise ValueError(
             "A list of regressors must be 'closed-form', 'nets', 'drift' or None, got "
-            "'mixed'; choose one of these"
+            f"{name!r}; choose one of these"
         )
     return named_regressors(name, n_features)
 

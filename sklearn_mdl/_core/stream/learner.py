@@ -53,6 +53,26 @@ class Report(NamedTuple):
     failure: str | None = None
 
 
+def copy_learned(
+    column: int, own: Mapping[str, Tensor], given: Mapping[str, Tensor]
+) -> None:
+    """Copy what a readout has learned into its tensors.
+
+    Raises
+    ------
+    ValueError
+        If a tensor is missing or has another shape.
+    """
+    for name, tensor in own.items():
+        if name not in given or given[name].shape != tensor.shape:
+            found = tuple(given[name].shape) if name in given else "missing"
+            raise ValueError(
+                f"Readout {column} needs {name} of shape {tuple(tensor.shape)} to go "
+                f"on, got {found}; take a state of the same readouts"
+            )
+        tensor.copy_(given[name])
+
+
 class Learner(ABC):
     """Base of learners; a run calls nothing else of them.
 

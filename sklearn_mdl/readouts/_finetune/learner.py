@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.images.rows import Shape, pixels_of
 from sklearn_mdl._core.nets.adamw import LogitScale
-from sklearn_mdl._core.stream.learner import Learned, Learner, Replay
+from sklearn_mdl._core.stream.learner import Learned, Learner, Replay, copy_learned
 from sklearn_mdl.encoders import EncoderTrunk
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._finetune.base import NetworkReadout
@@ -188,15 +188,9 @@ class NetworkLearner(Learner):
         ValueError
             If a tensor is missing or has another shape.
         """
-        given = learned.get(self.columns[0], {})
-        for name, own in self._tensors().items():
-            if name not in given or given[name].shape != own.shape:
-                raise ValueError(
-                    f"Readout {self.columns[0]} needs {name} of shape "
-                    f"{tuple(own.shape)} to go on, but it is missing or has another "
-                    "shape; it was learned by another network"
-                )
-            own.copy_(given[name])
+        (column,) = self.columns
+        given = learned.get(column, {})
+        copy_learned(column, self._tensors(), given)
         self._load_steps(given)
         if self.calibration is not None:
             self.calibration.load_state_dict(_under(SCALE, given))

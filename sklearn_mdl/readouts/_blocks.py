@@ -15,6 +15,7 @@ from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.unsupported import unsupported
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._base import BaseReadout, Readout, learners_in
 from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._finetune.base import ImageReadout
@@ -117,11 +118,9 @@ class BlockSettings(Readout):
             found = np.arange(n_features)[_as_numbers(columns, n_features)].tolist()
             lie = 0 < len(found) == len(set(found))
         if not lie:
-            raise ValueError(
-                f"columns of block {self.block!r} must be different ones of the "
-                f"{n_features} of X, at least one, got {columns!r}; name those that X "
-                "has"
-            )
+            name = f"columns of block {self.block!r}"
+            required = f"different ones of the {n_features} of X, at least one"
+            raise invalid(name, required, columns, "name those that X has")
         return tuple(found)
 
     @classmethod

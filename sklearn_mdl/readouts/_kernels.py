@@ -75,9 +75,7 @@ class KernelSettings(Readout):
     def architecture(self) -> str:
         """Short name: "arc-cosine kernel", "rbf kernel"."""
         named = isinstance(self.kernel, str)
-        return (
-            f"{self.kernel} kernel" if named else f"{type(self.kernel).__name__} kernel"
-        )
+        return f"{self.kernel if named else type(self.kernel).__name__} kernel"
 
     @property
     def pool_group(self) -> str:
@@ -87,10 +85,8 @@ class KernelSettings(Readout):
             "rbf": self.width if self.gamma is None else f"gamma {self.gamma}",
             "polynomial": self.degree,
         }
-        kernel = self.kernel if isinstance(self.kernel, str) else ""
-        return (
-            f"{self.architecture} {settings.get(kernel, '')}, {self.scaling or 'raw'}"
-        )
+        own = settings.get(self.kernel, "") if isinstance(self.kernel, str) else ""
+        return f"{self.architecture} {own}, {self.scaling or 'raw'}"
 
     def member(self, column: int) -> Member:
         """Return the settings as a learner takes them."""
@@ -248,8 +244,7 @@ class KernelReadout(KernelSettings, BaseReadout):
             Labellings(np.stack([coded[i][1] for i in some]), n_classes)
             for n_classes, some in alike.items()
         ]
-        run, shape = self._run, (len(labels), len(rows))
-        predicted = np.empty(shape, labels.dtype)
+        run, predicted = self._run, np.empty((len(labels), len(rows)), labels.dtype)
         with run.threads.arithmetic():
             (learner,) = self.learners_of(
                 [(0, self)],

@@ -81,7 +81,7 @@ def bytes_to_move(learner, n_rows, batch_size=32):
     averaged = sum(
         p.nbytes for own in learner.averages.copies for pair in own.pairs for p in pair
     )
-    n_steps = n_rows // batch_size * (learner.n_replay_streams + 1)
+    n_steps = n_rows // batch_size * (learner.replay.n_streams + 1)
     return n_steps * (10 * trained + 2 * averaged)
 
 
@@ -140,7 +140,7 @@ class Run:
         return {
             "readouts": len(readouts),
             "steps": sum(
-                len(stack.columns) * (n_rows // 32) * (stack.n_replay_streams + 1)
+                len(stack.columns) * (n_rows // 32) * (stack.replay.n_streams + 1)
                 for stack in learners
             ),
             "seconds": seconds,

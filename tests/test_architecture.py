@@ -1,6 +1,7 @@
 """The shape of the package; the linters' rules in pyproject.toml hold the rest."""
 
 import ast
+import re
 from pathlib import Path
 
 import grimp
@@ -8,6 +9,7 @@ from count_code import counted
 
 import sklearn_mdl
 from sklearn_mdl import MDLReadoutSwitcher
+from sklearn_mdl._core.stream.learner import Learner
 
 PACKAGE = Path(sklearn_mdl.__file__).parent
 FLAT_FILES = {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
@@ -71,6 +73,17 @@ def test_imports_go_round_in_few_circles():
     for one, other in map(sorted, circles):
         both = [(one, other), (other, one)]
         assert not all(runtime.chain_exists(importer=a, imported=b) for a, b in both)
+
+
+def test_the_contract_of_a_learner_is_small_and_documented():
+    names = {name for name, value in vars(Learner).items() if callable(value)}
+    names |= set(Learner.__annotations__)
+    members = {name for name in names if not name.startswith("_")}
+    assert len(members) <= 19
+    page = (PACKAGE.parent / "docs" / "contributing.md").read_text("utf-8")
+    table = page.split("## The contract of a learner")[1].split("\n## ")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line[:3] == "| `"]
+    assert set(re.findall(r"`(\w+)", " ".join(cells))) == members
 
 
 def test_a_run_asks_seldom_whether_a_part_of_it_is_there():

@@ -16,8 +16,11 @@ from sklearn_mdl._core.stream.outcomes import (
     TargetScaling,
     mixture_moments,
 )
-from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
-from sklearn_mdl.readouts._build import build_learners
+from sklearn_mdl.readouts import (
+    LinearReadoutRegressor,
+    MLPReadoutRegressor,
+    build_learners,
+)
 
 CPU = torch.device("cpu")
 DOF = [math.inf, 1.0, 3.5, 40.0]

@@ -25,8 +25,8 @@ from sklearn_mdl.readouts import (
     LinearReadoutRegressor,
     MLPReadoutRegressor,
     _build as plan,
+    build_learners,
 )
-from sklearn_mdl.readouts._build import build_learners
 
 # Operators whose result, or the shape of it, the host must wait for.
 WAITING = {

@@ -17,7 +17,7 @@ from sklearn_mdl import FixedShare, LinearReadout, MDLReadoutSwitcher, MLPReadou
 from sklearn_mdl._core.numerics import one_thread
 from sklearn_mdl._core.stream import steps as steps_module
 from sklearn_mdl._core.stream.heldout import flushed_copy, predictions
-from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.learner import FeatureView, Learner, Replay
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
 from sklearn_mdl._core.stream.samples import SampleStore
@@ -44,12 +44,9 @@ class Diary(Learner):
     Its two readouts predict by the counts so far, with different pseudo-counts.
     """
 
-    scalings = (None,)
-
     def __init__(self, columns=(0, 1), n_replay_streams=2, recency=1.0):
         self.columns = columns
-        self.n_replay_streams = n_replay_streams
-        self.recency = recency
+        self.replay = Replay(n_replay_streams, recency)
         self.counts = torch.zeros(C, dtype=torch.float64)
         self.predicted = []
         self.learned = []
@@ -294,7 +291,7 @@ def test_labels_are_brought_to_where_the_predictions_are(monkeypatch):
 def test_scalings_are_refreshed_whenever_their_rows_have_doubled():
     X, y = numbered(37)
     diary = Diary()
-    diary.scalings = ("standard", "whiten", None)
+    diary.view = FeatureView(scalings=("standard", "whiten", None))
     run = run_of(diary)
     run_segments(run, X, y, at=(3, 9, 16, 18))
     assert run.rows.n_refreshed == 32

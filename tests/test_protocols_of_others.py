@@ -120,7 +120,7 @@ def text_of(page):
 
 def test_repr_shows_what_differs_from_the_defaults():
     assert repr(MDLReadoutSwitcher()) == "MDLReadoutSwitcher()"
-    switcher = MDLReadoutSwitcher(READOUTS, switching=FixedShare(m=3), batch_size=32)
+    switcher = MDLReadoutSwitcher(READOUTS, switching=FixedShare(m=3))
     assert " ".join(repr(switcher).split()) == (
         "MDLReadoutSwitcher(readouts=[LinearReadout(lr=0.02), "
         "MLPReadout(hidden_layer_sizes=(16,), lr=0.02)], switching=FixedShare(m=3))"

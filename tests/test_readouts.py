@@ -27,8 +27,7 @@ from sklearn_mdl._core.stream.steps import (
     prequential_steps,
     score_segment,
 )
-from sklearn_mdl.readouts import preset_settings
-from sklearn_mdl.readouts._build import build_learners
+from sklearn_mdl.readouts import build_learners, preset_settings
 from sklearn_mdl.readouts._grid import readout_names
 from sklearn_mdl.readouts._lists import default_readouts, named_readouts
 
@@ -221,10 +220,10 @@ def test_stacks_gather_readouts_by_shape_and_replay_the_most_expensive_first():
         [7],
         [5],
     ]
-    assert [stack.n_replay_streams for stack in stacks] == [10, 10, 10, 10, 3]
-    assert [stack.recency for stack in stacks] == [1, 1, 1, 2, 1]
+    replays = [tuple(stack.replay) for stack in stacks]
+    assert replays == [(10, 1), (10, 1), (10, 1), (10, 2), (3, 1)]
     for stack in stacks:
-        assert list(stack.scalings) == ["standard", "whiten"]
+        assert list(stack.view.scalings) == ["standard", "whiten"]
 
 
 @pytest.mark.parametrize("scaling", ["standard", "whiten"])
@@ -636,7 +635,7 @@ def n_updates_per_example(pool, n_features, n_classes):
     total = 0
     for stack in stacks_of(pool, n_features, n_classes):
         numbers = sum(p.numel() for p in stack.net.module_.parameters())
-        total += (stack.n_replay_streams + 1) * numbers
+        total += (stack.replay.n_streams + 1) * numbers
     return total
 
 

@@ -9,8 +9,7 @@ from sklearn.datasets import load_digits
 
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
 from sklearn_mdl._core.numerics import flushed_denormals
-from sklearn_mdl.readouts import _build as plan
-from sklearn_mdl.readouts._build import build_learners
+from sklearn_mdl.readouts import _build as plan, build_learners
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.filterwarnings("ignore:The best readout should lie")

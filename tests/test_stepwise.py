@@ -101,7 +101,6 @@ class Certain(Learner):
     """A learner of two readouts, each certain of a label of its own."""
 
     columns = (1, 0)
-    scalings = (None,)
 
     def predict(self, x):
         proba = torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], dtype=torch.float64)

@@ -253,7 +253,7 @@ def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
             raise invalid("y", "labels", y, "or pass datasets as X, {name: (X, y)}")
         return {"": (X, y)}
     if y is not None:
-        raise invalid("y", "None where X maps names to (X, y)", y, "leave it out")
+        raise invalid("y", "None where X maps names to (X, y)", y, "leave y out")
     return checked_datasets(X)
 
 

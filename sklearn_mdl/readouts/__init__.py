@@ -2,6 +2,7 @@
 
 from sklearn_mdl.readouts._base import (
     Readout as Readout,
+    build_learners as build_learners,
     check_readout as check_readout,
 )
 from sklearn_mdl.readouts._blocks import (
@@ -11,12 +12,7 @@ from sklearn_mdl.readouts._blocks import (
     block_readouts,
     expanded as expanded,
 )
-from sklearn_mdl.readouts._build import (
-    build_learners as build_learners,
-    hidden_widths as hidden_widths,
-    shared_work as shared_work,
-    state_bytes as state_bytes,
-)
+from sklearn_mdl.readouts._build import hidden_widths as hidden_widths
 from sklearn_mdl.readouts._dummy import DummyReadout
 from sklearn_mdl.readouts._dummy_regressor import DummyReadoutRegressor
 from sklearn_mdl.readouts._edges import grid_edges as grid_edges
@@ -57,7 +53,12 @@ from sklearn_mdl.readouts._net_regressors import (
     LinearReadoutRegressor,
     MLPReadoutRegressor,
 )
-from sklearn_mdl.readouts._nets import LinearReadout, MLPReadout
+from sklearn_mdl.readouts._nets import (
+    LinearReadout,
+    MLPReadout,
+    shared_work as shared_work,
+    state_bytes as state_bytes,
+)
 from sklearn_mdl.readouts._paper_grids import preset_settings, readout_grid
 from sklearn_mdl.readouts._stack import ReadoutStack as ReadoutStack
 from sklearn_mdl.readouts._terms import Terms as Terms, terms_of as terms_of

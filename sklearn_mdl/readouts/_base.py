@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, is_classifier
@@ -12,23 +13,26 @@ from sklearn.utils import check_random_state
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import OnlineEstimator, RandomState
 from sklearn_mdl._core.numerics import resolve_device
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
+from sklearn_mdl._core.stream.scaling import check_width
 from sklearn_mdl._core.stream.threads import PassSettings
-from sklearn_mdl.readouts._build import Context, build_learners
+from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._stack import NetStack
 from sklearn_mdl.switching import BayesMixture
 
+COUNT = Interval(Integral, 1, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+SHARE = Interval(Real, 0, 1, closed="left")
+
 
 class Readout(OnlineEstimator):
-    """Base of all readouts: settings, from which learners are built.
+    """Base of all readouts: settings, from which ``learners_of`` makes learners."""
 
-    Networks name the kind of stack that serves them; other subclasses make learners in
-    ``learners_of``.
-    """
-
-    stack: ClassVar[type[NetStack] | None] = None
+    stack: ClassVar[type[NetStack] | None] = None  # of networks: their kind of stack
     takes_raw_rows: ClassVar[bool] = False  # its learner scales them itself
     block: ClassVar[str | None] = None  # name of the columns of X it looks at, if some
     scaling: str | None = "standard"
@@ -36,6 +40,31 @@ class Readout(OnlineEstimator):
     first_batch_size: int | None = None
     device: str = "cpu"
     random_state: RandomState
+
+    # What parameters of these names must be, in all readouts that have them.
+    _parameter_constraints: ClassVar[Constraints] = {
+        "lr": [POSITIVE],
+        "beta1": [SHARE],
+        "beta2": [SHARE],
+        "eps": [NOT_NEGATIVE],
+        "weight_decay": [NOT_NEGATIVE],
+        "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
+        "recency": [POSITIVE],
+        "ema_step_size": [Interval(Real, 0, 1, closed="right")],
+        "ema_warmup": ["boolean"],
+        "label_smoothing": [SHARE],
+        "calibration": ["boolean"],
+        "scaling": [StrOptions({"standard", "whiten"}), None],
+        "prior_location": [Interval(Real, None, None, closed="neither")],
+        "prior_scale": [POSITIVE],
+        "half_life": [POSITIVE],
+        "window": [COUNT, None],
+        "restart": [COUNT, None],
+        "batch_size": [COUNT],
+        "first_batch_size": [COUNT, None],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
 
     @property
     @abstractmethod
@@ -58,15 +87,17 @@ class Readout(OnlineEstimator):
         """The readout itself, or the one inside, to which the settings belong."""
         return self
 
+    @property
+    def row_scaling(self) -> str | None:
+        """Scaling of the rows that its learner is given."""
+        return None if self.takes_raw_rows else self.scaling
+
     @classmethod
+    @abstractmethod
     def learners_of(
         cls, members: Sequence[tuple[int, Any]], context: Context
     ) -> Sequence[Learner]:
-        """Make learners for readouts of this class, each with its column."""
-        raise TypeError(
-            f"A readout must name its stack or define learners_of, but {cls.__name__} "
-            "does neither; define one of them"
-        )
+        """Make learners for readouts of this class, or stack, each with its column."""
 
     def seed_or(self, seed: int) -> int:
         """Return a seed by its own random state, or the one given if it has none."""
@@ -77,12 +108,68 @@ class Readout(OnlineEstimator):
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
         device = resolve_device(self.device)
         learners = build_learners(
-            [self], n_features, outcome.n_numbers, seed=seed, device=device
+            [self],
+            n_features,
+            outcome.n_numbers,
+            seed=seed,
+            device=device,
+            may_grow=outcome.escape is not None,
         )
         settings = PassSettings(
             outcome, n_features, self.batch_size, seed, device, self.first_batch_size
         )
         return PrequentialRun(learners, Mixing(BayesMixture()), settings)
+
+
+def build_learners(
+    readouts: Sequence[Readout] | Mapping[int, Readout],
+    n_features: int,
+    n_classes: int,
+    **settings: Any,
+) -> list[Learner]:
+    """Make the learners of a list of readouts, of classes or of real numbers.
+
+    Parameters
+    ----------
+    readouts : sequence of readouts, or mapping of int to readout
+        In any order; a learner's ``columns`` remember the places: those in the
+        sequence, or the keys, for some of the readouts of a run.
+    n_features, n_classes : int
+    **settings
+        As in :class:`Context`.
+
+    Returns
+    -------
+    learners : list of Learner
+        Stacks of networks, the most expensive first, then the learners of others.
+        Networks of one shape share a stack, except that on a CPU a stack is cut where
+        its state would not stay in cache, or where one job would wait for another. A
+        stack equals its parts: numbers of a readout depend neither on its neighbours
+        nor on their order.
+
+    Raises
+    ------
+    ValueError
+        If a readout asks to whiten more than ``MAX_WHITENED_FEATURES`` features.
+    MemoryError
+        If the readouts together need more memory than the device has.
+    """
+    by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))
+    return learners_in(Context(n_features, n_classes, **settings), by_place)
+
+
+def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
+    """Make the learners of readouts in a context, in the scalings that they need."""
+    for readout in by_place.values():
+        check_width(readout.scaling, context.n_features)
+    scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
+    context = context._replace(view=context.view._replace(scalings=scalings))
+    families = grouped((r.stack or type(r), (k, r)) for k, r in by_place.items())
+    stacks_first = sorted(families.values(), key=lambda own: own[0][1].stack is None)
+    learners: list[Learner] = []
+    for members in stacks_first:
+        learners += members[0][1].learners_of(members, context)
+    return learners
 
 
 class BaseReadout(Readout, OnlineClassifier):
@@ -117,6 +204,7 @@ def check_readout(readout: object) -> None:
         advice = f"wrap it: {wrapper}({readout!r})"
     raise TypeError(
         "readouts must hold LinearReadout, MLPReadout, KernelReadout, "
-        "KNeighborsReadout, IncrementalReadout and RefitReadout objects, or those of "
-        f"images, got {readout!r}; {advice}"
+        "KNeighborsReadout, IncrementalReadout, RefitReadout, DummyReadout or "
+        "BlockReadout objects, or readouts of images (FineTunedReadout, "
+        f"ScratchReadout, FrozenReadout), got {readout!r}; {advice}"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,11 +12,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.base.regressor import OnlineRegressor
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.unsupported import unsupported
-from sklearn_mdl.readouts._base import BaseReadout, Readout
-from sklearn_mdl.readouts._build import Context, build_learners
+from sklearn_mdl._core.validation import invalid
+from sklearn_mdl.readouts._base import BaseReadout, Readout, learners_in
+from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._finetune.base import ImageReadout
 from sklearn_mdl.readouts._lists import NAMES
 
@@ -40,12 +40,10 @@ class BlockSettings(Readout):
     takes_raw_rows = True
 
     _parameter_constraints: ClassVar[Constraints] = {
+        **Readout._parameter_constraints,
         "readout": [Readout, StrOptions(set(NAMES)), None],
         "columns": [slice, list, tuple, np.ndarray],
         "name": [str, None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def _validate_params(self) -> None:
@@ -120,11 +118,9 @@ class BlockSettings(Readout):
             found = np.arange(n_features)[_as_numbers(columns, n_features)].tolist()
             lie = 0 < len(found) == len(set(found))
         if not lie:
-            raise ValueError(
-                f"columns of block {self.block!r} must be different ones of the "
-                f"{n_features} of X, at least one, got {columns!r}; name those that X "
-                "has"
-            )
+            name = f"columns of block {self.block!r}"
+            required = f"different ones of the {n_features} of X, at least one"
+            raise invalid(name, required, columns, "name those that X has")
         return tuple(found)
 
     @classmethod
@@ -132,24 +128,15 @@ class BlockSettings(Readout):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
         """Learners of the readouts of each block, which share what they can."""
-        blocks: dict[tuple[int, ...], list[tuple[int, Self]]] = {}
-        for column, member in members:
-            places = member.places(context.n_features)
-            blocks.setdefault(places, []).append((column, member))
+        blocks = grouped(
+            (member.places(context.n_features), (column, member.inner))
+            for column, member in members
+        )
         learners: list[Learner] = []
         for places, own in blocks.items():
-            found = build_learners(
-                {column: member.inner for column, member in own},
-                len(places),
-                context.n_classes,
-                seed=context.seed,
-                device=context.device,
-                n_jobs=context.n_jobs,
-                precision=context.precision,
-            )
-            for learner in found:
-                learner.sees = places
-            learners += found
+            view = context.view._replace(columns=places)
+            about = context._replace(view=view, n_features=len(places))
+            learners += learners_in(about, dict(own))
         return learners
 
 
@@ -172,7 +159,7 @@ class BlockReadout(BlockSettings, BaseReadout):
 
     Parameters
     ----------
-    readout : readout, "closed-form", "nets", "mixed" or None
+    readout : readout, "linear", "closed-form", "nets", "mixed", "drift" or None
         Any readout of a switcher that looks at features. In the list of a switcher the
         name of a list, or None, stands for all its readouts, for features of the
         block's width.
@@ -220,7 +207,7 @@ class BlockReadoutRegressor(BlockSettings, OnlineRegressor):
 
     Parameters
     ----------
-    readout : regressor, "closed-form", "nets" or None
+    readout : regressor, "closed-form", "nets", "drift" or None
         Any readout of an ``MDLReadoutSwitcherRegressor``.
     columns : slice or sequence of int
         Of X.
@@ -282,7 +269,7 @@ def block_readouts(
         Columns of X by the name of the block, such as a layer, a pooling or a crop:
         ``block_slices_`` of a fitted :class:`~sklearn_mdl.encoders.TimmEncoder` or
         :class:`~sklearn_mdl.encoders.TorchEncoder`.
-    readouts : readout, list, "closed-form", "nets", "mixed" or None
+    readouts : readout, list, name of a list, or None
         As of :class:`~sklearn_mdl.MDLReadoutSwitcher`: the readouts of each block.
 
     Returns

@@ -1,26 +1,21 @@
-"""From a list of readouts to learners: one builder for all kinds of readouts.
+"""What learners of one run share, and stacks of networks.
 
 Networks of one shape become stacks, as few as memory and jobs allow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.numerics import last_level_cache, memory_of
-from sklearn_mdl._core.stream.learner import Learner
-from sklearn_mdl._core.stream.scaling import check_width
-from sklearn_mdl.readouts._stack import Averaging, Member, NetStack, Shape
-
-if TYPE_CHECKING:
-    from sklearn_mdl.readouts._base import Readout
-    from sklearn_mdl.readouts._nets import NetReadout
+from sklearn_mdl._core.stream.learner import FeatureView
+from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 
 # Bytes of state that a stack on a CPU holds at most, if it is more than one training: a
 # third of the cache, which also holds averages and activations, or the gain of size
@@ -30,6 +25,9 @@ CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
 # smaller stacks are so short that threads pass the interpreter to and fro instead.
 WORTH_A_JOB = 10_000_000
 FLOAT = 4
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 class StackSize(NamedTuple):
@@ -138,36 +136,11 @@ def _bytes_of(members: Sequence[Member], size: StackSize) -> int:
     return trained + len(averages) * FLOAT * size.n_parameters
 
 
-def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
-    """Bytes of weights, gradients, moments and averages; 0 for other readouts."""
-    hidden = getattr(readout, "hidden_layer_sizes", None)
-    if hidden is None:
-        return 0
-    widths = (n_features, *hidden_widths(hidden), n_outputs)
-    return 5 * FLOAT * count_parameters(widths)
-
-
-def shared_work(readout: Readout, seed: int) -> Hashable:
-    """Name what a readout trains or computes: equal names are worked out once.
-
-    Networks that differ in averaging alone are one training, and kernels that differ in
-    their noise alone have one kernel matrix.
-    """
-    if readout.stack is None:
-        return readout.pool_group
-    net = cast("NetReadout", readout)
-    member = _member(net, 0, seed, readout.stack)
-    widths = hidden_widths(net.hidden_layer_sizes)
-    return widths, int(net.n_replay_streams), float(net.recency), member.training
-
-
 class Context(NamedTuple):
     """Settings that all learners of one run have in common.
 
     Attributes
     ----------
-    scalings : sequence of {"standard", "whiten", None}
-        The scalings in which rows are given to learners.
     n_features : int
     n_classes : int
         Numbers that name the distribution of a label: classes, or 3 for densities.
@@ -178,128 +151,52 @@ class Context(NamedTuple):
         Learners that will be evaluated side by side.
     precision : str
         Of the factors by which stacks of networks learn.
+    may_grow : bool
+        True if classes may be added that are not named.
+    view : FeatureView
+        Columns of X that learners are shown, and in which scalings.
     """
 
-    scalings: Sequence[str | None]
     n_features: int
     n_classes: int
     seed: int
     device: torch.device
     n_jobs: int = 1
     precision: str = "float32"
-
-    def view_of(self, readout: Readout) -> int:
-        """Place of the scaling in which the learner of a readout is given rows."""
-        return self.scalings.index(scaling_of(readout))
+    may_grow: bool = False
+    view: FeatureView = FeatureView()
 
 
-def scaling_of(readout: Readout) -> str | None:
-    """Scaling of the rows that the learner of a readout is given."""
-    return None if readout.takes_raw_rows else readout.scaling
-
-
-def build_learners(
-    readouts: Sequence[Readout] | Mapping[int, Readout],
-    n_features: int,
-    n_classes: int,
-    *,
-    seed: int,
-    device: torch.device,
-    n_jobs: int = 1,
-    precision: str = "float32",
-) -> list[Learner]:
-    """Make the learners of a list of readouts, of classes or of real numbers.
-
-    Parameters
-    ----------
-    readouts : sequence of readouts, or mapping of int to readout
-        In any order; a learner's ``columns`` remember the places: those in the
-        sequence, or the keys, for some of the readouts of a run.
-    n_features, n_classes, seed, device, n_jobs, precision
-        As in :class:`Context`.
-
-    Returns
-    -------
-    learners : list of Learner
-        Stacks of networks, the most expensive first, then the learners of others.
-        Networks of one shape share a stack, except that on a CPU a stack is cut where
-        its state would not stay in cache, or where one job would wait for another. A
-        stack equals its parts: numbers of a readout depend neither on its neighbours
-        nor on their order.
-
-    Raises
-    ------
-    ValueError
-        If a readout asks to whiten more than ``MAX_WHITENED_FEATURES`` features.
-    MemoryError
-        If the readouts together need more memory than the device has.
-    """
-    by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))
-    for readout in by_place.values():
-        check_width(readout.scaling, n_features)
-    scalings = list(dict.fromkeys(map(scaling_of, by_place.values())))
-    context = Context(scalings, n_features, n_classes, seed, device, n_jobs, precision)
-    stacked: dict[type[NetStack], list[tuple[int, NetReadout]]] = {}
-    others: dict[type[Readout], list[tuple[int, Readout]]] = {}
-    for column, readout in by_place.items():
-        if readout.stack is not None:
-            member = column, cast("NetReadout", readout)
-            stacked.setdefault(readout.stack, []).append(member)
-        else:
-            others.setdefault(type(readout), []).append((column, readout))
-    learners: list[Learner] = []
-    for stack, nets in stacked.items():
-        learners += build_stacks(nets, context, stack)
-    for family, members in others.items():
-        learners += family.learners_of(members, context)
-    return learners
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Gather values by their keys, both in the order of their first appearance."""
+    groups: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def build_stacks(
-    members: Sequence[tuple[int, NetReadout]], context: Context, kind: type[NetStack]
+    members: Sequence[tuple[Shape, Member]], context: Context, kind: type[NetStack]
 ) -> list[NetStack]:
     """Gather networks of one shape into modules with a leading readout axis.
 
     Parameters
     ----------
-    members : sequence of (int, readout)
-        Each with its place among all readouts.
+    members : sequence of (Shape, Member)
     context : Context
     kind : type
         ``ReadoutStack`` or ``DensityStack``.
     """
-    groups: dict[Shape, list[Member]] = {}
-    for column, readout in members:
-        widths = hidden_widths(readout.hidden_layer_sizes)
-        shape = Shape(
-            widths,
-            int(readout.n_replay_streams),
-            float(readout.recency),
-            context.precision,
-        )
-        own = _member(readout, column, context.seed, kind)
-        groups.setdefault(shape, []).append(own)
+    groups = grouped(members)
     n_outputs = kind.n_outputs or context.n_classes
     sizes = {}
     for shape in groups:
         widths = (context.n_features, *shape.hidden_layer_sizes, n_outputs)
-        sizes[shape] = StackSize(count_parameters(widths), shape.n_replay_streams + 1)
+        sizes[shape] = StackSize(count_parameters(widths), shape.replay.n_streams + 1)
     return [
-        kind(
-            shape, part, context.scalings, context.n_features, n_outputs, context.device
-        )
+        kind(shape, part, context.view, context.n_features, n_outputs, context.device)
         for shape, part in plan_stacks(groups, sizes, context.device, context.n_jobs)
     ]
-
-
-def _member(
-    readout: NetReadout, column: int, seed: int, kind: type[NetStack]
-) -> Member:
-    names = kind.training._fields[2:]  # behind scaling and seed
-    settings = {name: float(getattr(readout, name)) for name in names}
-    averaging = Averaging(*(getattr(readout, name) for name in Averaging._fields))
-    training = kind.training(readout.scaling, readout.seed_or(seed), **settings)
-    return Member(column, training, averaging)
 
 
 def hidden_widths(sizes: object) -> tuple[int, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 from sklearn.utils import Tags
 from torch import Tensor
 
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.metrics import LabelCounts, LabelTransitions
@@ -39,8 +38,7 @@ class DummyLearner(Learner):
         self.n_classes = context.n_classes
         self.codes = {c: one.code(self.n_classes) for c, one in members.items()}
         self.columns = list(members)
-        self.scalings = context.scalings
-        self.view = context.scalings.index(None)
+        self.view = context.view
         self.device = context.device
         self.n_observed = 0
 
@@ -105,19 +103,20 @@ class DummySettings(Readout):
     random_state = 0  # nothing is drawn
     learner: ClassVar[type[DummyLearner]] = DummyLearner
 
-    _parameter_constraints: ClassVar[Constraints] = {
-        "half_life": [Interval(Real, 0, None, closed="neither")],
-        "restart": [Interval(Integral, 1, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "device": [str],
-    }
-
     @classmethod
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[DummyLearner]:
         """One learner for all."""
         return [cls.learner(dict(members), context)]
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that no accuracy is to be expected."""
+        tags = super().__sklearn_tags__()
+        for own in (tags.classifier_tags, tags.regressor_tags):
+            if own is not None:
+                own.poor_score = True
+        return tags
 
     @property
     def architecture(self) -> str:
@@ -210,12 +209,6 @@ class DummyReadout(DummySettings, BaseReadout):
         **DummySettings._parameter_constraints,
         "strategy": [StrOptions({"frequency", "decayed", "transition"})],
     }
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that no accuracy is to be expected."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
 
     def code(self, n_classes: int) -> LabelCounts | LabelTransitions:
         """Return a new code of labels."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import ClassVar
 
-from sklearn.utils import Tags
-
 from sklearn_mdl._core.base.regressor import OnlineRegressor
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM
 from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl.readouts._dummy import DummyLearner, DummySettings
@@ -167,15 +164,7 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     _parameter_constraints: ClassVar[Constraints] = {
         **DummySettings._parameter_constraints,
         "strategy": [StrOptions({"mean", "decayed", "last"})],
-        "prior_location": [Interval(Real, None, None, closed="neither")],
-        "prior_scale": [Interval(Real, 0, None, closed="neither")],
     }
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that no accuracy is to be expected."""
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags
 
     def code(self, n_numbers: int) -> RecentMean | RandomWalk:
         """Return a new code of labels."""

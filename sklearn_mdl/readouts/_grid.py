@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
@@ -15,6 +15,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterSampler
 
+from sklearn_mdl._core.validation import invalid
+from sklearn_mdl.readouts._build import grouped
 from sklearn_mdl.readouts._net_regressors import (
     LinearReadoutRegressor,
     MLPReadoutRegressor,
@@ -111,10 +113,8 @@ def _is_one_shape(sizes: Collection[object]) -> bool:
 def _combined(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
     for name, values in columns.items():
         if hasattr(values, "rvs"):
-            raise ValueError(
-                f"{name} must be values to be combined, got {values!r}, from which one "
-                "can only draw; pass n_samples"
-            )
+            cure = "pass n_samples to draw from it"
+            raise invalid(name, "values to be combined", values, cure)
     return [
         dict(zip(columns, values, strict=True)) for values in product(*columns.values())
     ]
@@ -126,16 +126,13 @@ def _drawn(
     random_state: int | RandomState | None,
 ) -> list[dict[str, Any]]:
     if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise ValueError(
-            f"n_samples must be a positive integer, got {n_samples!r}; None takes all"
-        )
+        raise invalid("n_samples", "a positive integer", n_samples, "None takes all")
     if all(isinstance(values, list) for values in columns.values()):
         n_all = prod(len(values) for values in columns.values())
         if n_samples > n_all:
-            raise ValueError(
-                f"n_samples must be at most the {n_all} combinations there are, got "
-                f"{n_samples}; name more values or draw fewer"
-            )
+            required = f"at most the {n_all} combinations there are"
+            cure = "name more values or draw fewer"
+            raise invalid("n_samples", required, n_samples, cure)
     return list(ParameterSampler(columns, int(n_samples), random_state=random_state))
 
 
@@ -153,9 +150,7 @@ def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
     classifiers with others of their class.
     """
     settings = [_named_settings(getattr(r, "inner", r)) for r in readouts]
-    groups: defaultdict[frozenset[str], list[dict[str, object]]] = defaultdict(list)
-    for setting in settings:
-        groups[frozenset(setting)].append(setting)
+    groups = grouped((frozenset(setting), setting) for setting in settings)
     varying = {
         kind: {name for name in kind if len({str(one[name]) for one in alike}) > 1}
         for kind, alike in groups.items()

@@ -180,10 +180,12 @@ class KernelGroup:
 
     def forget(self) -> None:
         """Begin again without any rows."""
-        self.scale, ridge = 1.0, self.ridge
-        assert isinstance(ridge, ForwardRidge)
-        alphas, device = ridge.alphas.tolist(), ridge.alphas.device
-        self.ridge = ForwardRidge(alphas, ridge.n_outputs, device)
+        assert isinstance(self.ridge, ForwardRidge)
+        self.scale, self.ridge = 1.0, self._empty(self.ridge.n_outputs)
+
+    def _empty(self, n_outputs: int) -> ForwardRidge:
+        alphas = self.ridge.alphas
+        return ForwardRidge(alphas.tolist(), n_outputs, alphas.device)
 
     def refresh(self, targets: Tensor) -> None:
         """Factor again, for the rows of the view and their targets (n, P)."""
@@ -193,8 +195,7 @@ class KernelGroup:
 
     def refitted(self, targets: Tensor) -> ForwardRidge:
         """Factor the rows of the view again, for other targets (N, P), maybe many."""
-        alphas, device = self.ridge.alphas.tolist(), self.ridge.alphas.device
-        ridge = ForwardRidge(alphas, targets.shape[1], device)
+        ridge = self._empty(targets.shape[1])
         ridge.refactor(self.view.n_rows, self._gram, targets)
         return ridge
 

@@ -27,7 +27,7 @@ from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
 from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ScaledRows
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._kernel_groups import (
     KernelGroup,
     Member,
@@ -75,8 +75,8 @@ class KernelLearner(Learner):
         if memory.max_exact is not None and not memory.forgets:
             self.n_landmarks = whole(memory.max_exact)
             self.n_condensed = condensed_at(self.n_landmarks)
-        self.scalings = context.scalings
-        self.view = context.scalings.index(None)
+        self.view = context.view
+        self.place = context.view.scalings.index(None)
         self.device = context.device
         self.n_forgotten = 0  # rows before the first that is known
         self.n_observed = 0  # rows known
@@ -85,9 +85,7 @@ class KernelLearner(Learner):
         self._others: tuple[Tensor, Tensor] | None = None  # rows predicted last
         self._scaler = RowScaler(context.n_features)
         self.views = {m.scaling: View(m.scaling) for m in members}
-        alike: dict[object, list[Member]] = {}
-        for member in members:
-            alike.setdefault(member.group, []).append(member)
+        alike = grouped((member.group, member) for member in members)
         self.groups = [
             KernelGroup(
                 self.views[some[0].scaling],
@@ -119,7 +117,7 @@ class KernelLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Predict the next row of the stream, or any others."""
-        raw = x[self.view]
+        raw = x[self.place]
         block = self._block_of(raw)
         if block is None:
             self._others = self._predict_others(raw)
@@ -282,11 +280,8 @@ class KernelLearner(Learner):
                 group.condense(targets)
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
-        first = 0
-        for group, part in zip(groups, block.parts, strict=True):
-            last = first + len(group.ridge.alphas)
-            group.ridge.close(part, block.errors[first:last].to(self.device))
-            first = last
+        for (group, places), part in zip(_places(groups), block.parts, strict=True):
+            group.ridge.close(part, block.errors[places].to(self.device))
         for view, rows in block.scaled.items():
             if view.n_rows != self.n_landmarks:
                 view.append(rows)
@@ -319,15 +314,19 @@ class KernelLearner(Learner):
 
     def _factor(self, n_rows: int) -> None:
         """Compute the factors of kernels that statistics have changed."""
-        due = [group for group in self.groups if group.is_refreshed]
         for view in self.views.values():
             if view.has_statistics:
                 self._fill(view, n_rows)
-        for view in {group.view for group in due if group.kernel.is_relative}:
-            view.distance = median_distance(view.rows)
+        self._measure_distances()
         targets = self.targets(self.stream.labels[:n_rows])
-        for group in due:
-            group.refresh(targets)
+        for group in self.groups:
+            if group.is_refreshed:
+                group.refresh(targets)
+
+    def _measure_distances(self) -> None:
+        """Take the median distance of the rows as the unit, where kernels have one."""
+        for view in {group.view for group in self.groups if group.kernel.is_relative}:
+            view.distance = median_distance(view.rows)
 
     def _fill(self, view: View, n_rows: int, first: int = 0) -> None:
         if not first:
@@ -348,31 +347,29 @@ class KernelLearner(Learner):
         block = None
         if self.n_observed > start:
             block = self._block or self._opened(start, self.groups, self.n_observed)
-        means, variances, first = [], [], 0
-        for number, group in enumerate(self.groups):
-            view, last = group.view, first + len(group.ridge.alphas)
+        means, variances = [], []
+        for number, (group, places) in enumerate(_places(self.groups)):
+            view = group.view
             x = self._scaler.scaled(rows, view.scaling, self.device)
             cross, pending = group.values(view.pairs(x)), None
             if block is not None:
-                errors = block.errors[first:last, : block.n_observed].to(self.device)
+                errors = block.errors[places, : block.n_observed].to(self.device)
                 own = block.scaled[view][: block.n_observed]
                 near = group.values(Pairs(own, x, view.distance))
                 pending = Pending(block.parts[number], errors, near)
             found = group.ridge.predict(cross, group.diagonal(x), pending)
             means.append(found[0])
             variances.append(found[1])
-            first = last
         return torch.cat(means).cpu(), torch.cat(variances).cpu()
 
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts; the others go on with the same bits."""
-        kept, first = [], 0
-        for group in self.groups:
-            n_alphas = len(group.ridge.alphas)
-            own = [i for i in range(n_alphas) if self.columns[first + i] not in columns]
+        kept = []
+        for group, places in list(_places(self.groups)):
+            awake = [column not in columns for column in self.columns[places]]
+            own = [i for i, is_awake in enumerate(awake) if is_awake]
             group.ridge.retire(own)
-            kept += [first + i for i in own]
-            first += n_alphas
+            kept += [places.start + i for i in own]
         self.groups = [group for group in self.groups if len(group.ridge.alphas)]
         self.columns = [self.columns[i] for i in kept]
         self._block = None
@@ -432,9 +429,9 @@ class KernelLearner(Learner):
         refreshed = last_refresh(exact)
         changed = bool(refreshed) and self._rescale_targets(refreshed)
         self._replay(0, refreshed, steady)
-        read = {id(group.view) for group in steady}
+        read = {group.view for group in steady}
         for view in self.views.values():
-            if not view.has_statistics and id(view) not in read:
+            if not view.has_statistics and view not in read:
                 self._fill(view, refreshed)
         self._measure(refreshed)
         if refreshed:
@@ -460,13 +457,10 @@ class KernelLearner(Learner):
 
     def _restore_errors(self, learned: list[Mapping[str, Tensor]]) -> None:
         """Take over errors: their last bits depend on how many columns there were."""
-        first = 0
-        for group in self.groups:
-            last = first + len(group.ridge.alphas)
-            errors = torch.stack([one["errors"] for one in learned[first:last]])
+        for group, places in _places(self.groups):
+            errors = torch.stack([one["errors"] for one in learned[places]])
             assert isinstance(group.ridge, ForwardRidge)
             group.ridge.restore(errors.to(self.device))
-            first = last
 
     def _restore(self, learned: list[Mapping[str, Tensor]]) -> None:
         """Make landmarks again, and take over the posteriors of their features."""
@@ -475,25 +469,26 @@ class KernelLearner(Learner):
         self._rescale_targets(refreshed)
         self._measure(refreshed)
         self._fill_views(refreshed, self.n_landmarks)
-        complete, first = self._ends(self.n_observed)[0], 0
-        for group in self.groups:
-            last = first + len(group.ridge.alphas)
-            group.restore(complete, learned[first:last])
-            first = last
+        complete, _ = self._ends(self.n_observed)
+        for group, places in _places(self.groups):
+            group.restore(complete, learned[places])
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:
         """Fill views with ``n_rows`` rows, by statistics of the first of them."""
         for view in self.views.values():
             self._fill(view, refreshed)
-            is_relative = any(
-                g.kernel.is_relative for g in self.groups if g.view is view
-            )
-            if refreshed and is_relative:
-                view.distance = median_distance(view.rows)
-        for group in self.groups if refreshed else ():
-            group.rescale()
+        if refreshed:
+            self._measure_distances()
+            for group in self.groups:
+                group.rescale()
         for view in self.views.values():
-            if refreshed:
-                self._fill(view, n_rows, refreshed)
-            else:
-                self._fill(view, n_rows)
+            self._fill(view, n_rows, refreshed)
+
+
+def _places(groups: Sequence[KernelGroup]) -> Iterator[tuple[KernelGroup, slice]]:
+    """Yield groups with the places of their readouts among those of all groups."""
+    first = 0
+    for group in groups:
+        last = first + len(group.ridge.alphas)
+        yield group, slice(first, last)
+        first = last

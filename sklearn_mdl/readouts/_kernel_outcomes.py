@@ -30,20 +30,15 @@ class KernelClassifierLearner(LabellingsLearner):
     ) -> None:
         super().__init__(members, context.n_classes, memory, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
-        self.mean = 1 / context.n_classes  # of the targets
+        # The mean of the targets. The softmax is blind to what all targets have in
+        # common, so that those of classes which are not known yet can be zero.
+        self.mean = 0.0 if context.may_grow else 1 / context.n_classes
 
     def targets(self, labels: Tensor) -> Tensor:
         """One-hot labels less their mean, (n, C)."""
         n_classes = len(self.calibration.counts)
         onehot = torch.nn.functional.one_hot(labels, n_classes)
         return onehot.double() - self.mean
-
-    def expect_classes(self) -> None:
-        """Let targets of classes that are not known yet be zero.
-
-        The softmax is blind to what all targets have in common.
-        """
-        self.mean = 0.0
 
     def add_classes(self, n: int) -> None:
         """Add columns of targets that were zero so far; factors stay."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,8 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.kernels.functions import Kernel
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
-from sklearn_mdl.readouts._base import BaseReadout, Readout
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._base import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    BaseReadout,
+    Readout,
+)
+from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings
 from sklearn_mdl.readouts._kernel_outcomes import (
@@ -51,17 +57,16 @@ class KernelSettings(Readout):
     takes_raw_rows = True  # it scales them itself, by rows and not by minibatches
 
     _parameter_constraints: ClassVar[Constraints] = {
+        **Readout._parameter_constraints,
         "kernel": [StrOptions(NAMES), callable],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "depth": [Interval(Integral, 1, None, closed="left")],
-        "width": [Interval(Real, 0, None, closed="neither")],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "degree": [Interval(Real, 0, None, closed="neither")],
-        "coef0": [Interval(Real, 0, None, closed="left")],
+        "alpha": [POSITIVE],
+        "depth": [COUNT],
+        "width": [POSITIVE],
+        "gamma": [POSITIVE, None],
+        "degree": [POSITIVE],
+        "coef0": [NOT_NEGATIVE],
         "scaling": [StrOptions(set(SCALINGS)), None],
         "max_exact": [Interval(Integral, 32, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "device": [str],
         "window": [Interval(Integral, 64, None, closed="left"), None],
         "restart": [Interval(Integral, 8, None, closed="left"), None],
     }
@@ -70,9 +75,7 @@ class KernelSettings(Readout):
     def architecture(self) -> str:
         """Short name: "arc-cosine kernel", "rbf kernel"."""
         named = isinstance(self.kernel, str)
-        return (
-            f"{self.kernel} kernel" if named else f"{type(self.kernel).__name__} kernel"
-        )
+        return f"{self.kernel if named else type(self.kernel).__name__} kernel"
 
     @property
     def pool_group(self) -> str:
@@ -82,10 +85,8 @@ class KernelSettings(Readout):
             "rbf": self.width if self.gamma is None else f"gamma {self.gamma}",
             "polynomial": self.degree,
         }
-        kernel = self.kernel if isinstance(self.kernel, str) else ""
-        return (
-            f"{self.architecture} {settings.get(kernel, '')}, {self.scaling or 'raw'}"
-        )
+        own = settings.get(self.kernel, "") if isinstance(self.kernel, str) else ""
+        return f"{self.architecture} {own}, {self.scaling or 'raw'}"
 
     def member(self, column: int) -> Member:
         """Return the settings as a learner takes them."""
@@ -98,11 +99,10 @@ def by_memory(
     members: Sequence[tuple[int, KernelSettings]],
 ) -> dict[Memory, list[Member]]:
     """Group readouts, given with their columns, by the rows that a factor holds."""
-    groups: dict[Memory, list[Member]] = {}
-    for column, readout in members:
-        memory = Memory(readout.max_exact, readout.window, readout.restart)
-        groups.setdefault(memory, []).append(readout.member(column))
-    return groups
+    return grouped(
+        (Memory(r.max_exact, r.window, r.restart), r.member(column))
+        for column, r in members
+    )
 
 
 @dataclass(eq=False, repr=False)
@@ -237,20 +237,18 @@ class KernelReadout(KernelSettings, BaseReadout):
                 f"labels must have shape (n_labellings, {self.n_samples_seen_}), one "
                 f"for each row that was fitted, got {labels.shape}; stack them"
             )
-        alike: dict[int, list[int]] = {}  # labellings by their number of classes
         coded = [np.unique(own, return_inverse=True) for own in labels]
-        for i, (classes, _) in enumerate(coded):
-            alike.setdefault(len(classes), []).append(i)
+        # Labellings by their number of classes.
+        alike = grouped((len(classes), i) for i, (classes, _) in enumerate(coded))
         outputs = [
             Labellings(np.stack([coded[i][1] for i in some]), n_classes)
             for n_classes, some in alike.items()
         ]
-        run, shape = self._run, (len(labels), len(rows))
-        predicted = np.empty(shape, labels.dtype)
+        run, predicted = self._run, np.empty((len(labels), len(rows)), labels.dtype)
         with run.threads.arithmetic():
             (learner,) = self.learners_of(
                 [(0, self)],
-                Context([None], self.n_features_in_, 1, 0, run.rows.device, 1),
+                Context(self.n_features_in_, 1, 0, run.rows.device),
             )
             learner.attach(run.rows)
             found = learner.predict_sets(outputs, rows)
@@ -374,8 +372,6 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         **KernelSettings._parameter_constraints,
         "likelihood": [StrOptions({"gaussian", "student-t"})],
         "standardize_targets": ["boolean"],
-        "prior_location": [Interval(Real, None, None, closed="neither")],
-        "prior_scale": [Interval(Real, 0, None, closed="neither")],
     }
 
     @classmethod
@@ -384,9 +380,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     ) -> list[KernelRegressorLearner]:
         """One learner for all that have the same units and whose factors grow alike."""
         has_tails = {c: readout.likelihood == "student-t" for c, readout in members}
-        alike: dict[Units, list[tuple[int, Self]]] = {}
-        for column, readout in members:
-            alike.setdefault(readout.units, []).append((column, readout))
+        alike = grouped((readout.units, (c, readout)) for c, readout in members)
         return [
             KernelRegressorLearner(own, memory, units, has_tails, context)
             for units, some in alike.items()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import chain
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 from sklearn.base import BaseEstimator
 
@@ -78,8 +76,6 @@ LINEAR_KERNELS: list[dict[str, Any]] = [
     {"kernel": "linear", "scaling": "standard"},
     {"kernel": "linear", "scaling": "centered-unit"},
 ]
-ALPHAS = (0.003, 0.3)
-REAL_ALPHAS = (0.003, 0.03, 1.0)
 NAMES = ("linear", "closed-form", "nets", "mixed", "drift")
 PARTS = {
     "linear": ("linear",),
@@ -97,61 +93,80 @@ FORGETFUL: list[dict[str, Any]] = [
     *({"window": window} for window in (64, 128, 256, 512, 1024)),
     *({"restart": period} for period in (16, 32, 64, 128, 256, 512)),
 ]
-STRATEGIES = ("frequency", "decayed", "transition")
-REAL_STRATEGIES = ("mean", "decayed", "last")
+
+
+class Kinds(NamedTuple):
+    """Readouts of one kind of labels, and their settings in lists.
+
+    Attributes
+    ----------
+    nets, kernels, labels : type
+        MLPs, kernels, and readouts that ignore features.
+    alphas : tuple of float
+        Noises of each kernel.
+    strategies : tuple of str
+        Of readouts that ignore features.
+    """
+
+    nets: type
+    kernels: type
+    labels: type
+    alphas: tuple[float, ...]
+    strategies: tuple[str, ...]
+
+
+CLASSES = Kinds(
+    *(MLPReadout, KernelReadout, DummyReadout),
+    alphas=(0.003, 0.3),
+    strategies=("frequency", "decayed", "transition"),
+)
+REALS = Kinds(
+    *(MLPReadoutRegressor, KernelReadoutRegressor, DummyReadoutRegressor),
+    alphas=(0.003, 0.03, 1.0),
+    strategies=("mean", "decayed", "last"),
+)
 
 
 def named_readouts(
     name: str | None, n_features: int, n_classes: int
 ) -> list[BaseEstimator]:
     """Return the list of readouts that a name of ``NAMES``, or None, stands for."""
-    parts, readouts = PARTS[name], DefaultGrid()
-    if "nets" in parts:
-        readouts += _default_grid(MLPReadout, n_features, n_classes)
-    if "linear" in parts:
-        readouts += _kernels(KernelReadout, ALPHAS, LINEAR_KERNELS)
-    if "kernels" in parts:
-        readouts += _kernels(KernelReadout, ALPHAS)
-    if "others" in parts:
-        readouts += _others(n_features)
-    if "forgetful" in parts:
-        readouts += _forgetful(KernelReadout, ALPHAS)
-    if "labels" in parts:
-        readouts += [DummyReadout(strategy) for strategy in STRATEGIES]
-    return readouts
+    return _listed(CLASSES, PARTS[name], n_features, n_classes)
 
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
     """Return the list that "closed-form", "nets", "drift" or None stands for."""
-    nets = _default_grid(MLPReadoutRegressor, n_features, N_OUTPUTS)
-    kernels = _kernels(KernelReadoutRegressor, REAL_ALPHAS)
-    lists: dict[str | None, list[BaseEstimator]] = {
-        "nets": nets,
-        "closed-form": kernels,
-        None: [*nets, *kernels],
-        "drift": [
-            *nets,
-            *kernels,
-            *_forgetful(KernelReadoutRegressor, REAL_ALPHAS),
-            *(DummyReadoutRegressor(strategy) for strategy in REAL_STRATEGIES),
-        ],
-    }
-    return DefaultGrid(lists[name])
+    return _listed(REALS, PARTS[name], n_features, N_OUTPUTS)
 
 
-def _forgetful(
-    kind: Callable[..., BaseEstimator], alphas: Sequence[float]
-) -> list[Any]:
-    lists = (_kernels(partial(kind, **memory), alphas) for memory in FORGETFUL)
-    return list(chain.from_iterable(lists))
+def _listed(
+    kinds: Kinds, parts: Collection[str], n_features: int, n_outputs: int
+) -> DefaultGrid:
+    readouts = DefaultGrid()
+    if "nets" in parts:
+        readouts += _default_grid(kinds.nets, n_features, n_outputs)
+    if "linear" in parts:
+        readouts += _kernels(kinds, LINEAR_KERNELS)
+    if "kernels" in parts:
+        readouts += _kernels(kinds, KERNELS)
+    if "others" in parts:
+        readouts += _others(n_features)
+    if "forgetful" in parts:
+        for memory in FORGETFUL:
+            readouts += _kernels(kinds, KERNELS, **memory)
+    if "labels" in parts:
+        readouts += [kinds.labels(strategy) for strategy in kinds.strategies]
+    return readouts
 
 
 def _kernels(
-    kind: Callable[..., BaseEstimator],
-    alphas: Sequence[float],
-    kernels: Sequence[dict[str, Any]] = KERNELS,
+    kinds: Kinds, kernels: Sequence[dict[str, Any]], **memory: int
 ) -> list[BaseEstimator]:
-    return [kind(alpha=alpha, **own) for own in kernels for alpha in alphas]
+    return [
+        kinds.kernels(alpha=alpha, **own, **memory)
+        for own in kernels
+        for alpha in kinds.alphas
+    ]
 
 
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from sklearn_mdl._core.nets.adamw import IDENTITY, ForwardCalibration, logit_scale_of
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.learner import Learned, Learner
 from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
-from sklearn_mdl.readouts._base import BaseReadout, last_restart
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._base import COUNT, POSITIVE, BaseReadout, last_restart
+from sklearn_mdl.readouts._build import Context, grouped
 
 BLOCK = 2048  # rows whose distances are computed at once
 KEPT_BYTES = {"cpu": 2**29, "cuda": 2**33}  # of scaled rows that are kept
@@ -198,8 +197,8 @@ class NeighborsLearner(Learner):
         self.columns = [member.column for member in members]
         self.members = list(members)
         self.points = points
-        self.scalings = context.scalings
-        self.view = context.scalings.index(points.scaling)
+        self.view = context.view
+        self.place = context.view.scalings.index(points.scaling)
         self.classes = torch.arange(context.n_classes, device=context.device)
         self.n_learned = 0
         start = [[IDENTITY, math.log(member.bandwidth)] for member in members]
@@ -208,7 +207,7 @@ class NeighborsLearner(Learner):
     def attach(self, rows: ScaledRows) -> None:
         """Remember the rows of the run."""
         self.rows = rows
-        self.seen = SeenRows(rows, self.view, self.points.metric)
+        self.seen = SeenRows(rows, self.place, self.points.metric)
 
     def predict(self, x: Tensor) -> Tensor:
         """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
@@ -231,7 +230,7 @@ class NeighborsLearner(Learner):
         """Yield the ``e_i`` (n, k) and the votes (n, k, C) of every member."""
         most = max(member.n_neighbors for member in self.members)
         compared = self.points.rows(self.n_learned)
-        distances, places = self.seen.nearest(x[self.view], compared, most)
+        distances, places = self.seen.nearest(x[self.place], compared, most)
         votes = (self.rows.labels[places][..., None] == self.classes).double()
         for member in self.members:
             near = distances[:, : member.n_neighbors]
@@ -284,7 +283,7 @@ class NeighborsLearner(Learner):
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
         """Measure distances between rows as they are scaled from now on."""
-        if changes[self.view] is not None:
+        if changes[self.place] is not None:
             self.seen.forget()
 
     def add_classes(self, n: int) -> None:
@@ -414,16 +413,11 @@ class KNeighborsReadout(BaseReadout):
     random_state = 0  # nothing is drawn
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        **BaseReadout._parameter_constraints,
+        "n_neighbors": [COUNT],
         "metric": [StrOptions({"euclidean", "cosine"})],
-        "bandwidth": [Interval(Real, 0, None, closed="neither")],
-        "smoothing": [Interval(Real, 0, None, closed="neither")],
-        "calibration": ["boolean"],
-        "scaling": [StrOptions({"standard", "whiten"}), None],
-        "window": [Interval(Integral, 1, None, closed="left"), None],
-        "restart": [Interval(Integral, 1, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "device": [str],
+        "bandwidth": [POSITIVE],
+        "smoothing": [POSITIVE],
     }
 
     @property
@@ -436,11 +430,13 @@ class KNeighborsReadout(BaseReadout):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[NeighborsLearner]:
         """One learner for all that use the same distances."""
-        groups: dict[Points, list[Voters]] = {}
-        for column, readout in members:
-            settings = (getattr(readout, name) for name in Voters._fields[1:])
-            points = Points(*(getattr(readout, name) for name in Points._fields))
-            groups.setdefault(points, []).append(Voters(column, *settings))
+        groups = grouped(
+            (
+                Points(*(getattr(readout, name) for name in Points._fields)),
+                Voters(column, *(getattr(readout, n) for n in Voters._fields[1:])),
+            )
+            for column, readout in members
+        )
         return [
             NeighborsLearner(voters, points, context)
             for points, voters in groups.items()

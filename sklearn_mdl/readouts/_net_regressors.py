@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
-from sklearn_mdl.readouts._nets import WIDTHS, NetReadout
+from sklearn_mdl.readouts._nets import NetReadout
 from sklearn_mdl.readouts._stack import DensityStack
 
 
@@ -31,8 +31,6 @@ class _RegressorReadout(NetReadout, OnlineRegressor):
         "likelihood": [StrOptions({"gaussian", "student-t"})],
         "degrees_of_freedom": [Interval(Real, 0, 1e6, closed="right")],
         "heteroscedastic": ["boolean"],
-        "prior_location": [Interval(Real, None, None, closed="neither")],
-        "prior_scale": [Interval(Real, 0, None, closed="neither")],
     }
 
     @property
@@ -200,8 +198,3 @@ class MLPReadoutRegressor(_RegressorReadout):
     """
 
     hidden_layer_sizes: int | Sequence[int] = (512,)
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **_RegressorReadout._parameter_constraints,
-        **WIDTHS,
-    }

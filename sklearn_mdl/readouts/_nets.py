@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import RandomState
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
-from sklearn_mdl.readouts._base import Readout
-from sklearn_mdl.readouts._build import architecture_of
-from sklearn_mdl.readouts._stack import NetStack, ReadoutStack, StackNet
-
-WIDTHS: Constraints = {
-    "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")]
-}
+from sklearn_mdl._core.nets.mlp import count_parameters
+from sklearn_mdl._core.sklearn_compat import Constraints
+from sklearn_mdl._core.stream.learner import Replay
+from sklearn_mdl.readouts._base import COUNT, Readout
+from sklearn_mdl.readouts._build import (
+    FLOAT,
+    Context,
+    architecture_of,
+    build_stacks,
+    hidden_widths,
+)
+from sklearn_mdl.readouts._stack import (
+    Averaging,
+    Member,
+    NetStack,
+    ReadoutStack,
+    Shape,
+    StackNet,
+    Training,
+)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NetReadout(Readout):
     """Base of linear readouts and MLPs, of classes and of real numbers."""
 
+    stack: ClassVar[type[NetStack]]
     lr: float = 0.003
     n_replay_streams: int = 10
     beta1: float = 0.9
@@ -40,21 +52,8 @@ class NetReadout(Readout):
     random_state: RandomState = None
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "lr": [Interval(Real, 0, None, closed="neither")],
-        "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
-        "beta1": [Interval(Real, 0, 1, closed="left")],
-        "beta2": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "eps": [Interval(Real, 0, None, closed="left")],
-        "ema_step_size": [Interval(Real, 0, 1, closed="right")],
-        "ema_warmup": ["boolean"],
-        "calibration": ["boolean"],
-        "scaling": [StrOptions({"standard", "whiten"}), None],
-        "recency": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "first_batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "device": [str],
-        "random_state": ["random_state"],
+        **Readout._parameter_constraints,
+        "hidden_layer_sizes": ["array-like", COUNT],  # of MLPs
     }
 
     @property
@@ -73,11 +72,54 @@ class NetReadout(Readout):
         averaged = ", averaged" if self.ema_step_size < 1 else ""
         return super().pool_group + averaged
 
+    @classmethod
+    def learners_of(
+        cls, members: Sequence[tuple[int, Any]], context: Context
+    ) -> list[NetStack]:
+        """Stacks of all networks, the most expensive first."""
+        stacked = [
+            (_shape(readout, context.precision), _member(readout, column, context.seed))
+            for column, readout in members
+        ]
+        return build_stacks(stacked, context, cls.stack)
+
     @property
     def net_(self) -> StackNet:
         """The skorch net that holds module, criterion and optimiser."""
         (stack,) = self._run.learners
         return cast(NetStack, stack).net
+
+
+def _shape(readout: NetReadout, precision: str) -> Shape:
+    replay = Replay(int(readout.n_replay_streams), float(readout.recency))
+    return Shape(hidden_widths(readout.hidden_layer_sizes), replay, precision)
+
+
+def _member(readout: NetReadout, column: int, seed: int) -> Member:
+    names = [name for name in Training._fields[2:] if hasattr(readout, name)]
+    settings = {name: float(getattr(readout, name)) for name in names}
+    averaging = Averaging(*(getattr(readout, name) for name in Averaging._fields))
+    training = Training(readout.scaling, readout.seed_or(seed), **settings)
+    return Member(column, training, averaging)
+
+
+def shared_work(readout: Readout, seed: int) -> Hashable:
+    """Name what a readout trains or computes: equal names are worked out once.
+
+    Networks that differ only in averaging are one training, and kernels that differ
+    only in their noise have one kernel matrix.
+    """
+    if not isinstance(readout, NetReadout):
+        return readout.pool_group
+    return _shape(readout, "float32"), _member(readout, 0, seed).training
+
+
+def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
+    """Bytes of weights, gradients, moments and averages; 0 for other readouts."""
+    if not isinstance(readout, NetReadout):
+        return 0
+    widths = (n_features, *hidden_widths(readout.hidden_layer_sizes), n_outputs)
+    return 5 * FLOAT * count_parameters(widths)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -87,11 +129,6 @@ class _Readout(NetReadout, OnlineClassifier):
     label_smoothing: float = 0.03
 
     stack = ReadoutStack
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **NetReadout._parameter_constraints,
-        "label_smoothing": [Interval(Real, 0, 1, closed="left")],
-    }
 
 
 class LinearReadout(_Readout):
@@ -235,8 +272,3 @@ class MLPReadout(_Readout):
     """
 
     hidden_layer_sizes: int | Sequence[int] = (512,)
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **_Readout._parameter_constraints,
-        **WIDTHS,
-    }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
 from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._nets import MLPReadout
@@ -181,9 +182,7 @@ def preset_settings(name: str) -> Preset:
     ([10, 30, 50], 32, 11)
     """
     if name not in _PRESETS:
-        raise ValueError(
-            f"preset must be one of {sorted(_PRESETS)}, got {name!r}; or name settings"
-        )
+        raise invalid("preset", f"one of {sorted(_PRESETS)}", name, "or name settings")
     return deepcopy(_PRESETS[name])
 
 

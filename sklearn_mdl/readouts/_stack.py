@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from skorch import NeuralNet
@@ -35,7 +35,13 @@ from sklearn_mdl._core.nets.losses import (
 )
 from sklearn_mdl._core.nets.mlp import OF_PRECISION, StackedAverages, gradient_of
 from sklearn_mdl._core.numerics import in_lanes
-from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.learner import (
+    FeatureView,
+    Learned,
+    Learner,
+    Replay,
+    copy_learned,
+)
 from sklearn_mdl._core.stream.scaling import ReExpression
 from sklearn_mdl._core.stream.units import TargetScaling
 
@@ -44,13 +50,12 @@ class Shape(NamedTuple):
     """Settings that readouts of one stack have in common."""
 
     hidden_layer_sizes: tuple[int, ...]
-    n_replay_streams: int
-    recency: float
+    replay: Replay
     precision: str = "float32"
 
 
 class Training(NamedTuple):
-    """Settings that classifiers that share one training have in common."""
+    """Settings that readouts which share one training have in common."""
 
     scaling: str | None
     seed: int
@@ -59,21 +64,9 @@ class Training(NamedTuple):
     beta2: float
     eps: float
     weight_decay: float
-    label_smoothing: float
-
-
-class DensityTraining(NamedTuple):
-    """Settings that regressors that share one training have in common."""
-
-    scaling: str | None
-    seed: int
-    lr: float
-    beta1: float
-    beta2: float
-    eps: float
-    weight_decay: float
-    tails: float  # degrees of freedom, infinite for a Gaussian
-    heteroscedastic: float
+    label_smoothing: float = 0.0  # of classes
+    tails: float = math.inf  # of a density: degrees of freedom, infinite for a Gaussian
+    heteroscedastic: float = 1.0
 
 
 class Averaging(NamedTuple):
@@ -88,7 +81,7 @@ class Member(NamedTuple):
     """Place and settings of a readout."""
 
     column: int
-    training: Training | DensityTraining
+    training: Training
     averaging: Averaging
 
 
@@ -128,8 +121,7 @@ class NetStack(Learner):
     shape : Shape
     members : sequence of Member
         Its ``K`` readouts.
-    scalings : sequence of {"standard", "whiten", None}
-        The scalings in which it is given rows.
+    view : FeatureView
     n_features, n_outputs : int
     device : torch.device
 
@@ -143,7 +135,6 @@ class NetStack(Learner):
         Raw values (K, 1) whose softplus is a factor of the prediction.
     """
 
-    training: ClassVar[type[Training | DensityTraining]]
     net_kind: ClassVar[type[StackNet]] = StackNet
     n_outputs: ClassVar[int | None] = None  # as many as there are classes
 
@@ -153,17 +144,16 @@ class NetStack(Learner):
         self,
         shape: Shape,
         members: Sequence[Member],
-        scalings: Sequence[str | None],
+        view: FeatureView,
         n_features: int,
         n_outputs: int,
         device: torch.device,
     ) -> None:
         self.members = members
         self.columns = [member.column for member in members]
-        self.scalings = scalings
+        self.view = view
         self.shape = shape
-        self.n_replay_streams = shape.n_replay_streams
-        self.recency = shape.recency
+        self.replay = shape.replay
         # Those that averages follow come first: a slice of them is no copy.
         of_average = [m.training for m in members if m.averaging.ema_step_size < 1]
         trainings = list(dict.fromkeys([*of_average, *(m.training for m in members)]))
@@ -182,7 +172,7 @@ class NetStack(Learner):
         )
         self.net.initialize()
         # The scaling that each training uses.
-        views = [scalings.index(training.scaling) for training in trainings]
+        views = [view.scalings.index(training.scaling) for training in trainings]
         self.views = torch.tensor(views, device=device)
         self.only_view = views[0] if len(set(views)) == 1 else None
         self.sources = [trainings.index(member.training) for member in members]
@@ -199,7 +189,9 @@ class NetStack(Learner):
         self.calibration = ForwardCalibration(start)
 
     @abstractmethod
-    def _criterion(self, trainings: Sequence[Any], n_outputs: int) -> dict[str, object]:
+    def _criterion(
+        self, trainings: Sequence[Training], n_outputs: int
+    ) -> dict[str, object]:
         """Return the criterion of the trainings and its parameters, as skorch does."""
 
     @abstractmethod
@@ -290,15 +282,7 @@ class NetStack(Learner):
             If a tensor is missing or has another shape.
         """
         for column, own in self._parts().items():
-            given = learned.get(column, {})
-            for name, tensor in own.items():
-                if name not in given or given[name].shape != tensor.shape:
-                    found = tuple(given[name].shape) if name in given else "missing"
-                    raise ValueError(
-                        f"Readout {column} needs {name} of shape {tuple(tensor.shape)} "
-                        f"to go on, got {found}; take a state of the same readouts"
-                    )
-                tensor.copy_(given[name])
+            copy_learned(column, own, learned.get(column, {}))
         first = self.columns[self.sources.index(0)]
         self._set_counts(learned[first]["n_steps"].tolist())
 
@@ -310,12 +294,12 @@ class NetStack(Learner):
     def _rebuild(self, members: Sequence[Member], n_added: int) -> None:
         """Begin again with some readouts, as they are but for outputs that are zero."""
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
-        pairs, kept = self.net.module_.pairs, {"target": self.target, "sees": self.sees}
+        pairs, target = self.net.module_.pairs, self.target
         sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added
-        about = self.shape, members, self.scalings, *sizes, self.views.device
+        about = self.shape, members, self.view, *sizes, self.views.device
         rest = type(self)(*about)
         self.__dict__.clear()
-        self.__dict__.update(rest.__dict__ | kept)
+        self.__dict__.update(rest.__dict__ | {"target": target})
         for column, own in self._parts(repeated=True).items():
             for name, tensor in own.items():
                 known = parts[column][name]
@@ -359,8 +343,6 @@ class NetStack(Learner):
 
 class ReadoutStack(NetStack):
     """A stack of classifiers: outputs are logits, and calibration multiplies them."""
-
-    training = Training
 
     def _criterion(
         self, trainings: Sequence[Training], n_outputs: int
@@ -413,7 +395,6 @@ class DensityStack(NetStack):
     labels. Forward calibration divides the scale by its factor.
     """
 
-    training = DensityTraining
     net_kind = DensityNet
     n_outputs = N_OUTPUTS
 
@@ -423,7 +404,7 @@ class DensityStack(NetStack):
         return dof[self.sources]  # (K, 1)
 
     def _criterion(
-        self, trainings: Sequence[DensityTraining], n_outputs: int
+        self, trainings: Sequence[Training], n_outputs: int
     ) -> dict[str, object]:
         return {
             "criterion": StackedStudentT,

@@ -9,34 +9,53 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from torch import Tensor
 
 from sklearn_mdl._core.nets.adamw import LogitScale
 from sklearn_mdl._core.numerics import flushed_denormals
 from sklearn_mdl._core.sklearn_compat import predict_proba
-from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.learner import Learned, Learner, Replay, Report
 from sklearn_mdl._core.stream.scaling import RUNNING, ReExpression, ScaledRows, Scaling
 from sklearn_mdl._core.stream.steps import ReplayStreams, training_batches
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._floor import class_frequencies, complete, floored, spread
 from sklearn_mdl.readouts._isolation import Notes, collected, has_net, net_draws, seeded
 
-if TYPE_CHECKING:
-    from sklearn_mdl.readouts._wrappers import (
-        IncrementalReadout,
-        RefitReadout,
-        WrappedReadout,
-    )
-
 Array = NDArray[Any]
 SCALED_AT_ONCE = 2**21  # numbers
+
+
+class Wrapped(NamedTuple):
+    """Settings of one readout.
+
+    Attributes
+    ----------
+    column : int
+        Its place among all readouts of the run.
+    estimator : classifier
+    scaling : {"standard", "whiten"} or None
+    calibration : bool
+    seed : int
+    n_replay_streams : int
+        Of an incremental classifier.
+    growth : float
+        Of a refitted one: factor by which rows grow between two fits.
+    """
+
+    column: int
+    estimator: BaseEstimator
+    scaling: str | None
+    calibration: bool
+    seed: int
+    n_replay_streams: int = 0
+    growth: float = 2.0
 
 
 class WrappedLearner(Learner):
@@ -44,10 +63,9 @@ class WrappedLearner(Learner):
 
     Parameters
     ----------
-    column : int
-        Its place among all readouts of the run.
-    expert : IncrementalReadout or RefitReadout
-        The settings.
+    wrapped : Wrapped
+    place : int
+        Of the scaling in which it is given rows.
     context : Context
 
     Attributes
@@ -58,12 +76,12 @@ class WrappedLearner(Learner):
 
     foreign = True
 
-    def __init__(self, column: int, expert: WrappedReadout, context: Context) -> None:
-        self.columns = [column]
-        self.scalings = context.scalings
-        self.view = context.view_of(expert)
-        self.seed = expert.seed_or(context.seed)
-        self.blank = seeded(expert.estimator, self.seed)
+    def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
+        self.columns = [wrapped.column]
+        self.view = context.view
+        self.place = place
+        self.seed = wrapped.seed
+        self.blank = seeded(wrapped.estimator, self.seed)
         self.has_net = has_net(self.blank)
         # Modules of torch hold float32; other estimators are at their best in float64.
         self.dtype = np.float32 if self.has_net else np.float64
@@ -71,7 +89,7 @@ class WrappedLearner(Learner):
         self.n_learned = 0
         self.known = np.zeros(context.n_classes, dtype=bool)
         self.counts = np.zeros(context.n_classes, dtype=np.int64)
-        self.calibration = LogitScale() if expert.calibration else None
+        self.calibration = LogitScale() if wrapped.calibration else None
         self.complaints = Notes()
         self.failing = False
 
@@ -86,19 +104,15 @@ class WrappedLearner(Learner):
         return labels
 
     @property
-    def notes(self) -> dict[int, list[str]]:  # type: ignore[override]
+    def reports(self) -> dict[int, Report]:  # type: ignore[override]
         """Exceptions and warnings of the estimator, each once."""
-        lines = self.complaints.lines()
-        return {self.columns[0]: lines} if lines else {}
-
-    @property
-    def failures(self) -> dict[int, str]:  # type: ignore[override]
-        """Text of a last fit that raised."""
-        if not self.failing:
+        lines, failure = self.complaints.lines(), None
+        if not lines:
             return {}
-        instead = "class frequencies" if self.fitted is None else "the fit before"
-        said = self.complaints.lines()[-1]
-        return {self.columns[0]: f"raised ({said}), so that it predicts by {instead}"}
+        if self.failing:
+            instead = "class frequencies" if self.fitted is None else "the fit before"
+            failure = f"raised ({lines[-1]}), so that it predicts by {instead}"
+        return {self.columns[0]: Report(lines, failure)}
 
     def predict(self, x: Tensor) -> Tensor:
         """Log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
@@ -116,7 +130,7 @@ class WrappedLearner(Learner):
         """Probabilities (n, C), none of them zero; NaN in rows that have none."""
         if self.fitted is None:
             return np.tile(class_frequencies(self.counts), (x.shape[1], 1))
-        features = self._features(x[self.view].cpu().numpy())
+        features = self._features(x[self.place].cpu().numpy())
         try:
             proba = self._probabilities(features)
         except Exception as error:
@@ -214,11 +228,9 @@ class WrappedLearner(Learner):
 class IncrementalLearner(WrappedLearner):
     """A classifier that is updated by one minibatch after the other."""
 
-    def __init__(
-        self, column: int, expert: IncrementalReadout, context: Context
-    ) -> None:
-        super().__init__(column, expert, context)
-        self.n_replay_streams = expert.n_replay_streams
+    def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
+        super().__init__(wrapped, place, context)
+        self.replay = Replay(wrapped.n_replay_streams)
         self.replay_seed = context.seed
         self.n_updates = 0
 
@@ -234,7 +246,7 @@ class IncrementalLearner(WrappedLearner):
         if not self.n_updates:
             self.estimator = clone(self.blank)
             named["classes"] = np.arange(len(self.counts))
-        features = self._features(x[self.view].cpu().numpy())
+        features = self._features(x[self.place].cpu().numpy())
         fit, labels = self.estimator.partial_fit, y.cpu().numpy()
         succeeded = self._attempt(fit, features, labels, draw=self.n_updates, **named)
         self.fitted = self.estimator if succeeded else None
@@ -247,7 +259,7 @@ class IncrementalLearner(WrappedLearner):
         A run refreshes its scalings when its rows have doubled, so that all of this
         costs at most twice what learning once does.
         """
-        if changes[self.view] is not None:
+        if changes[self.place] is not None:
             self._learn_again()
 
     def add_classes(self, n: int) -> None:
@@ -258,7 +270,7 @@ class IncrementalLearner(WrappedLearner):
 
     def _learn_again(self) -> None:
         self.n_updates = 0
-        streams = ReplayStreams(self.n_replay_streams, seed=self.replay_seed)
+        streams = ReplayStreams(self.replay.n_streams, seed=self.replay_seed)
         for start, stop in self.rows.parts(self.n_learned):
             new, replayed = training_batches(self.rows, streams, start, stop)
             for x, y in (new, *replayed):
@@ -273,10 +285,10 @@ class IncrementalLearner(WrappedLearner):
 class RefittedLearner(WrappedLearner):
     """A classifier that is refitted whenever its rows have grown by a factor."""
 
-    def __init__(self, column: int, expert: RefitReadout, context: Context) -> None:
-        super().__init__(column, expert, context)
-        self.growth = expert.growth
-        self.scaling = expert.scaling
+    def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
+        super().__init__(wrapped, place, context)
+        self.growth = wrapped.growth
+        self.scaling = wrapped.scaling
         self.applied: Scaling | None = None
         self.n_fitted = 0  # rows of the last fit that succeeded
         self.n_tried = 0  # and of the last one

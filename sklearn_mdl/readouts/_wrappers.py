@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import ClassVar, Self
 
 from sklearn.base import BaseEstimator
@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
-from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.learner import Learner, Report
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.readouts._base import BaseReadout
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._wrapped_learners import (
     IncrementalLearner,
     RefittedLearner,
+    Wrapped,
     WrappedLearner,
 )
 
@@ -40,14 +41,6 @@ class WrappedReadout(BaseReadout):
     needed: ClassVar[tuple[str, ...]]
     advice: ClassVar[str]
     learner: ClassVar[type[WrappedLearner]]
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "estimator": [object],  # checked below
-        "scaling": [StrOptions({"standard", "whiten"}), None],
-        "calibration": ["boolean"],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -71,16 +64,29 @@ class WrappedReadout(BaseReadout):
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
         """Make one learner for each."""
-        return [cls.learner(column, readout, context) for column, readout in members]
+        scalings = context.view.scalings
+        return [
+            cls.learner(
+                readout.wrapped(column, context.seed),
+                scalings.index(readout.row_scaling),
+                context,
+            )
+            for column, readout in members
+        ]
+
+    def wrapped(self, column: int, seed: int) -> Wrapped:
+        """Return the settings as a learner takes them."""
+        settings = self.estimator, self.scaling, self.calibration
+        return Wrapped(column, *settings, self.seed_or(seed))
 
     @property
     def notes_(self) -> list[str]:
         """Exceptions and warnings of the estimator, each once."""
         check_is_fitted(self)
-        return self._run.learners[0].notes.get(0, [])
+        return self._run.threads.notes.get(0, [])
 
     def _after_fit(self) -> None:
-        warn_of_failures(self._run.learners[0].failures, [self.architecture])
+        warn_of_failures(self._run.learners[0].reports, [self.architecture])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -161,10 +167,10 @@ class IncrementalReadout(WrappedReadout):
     )
     learner = IncrementalLearner
 
-    _parameter_constraints: ClassVar[Constraints] = {
-        **WrappedReadout._parameter_constraints,
-        "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
-    }
+    def wrapped(self, column: int, seed: int) -> Wrapped:
+        """Return the settings as a learner takes them."""
+        own = super().wrapped(column, seed)
+        return own._replace(n_replay_streams=self.n_replay_streams)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -264,6 +270,10 @@ class RefitReadout(WrappedReadout):
         """The schedule as a factor."""
         return DOUBLING if isinstance(self.schedule, str) else float(self.schedule)
 
+    def wrapped(self, column: int, seed: int) -> Wrapped:
+        """Return the settings as a learner takes them."""
+        return super().wrapped(column, seed)._replace(growth=self.growth)
+
     @property
     def architecture(self) -> str:
         """Short name of the classifier: "SVC refitted"."""
@@ -282,10 +292,11 @@ def _name_of(estimator: BaseEstimator) -> str:
     return name if inner is None else f"{name}({_name_of(inner)})"
 
 
-def warn_of_failures(failures: Mapping[int, str], names: Sequence[str]) -> None:
+def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> None:
     """Warn of readouts whose last fit raised; ``names`` by column."""
-    for column, text in failures.items():
-        warn_caller(
-            f"The last fit of {names[column]!r} should have succeeded, but it {text}; "
-            "change its settings or leave it out"
-        )
+    for column, report in reports.items():
+        if report.failure is not None:
+            warn_caller(
+                f"The last fit of {names[column]!r} should have succeeded, but it "
+                f"{report.failure}; change its settings or leave it out"
+            )

@@ -147,6 +147,7 @@ class BaseSwitcher(FittedSwitcher):
             device=found.device,
             n_jobs=found.n_threads,
             precision=self.precision,
+            may_grow=outcome.escape is not None,
         )
         settings = PassSettings(
             outcome,

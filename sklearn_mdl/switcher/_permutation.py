@@ -124,7 +124,7 @@ def _codelengths(
     for learner in build_learners(
         kernels, n_features, n_numbers, seed=0, device=first.rows.device
     ):
-        learner.attach(first.rows.of(learner.sees, learner.scalings))
+        learner.attach(first.rows.of(*learner.view))
         losses.append(learner.null_losses(outputs))  # type: ignore[attr-defined]
     each = zip(*losses, strict=True)
     return np.stack([shared(np.concatenate(parts, 2)) for parts in each])

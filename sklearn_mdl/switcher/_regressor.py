@@ -63,6 +63,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.
+    pooling : "auto", None, LogLinearPool or array-like, default="auto"
+        How the densities of groups of readouts are combined beyond switching, as in
+        ``MDLReadoutSwitcher``: "auto" pools where `readouts` is None or a name.
     race : "auto", None or Race, default="auto"
         By which rule readouts retire that cannot win, at doubling numbers of examples
         (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
@@ -121,11 +124,21 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
+    switching_codelength_ : float
+        Codelength of the switching mixture of all readouts, without the pool, in nats.
+    switching_codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same for every example, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
         Cost of the same labels under a Gaussian that learns online and uses no
         feature (:func:`~sklearn_mdl.metrics.gaussian_codelengths`), in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
+    pool_groups_ : list of n_groups names
+        Groups of readouts that are pooled; empty where nothing is.
+    pool_weights_ : ndarray of shape (n_samples_seen_, n_groups)
+        Their weights in the pool before each label.
+    pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
+        Probability of the switching mixture, and of the pool, before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
         Minus log density of every example under every readout, in nats; NaN once it has
         retired.
@@ -209,10 +222,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
 def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
     """Return the list of a name, or refuse it."""
-    if name == "mixed":
+    if name not in {*NAMES, None}:
         raise ValueError(
             "A list of regressors must be 'closed-form', 'nets', 'drift' or None, got "
-            "'mixed'; choose one of these"
+            f"{name!r}; choose one of these"
         )
     return named_regressors(name, n_features)
 

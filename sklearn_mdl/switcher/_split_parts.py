@@ -82,6 +82,7 @@ class Common(NamedTuple):
             seed=settings.seed,
             device=device,
             precision=self.precision,
+            may_grow=outcome.escape is not None,
         )
         return Threads(learners, samples, self.schedule, settings)
 

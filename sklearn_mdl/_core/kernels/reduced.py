@@ -160,10 +160,8 @@ class ReducedRidge:
         """Learn the rows of a block with their errors (A, B, P)."""
         solved = torch.linalg.solve_triangular(block.factor, block.cross, upper=False)
         if self._is_shared:
-            self.covariance, self.weights = (
-                self.covariance.clone(),
-                self.weights.clone(),
-            )
+            self.covariance = self.covariance.clone()
+            self.weights = self.weights.clone()
             self._is_shared = False
         self.weights.baddbmm_(solved.mT, errors)
         for start, columns in panels(len(self._root)):
@@ -192,11 +190,9 @@ class ReducedRidge:
 
     def retire(self, kept: Sequence[int]) -> None:
         """Keep some of the noises only; their numbers do not change."""
-        self.alphas = self.alphas[list(kept)]
-        self.covariance, self.weights = (
-            self.covariance[list(kept)],
-            self.weights[list(kept)],
-        )
+        index = list(kept)
+        self.alphas = self.alphas[index]
+        self.covariance, self.weights = self.covariance[index], self.weights[index]
 
     def _base(self, features: Tensor) -> Tensor:
         return added_products(None, features, self.weights)

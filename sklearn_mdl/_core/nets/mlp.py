@@ -91,7 +91,8 @@ class StackedMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (K, B, C) of rows (B, d), seen by every member, or (K, B, d)."""
-        return self.activations(x)[-1]
+        # Of this class: subclasses round what is trained, not what is predicted.
+        return StackedMLP.activations(self, x)[-1]
 
     def activations(self, x: Tensor) -> list[Tensor]:
         """Input, hidden activations and logits, as :meth:`backward` wants them."""
@@ -173,10 +174,6 @@ class RoundedMLP(StackedMLP):
 
     _short: list[tuple[Tensor, Tensor]]  # factors of a step: rows and weights
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits as without rounding."""
-        return super().activations(x)[-1]
-
     def activations(self, x: Tensor) -> list[Tensor]:
         """Input, hidden activations and logits, as :meth:`backward` wants them."""
         h = x.expand(self.n_members, *x.shape[-2:])
@@ -213,10 +210,6 @@ class RoundedMLP(StackedMLP):
 
 class TensorFloatMLP(StackedMLP):
     """Perceptrons whose steps round factors to TF32, on a GPU; predictions do not."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits as without rounding."""
-        return super().activations(x)[-1]
 
     def activations(self, x: Tensor) -> list[Tensor]:
         """Input, hidden activations and logits, as :meth:`backward` wants them."""

@@ -56,8 +56,10 @@ def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
     order = torch.as_tensor(np.argsort(threads.columns), device=device)
     diverged = torch.as_tensor(threads.diverged[run.awake], device=device)[:, None]
     n, views = len(X), run.rows.views.items()
-    x = {sees: view.scaled(view.store.pick(X)) for sees, view in views}
-    found = [run.outcome.predict(lr, shown(lr, x[lr.sees], n)) for lr in run.learners]
+    x = {columns: view.scaled(view.store.pick(X)) for columns, view in views}
+    found = [
+        run.outcome.predict(lr, shown(lr, x[lr.view.columns], n)) for lr in run.learners
+    ]
     values = torch.cat([each.values[:, :n] for each in found])[order]
     failed = values[..., 0].isnan() | diverged
     return usable(found[0].with_values(values), failed, run.outcome)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -12,6 +13,64 @@ from sklearn_mdl._core.stream.scaling import Features, ReExpression, ScaledRows
 from sklearn_mdl._core.stream.units import TargetScaling
 
 Learned = Mapping[int, Mapping[str, Tensor]]  # tensors by column and by name
+
+
+class FeatureView(NamedTuple):
+    """What a learner is shown of X.
+
+    Attributes
+    ----------
+    columns : tuple of int or None
+        Columns of X, as if there were no others; None is all.
+    scalings : sequence of {"standard", "whiten", None}
+        The scalings in which it is given rows; the same for all learners of a run that
+        see the same columns.
+    """
+
+    columns: Features = None
+    scalings: Sequence[str | None] = (None,)
+
+
+class Replay(NamedTuple):
+    """Replay that a learner requests: number of streams, and their recency."""
+
+    n_streams: int = 0
+    recency: float = 1.0
+
+
+class Report(NamedTuple):
+    """What the user should know of a wrapped estimator.
+
+    Attributes
+    ----------
+    notes : list of str
+        Its exceptions and warnings.
+    failure : str or None
+        Text of its last fit if that raised: how the readout predicts instead.
+    """
+
+    notes: list[str]
+    failure: str | None = None
+
+
+def copy_learned(
+    column: int, own: Mapping[str, Tensor], given: Mapping[str, Tensor]
+) -> None:
+    """Copy what a readout has learned into its tensors.
+
+    Raises
+    ------
+    ValueError
+        If a tensor is missing or has another shape.
+    """
+    for name, tensor in own.items():
+        if name not in given or given[name].shape != tensor.shape:
+            found = tuple(given[name].shape) if name in given else "missing"
+            raise ValueError(
+                f"Readout {column} needs {name} of shape {tuple(tensor.shape)} to go "
+                f"on, got {found}; take a state of the same readouts"
+            )
+        tensor.copy_(given[name])
 
 
 class Learner(ABC):
@@ -26,16 +85,10 @@ class Learner(ABC):
     ----------
     columns : list of int
         Places of its ``K`` readouts among all readouts of the run.
-    scalings : sequence of {"standard", "whiten", None}
-        The scalings in which it is given rows; the same for all learners of a run that
-        see the same features.
-    sees : tuple of int or None
-        Columns of X that it is shown, as if there were no others; None is all.
-    view : int
-        The place among them of the scaling that it uses, if it uses one only.
-    n_replay_streams : int
-    recency : float
-        The replay it asks for.
+    view : FeatureView
+        Columns of X that it is shown, and in which scalings.
+    replay : Replay
+        Minibatches that it learns again after each new one.
     rows_ahead : int or None
         Rows that it predicts before it must observe their labels; None is a minibatch,
         in blocks of at most 1,024 rows. Predictions are made on whole blocks, counted
@@ -52,24 +105,18 @@ class Learner(ABC):
     target : TargetScaling or None
         The units in which it works where labels are real numbers; None before it has
         learned anything.
-    notes : mapping of int to list of str
-        Exceptions and warnings of wrapped estimators, by column.
-    failures : mapping of int to str
-        Readouts whose last fit raised, by column: by which fit they predict instead.
+    reports : mapping of int to Report
+        Of wrapped estimators that raised or warned, by column.
     """
 
     columns: list[int]
-    scalings: Sequence[str | None]
-    view: int
-    sees: Features = None
-    n_replay_streams: int = 0
-    recency: float = 1.0
+    view: FeatureView = FeatureView()
+    replay: Replay = Replay()
     rows_ahead: int | None = None
     foreign: bool = False
     is_numbers: bool = False
     target: TargetScaling | None = None
-    notes: Mapping[int, list[str]] = MappingProxyType({})
-    failures: Mapping[int, str] = MappingProxyType({})
+    reports: Mapping[int, Report] = MappingProxyType({})
 
     def attach(self, rows: ScaledRows) -> None:  # noqa: B027
         """Remember the rows of the run, for a learner that reads past ones again."""
@@ -121,9 +168,6 @@ class Learner(ABC):
             f"{type(self).__name__} must hold several readouts to drop some of them, "
             f"got {self.columns}; drop the learner"
         )
-
-    def expect_classes(self) -> None:  # noqa: B027
-        """Be ready for more classes, before any row is given."""
 
     def add_classes(self, n: int) -> None:
         """Predict ``n`` more classes from now on, which come after the others.

@@ -106,8 +106,8 @@ class PassState:
     @classmethod
     def attached(cls, learner: Learner, rows: ScaledRows, seed: int) -> Self:
         """Attach a learner to the rows of a run, and return its position there."""
-        learner.attach(rows.of(learner.sees, learner.scalings))
-        n_streams, recency = learner.n_replay_streams, learner.recency
+        learner.attach(rows.of(*learner.view))
+        n_streams, recency = learner.replay
         streams = ReplayStreams(n_streams, recency=recency, seed=seed)
         return cls(streams, rows.device)
 
@@ -132,7 +132,7 @@ class PassState:
         It is calibrated on all of them first: where there are several parts, a later
         one may hold rows of the same group as an earlier one.
         """
-        rows = rows.of(learner.sees)
+        rows = rows.of(learner.view.columns)
         parts, start = [], self.n_learned
         while start < stop:
             parts.append((start, min(rows.part(start)[1], stop)))
@@ -232,7 +232,7 @@ def prequential_steps(
         as soon as it is full and the labels of its rows are known. Labels of the first
         rows alone may be sent: the others are predicted again.
     """
-    rows = rows.of(learner.sees)
+    rows = rows.of(learner.view.columns)
     while state.n_scored < stop:
         row = state.n_scored
         (start, end), closing = block_of(learner, rows, row), rows.schedule.closing(row)

@@ -18,7 +18,7 @@ from sklearn_mdl._core.numerics import (
     flushed_denormals,
     one_blas_thread,
 )
-from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.learner import Learner, Report
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ScaledRows
@@ -122,7 +122,7 @@ class Threads:
         n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
         batch_size = settings.batch_size
         self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
-        shared = [lr.scalings for lr in self.learners if lr.sees is None]
+        shared = [lr.view.scalings for lr in self.learners if lr.view.columns is None]
         self.rows = ScaledRows(
             samples,
             shared[0] if shared else [None],
@@ -137,11 +137,8 @@ class Threads:
             PassState.attached(learner, self.rows, settings.seed)
             for learner in self.learners
         ]
-        if outcome.escape is not None:
-            for learner in self.learners:
-                learner.expect_classes()
         self._diverged = np.zeros(self.n_readouts, dtype=bool)
-        self._notes: dict[int, list[str]] = {}
+        self._reports: dict[int, Report] = {}
         self._first = 0  # row of the first of these labels
         self._labels = torch.empty(0)
         self._new_rows: list[int] = []  # rows of this call that bring a new class
@@ -154,7 +151,13 @@ class Threads:
     @property
     def notes(self) -> dict[int, list[str]]:
         """Exceptions and warnings of wrapped estimators, by column."""
-        return self._notes | {k: v for lr in self.learners for k, v in lr.notes.items()}
+        return {column: report.notes for column, report in self.reports.items()}
+
+    @property
+    def reports(self) -> dict[int, Report]:
+        """Reports on wrapped estimators, retired ones included, by column."""
+        own = (learner.reports.items() for learner in self.learners)
+        return self._reports | dict(chain.from_iterable(own))
 
     @property
     def diverged(self) -> np.ndarray:
@@ -278,13 +281,13 @@ class Threads:
         if stop > self.rows.first:
             changes = self.rows.refresh_all(stop)
             for learner in self.learners:
-                learner.re_express(changes[learner.sees])
+                learner.re_express(changes[learner.view.columns])
         known = self.labels[: self.rows.schedule.known(stop)]
         self.outcome.refresh(known, self.learners)
 
     def retire(self, columns: Sequence[int]) -> None:
         """Drop some readouts, and learners and views of which none remain."""
-        self._diverged, self._notes = self.diverged, self.notes
+        self._diverged, self._reports = self.diverged, self.reports
         gone, kept = set(columns), []
         for learner, state in zip(self.learners, self.states, strict=True):
             own = learner.columns
@@ -296,7 +299,7 @@ class Threads:
                 kept.append((learner, state))
         self.learners = [learner for learner, _ in kept]
         self.states = [state for _, state in kept]
-        self.rows.keep_views({learner.sees for learner in self.learners})
+        self.rows.keep_views({learner.view.columns for learner in self.learners})
 
     def end(self) -> None:
         """Forget labels of rows that were not evaluated."""

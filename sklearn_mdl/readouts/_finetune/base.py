@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.images.rows import check_pixels
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
-from sklearn_mdl.readouts._base import BaseReadout
-from sklearn_mdl.readouts._finetune.learner import NetworkLearner
+from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
+from sklearn_mdl.readouts._base import SHARE, BaseReadout
 from sklearn_mdl.readouts._finetune.networks import (
     AUGMENTATIONS,
     OPTIMIZERS,
@@ -33,10 +31,8 @@ class ImageReadout(BaseReadout):
     scaling = None  # of pixels; not a parameter
 
     _parameter_constraints: ClassVar[Constraints] = {
+        **BaseReadout._parameter_constraints,
         "image_shape": [tuple, list, None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def _validated(self, X: Any, *y: Any, reset: bool) -> Any:
@@ -67,23 +63,13 @@ class NetworkReadout(ImageReadout):
     _parameter_constraints: ClassVar[Constraints] = {
         **ImageReadout._parameter_constraints,
         "optimizer": [StrOptions(set(OPTIMIZERS))],
-        "lr": [Interval(Real, 0, None, closed="neither")],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "beta1": [Interval(Real, 0, 1, closed="left")],
-        "beta2": [Interval(Real, 0, 1, closed="left")],
-        "eps": [Interval(Real, 0, None, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "n_replay_streams": [Interval(Integral, 0, None, closed="left")],
-        "ema_step_size": [Interval(Real, 0, 1, closed="right")],
-        "ema_warmup": ["boolean"],
-        "label_smoothing": [Interval(Real, 0, 1, closed="left")],
-        "calibration": ["boolean"],
+        "momentum": [SHARE],
         "augmentation": [StrOptions(set(AUGMENTATIONS)), callable, None],
-        "recency": [Interval(Real, 0, None, closed="neither")],
     }
 
     @property
     def net_(self) -> LearningNet:
         """The skorch net that holds network, criterion and optimiser."""
         (learner,) = self._run.learners
-        return cast(NetworkLearner, learner).net
+        net: LearningNet = learner.net  # type: ignore[attr-defined]
+        return net

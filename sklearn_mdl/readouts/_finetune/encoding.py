@@ -11,14 +11,14 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from sklearn_mdl._core.images.rows import Shape, pixels_of
-from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.learner import Learned, Learner, Report
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
 from sklearn_mdl._core.stream.steps import PassState, shown
 from sklearn_mdl.encoders import image_encoder_of
-from sklearn_mdl.readouts._base import Readout
-from sklearn_mdl.readouts._build import Context, build_learners
+from sklearn_mdl.readouts._base import Readout, learners_in
+from sklearn_mdl.readouts._build import Context
 
 N_ENCODED = "n_encoded"
 
@@ -54,21 +54,15 @@ class EncodingLearner(Learner):
         shape: Shape,
         context: Context,
     ) -> None:
-        self.scalings = context.scalings
-        self.view = context.scalings.index(None)
+        self.view = context.view
+        self.place = context.view.scalings.index(None)
         self.encoder = encoder
         self.shape = shape
         self.seed = context.seed
         self.outcome = ClassLabels(context.n_classes)
         self.width = sum(image_encoder_of(encoder).block_widths_)
-        self.inner = build_learners(
-            dict(members),
-            self.width,
-            context.n_classes,
-            seed=context.seed,
-            device=context.device,
-            precision=context.precision,
-        )
+        about = context._replace(n_features=self.width, n_jobs=1)
+        self.inner = learners_in(about, dict(members))
         self.columns = [k for learner in self.inner for k in learner.columns]
         self.foreign = any(learner.foreign for learner in self.inner)
         self._last: tuple[Tensor, np.ndarray] | None = None  # rows, and features
@@ -77,7 +71,7 @@ class EncodingLearner(Learner):
         """Begin the pass over features."""
         self.images = rows
         size, device = rows.batch_size, rows.device
-        scalings = self.inner[0].scalings
+        scalings = self.inner[0].view.scalings
         self.features = ScaledRows(
             SampleStore(self.width), scalings, size, device, first=rows.first
         )
@@ -118,7 +112,7 @@ class EncodingLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
-        scaled, n = self.features.scaled(self._encoded(x[self.view])), x.shape[1]
+        scaled, n = self.features.scaled(self._encoded(x[self.place])), x.shape[1]
         found = [lr.predict(shown(lr, scaled, n))[:, :n] for lr in self.inner]
         return torch.cat(found)
 
@@ -126,7 +120,7 @@ class EncodingLearner(Learner):
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
         """Keep the features of a new minibatch, learn from them and from past ones."""
-        self._keep(x[self.view], y)
+        self._keep(x[self.place], y)
         if not self.features.n_refreshed:
             self.features.refresh(len(self.features.store))
         for learner, state in zip(self.inner, self.states, strict=True):
@@ -146,11 +140,6 @@ class EncodingLearner(Learner):
         for learner in self.inner:
             learner.re_express(own)
 
-    def expect_classes(self) -> None:
-        """Let all readouts be ready for more classes."""
-        for learner in self.inner:
-            learner.expect_classes()
-
     def add_classes(self, n: int) -> None:
         """Let all readouts predict more classes."""
         self.outcome.n_numbers += n
@@ -158,14 +147,9 @@ class EncodingLearner(Learner):
             learner.add_classes(n)
 
     @property
-    def notes(self) -> dict[int, list[str]]:  # type: ignore[override]
-        """Exceptions and warnings of wrapped estimators, by column."""
-        return {k: text for lr in self.inner for k, text in lr.notes.items()}
-
-    @property
-    def failures(self) -> dict[int, str]:  # type: ignore[override]
-        """Texts of last fits that raised, by column."""
-        return {k: text for lr in self.inner for k, text in lr.failures.items()}
+    def reports(self) -> dict[int, Report]:  # type: ignore[override]
+        """Reports on wrapped estimators, by column."""
+        return {k: report for lr in self.inner for k, report in lr.reports.items()}
 
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts, and inner learners of which none remain."""
@@ -195,7 +179,7 @@ class EncodingLearner(Learner):
         refreshed = {images.part(n)[0] for n in images.refreshes(images.n_refreshed)}
         for start, stop in self.features.parts(n_rows):
             x = images.between(start, stop)
-            self._keep(x[self.view], images.labels[start:stop])
+            self._keep(x[self.place], images.labels[start:stop])
             n_kept = len(self.features.store)
             if not self.features.n_refreshed or n_kept in refreshed:
                 self.features.refresh(n_kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.images.rows import Shape, pixels_of
 from sklearn_mdl._core.nets.adamw import LogitScale
-from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.learner import Learned, Learner, Replay, copy_learned
 from sklearn_mdl.encoders import EncoderTrunk
 from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._finetune.base import NetworkReadout
 from sklearn_mdl.readouts._finetune.networks import (
     AveragedNetwork,
     HeadedNetwork,
@@ -24,9 +25,6 @@ from sklearn_mdl.readouts._finetune.networks import (
     make_net,
 )
 from sklearn_mdl.readouts._isolation import net_draws
-
-if TYPE_CHECKING:
-    from sklearn_mdl.readouts._finetune.base import NetworkReadout
 
 NETWORK, AVERAGE, OPTIMIZER, SCALE = "network", "average", "optimizer", "logit_scale"
 
@@ -59,10 +57,9 @@ class NetworkLearner(Learner):
         context: Context,
     ) -> None:
         self.columns = [column]
-        self.scalings = context.scalings
-        self.view = context.scalings.index(None)
-        self.n_replay_streams = int(expert.n_replay_streams)
-        self.recency = float(expert.recency)
+        self.view = context.view
+        self.place = context.view.scalings.index(None)
+        self.replay = Replay(int(expert.n_replay_streams), float(expert.recency))
         self.shape = shape
         self.seed = expert.seed_or(context.seed)
         self.augment = augment_of(expert.augmentation, shape)
@@ -92,7 +89,7 @@ class NetworkLearner(Learner):
 
         NaN in rows whose logits are not finite.
         """
-        logits = self._logits(x[self.view])
+        logits = self._logits(x[self.place])
         usable = logits.isfinite().all(-1, keepdim=True)
         factor = 1.0 if self.calibration is None else self.calibration.factor
         scaled = torch.where(usable, factor * logits, torch.nan)
@@ -116,7 +113,7 @@ class NetworkLearner(Learner):
         Where a loss is not finite the weights are lost, and the replay is left out.
         """
         for some_x, some_y in chain([(x, y)], replayed):
-            if not self._step(some_x[self.view], some_y):
+            if not self._step(some_x[self.place], some_y):
                 break
 
     def add_classes(self, n: int) -> None:
@@ -137,7 +134,7 @@ class NetworkLearner(Learner):
     def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on the logit scale, by the loss of new rows."""
         if self.calibration is not None:
-            logits = self._logits(x[self.view])
+            logits = self._logits(x[self.place])
             proba = torch.softmax(self.calibration.factor * logits, 1)
             gaps = (proba * logits).sum(1) - logits.gather(1, y[:, None])[:, 0]
             self.calibration.learn_factor(float(gaps.mean()))
@@ -191,15 +188,9 @@ class NetworkLearner(Learner):
         ValueError
             If a tensor is missing or has another shape.
         """
-        given = learned.get(self.columns[0], {})
-        for name, own in self._tensors().items():
-            if name not in given or given[name].shape != own.shape:
-                raise ValueError(
-                    f"Readout {self.columns[0]} needs {name} of shape "
-                    f"{tuple(own.shape)} to go on, but it is missing or has another "
-                    "shape; it was learned by another network"
-                )
-            own.copy_(given[name])
+        (column,) = self.columns
+        given = learned.get(column, {})
+        copy_learned(column, self._tensors(), given)
         self._load_steps(given)
         if self.calibration is not None:
             self.calibration.load_state_dict(_under(SCALE, given))

@@ -19,7 +19,7 @@ from sklearn_mdl.encoders import (
     distinct_encoders,
 )
 from sklearn_mdl.readouts._base import check_readout
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._finetune.base import ImageReadout
 from sklearn_mdl.readouts._finetune.encoding import EncodingLearner
 
@@ -116,9 +116,7 @@ class FrozenReadout(ImageReadout):
         """One learner for all readouts of an encoder."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)
-        groups: dict[int, list[int]] = {}
-        for i, encoder in enumerate(encoders):
-            groups.setdefault(id(encoder), []).append(i)
+        groups = grouped((id(encoder), i) for i, encoder in enumerate(encoders))
         return [
             EncodingLearner(
                 [(members[i][0], clone(members[i][1].readout)) for i in group],

@@ -247,7 +247,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     def _after_fit(self) -> None:
         for learner in self._run.learners:
-            warn_of_failures(learner.reports, self.readout_names_)
+            if learner.reports:
+                warn_of_failures(learner.reports, self.readout_names_)
         if not self._is_by_name:  # a grid of ours is not the user's
             self._warn_of_edges()
 

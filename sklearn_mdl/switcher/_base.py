@@ -18,11 +18,7 @@ from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import PRECISIONS, as_array
 from sklearn_mdl._core.side_by_side import Devices
-from sklearn_mdl._core.sklearn_compat import (
-    Constraints,
-    Interval,
-    StrOptions,
-)
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.checkpoint import Checkpoint
 from sklearn_mdl._core.stream.events import Event
 from sklearn_mdl._core.stream.outcomes import Outcome

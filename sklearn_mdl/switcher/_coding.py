@@ -24,11 +24,7 @@ from sklearn_mdl._core.io.environment import (
     version_of,
 )
 from sklearn_mdl._core.io.parameters import array_of
-from sklearn_mdl._core.numerics import (
-    fixed_arithmetic,
-    one_blas_thread,
-    resolve_device,
-)
+from sklearn_mdl._core.numerics import fixed_arithmetic, one_blas_thread, resolve_device
 from sklearn_mdl._core.stream.schedule import keys_of
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.unsupported import unsupported
@@ -130,9 +126,7 @@ def encode(
         classes = _listed(estimator.classes_)
         about: Header = {"dtype": y.dtype.str, "classes": classes}
         if not estimator.shuffle and is_grouped(labels):
-            warn_caller(
-                GROUPED,
-            )
+            warn_caller(GROUPED)
         header = _requirements(estimator, X, keys)
         header["labels"] = about | {"sha256": _checksum(about, labels)}
         remaining = iter(labels[estimator.order_].tolist())

@@ -52,12 +52,7 @@ from sklearn_mdl.switcher._segments import (
 )
 from sklearn_mdl.switcher._split_parts import Common
 from sklearn_mdl.switcher._stored_losses import StoredLosses
-from sklearn_mdl.switching import (
-    ForwardTrace,
-    PriorLike,
-    as_prior,
-    best_sequence,
-)
+from sklearn_mdl.switching import ForwardTrace, PriorLike, as_prior, best_sequence
 
 
 class FittedSwitcher(OnlineEstimator):

@@ -122,11 +122,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> Self:
         """Fit from scratch: one prequential pass over the rows in the given order.
 

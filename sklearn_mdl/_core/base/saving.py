@@ -284,10 +284,7 @@ class _Rows:
 
 
 def load_estimator(
-    kind: type[BaseEstimator],
-    path: Path,
-    store: str | PathLike[str],
-    allowed: Allowed,
+    kind: type[BaseEstimator], path: Path, store: str | PathLike[str], allowed: Allowed
 ) -> BaseEstimator:
     """Read an estimator of a class; see :meth:`FileMixin.load`."""
     arrays, about = read_archive(path)

@@ -752,7 +752,7 @@ def test_remix_refuses_files_in_a_sentence(fitted, tmp_path, capsys):
     assert main(["remix", str(tmp_path / "nowhere.npy")]) == 2
     assert "nowhere.npy" in complaint(capsys, "remix")
     assert main(["remix", str(tmp_path / "losses.json")]) == 2
-    assert "must end in .npy, got" in complaint(capsys, "remix")
+    assert "ends in .npy, got" in complaint(capsys, "remix")
     np.save(fitted[1], np.ones((3, 4)))
     assert main(["remix", fitted[1]]) == 2
     assert "its description must be theirs" in complaint(capsys, "remix")

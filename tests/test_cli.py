@@ -714,7 +714,7 @@ def test_priors_are_parsed(text, params):
         ("fixed-share:m=2,n=11", "got 'n=11'"),
         ("bayes:m=11", "with PARAM among none, got 'm=11'"),
         ("fixed-share:m=0.5", "`m` must be a finite number of at least 1"),
-        ("fixed-share:m=many", "`m` must .* got m='many'"),
+        ("fixed-share:m=many", "`m` must .* got 'many'"),
         ("fixed-share:m=2,alpha=0.1", "`m` or `alpha`, not both"),
     ],
 )
@@ -878,7 +878,7 @@ def test_decode_refuses_a_damaged_message_and_files_that_are_none(
     out = ["--out", str(tmp_path / "decoded.npy")]
     whole = Path(path).read_bytes()
     Path(path).write_bytes(whole[:-1])
-    for broken, what in [(path, "complete and unchanged"), (labels, "begin with")]:
+    for broken, what in [(path, "complete and unchanged"), (labels, "begins with")]:
         assert main(["decode", *QUICK, features, broken, *out]) == 2
         assert what in complaint(capsys, "decode")
     for none in (tmp_path / "none", tmp_path):

@@ -301,7 +301,7 @@ def test_numbers_that_come_back_as_texts_are_another_run(tmp_path):
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
 def test_a_checkpoint_needs_a_seed_that_can_be_written_down(tmp_path, random_state):
     switcher = pool(checkpoint=tmp_path, random_state=random_state)
-    with pytest.raises(ValueError, match="checkpoint needs a random_state"):
+    with pytest.raises(ValueError, match="random_state must be an integer"):
         switcher.fit(*data())
 
 

@@ -714,7 +714,7 @@ def test_priors_are_parsed(text, params):
         ("fixed-share:m=2,n=11", "got 'n=11'"),
         ("bayes:m=11", "with PARAM among none, got 'm=11'"),
         ("fixed-share:m=0.5", "`m` must be a finite number of at least 1"),
-        ("fixed-share:m=many", "`m` must .* got m='many'"),
+        ("fixed-share:m=many", "`m` must .* got 'many'"),
         ("fixed-share:m=2,alpha=0.1", "`m` or `alpha`, not both"),
     ],
 )
@@ -752,7 +752,7 @@ def test_remix_refuses_files_in_a_sentence(fitted, tmp_path, capsys):
     assert main(["remix", str(tmp_path / "nowhere.npy")]) == 2
     assert "nowhere.npy" in complaint(capsys, "remix")
     assert main(["remix", str(tmp_path / "losses.json")]) == 2
-    assert "must end in .npy, got" in complaint(capsys, "remix")
+    assert "ends in .npy, got" in complaint(capsys, "remix")
     np.save(fitted[1], np.ones((3, 4)))
     assert main(["remix", fitted[1]]) == 2
     assert "its description must be theirs" in complaint(capsys, "remix")
@@ -878,7 +878,7 @@ def test_decode_refuses_a_damaged_message_and_files_that_are_none(
     out = ["--out", str(tmp_path / "decoded.npy")]
     whole = Path(path).read_bytes()
     Path(path).write_bytes(whole[:-1])
-    for broken, what in [(path, "complete and unchanged"), (labels, "begin with")]:
+    for broken, what in [(path, "complete and unchanged"), (labels, "begins with")]:
         assert main(["decode", *QUICK, features, broken, *out]) == 2
         assert what in complaint(capsys, "decode")
     for none in (tmp_path / "none", tmp_path):

@@ -628,7 +628,7 @@ def test_a_header_with_invalid_fields_is_refused(change):
 
 def test_a_dtype_far_wider_than_its_words_is_refused_before_it_is_sent():
     words = np.array(["a", "b"], dtype="<U300")[y % 2]
-    with pytest.raises(ValueError, match="not far wider than its words, got <U300 for"):
+    with pytest.raises(ValueError, match=r"not far wider than its .* got '<U300'"):
         encode_labels(small(), X, words)
 
 
@@ -641,7 +641,7 @@ def framed(header, payload=b"", version=VERSION, length=None):
 @for_each(
     "message, what",
     [
-        (b"", "begin with"),
+        (b"", "begins with"),
         (MAGIC, "less than the frame"),
         (framed(b"{}", version=2), "version 1 to be read here, got version 2"),
         (framed(b"{}", length=3), "a header of 3 bytes"),

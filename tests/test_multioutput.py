@@ -421,7 +421,7 @@ def test_the_scorer_refuses_labels_that_are_not_the_stream(fitted):
         codelength_scorer(fitted, X, other)
     with pytest.raises(ValueError, match="it had 150 rows and X has 140"):
         codelength_scorer(fitted, X[:140], Y[:140])
-    with pytest.raises(ValueError, match="y must have 3 columns"):
+    with pytest.raises(ValueError, match="3 columns that were fitted"):
         codelength_scorer(fitted, X, Y[:, :2])
 
 
@@ -438,8 +438,8 @@ def test_weights_are_refused_by_name(method, name):
 @for_each(
     "labels, words",
     [
-        (DIGITS, r"two dimensions.*shape \(150,\).*take MDLReadoutSwitcher"),
-        (Y[:, :, None], r"two dimensions.*shape \(150, 3, 1\)"),
+        (DIGITS, r"two dimensions.*got \(150,\).*take MDLReadoutSwitcher"),
+        (Y[:, :, None], r"two dimensions.*got \(150, 3, 1\)"),
         (np.column_stack([Y[:, 0], X[:, 20] / 7]), "In column 1 of y: .*continuous"),
         (np.where(Y == 2, np.nan, Y), "NaN"),
         (Y[:140], "inconsistent numbers of samples"),
@@ -476,8 +476,8 @@ def test_classes_of_a_stream_are_checked_at_its_first_call(classes, words):
     "labels, classes, words",
     [
         (Y[:20] + np.array([0, 0, 5]), None, r"In column 2 of y: .* got \[5, 6, 7\]"),
-        (Y[:20], [[0, 1], [0, 1], [0, 1, 3]], "In column 2 of y: .*must stay"),
-        (Y[:20, :2], None, "y must have 3 columns as it was fitted, got 2"),
+        (Y[:20], [[0, 1], [0, 1], [0, 1, 3]], "In column 2 of y: classes must be"),
+        (Y[:20, :2], None, "3 columns that were fitted, got 2"),
     ],
 )
 def test_a_refused_call_scores_no_column(labels, classes, words):

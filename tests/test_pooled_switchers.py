@@ -380,8 +380,8 @@ def test_a_killed_run_leaves_mixtures_that_another_goes_on_with(tmp_path, monkey
 @pytest.mark.parametrize(
     ("pooling", "options", "error", "words"),
     [
-        (LogLinearPool(), {"groups": [0]}, ValueError, "must name two or more of"),
-        (LogLinearPool(), {"groups": [0, 9]}, ValueError, "must name two or more of"),
+        (LogLinearPool(), {"groups": [0]}, ValueError, "must be two or more of"),
+        (LogLinearPool(), {"groups": [0, 9]}, ValueError, "must be two or more of"),
         (None, {}, TypeError, "must be a LogLinearPool, got None"),
     ],
 )

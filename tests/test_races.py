@@ -301,7 +301,7 @@ def test_races_are_where_the_readouts_are_ours():
     [
         (Race(tolerance=-0.1), "`tolerance` must be a finite number of at least 0"),
         (Race(slack=math.nan), "`slack` must be a finite number"),
-        (Race(first=0), "`first` must be at least 1, got 0"),
+        (Race(first=0), "`first` must be an integer of at least 1, got 0"),
         (Race(min_readouts=20), "min_readouts=20 readouts that it keeps, got 12"),
         ("slow", "race"),
     ],

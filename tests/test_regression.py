@@ -504,7 +504,7 @@ def test_a_label_that_no_float32_holds_makes_no_readout_diverge(size):
         ([0.0, np.nan, 1.0], "NaN in row 1"),
         ([0.0, 1.0, np.inf], "infinity or a number too large in row 2"),
         ([0.0, 1.0, -1e200], "too large in row 2"),
-        ([0.0, 1e-320, -1e-301], "none larger than 1e-301; multiply them by"),
+        ([0.0, 1e-320, -1e-301], "or more, got 1e-301; multiply them by"),
         (np.array([0.0, 1e300, 1.0], dtype=object), "too large in row 1"),
     ],
 )
@@ -518,9 +518,7 @@ def test_labels_that_are_no_finite_numbers_are_refused_with_their_place(y, match
 @for_each("y", [["a", "b", "c"], [{}, {}, {}], np.arange(3).astype("datetime64[D]")])
 def test_labels_that_are_no_numbers_are_refused_in_one_sentence(y):
     switcher = pool()
-    with pytest.raises(
-        ValueError, match="y must hold real numbers, got labels of type"
-    ):
+    with pytest.raises(ValueError, match="y must be real numbers"):
         switcher.fit(np.zeros((3, 2)), np.asarray(y))
     assert not hasattr(switcher, "n_features_in_")
 

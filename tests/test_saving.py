@@ -150,7 +150,7 @@ def test_a_single_readout_can_be_saved(tmp_path):
     for each in (found, whole):
         each.partial_fit(X[60:99], Y[60:99])
     np.testing.assert_array_equal(found.codelengths_, whole.codelengths_)
-    with pytest.raises(ValueError, match="A MLPReadout keeps its trace in memory"):
+    with pytest.raises(ValueError, match="store must be 'memory' for a MLPReadout"):
         MLPReadout.load(tmp_path / "a.safetensors", store=tmp_path / "b")
 
 
@@ -211,9 +211,9 @@ def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
 
 @for_each("name", ["a", "a.npy", "a.safetensors.gz"])
 def test_a_path_of_another_kind_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match=r"must end in \.safetensors"):
+    with pytest.raises(ValueError, match=r"must be a name in \.safetensors"):
         pool().fit(X[:60], Y[:60]).save(tmp_path / name)
-    with pytest.raises(ValueError, match=r"must end in \.safetensors"):
+    with pytest.raises(ValueError, match=r"must be a name in \.safetensors"):
         MDLReadoutSwitcher.load(tmp_path / name)
 
 
@@ -221,7 +221,7 @@ def test_a_file_of_another_class_is_refused(tmp_path):
     path = tmp_path / "a.safetensors"
     LinearReadout(random_state=0, device="cpu").fit(X[:40], Y[:40]).save(path)
     with pytest.raises(
-        ValueError, match="must hold a MDLReadoutSwitcher, got a Linear"
+        ValueError, match="must hold a MDLReadoutSwitcher, but holds a Linear"
     ):
         MDLReadoutSwitcher.load(path)
 
@@ -242,9 +242,9 @@ def rewritten(path, change):
 
 
 CHANGES = {
-    "of format 1, got 9": lambda about: about.update(format=9),
-    "says nothing of classes": lambda about: about.pop("classes"),
-    "says nothing of seed": lambda about: about.update(seed="0"),
+    "format 1, but its format is 9": lambda about: about.update(format=9),
+    "it lacks classes": lambda about: about.pop("classes"),
+    "it lacks seed": lambda about: about.update(seed="0"),
     "Parameters must be made of": lambda about: about["estimator"].update(
         {"class": "X"}
     ),

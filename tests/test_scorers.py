@@ -546,7 +546,7 @@ def test_no_rows_cost_no_nats():
 
 def test_labels_that_were_not_fitted_are_refused():
     X, _ = digits()
-    with pytest.raises(ValueError, match=r"y must hold labels among .*got \[12\]"):
+    with pytest.raises(ValueError, match=r"y must be labels among .*got \[12\]"):
         heldout_codelength_scorer(fitted(), X[:9] + 1, np.full(9, 12))
 
 

@@ -114,5 +114,5 @@ def test_ends_that_are_none_are_refused(switcher, given, match):
 
 def test_times_must_be_sorted_and_as_many(switcher):
     for times in (np.arange(5), -np.arange(200)):
-        with pytest.raises(ValueError, match="times must hold a sorted number"):
+        with pytest.raises(ValueError, match="times must be a sorted number"):
             switcher.segments([3], times=times)

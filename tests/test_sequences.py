@@ -229,8 +229,8 @@ class TestSequenceCost:
     @for_each(
         "experts, message",
         [
-            ([0, 3], "between 0 and 2, got values from 0 to 3"),
-            ([-1, 0], "got values from -1 to 0"),
+            ([0, 3], r"between 0 and 2, got \[0, 3\]"),
+            ([-1, 0], r"got \[-1, 0\]"),
             ([0.0, 1.0], "vector of integers, got shape"),
             ([[0, 1]], "vector of integers, got shape"),
         ],
@@ -378,7 +378,7 @@ READINGS = {
 @for_each("read", READINGS.values())
 def test_losses_of_another_shape_are_refused(read):
     for shape in ((4,), (4, 0), (4, 3, 2)):
-        with pytest.raises(ValueError, match=r"`losses` must have shape .* got \(4,"):
+        with pytest.raises(ValueError, match=r"`losses` must be of shape .* got \(4,"):
             read("fixed-share", np.zeros(shape))
 
 

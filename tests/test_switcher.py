@@ -654,7 +654,7 @@ def test_no_prior_is_the_default_one():
 
 @pytest.mark.parametrize("switching", ["fixed-share", None])
 def test_parameters_of_no_prior_object_are_refused_in_a_sentence(switching):
-    words = r"switching__m needs switching to be a prior object .*FixedShare\(m=2\)"
+    words = r"switching must be a prior object where switching__m .*FixedShare\(m=2\)"
     with pytest.raises(ValueError, match=words):
         small(switching=switching).set_params(switching__m=3)
 
@@ -753,11 +753,11 @@ WRONG_OPTIONS = [
     ({"switching": 3}, ValueError, "'switching' parameter.*Got 3"),
     ({"switching": FixedShare(m=2, alpha=0.1)}, ValueError, "`m` or `alpha`, not both"),
     ({"switching": FixedShare(m=0.5)}, ValueError, "`m` must be a finite number"),
-    ({"readouts": []}, ValueError, "readouts must hold at least one readout"),
+    ({"readouts": []}, ValueError, "readouts must be at least one readout"),
     ({"readouts": [3]}, TypeError, "readouts must hold LinearReadout.*got 3; build"),
     ({"readouts": [LinearReadout]}, TypeError, "readouts must hold LinearReadout"),
     ({"readouts": [LinearReadout(lr=-1)]}, ValueError, "'lr' parameter of LinearRead"),
-    ({"readout_weights": [1]}, ValueError, r"must have shape \(2,\), got \(1,\)"),
+    ({"readout_weights": [1]}, ValueError, r"must be of shape \(2,\), got \(1,\)"),
     ({"readout_weights": [1, -1]}, ValueError, "must be finite and non-negative"),
     ({"readout_weights": [0, 0]}, ValueError, "with a positive sum"),
     ({"batch_size": 0}, ValueError, "'batch_size' parameter.*Got 0"),
@@ -787,7 +787,7 @@ WRONG_CALLS = {
         lambda X: X,
         lambda y: y,
         {"classes": range(9)},
-        "classes must stay .*fit a new estimator",
+        "classes must be .*fit a new estimator",
     ),
     "NaN": (lambda X: X * np.nan, lambda y: y, {}, "Input X contains NaN"),
     "lengths": (lambda X: X, lambda y: y[1:], {}, "inconsistent numbers of samples"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from sklearn_mdl.pooling._groups import GroupPass, Members, newton_step
+from sklearn_mdl.switching import check_integer, invalid, is_number_in
 
 Floats = NDArray[np.float64]
 
@@ -34,6 +36,7 @@ class PoolTrace(NamedTuple):
     weights: Floats
 
 
+@dataclass(eq=False, repr=False)
 class LogLinearPool(BaseEstimator):
     r"""Log-linear pool of the predictions of expert groups, learned online.
 
@@ -99,20 +102,12 @@ class LogLinearPool(BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        groups: ArrayLike | None = None,
-        *,
-        prior_precision: float = 30.0,
-        floor: float = 1e-4,
-        half_life: float | None = None,
-        rates: Sequence[float] | None = None,
-    ) -> None:
-        self.groups = groups
-        self.prior_precision = prior_precision
-        self.floor = floor
-        self.half_life = half_life
-        self.rates = rates
+    groups: ArrayLike | None = None
+    _: KW_ONLY
+    prior_precision: float = 30.0
+    floor: float = 1e-4
+    half_life: float | None = None
+    rates: Sequence[float] | None = None
 
     def check_params(self) -> None:
         """Check the parameters.
@@ -123,23 +118,21 @@ class LogLinearPool(BaseEstimator):
             If a parameter is out of range.
         """
         precision, floor = self.prior_precision, self.floor
-        if not (isinstance(precision, Real) and 0 < precision < np.inf):
-            raise ValueError(
-                f"`prior_precision` must be a positive finite number, got {precision!r}"
-            )
-        if not (isinstance(floor, Real) and 0 <= floor < 1):
-            raise ValueError(f"`floor` must lie in [0, 1), got {floor!r}")
+        if not is_number_in(precision, 0, math.inf) or precision == 0:
+            required = "a positive finite number"
+            raise invalid("prior_precision", required, precision, "30 is the default")
+        if not is_number_in(floor, 0, 1) or floor == 1:
+            raise invalid("floor", "a number in [0, 1)", floor, "1e-4 is the default")
         half_life, rates = self.half_life, self.rates
-        if half_life is not None and not (
-            isinstance(half_life, Real) and half_life > 0
-        ):
-            raise ValueError(f"`half_life` must be positive or None, got {half_life!r}")
-        if rates is not None and not (
-            len(rates) and all(isinstance(r, Real) and 0 <= r <= 1 for r in rates)
-        ):
-            raise ValueError(
-                f"`rates` must be numbers in [0, 1], or None, got {rates!r}"
-            )
+        fades = isinstance(half_life, Real) and half_life > 0
+        if half_life is not None and not fades:
+            cure = "give a number of labels"
+            raise invalid("half_life", "positive or None", half_life, cure)
+        if rates is None:
+            return
+        if not len(rates) or not all(is_number_in(rate, 0, 1) for rate in rates):
+            cure = "give probabilities of a redraw"
+            raise invalid("rates", "numbers in [0, 1], or None", rates, cure)
 
     def __call__(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
         """Pool predictions of groups in one online pass over labels.
@@ -162,10 +155,8 @@ class LogLinearPool(BaseEstimator):
         """
         array = np.asarray(log_proba, dtype=np.float64)
         if array.ndim != 3:
-            raise ValueError(
-                "`log_proba` must have shape (n_samples, n_groups, n_classes), got "
-                f"{array.shape}"
-            )
+            required = "of shape (n_samples, n_groups, n_classes)"
+            raise invalid("log_proba", required, array.shape, "stack the predictions")
         return PoolPass(self, *array.shape[1:]).extend(array, labels)
 
 
@@ -192,8 +183,7 @@ class PoolPass(GroupPass):
     def __init__(self, pool: LogLinearPool, n_groups: int, n_classes: int) -> None:
         pool.check_params()
         for name, value in {"n_groups": n_groups, "n_classes": n_classes}.items():
-            if not (isinstance(value, Integral) and value >= 1):
-                raise ValueError(f"`{name}` must be at least 1, got {value!r}")
+            check_integer(name, value, 1, "give the number of the stream")
         self._floor = float(pool.floor)
         self._shape = int(n_groups), int(n_classes)
         super().__init__(pool, n_groups)
@@ -313,28 +303,19 @@ class PoolPass(GroupPass):
         rows = np.asarray(log_proba, dtype=np.float64)
         given = np.asarray(labels)
         if rows.ndim != 3 or rows.shape[1:] != self._shape:
-            raise ValueError(
-                f"`log_proba` must have shape (n_samples, {self._shape[0]}, "
-                f"{self._shape[1]}), got {rows.shape}"
-            )
+            required = "of shape (n_samples, {}, {})".format(*self._shape)
+            raise invalid("log_proba", required, rows.shape, "stack the predictions")
         if given.shape != rows.shape[:1] or given.dtype.kind not in "iu":
-            raise ValueError(
-                f"`labels` must be {len(rows)} integers, one for each row of "
-                f"`log_proba`, got {given.dtype} of shape {given.shape}"
-            )
+            required = f"{len(rows)} integers, one for each row"
+            raise invalid("labels", required, given, "encode the classes as integers")
         if ((given < 0) | (given >= self._shape[1])).any():
-            raise ValueError(
-                f"`labels` must lie in [0, {self._shape[1]}), got values from "
-                f"{given.min()} to {given.max()}"
-            )
+            values = [int(given.min()), int(given.max())]
+            required, cure = f"in [0, {self._shape[1]})", "count classes from zero"
+            raise invalid("labels", required, values, cure)
         if np.isnan(rows).any() or (rows > 1e-6).any():
-            raise ValueError(
-                "`log_proba` must hold logarithms of probabilities, none of them "
-                "positive, but it holds NaN or a positive number"
-            )
+            required, cure = "logarithms of probabilities", "drop NaN, take logarithms"
+            raise invalid("log_proba", required, "NaN or a positive number", cure)
         if not self._floor and (np.exp(rows) == 0).any():
-            raise ValueError(
-                "`log_proba` must be finite where `floor` is 0, but it holds a "
-                "probability of zero; raise `floor`"
-            )
+            required = "finite where `floor` is 0"
+            raise invalid("log_proba", required, -np.inf, "raise `floor`")
         return rows, given.astype(np.intp)

@@ -18,24 +18,20 @@ from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import PRECISIONS, as_array
 from sklearn_mdl._core.side_by_side import Devices
-from sklearn_mdl._core.sklearn_compat import (
-    Constraints,
-    Interval,
-    StrOptions,
-)
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.checkpoint import Checkpoint
 from sklearn_mdl._core.stream.events import Event
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Evaluator, PrequentialRun
 from sklearn_mdl._core.stream.threads import PassSettings
 from sklearn_mdl._core.unsupported import DELAY
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
     BlockSettings,
     DefaultGrid,
     Readout,
     build_learners,
-    readout_names,
 )
 from sklearn_mdl.switcher._fitted import FittedSwitcher
 from sklearn_mdl.switcher._loss_files import description
@@ -59,7 +55,6 @@ from sklearn_mdl.switcher._split import (
     check_split,
     folder_of,
 )
-from sklearn_mdl.switcher._stored_losses import StoredLosses
 from sklearn_mdl.switching import PriorLike, Race, SwitchingPrior
 
 # Parameters whose own parameters can be set: what has some, in words, an example.
@@ -121,26 +116,23 @@ class BaseSwitcher(FittedSwitcher):
             value = params.get(name, getattr(self, name))
             nested = [given for given in params if given.startswith(f"{name}__")]
             if nested and not isinstance(value, kind):
-                raise ValueError(
-                    f"{nested[0]} needs {name} to be {noun} object that has it, got "
-                    f"{name}={value!r}; pass for example {name}={example}"
-                )
+                required = f"{noun} object where {nested[0]} is set"
+                cure = f"pass for example {name}={example}"
+                raise invalid(name, required, value, cure)
         return super().set_params(**params)
 
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
         if isinstance(self.readouts, list | tuple) and not self.readouts:
-            raise ValueError(
-                "readouts must hold at least one readout, got an empty list; pass None "
-                "for the default grid"
-            )
+            cure = "pass None for the default grid"
+            raise invalid("readouts", "at least one readout", self.readouts, cure)
         if self.label_delay:
             outcome.check_schedule(DELAY)
-        self.readouts_ = self._pool(n_features, outcome)
-        found = resolved(self, self.readouts_, self._is_by_name)
+        readouts = self._pool(n_features, outcome)
+        found = resolved(self, readouts, self._is_by_name)
         if found.mixing.groups is not None and found.keeps_mixtures:
             outcome.check_stored()
         learners = build_learners(
-            self.readouts_,
+            readouts,
             n_features,
             outcome.n_numbers,
             seed=seed,
@@ -175,14 +167,7 @@ class BaseSwitcher(FittedSwitcher):
         """Return the folder of the trace; None keeps it in memory."""
         if found.folder is None:
             return None
-        none = StoredLosses(
-            np.empty((0, len(self.readouts_))),
-            readout_names(self.readouts_),
-            [readout.architecture for readout in self.readouts_],
-            found.mixing.weights,
-            found.mixing.prior,
-            len(getattr(self, "classes_", ())) or None,
-        )
+        none = self._described(np.empty((0, len(found.readouts))), found)
         about = description(none, "float64", growing=True)
         if outcome.escape is not None:
             about["n_classes"] = None  # not known before the end

@@ -86,9 +86,5 @@ def block_trace(
     mixed = forward(BayesMixture(), costs, known=known)
     filled = np.where(np.isnan(costs), mixed.codelengths[:, np.newaxis], costs)
     return BlockTrace(
-        mixed.codelength,
-        mixed.codelengths,
-        mixed.posterior,
-        list(names),
-        filled.sum(0),
+        mixed.codelength, mixed.codelengths, mixed.posterior, list(names), filled.sum(0)
     )

@@ -24,15 +24,17 @@ from sklearn_mdl._core.io.environment import (
     version_of,
 )
 from sklearn_mdl._core.io.parameters import array_of
-from sklearn_mdl._core.numerics import (
-    fixed_arithmetic,
-    one_blas_thread,
-    resolve_device,
-)
+from sklearn_mdl._core.numerics import fixed_arithmetic, one_blas_thread, resolve_device
 from sklearn_mdl._core.stream.schedule import keys_of
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.unsupported import unsupported
-from sklearn_mdl._core.validation import GROUPED, is_grouped, warn_caller
+from sklearn_mdl._core.validation import (
+    GROUPED,
+    damaged,
+    invalid,
+    is_grouped,
+    warn_caller,
+)
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
 from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderStream
 
@@ -130,9 +132,7 @@ def encode(
         classes = _listed(estimator.classes_)
         about: Header = {"dtype": y.dtype.str, "classes": classes}
         if not estimator.shuffle and is_grouped(labels):
-            warn_caller(
-                GROUPED,
-            )
+            warn_caller(GROUPED)
         header = _requirements(estimator, X, keys)
         header["labels"] = about | {"sha256": _checksum(about, labels)}
         remaining = iter(labels[estimator.order_].tolist())
@@ -221,11 +221,9 @@ def decode_labels(
     labels = np.empty(len(rows), dtype=np.intp)
     labels[estimator.order_] = decoded
     if _checksum(about, labels) != promised:
-        raise ValueError(
-            "The labels must have the checksum of the message, in labels.sha256, but "
-            "have another, so that numbers differ between this machine and that of "
-            "the encoder; decode the message there"
-        )
+        required = "the checksum labels.sha256 of the message"
+        cure = "decode the message on the machine of the encoder, whose numbers differ"
+        raise damaged("The labels", required, "they have another", cure)
     return classes[labels]
 
 
@@ -303,14 +301,11 @@ def _listed(classes: np.ndarray) -> list[object]:
             f"{classes.dtype}; convert them with astype"
         )
     longest = max((len(c) for c in listed if isinstance(c, str)), default=0)
-    if classes.dtype.kind == "U" and classes.dtype.itemsize > max(
-        PLAIN_ROW, 16 * longest
-    ):
-        raise ValueError(
-            f"y must hold text whose dtype is not far wider than its words, got "
-            f"{classes.dtype} for {longest} letters at most; convert it with "
-            "y.astype(object).astype(str)"
-        )
+    widest = max(PLAIN_ROW, 16 * longest)
+    if classes.dtype.kind == "U" and classes.dtype.itemsize > widest:
+        required = f"text whose dtype is not far wider than its {longest} letters"
+        cure = "convert it with y.astype(object).astype(str)"
+        raise invalid("y", required, classes.dtype.str, cure)
     return listed
 
 

@@ -13,7 +13,7 @@ from scipy.sparse import issparse, spmatrix
 from sklearn.utils import check_array
 
 from sklearn_mdl._core.numerics import as_array
-from sklearn_mdl._core.validation import as_labels, check_class_labels
+from sklearn_mdl._core.validation import as_labels, check_class_labels, invalid
 
 
 def split_columns(y: object) -> list[np.ndarray]:
@@ -28,10 +28,9 @@ def split_columns(y: object) -> list[np.ndarray]:
         labels, dtype=None, ensure_2d=False, allow_nd=True, input_name="y"
     )
     if labels.ndim != 2:
-        raise ValueError(
-            "y must have two dimensions, (n_samples, n_outputs), but has shape "
-            f"{labels.shape}; for one label to a row take MDLReadoutSwitcher"
-        )
+        required = "of two dimensions, (n_samples, n_outputs)"
+        cure = "for one label to a row take MDLReadoutSwitcher"
+        raise invalid("y", required, labels.shape, cure)
     # A table of words and numbers holds objects.
     return [np.array(c.tolist()) if c.dtype == object else c for c in labels.T]
 
@@ -58,9 +57,8 @@ def check_several(classes: np.ndarray) -> None:
     """Refuse classes of which there is one only."""
     if len(classes) < 2:
         raise ValueError(
-            "every column needs labels of at least two classes, got one class only, "
-            f"{classes.tolist()!r}; leave it out, or use partial_fit, which is given "
-            "all classes that can occur"
+            "each column needs labels of at least two classes, got one class only, "
+            f"{classes.tolist()!r}; leave it out, or name all classes in partial_fit"
         )
 
 
@@ -73,10 +71,9 @@ def classes_of_columns(
     if n_outputs == 1 and all(np.ndim(known) == 0 for known in classes):
         classes = [np.asarray(classes)]
     if len(classes) != n_outputs or any(np.ndim(known) != 1 for known in classes):
-        raise ValueError(
-            f"classes must be a list of the classes of each of {n_outputs} columns, "
-            f"got {classes!r}; for 0 and 1 in all of them pass [[0, 1]] * {n_outputs}"
-        )
+        required = f"a list of the classes of each of {n_outputs} columns"
+        cure = f"for 0 and 1 in all of them pass [[0, 1]] * {n_outputs}"
+        raise invalid("classes", required, classes, cure)
     return [np.unique(known) for known in classes]
 
 
@@ -92,7 +89,6 @@ def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> 
             check_several(known)
             unknown = np.setdiff1d(column, known)
             if len(unknown):
-                raise ValueError(
-                    f"labels must be among the classes {known.tolist()!r}, got "
-                    f"{unknown.tolist()!r}; name all at the first call"
-                )
+                required = f"among the classes {known.tolist()!r}"
+                cure = "name all at the first call"
+                raise invalid("labels", required, unknown.tolist(), cure)

@@ -23,7 +23,7 @@ from sklearn_mdl._core.unsupported import (
     PERMUTATIONS,
     unsupported,
 )
-from sklearn_mdl._core.validation import warn_caller
+from sklearn_mdl._core.validation import invalid, warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout, grid_edges, readout_names
 from sklearn_mdl.switcher._blocks import BlockTrace, block_trace
@@ -35,14 +35,7 @@ from sklearn_mdl.switcher._permutation import (
     permutation_tests,
 )
 from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
-from sklearn_mdl.switcher._resolved import (
-    BatchSize,
-    Pooling,
-    Racing,
-    ReadoutWeights,
-    ResolvedSettings,
-    Store,
-)
+from sklearn_mdl.switcher._resolved import ResolvedSettings, Store
 from sklearn_mdl.switcher._segments import (
     Ends,
     StreamSegments,
@@ -57,6 +50,7 @@ from sklearn_mdl.switching import (
     PriorLike,
     as_prior,
     best_sequence,
+    group_columns,
 )
 
 
@@ -68,11 +62,6 @@ class FittedSwitcher(OnlineEstimator):
     """
 
     switching: PriorLike
-    readouts_: list[Readout]
-    readout_weights: ReadoutWeights
-    pooling: Pooling
-    race: Racing
-    batch_size: BatchSize
     device: str
     precision: str
     store: Store
@@ -81,9 +70,13 @@ class FittedSwitcher(OnlineEstimator):
     @property
     def settings_(self) -> ResolvedSettings:
         """What every "auto" and None of the parameters stood for; prints as lines."""
-        check_is_fitted(self)
         found: ResolvedSettings = self._run.origin
         return found
+
+    @property
+    def readouts_(self) -> list[Readout]:
+        """The readouts used, as settings; their weights live in the run."""
+        return self.settings_.readouts
 
     @property
     def readout_weights_(self) -> np.ndarray | None:
@@ -141,39 +134,28 @@ class FittedSwitcher(OnlineEstimator):
     @property
     def readout_names_(self) -> list[str]:
         """Architecture and differing settings of every readout."""
-        check_is_fitted(self)
         return readout_names(self.readouts_)
 
     @property
     def block_names_(self) -> list[Hashable]:
         """Names of the blocks of columns that readouts look at; None is all of X."""
-        check_is_fitted(self)
         return list(dict.fromkeys(readout.block for readout in self.readouts_))
 
     @property
     def block_posterior_(self) -> np.ndarray:
         """Posterior over blocks before each label, (n_samples_seen_, n_blocks)."""
-        blocks = [readout.block for readout in self.readouts_]
-        own = np.equal.outer(
-            np.array(blocks, object), np.array(self.block_names_, object)
-        )
-        found: np.ndarray = self.posterior_ @ own.astype(np.float64)
-        return found
+        names, members = group_columns([readout.block for readout in self.readouts_])
+        return np.asarray(self.posterior_ @ np.eye(len(names))[members])
 
     @property
     def diverged_readouts_(self) -> list[str]:
         """Names of the readouts whose predictions stopped being finite."""
-        check_is_fitted(self)
-        return [
-            name
-            for name, bad in zip(self.readout_names_, self._run.diverged, strict=True)
-            if bad
-        ]
+        names = self.readout_names_
+        return [names[column] for column in np.flatnonzero(self._run.diverged)]
 
     @property
     def grid_edges_(self) -> dict[str, tuple[float, str]]:
         """Settings at whose edge the best readout lies; see the class."""
-        check_is_fitted(self)
         return grid_edges(self.readouts_, self.readout_codelengths_)
 
     def _warn_of_edges(self) -> None:
@@ -209,7 +191,6 @@ class FittedSwitcher(OnlineEstimator):
             ``codelength``, ``codelengths`` and ``posterior``, in nats, of the switching
             mixture alone; :meth:`repool` has pooled codelengths.
         """
-        check_is_fitted(self)
         return self._stored().remix(switching)
 
     def remix_by_block(self, switching: PriorLike = "learned-share") -> BlockTrace:
@@ -231,7 +212,6 @@ class FittedSwitcher(OnlineEstimator):
         trace : BlockTrace
             In nats, of switching alone, without a pool.
         """
-        check_is_fitted(self)
         losses = self.readout_losses_
         blocks: list[Hashable] = [readout.block for readout in self.readouts_]
         known = self._run.trace.known
@@ -271,7 +251,6 @@ class FittedSwitcher(OnlineEstimator):
         TypeError
             If `pooling` is no LogLinearPool.
         """
-        check_is_fitted(self)
         return self._stored().repool(switching, pooling, groups=groups)
 
     def save_losses(
@@ -300,13 +279,10 @@ class FittedSwitcher(OnlineEstimator):
             If the path is in the folder that the run itself writes to, and as in
             :func:`~sklearn_mdl.switcher.save_losses`.
         """
-        check_is_fitted(self)
         folder = self._run.trace.folder
         if folder is not None and Path(path).resolve().parent == folder.path.resolve():
-            raise ValueError(
-                f"Losses must be saved apart from the store of the run, got {path}, "
-                "which it writes itself; open that with load_losses or name another"
-            )
+            required, cure = "apart from the store of the run", "name another folder"
+            raise invalid("path", required, str(path), cure)
         return save_losses(Path(path), self._stored(), dtype=dtype)
 
     def _stored(self) -> StoredLosses:
@@ -316,15 +292,27 @@ class FittedSwitcher(OnlineEstimator):
             kept = trace.file("mixtures"), trace.file("labels")
             mixtures = GroupMixtures(self.pool_groups_, *kept)
         known = trace.known[:-1]
+        in_time = (known == np.arange(len(known))).all()
+        late = None if in_time else known
+        return self._described(trace.losses, self.settings_, mixtures, late)
+
+    def _described(
+        self,
+        losses: np.ndarray,
+        settings: ResolvedSettings,
+        mixtures: GroupMixtures | None = None,
+        known: np.ndarray | None = None,
+    ) -> StoredLosses:
+        """Return losses with what is known of the readouts."""
         return StoredLosses(
-            trace.losses,
-            readout_names(self.readouts_),
-            [readout.architecture for readout in self.readouts_],
-            self.readout_weights_,
-            self.settings_.mixing.prior,
+            losses,
+            readout_names(settings.readouts),
+            [readout.architecture for readout in settings.readouts],
+            settings.mixing.weights,
+            settings.mixing.prior,
             len(getattr(self, "classes_", ())) or None,
             mixtures,
-            None if (known == np.arange(len(known))).all() else known,
+            known,
         )
 
     @property
@@ -369,7 +357,6 @@ class FittedSwitcher(OnlineEstimator):
         ValueError
             If segments do not lie within the stream, or if times are not sorted.
         """
-        check_is_fitted(self)
         losses, weights = self.readout_losses_, self.readout_weights_
         changes = np.empty(0, np.intp)
         if isinstance(ends, str):

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 import sklearn_mdl.switching
 from sklearn_mdl._core.io.parameters import Json, as_json, from_json
 from sklearn_mdl._core.io.whole_files import replaced
+from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.switcher._repooling import mixtures_beside
 from sklearn_mdl.switcher._stored_losses import StoredLosses
 from sklearn_mdl.switching import SwitchingPrior
@@ -82,20 +83,15 @@ def described(losses: np.ndarray, text: str | None) -> StoredLosses:
         raise ValueError("a description of something else")
     version = about.get("version")
     if version != VERSION:
-        raise ValueError(
-            f"a description in version {version!r} of the format, of which this "
-            f"sklearn_mdl reads version {VERSION} only"
-        )
+        only = f"of the format, of which only {VERSION} can be read"
+        raise ValueError(f"a description in version {version!r} {only}")
     sizes = (stored.n_samples, stored.n_readouts, losses.dtype.name)
     for name, found in zip(("n_samples", "n_readouts", "dtype"), sizes, strict=True):
         if about.get(name) not in (None, found):
-            raise ValueError(
-                f"losses with {name}={found!r} and a description of losses with "
-                f"{name}={about[name]!r}"
-            )
-    known = {
-        k: about.get(k) for k in ("architectures", "weights", "n_classes", "known")
-    }
+            described_as = f"a description of losses with {name}={about[name]!r}"
+            raise ValueError(f"losses with {name}={found!r} and {described_as}")
+    optional = ("architectures", "weights", "n_classes", "known")
+    known = {name: about.get(name) for name in optional}
     prior = from_json(about.get("switching"), _PRIORS)
     return StoredLosses(losses, about.get("readouts") or (), switching=prior, **known)
 
@@ -158,9 +154,7 @@ def save_losses(
     if not isinstance(stored, StoredLosses):
         stored = StoredLosses(np.asanyarray(stored))
     if dtype not in DTYPES:
-        raise ValueError(
-            f"dtype must be one of {list(DTYPES)}, got {dtype!r}; name one of these"
-        )
+        raise invalid("dtype", f"one of {list(DTYPES)}", dtype, "name one of these")
     sidecar, kind = path.with_suffix(".json"), np.dtype(dtype).newbyteorder("<")
     shape = stored.losses.shape
     header = {"descr": kind.str, "fortran_order": False, "shape": shape}
@@ -228,10 +222,9 @@ def load_losses(path: str | Path) -> StoredLosses:
         return replace(described(losses, text), **beside)
     # Of damaged headers numpy lets the last one through.
     except (ValueError, TypeError, EOFError, TokenError, RecursionError) as error:
-        raise ValueError(
-            f"{path} must hold losses, and its description must be theirs, got: "
-            f"{error}; write both again with save_losses, or remove the wrong one"
-        ) from error
+        required = "losses, and its description must be theirs"
+        cure = "write both again with save_losses, or remove the wrong one"
+        raise damaged(path, required, f"got: {error}", cure) from error
 
 
 def _beside(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
@@ -256,10 +249,7 @@ def check_losses_path(path: str | Path) -> Path:
         )
     for file in (path, sidecar):
         if file.is_dir():
-            raise ValueError(
-                f"Losses must be written to a file, got {str(file)!r}, which is a "
-                "folder; choose another name"
-            )
+            raise invalid("path", "a file", f"the folder {file}", "choose another name")
     if not _is_ours_or_free(sidecar):
         raise ValueError(
             f"{path} needs {sidecar.name} for its description, got a file of another "
@@ -271,9 +261,7 @@ def check_losses_path(path: str | Path) -> Path:
 def _checked_suffix(path: str | Path) -> Path:
     path = Path(path)
     if path.suffix != ".npy":
-        raise ValueError(
-            f"A file of losses must end in .npy, got {str(path)!r}; choose such a name"
-        )
+        raise invalid("path", "a name that ends in .npy", str(path), "choose one")
     return path
 
 

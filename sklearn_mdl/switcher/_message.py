@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import json
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -15,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.switching import as_prior
 
 MAGIC = b"\x89MDLY\r\n\x1a"  # not text, and damaged by whatever changes line ends
@@ -26,11 +26,11 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 # The fields of a header, and the types of those that are read. The others are only
 # compared with those of the decoder and may hold any JSON.
 Header = dict[str, Any]
-FIELDS: dict[str, dict[str, type] | None] = {
-    "environment": None,
-    "settings": None,
-    "features": {"n_samples": int, "n_features": int, "sha256": str},
-    "labels": {"dtype": str, "classes": list, "sha256": str},
+FIELDS: dict[str, type] = {
+    **dict.fromkeys(("environment", "settings", "features", "labels"), dict),
+    **dict.fromkeys(("features.n_samples", "features.n_features"), int),
+    **dict.fromkeys(("features.sha256", "labels.dtype", "labels.sha256"), str),
+    "labels.classes": list,
 }
 
 
@@ -119,10 +119,7 @@ class LabelMessage:
 def _parts(message: bytes) -> tuple[bytes, bytes]:
     """Return header and payload of a message, if it is complete."""
     if not message.startswith(MAGIC):
-        raise ValueError(
-            f"A message must begin with {MAGIC!r}, got {message[: len(MAGIC)]!r}; give "
-            "what encode_labels returned"
-        )
+        raise _damaged(f"one that begins with {message[: len(MAGIC)]!r}")
     if len(message) < PREFIX.size + DIGEST_BYTES:
         raise _damaged(f"{len(message)} bytes, less than the frame of a message")
     _, version, length = PREFIX.unpack_from(message)
@@ -161,20 +158,13 @@ def _decoded(text: bytes) -> Header:
             raise ValueError("as encode_labels writes it")
     except (ValueError, RecursionError) as error:
         raise _damaged(f"a header that is no JSON ({error})") from error
-    for name, kind in _types_of_fields():
+    for name, kind in FIELDS.items():
         found = header
         for part in name.split("."):
             found = found.get(part) if isinstance(found, dict) else None
         if type(found) is not kind:  # a bool is not an int here
             raise _damaged(f"{name} that is {found!r} instead of {kind.__name__}")
     return dict(header)
-
-
-def _types_of_fields() -> Iterator[tuple[str, type]]:
-    for group, fields in FIELDS.items():
-        yield group, dict
-        for name, kind in (fields or {}).items():
-            yield f"{group}.{name}", kind
 
 
 OVERRULED = ("batch_size", "device")  # parameters of a switcher, not of its readouts
@@ -231,10 +221,8 @@ def _of_readout(readout: object) -> object:
 
 def _check_seed(name: str, value: object) -> None:
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise ValueError(
-            f"{name} must be an integer, since a decoder must draw the same numbers, "
-            f"got {value!r}; pass for example random_state=0"
-        )
+        required = "an integer, since a decoder must draw the same numbers"
+        raise invalid(name, required, value, "pass for example random_state=0")
 
 
 def _comparable(value: object, name: str) -> object:

@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike
 from scipy.sparse import spmatrix
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
+from sklearn_mdl._core.base.estimator import NotYet
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.metrics import PrequentialMeasures
 from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
 from sklearn_mdl.switcher._columns import (
@@ -115,6 +116,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     switcher: OnlineClassifier | None = None
     _: KW_ONLY
     n_jobs: int | None = None
+    estimators_ = NotYet()
 
     _parameter_constraints: ClassVar[Constraints] = {
         "switcher": [OnlineClassifier, None],
@@ -219,10 +221,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def _side_by_side(self, calls: Iterable[object]) -> list[OnlineClassifier]:
         # Arrays that joblib maps into memory are gone when all jobs have ended, but a
         # run reads rows again where they are mapped.
-        found: list[OnlineClassifier] = Parallel(n_jobs=self.n_jobs, max_nbytes=None)(
-            calls
-        )
-        return found
+        return list(Parallel(n_jobs=self.n_jobs, max_nbytes=None)(calls))
 
     def _check_further(
         self, columns: list[np.ndarray], classes: list[np.ndarray | None]
@@ -243,10 +242,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     def _check_width(self, columns: list[np.ndarray]) -> None:
         if len(columns) != self.n_outputs_:
-            raise ValueError(
-                f"y must have {self.n_outputs_} columns as it was fitted, got "
-                f"{len(columns)}; call fit again for others"
-            )
+            required = f"a table of the {self.n_outputs_} columns that were fitted"
+            raise invalid("y", required, len(columns), "call fit again for others")
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
         """Columns of y, as many as were fitted."""
@@ -256,7 +253,6 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Most probable class of every row in every column, (n_samples, n_outputs)."""
-        check_is_fitted(self)
         found = [switcher.predict(X) for switcher in self.estimators_]
         if len({column.dtype.kind for column in found}) > 1:  # words beside numbers
             found = [column.astype(object) for column in found]
@@ -264,12 +260,10 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: ArrayLike) -> list[np.ndarray]:
         """Probabilities of the mixtures, for each column (n_samples, n_classes)."""
-        check_is_fitted(self)
         return [switcher.predict_proba(X) for switcher in self.estimators_]
 
     def predict_log_proba(self, X: ArrayLike) -> list[np.ndarray]:
         """Log-probabilities of the mixtures, for each column (n_samples, n_classes)."""
-        check_is_fitted(self)
         return [switcher.predict_log_proba(X) for switcher in self.estimators_]
 
     def score(self, X: ArrayLike, y: Labels) -> float:
@@ -290,9 +284,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         ValueError
             If y has another number of columns.
         """
-        check_is_fitted(self)
-        each = zip(self._columns(y), self.estimators_, strict=True)
-        right = [switcher.predict(X) == column for column, switcher in each]
+        each = zip(self.estimators_, self._columns(y), strict=True)
+        right = [switcher.predict(X) == column for switcher, column in each]
         return float(np.all(right, axis=0).mean())
 
     def heldout_codelengths(self, X: ArrayLike, y: Labels) -> np.ndarray:
@@ -314,7 +307,6 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             As :meth:`MDLReadoutSwitcher.heldout_codelengths`, and if y has another
             number of columns.
         """
-        check_is_fitted(self)
         each = zip(self.estimators_, self._columns(y), strict=True)
         return np.sum([s.heldout_codelengths(X, column) for s, column in each], axis=0)
 
@@ -342,7 +334,6 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             If the copies are no switchers, and as in
             :meth:`MDLReadoutSwitcher.permutation_test`.
         """
-        check_is_fitted(self)
         check_permutations(n_permutations)
         switchers = [s for s in self.estimators_ if isinstance(s, MDLReadoutSwitcher)]
         if len(switchers) < self.n_outputs_:
@@ -393,7 +384,6 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         measures : list of n_outputs PrequentialMeasures
             See :meth:`MDLReadoutSwitcher.measures`.
         """
-        check_is_fitted(self)
         return [switcher.measures(n_bins=n_bins) for switcher in self.estimators_]
 
     @property
@@ -411,9 +401,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def switching_codelengths_(self) -> np.ndarray:
         """Codelength of every example by switching alone, (n_samples_seen_,), nats."""
         n_rows = self.n_samples_seen_
-        return np.sum(
-            [_switching(switcher)[:n_rows] for switcher in self.estimators_], axis=0
-        )
+        return np.sum([_switching(s)[:n_rows] for s in self.estimators_], axis=0)
 
     @property
     def switching_codelength_(self) -> float:
@@ -453,8 +441,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the features, (n_features_in_,), if they have names."""
-        names: np.ndarray = self.estimators_[0].feature_names_in_
-        return names
+        return np.asarray(self.estimators_[0].feature_names_in_)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -464,8 +451,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     @property
     def order_(self) -> np.ndarray:
         """Order in which ``fit`` took the rows, (n_samples,)."""
-        order: np.ndarray = self.estimators_[0].order_
-        return order
+        return np.asarray(self.estimators_[0].order_)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return True once a stream has begun."""

@@ -99,7 +99,6 @@ class Timed:
         self.parts = parts
         self.windows = [_Window(len(parts))]
         self._n_readouts = sum(len(columns) for columns, _ in parts)
-        self._since = 0.0
 
     def arithmetic(self) -> AbstractContextManager[None]:
         """Compute as the first part does."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from sklearn_mdl._core.numerics import flushed_denormals, one_thread
 from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts import (
     KernelReadout,
     KernelReadoutRegressor,
@@ -44,10 +45,8 @@ class PermutationTest(NamedTuple):
 def check_permutations(n_permutations: object) -> None:
     """Refuse anything but a positive integer."""
     if not isinstance(n_permutations, Integral) or n_permutations < 1:
-        raise ValueError(
-            f"n_permutations must be a positive integer, got {n_permutations!r}; 99 "
-            "allow a p-value of 0.01"
-        )
+        required, cure = "a positive integer", "99 allow a p-value of 0.01"
+        raise invalid("n_permutations", required, n_permutations, cure)
 
 
 def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
@@ -59,11 +58,8 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
         If there is none.
     """
     kinds = KernelReadout, KernelReadoutRegressor
-    kernels = [
-        readout
-        for readout in readouts
-        if isinstance(readout.inner, kinds) and not readout.forgets
-    ]
+    lasting = [readout for readout in readouts if not readout.forgets]
+    kernels = [readout for readout in lasting if isinstance(readout.inner, kinds)]
     if not kernels:
         raise ValueError(
             "A permutation test needs kernel readouts, whose one factor serves all "

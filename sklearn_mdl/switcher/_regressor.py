@@ -188,9 +188,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     prior_scale: float = 1.0
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "readouts": [
-            *(list, tuple, BaseEstimator, StrOptions(set(NAMES)), None),
-        ],
+        "readouts": [*(list, tuple, BaseEstimator, StrOptions(set(NAMES)), None)],
         "prior_location": [Interval(Real, None, None, closed="neither")],
         "prior_scale": [Interval(Real, 0, None, closed="neither")],
         **BaseSwitcher._parameter_constraints,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_mdl._core.stream.coder import PooledCoder
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 from sklearn_mdl.switching import PriorLike, as_prior
 
@@ -93,10 +94,8 @@ class GroupMixtures(NamedTuple):
             return list(range(len(self.names)))
         unknown = [name for name in groups if name not in self.names]
         if unknown or len(set(groups)) < max(2, len(groups)):
-            raise ValueError(
-                f"`groups` must name two or more of {self.names}, each once, got "
-                f"{list(groups)}; leave it out to pool all of them"
-            )
+            required = f"two or more of {self.names}, each once"
+            raise invalid("groups", required, list(groups), "leave it out to pool all")
         return [self.names.index(name) for name in groups]
 
 
@@ -112,7 +111,5 @@ def mixtures_beside(path: Path, text: str | None, n_rows: int) -> GroupMixtures 
     )
     names = about["pool_groups"]
     if mixtures.shape[:2] != (n_rows, len(names)) or labels.shape != (n_rows,):
-        raise ValueError(
-            f"mixtures of shape {mixtures.shape} for {n_rows} rows of losses"
-        )
+        raise ValueError(f"mixtures of shape {mixtures.shape} for {n_rows} losses")
     return GroupMixtures(names, mixtures, labels)

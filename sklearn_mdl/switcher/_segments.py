@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import data_frame
 from sklearn_mdl.metrics import (
     EscapeCode,
@@ -115,31 +116,24 @@ def segment_ends(
         return np.append(changes[changes > 0], n_rows)
     if isinstance(ends, Integral) and not isinstance(ends, bool):
         if not 1 <= ends <= n_rows:
-            raise ValueError(
-                f"ends must be at most the {n_rows} examples seen and at least 1 as a "
-                f"number of segments, got {ends}; ask for fewer"
-            )
+            required = f"at least 1 as a number, at most the {n_rows} examples seen"
+            raise invalid("ends", required, ends, "ask for as many as there are rows")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
     given = np.atleast_1d(np.asarray(ends))
     if times is not None:
         given = np.searchsorted(_checked_times(times, n_rows), given, side="right")
     is_rows = given.ndim == 1 and given.dtype.kind in "iu"
     if not is_rows or ((given < 0) | (given > n_rows)).any():
-        raise ValueError(
-            'ends must be a number of segments, "posterior", or a list of row numbers '
-            f"up to {n_rows}, got {ends!r}; give timestamps together with times"
-        )
+        required = f'a number of segments, "posterior", or row numbers up to {n_rows}'
+        raise invalid("ends", required, ends, "give timestamps together with times")
     return np.unique(np.append(given[given > 0], n_rows)).astype(np.intp)
 
 
 def _checked_times(times: ArrayLike, n_rows: int) -> NDArray[Any]:
     found = np.asarray(times)
     if found.shape != (n_rows,) or (found[1:] < found[:-1]).any():
-        raise ValueError(
-            f"times must hold a sorted number for each of the {n_rows} examples seen, "
-            f"got shape {found.shape}{' unsorted' * (found.shape == (n_rows,))}; give "
-            "them in the order of the stream"
-        )
+        required = f"a sorted number for each of the {n_rows} examples seen"
+        raise invalid("times", required, found, "give them in the order of the stream")
     return found
 
 

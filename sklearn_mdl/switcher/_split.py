@@ -25,11 +25,7 @@ from joblib.parallel import get_active_backend
 
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.parameters import Json
-from sklearn_mdl._core.io.safetensors_io import (
-    read_archive,
-    read_some,
-    write_archive,
-)
+from sklearn_mdl._core.io.safetensors_io import read_archive, read_some, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
 from sklearn_mdl._core.numerics import fixed_arithmetic
 from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices
@@ -131,12 +127,7 @@ class Processes:
         Dealt out to the processes.
     """
 
-    def __init__(
-        self,
-        run: PrequentialRun,
-        common: Common,
-        devices: Devices,
-    ) -> None:
+    def __init__(self, run: PrequentialRun, common: Common, devices: Devices) -> None:
         self.run = run
         self.common = common
         self.folder = Path(common.folder)

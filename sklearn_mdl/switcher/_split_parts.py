@@ -12,11 +12,7 @@ import torch
 from sklearn_mdl._core.io.environment import environment_of
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.whole_files import exclusive
-from sklearn_mdl._core.numerics import (
-    check_precision,
-    fixed_arithmetic,
-    resolve_device,
-)
+from sklearn_mdl._core.numerics import check_precision, fixed_arithmetic, resolve_device
 from sklearn_mdl._core.side_by_side import Devices
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT
 from sklearn_mdl._core.stream.part import PartFile, Round

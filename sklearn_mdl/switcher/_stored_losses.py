@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_mdl._core.stream.coder import Block, Coded
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
 from sklearn_mdl.switching import (
@@ -92,11 +93,10 @@ class StoredLosses:
         """Check the fields, and give them the types they are documented to have."""
         losses = np.asanyarray(self.losses)
         if losses.ndim != 2 or losses.shape[1] == 0 or losses.dtype.kind != "f":
-            raise ValueError(
-                "losses must be a floating array of shape (n_samples, n_readouts) with "
-                f"at least one column, got shape {losses.shape} and {losses.dtype}; "
-                "give one row per example and one column per readout"
-            )
+            required = "a floating array of shape (n_samples, n_readouts)"
+            kind = (*losses.shape, losses.dtype.name)
+            cure = "give a row per example and a column per readout"
+            raise invalid("losses", required, kind, cure)
         n_readouts = losses.shape[1]
         fields: dict[str, object] = {"losses": losses}
         names = self.readouts
@@ -303,10 +303,8 @@ def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
         or ((found < 0) | (found > rows)).any()
         or (np.diff(found) < 0).any()
     ):
-        raise ValueError(
-            f"known must be {n_samples} integers that never fall and never exceed the "
-            f"examples before, got {found!r}; leave it out if labels came at once"
-        )
+        required = f"{n_samples} integers that never fall nor exceed their row"
+        raise invalid("known", required, found, "leave it out if labels came at once")
     return found.astype(np.intp)
 
 
@@ -316,17 +314,13 @@ def _checked_names(field: str, names: Sequence[str], n_readouts: int) -> list[st
             f"{field} must be a sequence of strings, got {names!r}; name each readout"
         )
     if len(names) != n_readouts:
-        raise ValueError(
-            f"{field} must name each of the {n_readouts} readouts, got {len(names)} "
-            "names; give one for every column of losses"
-        )
+        required, cure = f"{n_readouts} names", "name every column of losses"
+        raise invalid(field, required, names, cure)
     return [str(name) for name in names]
 
 
 def _positive(name: str, value: object) -> int:
     if not isinstance(value, Integral) or value < 1:
-        raise ValueError(
-            f"{name} must be a positive integer or None, got {value!r}; give a number "
-            "of at least 1"
-        )
+        required = "a positive integer or None"
+        raise invalid(name, required, value, "give a number of at least 1")
     return int(value)

@@ -20,6 +20,11 @@ Switching, ICLR, with two differences: there is no transition into the first ste
 experts have the prior weights, and the rate of fixed share is cut at one.
 """
 
+from sklearn_mdl.switching._checks import (
+    check_integer as check_integer,
+    invalid as invalid,
+    is_number_in as is_number_in,
+)
 from sklearn_mdl.switching._durations import RunLength, SwitchDistribution
 from sklearn_mdl.switching._forward import (
     ForwardPass as ForwardPass,

@@ -8,12 +8,8 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_mdl.switching._prior import (
-    MarkovPrior,
-    Transition,
-    check_max_steps,
-    is_number_in,
-)
+from sklearn_mdl.switching._checks import check_max_steps, invalid, is_number_in
+from sklearn_mdl.switching._prior import MarkovPrior, Transition
 
 Floats = NDArray[np.float64]
 
@@ -68,10 +64,9 @@ class SwitchDistribution(MarkovPrior):
             If `theta` is not a number between 0 and 1, both excluded.
         """
         if not is_number_in(self.theta, 0, 1) or self.theta in (0, 1):
-            raise ValueError(
-                "`theta` must be a number between 0 and 1, both excluded, got "
-                f"theta={self.theta!r}; for 0 take BayesMixture(), for 1 FixedShare(2)."
-            )
+            required = "a number between 0 and 1, both excluded"
+            cure = "for 0 take BayesMixture(), for 1 FixedShare(2)"
+            raise invalid("theta", required, self.theta, cure)
 
     def rows(self) -> Floats:
         """Row 0: the block will end; row 1: it is the last one."""
@@ -139,10 +134,9 @@ class RunLength(MarkovPrior):
         if self.n_rates is None:
             return
         if not isinstance(self.n_rates, Integral) or not 1 <= self.n_rates <= 1000:
-            raise ValueError(
-                "`n_rates` must be None or an integer between 1 and 1000, got "
-                f"n_rates={self.n_rates!r}; 40 cover blocks of up to 2^40 steps."
-            )
+            required = "None or an integer between 1 and 1000"
+            cure = "40 cover blocks of up to 2^40 steps"
+            raise invalid("n_rates", required, self.n_rates, cure)
 
     def check_length(self, n_steps: int) -> None:
         """Check that the stream is not too long for the exact model.

@@ -99,25 +99,18 @@ class MarkovFilter:
         -------
         followed : Followed
         """
-        codelengths, before = (
-            np.empty(len(losses)),
-            np.empty((len(losses) + 1, len(self.w))),
-        )
-        first = self.t
         if self._kept is not None:
-            self.advance(losses, codelengths, before[:-1])
-            before[-1] = self.weights
-            kept = self._kept.between(first + places, n_ahead)
+            kept = self._kept.between(self.t + places, n_ahead)
+            before, codelengths = _weights_around(self, losses)
             found = self._moved(before[places], kept[:, np.newaxis])
             return Followed(found, codelengths)
+        codelengths, unused = np.empty(len(losses)), np.empty_like(losses)
         found, done = np.empty((len(places), len(self.w))), 0
-        for i, (place, steps) in enumerate(
-            zip(places.tolist(), n_ahead.tolist(), strict=True)
-        ):
+        for i, (place, steps) in enumerate(zip(places, n_ahead.tolist(), strict=True)):
             rows = slice(done, place)
-            self.advance(losses[rows], codelengths[rows], before[rows])
+            self.advance(losses[rows], codelengths[rows], unused[rows])
             found[i], done = self.ahead(steps), place
-        self.advance(losses[done:], codelengths[done:], before[done:-1])
+        self.advance(losses[done:], codelengths[done:], unused[done:])
         return Followed(found, codelengths)
 
     def _moved(self, weights: Floats, kept: Floats | float) -> Floats:
@@ -315,12 +308,7 @@ class CumulativeFilter:
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
         """Process losses (n, K), and return the weights before some of them."""
-        codelengths, before = (
-            np.empty(len(losses)),
-            np.empty((len(losses) + 1, len(self.scores))),
-        )
-        self.advance(losses, codelengths, before[:-1])
-        before[-1] = self.weights
+        before, codelengths = _weights_around(self, losses)
         return Followed(before[places], codelengths)
 
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
@@ -367,9 +355,7 @@ class MixtureFilter:
     @property
     def weights(self) -> Floats:
         """Probability of each expert at the next step, shape (K,)."""
-        parts = [part.weights[np.newaxis] for part in self.filters]
-        weights: Floats = _averages(self.odds.weights[np.newaxis], parts)[0]
-        return weights
+        return self._average([part.weights for part in self.filters])
 
     @property
     def log_weights(self) -> Floats:
@@ -379,18 +365,18 @@ class MixtureFilter:
 
     def ahead(self, n_steps: int) -> Floats:
         """Probability of each expert so many steps after the next one, shape (K,)."""
-        parts = [part.ahead(n_steps)[np.newaxis] for part in self.filters]
-        weights: Floats = _averages(self.odds.weights[np.newaxis], parts)[0]
+        return self._average([part.ahead(n_steps) for part in self.filters])
+
+    def _average(self, parts: list[Floats]) -> Floats:
+        rows = [part[np.newaxis] for part in parts]
+        weights: Floats = _averages(self.odds.weights[np.newaxis], rows)[0]
         return weights
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
         """Process losses (n, K), and return weights that were ahead of them."""
         parts = [part.follow(losses, places, n_ahead) for part in self.filters]
         costs = np.stack([part.codelengths for part in parts], axis=1)
-        codelengths = np.empty(len(losses))
-        before = np.empty((len(losses) + 1, len(parts)))
-        self.odds.advance(costs, codelengths, before[:-1])
-        before[-1] = self.odds.weights
+        before, codelengths = _weights_around(self.odds, costs)
         found = _averages(before[places], [part.weights for part in parts])
         return Followed(found, codelengths)
 
@@ -403,6 +389,17 @@ class MixtureFilter:
         odds = np.empty_like(costs)
         self.odds.advance(costs, codelengths, odds)
         posterior[:] = _averages(odds, parts)
+
+
+def _weights_around(
+    stream: MarkovFilter | CumulativeFilter, losses: Floats
+) -> tuple[Floats, Floats]:
+    """Process losses (n, K); return weights (n + 1, K) around them, and codelengths."""
+    codelengths = np.empty(len(losses))
+    weights = np.empty((len(losses) + 1, losses.shape[1]))
+    stream.advance(losses, codelengths, weights[:-1])
+    weights[-1] = stream.weights
+    return weights, codelengths
 
 
 def _averages(odds: Floats, parts: list[Floats]) -> Floats:

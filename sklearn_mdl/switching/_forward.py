@@ -77,6 +77,11 @@ class ForwardPass:
         Prior weights of the experts, non-negative with a positive sum; normalised here.
         Uniform if not given; see `group_weights` for another choice.
 
+    Attributes
+    ----------
+    n_steps : int
+        Number of steps seen so far.
+
     Raises
     ------
     ValueError
@@ -106,16 +111,11 @@ class ForwardPass:
         self._prior.check_params()
         w = normalised_weights(weights, n_experts)
         self._n_experts = n_experts
-        self._n_steps = 0
+        self.n_steps = 0
         self._pending = np.empty((0, n_experts))  # losses of labels not known yet
         self._filter = make_filter(self._prior.components(w))
         self._asleep = np.zeros(n_experts, dtype=bool)
         self._possible = self._filter.weights > 0
-
-    @property
-    def n_steps(self) -> int:
-        """Number of steps seen so far."""
-        return self._n_steps
 
     @property
     def weights(self) -> Floats:
@@ -141,7 +141,7 @@ class ForwardPass:
 
     def reveal(self, n_known: int) -> None:
         """Condition on the labels of the first ``n_known`` steps, and no others."""
-        n_new = n_known - (self._n_steps - len(self._pending))
+        n_new = n_known - (self.n_steps - len(self._pending))
         if n_new > 0:
             self._observe_all(self._pending[:n_new])
             self._pending = self._pending[n_new:]
@@ -166,10 +166,8 @@ class ForwardPass:
 
     def _check_left(self, asleep: NDArray[np.bool_]) -> None:
         if not (self._possible & ~asleep).any():
-            raise ValueError(
-                "An expert with prior weight must stay awake, but all of them retire; "
-                "keep one"
-            )
+            message = "An expert with prior weight must stay awake, but all retire"
+            raise ValueError(f"{message}; keep one")
 
     def _log_shares(self, asleep: NDArray[np.bool_]) -> Floats:
         """Return logs of the probabilities of those awake among them, (K,)."""
@@ -190,7 +188,7 @@ class ForwardPass:
         ValueError
             If the prior refuses a stream of that length.
         """
-        self._prior.check_length(self._n_steps + n_steps)
+        self._prior.check_length(self.n_steps + n_steps)
 
     def extend(
         self, losses: ArrayLike, known: NDArray[np.intp] | None = None
@@ -235,9 +233,9 @@ class ForwardPass:
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
         self.check_length(len(array))
         codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
-        steps, start = self._n_steps + np.arange(len(array)), 0
+        steps, start = self.n_steps + np.arange(len(array)), 0
         if known is None:
-            known = self._n_steps + np.arange(len(array) + 1)
+            known = self.n_steps + np.arange(len(array) + 1)
         in_time = (known[:-1] == steps) & (known[1:] == steps + 1)
         for part in cut(array):
             rows = slice(start, start + len(part))
@@ -265,21 +263,21 @@ class ForwardPass:
                 rows = slice(start, start + n_rows)
                 self._advance(losses[rows], codelengths[rows], posterior[rows])
             else:
-                late = known[start:] <= self._n_steps
+                late = known[start:] <= self.n_steps
                 late[1:] &= ~in_time[start + 1 :]
                 n_rows = int(np.argmin(np.append(late, False)))
                 rows = slice(start, start + n_rows)
                 posterior[rows] = self._shares_late(known[rows], losses[rows])
                 codelengths[rows] = mixture_losses(posterior[rows], losses[rows])
                 self._pending = np.concatenate([self._pending, losses[rows]])
-            self._n_steps += n_rows
+            self.n_steps += n_rows
             start = rows.stop
 
     def _shares_late(self, known: NDArray[np.intp], losses: Floats) -> Floats:
         """Return the probability of each expert at the next steps, (n, K)."""
-        n_before = self._n_steps - len(self._pending)
+        n_before = self.n_steps - len(self._pending)
         places, n_new = known - n_before, int(known[-1]) - n_before
-        n_ahead = self._n_steps + np.arange(len(known)) - known
+        n_ahead = self.n_steps + np.arange(len(known)) - known
         asleep = np.isnan(losses)
         if not np.isnan(self._pending[:n_new]).any():
             found = self._filter.follow(self._pending[:n_new], places, n_ahead).weights

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from numbers import Integral
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.switching._checks import check_integer, invalid
 
 Floats = NDArray[np.float64]
 Losses = NDArray[np.floating]
@@ -16,6 +17,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 # Numbers in a block: its float64 copy and temporaries then stay in cache.
 _BLOCK = 2**19
+WRONG = "look for the expert whose probabilities are wrong"
 
 
 def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
@@ -64,8 +66,8 @@ def loss_array(losses: ArrayLike) -> Losses:
     """Return losses that can be read again: an array (N, K), its values unchecked."""
     if isinstance(losses, Iterator):
         raise TypeError(
-            "`losses` must be an array of shape (n_steps, n_experts), since they are "
-            "read more than once, got an iterator; pass an array, or a memory map."
+            "`losses` must be an array, since they are read more than once, got an "
+            "iterator; pass an array, or a memory map."
         )
     return _as_table(losses)
 
@@ -87,10 +89,8 @@ def checked_losses(
         lowest = np.fmin.reduce(array, axis=None, initial=math.inf)
         _check_asleep(np.vstack([asleep, np.isnan(array)]))
     if not lowest > -math.inf:
-        raise ValueError(
-            "`losses` must be numbers in nats or plus infinity, got a smallest value "
-            f"of {float(lowest)!r}; look for the expert whose probabilities are wrong."
-        )
+        required = "numbers in nats or plus infinity"
+        raise invalid("losses", required, float(lowest), WRONG)
     return array
 
 
@@ -101,24 +101,19 @@ def _check_asleep(asleep: NDArray[np.bool_]) -> None:
         column = int(woken.any(axis=0).argmax())
         raise ValueError(
             "`losses` must stay NaN from the step on at which an expert retires, got a "
-            f"number after NaN in column {column}; look for the expert whose "
-            "probabilities are wrong."
+            f"number after NaN in column {column}; {WRONG}."
         )
     if asleep[1:].all(axis=1).any():
-        raise ValueError(
-            "`losses` must be numbers in nats for one expert at least at every step, "
-            "got NaN for all of them; look for the experts' probabilities."
-        )
+        required = "numbers in nats for one expert at least at every step"
+        raise invalid("losses", required, np.nan, WRONG)
 
 
 def _as_table(losses: ArrayLike, n_experts: int | None = None) -> Losses:
     """Return losses as an array (n, K) with some columns, or with so many."""
     array = np.asanyarray(losses)
     if array.ndim != 2 or not array.shape[1] or n_experts not in (None, array.shape[1]):
-        raise ValueError(
-            f"`losses` must have shape (n_steps, {n_experts or 'n_experts'}), got "
-            f"{array.shape}; give one row per step and one column per expert."
-        )
+        required = f"of shape (n_steps, {n_experts or 'n_experts'})"
+        raise invalid("losses", required, array.shape, "give a column per expert")
     return array
 
 
@@ -161,24 +156,16 @@ def normalised_weights(
     weights: ArrayLike | None, n_experts: int, name: str = "weights"
 ) -> Floats:
     """Return prior weights that sum to one; uniform if none are given."""
-    if not isinstance(n_experts, Integral) or n_experts < 1:
-        raise ValueError(
-            f"`n_experts` must be an integer of at least 1, got {n_experts=}; give one "
-            "column of losses per expert."
-        )
+    check_integer("n_experts", n_experts, 1, "give a column of losses per expert")
     if weights is None:
         return np.full(n_experts, 1.0 / n_experts)
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (n_experts,):
-        raise ValueError(
-            f"`{name}` must have shape ({n_experts},), got {w.shape}; give one weight "
-            "per expert."
-        )
+        raise invalid(name, f"of shape ({n_experts},)", w.shape, "give one per expert")
     if not np.isfinite(w).all() or w.min() < 0 or w.max() <= 0:
-        raise ValueError(
-            f"`{name}` must be finite and non-negative with a positive sum, got "
-            f"{w.tolist()!r}; give a positive weight to each expert that may be used."
-        )
+        required = "finite and non-negative with a positive sum"
+        raise invalid(name, required, w.tolist(), "give some expert a positive weight")
     if w.max() > np.finfo(np.float64).max / n_experts:  # the sum would overflow
         w = w / w.max()
-    return w / w.sum()
+    normalised: Floats = w / w.sum()
+    return normalised

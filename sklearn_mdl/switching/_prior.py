@@ -8,10 +8,8 @@ mass that leaves is summed and distributed by the weights.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -180,22 +178,6 @@ class Component(NamedTuple):
     probability: float
     prior: MarkovPrior
     w: Floats
-
-
-def is_number_in(value: object, low: float, high: float) -> bool:
-    """Return True for a finite real number between two bounds, bounds included."""
-    if not isinstance(value, Real):
-        return False
-    return math.isfinite(value) and low <= float(value) <= high
-
-
-def check_max_steps(max_steps: object) -> None:
-    """Raise ValueError unless the length of the longest stream is an integer."""
-    if not isinstance(max_steps, Integral) or max_steps < 0:
-        raise ValueError(
-            f"`max_steps` must be a non-negative integer, got {max_steps=}; give the "
-            "longest stream that is worth its O(K N^2) time."
-        )
 
 
 # Range of logs of one band: e^-300 is still far above what rates and weights take off.

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Integral, Real
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from sklearn_mdl.switching._checks import check_integer, invalid, is_number_in
+
 Floats = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Race(BaseEstimator):
     """Retire experts that cannot win, at doubling numbers of examples.
 
@@ -59,20 +62,11 @@ class Race(BaseEstimator):
     array([ True,  True, False])
     """
 
-    def __init__(
-        self,
-        *,
-        tolerance: float = 0.15,
-        slack: float = 10.0,
-        min_readouts: int = 4,
-        first: int = 256,
-        pool_slack: float = 0.5,
-    ) -> None:
-        self.tolerance = tolerance
-        self.slack = slack
-        self.min_readouts = min_readouts
-        self.first = first
-        self.pool_slack = pool_slack
+    tolerance: float = 0.15
+    slack: float = 10.0
+    min_readouts: int = 4
+    first: int = 256
+    pool_slack: float = 0.5
 
     def check_params(self, n_experts: int) -> None:
         """Check the parameters, for a race of so many experts.
@@ -83,15 +77,11 @@ class Race(BaseEstimator):
             If one is out of range, or if there are fewer experts than stay.
         """
         for name in ("tolerance", "slack", "pool_slack"):
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-                raise ValueError(
-                    f"`{name}` must be a finite number of at least 0, got {value!r}"
-                )
+            if not is_number_in(value := getattr(self, name), 0, math.inf):
+                required = "a finite number of at least 0"
+                raise invalid(name, required, value, "see Race() for the default")
         for name in ("min_readouts", "first"):
-            value = getattr(self, name)
-            if not (isinstance(value, Integral) and int(value) >= 1):
-                raise ValueError(f"`{name}` must be at least 1, got {value!r}")
+            check_integer(name, getattr(self, name), 1, "see Race() for the default")
         if n_experts < self.min_readouts:
             raise ValueError(
                 f"A race must begin with the min_readouts={self.min_readouts} readouts "

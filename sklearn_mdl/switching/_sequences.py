@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl.switching._checks import check_integer, invalid
 from sklearn_mdl.switching._filtering import make_filter
 from sklearn_mdl.switching._inputs import checked_losses, cut, loss_array
 from sklearn_mdl.switching._prior import Component
@@ -179,11 +180,8 @@ def best_segments(
     """
     array = _awake_only(losses)
     components = checked_components(prior, len(array), array.shape[1], weights)
-    if not isinstance(n_blocks, (int, np.integer)) or n_blocks < 1:
-        raise ValueError(
-            f"`n_blocks` must be an integer of at least 1, got {n_blocks=}; give the "
-            "number of changes of the expert plus one."
-        )
+    cure = "give the number of changes of the expert plus one"
+    check_integer("n_blocks", n_blocks, 1, cure)
     return _with_cost(_best_blocks(array, int(n_blocks)), array, components)
 
 
@@ -239,10 +237,9 @@ def sequence_cost(
         )
     components = checked_components(prior, len(xi), n_experts, weights)
     if xi.size and not (xi.min() >= 0 and xi.max() < n_experts):
-        raise ValueError(
-            f"`experts` must lie between 0 and {n_experts - 1}, got values from "
-            f"{xi.min()} to {xi.max()}; count experts from zero."
-        )
+        given = [int(xi.min()), int(xi.max())]
+        required, cure = f"between 0 and {n_experts - 1}", "count from zero"
+        raise invalid("experts", required, given, cure)
     return _path_cost(components, xi.astype(np.intp))
 
 

@@ -35,10 +35,7 @@ class GroupedShare:
     """
 
     def __init__(
-        self,
-        weights: Floats,
-        starts: NDArray[np.intp],
-        rate: float | None = None,
+        self, weights: Floats, starts: NDArray[np.intp], rate: float | None = None
     ) -> None:
         self._rate = rate
         self._starts = starts

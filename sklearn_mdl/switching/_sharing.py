@@ -9,14 +9,13 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl.switching._checks import check_max_steps, invalid, is_number_in
 from sklearn_mdl.switching._inputs import normalised_weights
 from sklearn_mdl.switching._prior import (
     Component,
     MarkovPrior,
     SwitchingPrior,
     Transition,
-    check_max_steps,
-    is_number_in,
 )
 
 Floats = NDArray[np.float64]
@@ -178,21 +177,16 @@ class FixedShare(MarkovPrior):
                 f"m={self.m!r} and alpha={self.alpha!r}; leave one of them out."
             )
         if self.m is not None and not is_number_in(self.m, 1, math.inf):
-            raise ValueError(
-                f"`m` must be a finite number of at least 1, got m={self.m!r}; give "
-                "the number of blocks that the rate is meant for."
-            )
+            cure = "give the number of blocks that the rate is meant for"
+            raise invalid("m", "a finite number of at least 1", self.m, cure)
         named = isinstance(self.alpha, str) and self.alpha == "summable"
         if not (self.alpha is None or named or is_number_in(self.alpha, 0, 1)):
-            raise ValueError(
-                "`alpha` must be a number between 0 and 1 or 'summable', got "
-                f"alpha={self.alpha!r}; give the probability that an expert is redrawn."
-            )
+            required = "a number between 0 and 1 or 'summable'"
+            cure = "give the probability that an expert is redrawn"
+            raise invalid("alpha", required, self.alpha, cure)
         if not isinstance(self.redraw, (bool, np.bool_)):
-            raise ValueError(
-                f"`redraw` must be True or False, got redraw={self.redraw!r}; choose "
-                "True if a draw may return the expert of the step before."
-            )
+            cure = "choose True if a draw may return the expert of the step before"
+            raise invalid("redraw", "True or False", self.redraw, cure)
 
     def rate(self, t: int) -> float:
         """Return the probability that the expert is redrawn on entering a step.
@@ -262,10 +256,9 @@ class LearnedShare(SwitchingPrior):
         is_sequence = np.iterable(self.ms) and hasattr(self.ms, "__len__")
         ms = list(self.ms) if is_sequence else []
         if not ms or not all(is_number_in(m, 1, math.inf) for m in ms):
-            raise ValueError(
-                "`ms` must be a sequence of finite numbers of at least 1, got "
-                f"ms={self.ms!r}; give the numbers of blocks to choose from."
-            )
+            required = "a sequence of finite numbers of at least 1"
+            cure = "give the numbers of blocks to choose from"
+            raise invalid("ms", required, self.ms, cure)
 
     def components(self, w: Floats) -> list[Component]:
         """Return one fixed share for each ``m``, with equal probabilities."""
@@ -324,10 +317,8 @@ class UniversalShare(MarkovPrior):
         check_max_steps(self.max_steps)
         for name, value in (("a", self.a), ("b", self.b)):
             if not is_number_in(value, 0, math.inf) or value == 0:
-                raise ValueError(
-                    f"`{name}` must be a positive, finite number, got "
-                    f"{name}={value!r}; 0.5 for both is the usual choice."
-                )
+                cure = "0.5 for both is the usual choice"
+                raise invalid(name, "a positive, finite number", value, cure)
 
     def check_length(self, n_steps: int) -> None:
         """Check that the stream is no longer than `max_steps`.

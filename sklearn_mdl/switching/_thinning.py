@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_mdl.switching._checks import check_integer, invalid
 from sklearn_mdl.switching._inputs import group_columns
 
 Floats = NDArray[np.float64]
@@ -36,20 +36,14 @@ class PosteriorThinner:
         if groups is not None:
             self.names, members = group_columns(groups)
             if len(members) != n_experts:
-                raise ValueError(
-                    f"`groups` must have length {n_experts}, got {len(members)}; name "
-                    "the group of each expert."
-                )
+                required, cure = f"of length {n_experts}", "name that of each expert"
+                raise invalid("groups", required, len(members), cure)
             counts = np.bincount(members)
             self._order = np.argsort(members, kind="stable")  # experts by group
             self._starts = np.cumsum(counts) - counts
-        if max_rows is not None and (
-            not isinstance(max_rows, Integral) or max_rows < 0
-        ):
-            raise ValueError(
-                "`max_rows` must be a non-negative integer or None, got "
-                f"{max_rows=}; give the number of rows of the posterior to store."
-            )
+        if max_rows is not None:
+            cure = "give the number of rows of the posterior to store, or None"
+            check_integer("max_rows", max_rows, 0, cure)
         self._max_rows = max_rows
         self._stride = 1
         self._n_seen = 0

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
-from sklearn_mdl._core.stream.heldout import predict_rows
 from sklearn_mdl._core.stream.outcomes import ClassLabels, OpenClassLabels
 from sklearn_mdl._core.validation import (
     GROUPED,
     as_labels,
     check_class_labels,
+    invalid,
     is_grouped,
     refuse_missing,
     warn_caller,
@@ -127,20 +127,16 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         log_proba : ndarray of shape (n_samples, n_classes)
             In nats, columns in the order of ``classes_``.
         """
-        check_is_fitted(self)
-        rows: np.ndarray = self._validated(X, reset=False)
-        log_proba = predict_rows(self._run, rows)
+        log_proba = self._predicted(X)
         log_proba -= logsumexp(log_proba, axis=1, keepdims=True)
         return log_proba
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Probabilities of the mixture, (n_samples, n_classes)."""
-        proba: np.ndarray = np.exp(self.predict_log_proba(X))
-        return proba
+        return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Most probable class of every row, (n_samples,)."""
-        check_is_fitted(self)
         return self._decoded(self.predict_log_proba(X).argmax(1))
 
     def measures(self, *, n_bins: int = 15) -> PrequentialMeasures:
@@ -159,7 +155,6 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         measures : PrequentialMeasures
             With the codelength, and two reference codes, in nats.
         """
-        check_is_fitted(self)
         escape = self._run.outcome.escape
         return measure(
             self._run.trace.summaries,
@@ -175,10 +170,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         escape = self._run.outcome.escape
         named = self.classes_ if escape is None else self.classes_[: escape.n_named]
         if found is not None and not np.array_equal(found, named):
-            raise ValueError(
-                f"classes must stay {named.tolist()!r} as at the first call, "
-                f"got {found.tolist()!r}; fit a new estimator for others"
-            )
+            required = f"{named.tolist()!r} as at the first call"
+            cure = "fit a new estimator for others"
+            raise invalid("classes", required, found.tolist(), cure)
 
     def _checked(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
@@ -199,8 +193,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def _classes_of(self, y: np.ndarray) -> np.ndarray:
         if self.new_classes == "escape":
             return NONE_NAMED
-        classes: np.ndarray = np.unique(y)
-        return classes
+        return np.asarray(np.unique(y))
 
     def _outcome(self, classes: np.ndarray | None) -> ClassLabels:
         if classes is None:
@@ -214,7 +207,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs labels of at least two classes, got "
-                f"one class only, {classes.tolist()!r}; nothing is left to code"
+                f"one class only, {classes.tolist()!r}; add rows of another class"
             )
         self.classes_ = classes
         return ClassLabels(len(classes))
@@ -231,18 +224,16 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         labels = np.take(by_name, labels.clip(max=len(by_name) - 1))
         unknown = self.classes_[labels] != y
         if np.any(unknown):
-            raise ValueError(
-                f"y must hold labels among the classes {self.classes_.tolist()!r}, got "
-                f"{np.unique(y[unknown]).tolist()!r}; name all at the first call"
-            )
+            required = f"labels among the classes {self.classes_.tolist()!r}"
+            given, cure = np.unique(y[unknown]).tolist(), "name all at the first call"
+            raise invalid("y", required, given, cure)
         return labels
 
     def _forget_classes(self) -> None:
         self.classes_ = self.classes_[: self._run.outcome.n_numbers]
 
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
-        decoded: np.ndarray = self.classes_[labels]
-        return decoded
+        return np.asarray(self.classes_[labels])
 
     def _fingerprint_of(self, labels: np.ndarray) -> str:
         named = np.concatenate([self.classes_, self.classes_[labels]])
@@ -260,10 +251,8 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     classes = classes if len(classes) else y[:0]
     kinds = [part.dtype.kind.replace("u", "i") for part in (classes, y)]
     if kinds[0] != kinds[1]:
-        raise ValueError(
-            f"New classes must be of the type of the others, {classes.dtype}, got "
-            f"labels of type {y.dtype}; convert them with astype"
-        )
+        required, cure = f"of the others' type, {classes.dtype}", "use astype"
+        raise invalid("New classes", required, y.dtype.name, cure)
     names, firsts = np.unique(y, return_index=True)
     names = names[np.argsort(firsts)]
     return np.concatenate([classes, names[~np.isin(names, classes)]])

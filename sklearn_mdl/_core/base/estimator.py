@@ -36,12 +36,12 @@ from sklearn_mdl._core.sklearn_compat import (
 )
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT, Checkpoint
 from sklearn_mdl._core.stream.events import Event, Notify, Progress
-from sklearn_mdl._core.stream.heldout import continued
+from sklearn_mdl._core.stream.heldout import continued, predict_rows
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Evaluator, PrequentialRun
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
-from sklearn_mdl._core.validation import check_finite, warn_caller
+from sklearn_mdl._core.validation import check_finite, invalid, warn_caller
 
 RandomState = int | np.random.RandomState | None
 
@@ -49,7 +49,7 @@ RandomState = int | np.random.RandomState | None
 class NotYet:
     """Placeholder of the run before ``fit``: an instance's own takes precedence."""
 
-    def __get__(self, estimator: object, owner: type) -> Self:
+    def __get__(self, estimator: object, owner: type) -> Any:
         """Raise NotFittedError where an estimator is asked for it."""
         if estimator is None:
             return self
@@ -122,11 +122,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> Self:
         """Fit from scratch: one prequential pass over the rows in the given order.
 
@@ -178,8 +174,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
                 f"{first} are learned, so that the code says nothing of the features; "
-                "fit more rows, or set a smaller batch_size or "
-                "label_delay"
+                "fit more rows, or set a smaller batch_size or label_delay"
             )
         self._after_fit()
         return self
@@ -326,11 +321,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         if self.checkpoint is None:
             return None
         if not isinstance(self.random_state, Integral):
-            raise ValueError(
-                "checkpoint needs a random_state that is an integer, got "
-                f"{self.random_state!r}, with which a resumed run would draw other "
-                "numbers; pass for example random_state=0"
-            )
+            required = "an integer where there is a checkpoint"
+            cure = "pass for example random_state=0, for a resumed run to draw the same"
+            raise invalid("random_state", required, self.random_state, cure)
         kind = type(self)
         about = {
             "estimator": f"{kind.__module__}.{kind.__qualname__}",
@@ -401,9 +394,13 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         finally:
             self._forget_classes()
 
+    def _predicted(self, X: ArrayLike) -> np.ndarray:
+        """Predict rows by what was learned from all labels so far."""
+        run = self._run
+        return predict_rows(run, self._validated(X, reset=False))
+
     def _labels_seen(self) -> np.ndarray:
-        labels: np.ndarray = self._run.labels.cpu().numpy()
-        return labels
+        return np.asarray(self._run.labels.cpu().numpy())
 
 
 def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:

@@ -9,15 +9,15 @@ from typing import Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.environment import fingerprint
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
-from sklearn_mdl._core.stream.heldout import predict_rows
 from sklearn_mdl._core.stream.outcomes import RealTargets
 from sklearn_mdl._core.stream.units import LEAST_SPREAD
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.metrics import (
     RegressionMeasures,
     gaussian_codelengths,
@@ -106,9 +106,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
             Only if ``return_std``: the standard deviation of the mixture; infinite
             where a density has none, with two degrees of freedom or less.
         """
-        check_is_fitted(self)
-        rows: np.ndarray = self._validated(X, reset=False)
-        mean, std = predict_rows(self._run, rows).T
+        mean, std = self._predicted(X).T
         return (mean, std) if return_std else mean
 
     @property
@@ -137,7 +135,6 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         measures : RegressionMeasures
             With the codelength and that of the reference, in nats.
         """
-        check_is_fitted(self)
         return measure_regression(
             self._run.trace.summaries[:, 0],
             self._labels_seen(),
@@ -175,10 +172,8 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
     with suppress(TypeError, ValueError):
         if labels.dtype.kind not in "mM":  # numpy would count days, or nanoseconds
             return np.array(labels, dtype=np.float64)
-    raise ValueError(
-        f"y must hold real numbers, got labels of type {labels.dtype}; take a "
-        "classifier for classes, and numbers for dates"
-    )
+    cure = "take a classifier for classes, and numbers for dates"
+    raise invalid("y", "real numbers", labels.dtype.name, cure)
 
 
 def _check_size(labels: np.ndarray) -> None:
@@ -187,10 +182,8 @@ def _check_size(labels: np.ndarray) -> None:
         return
     largest = float(np.abs(labels).max(initial=0.0))
     if 0 < largest < LEAST_SPREAD:
-        raise ValueError(
-            f"y must hold numbers that differ by {LEAST_SPREAD:g} or more, got none "
-            f"larger than {largest:g}; multiply them by a constant"
-        )
+        required = f"numbers that differ by {LEAST_SPREAD:g} or more"
+        raise invalid("y", required, largest, "multiply them by a constant")
     bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
     if bad.any():
         row = int(np.argmax(bad))

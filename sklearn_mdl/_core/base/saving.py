@@ -26,7 +26,7 @@ from sklearn_mdl._core.numerics import fixed_arithmetic, granted_memory
 from sklearn_mdl._core.stream.checkpoint import progress_of, resume
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.samples import SampleStore
-from sklearn_mdl._core.validation import check_finite
+from sklearn_mdl._core.validation import check_finite, damaged, invalid
 
 FORMAT = 1
 # Fields of a file, and their types.
@@ -177,17 +177,13 @@ class Allowed(NamedTuple):
     def check(self, estimator: BaseEstimator, path: Path) -> None:
         """Raise ValueError if an estimator would read anything else."""
         sources = estimator._sources() if hasattr(estimator, "_sources") else Sources()
-        where = f"{path} must read nothing else unless it is allowed, but"
+        kind, trust = type(estimator).__name__, " if you trust its writer"
+        where = f"{path} must read nothing else unless it is allowed, but its {kind}"
         for name in () if self.network else sources.network:
-            raise ValueError(
-                f"{where} its {type(estimator).__name__} fetches {name!r}; pass "
-                "allow_network=True if you trust who wrote the file"
-            )
+            cure = f"pass allow_network=True{trust}"
+            raise ValueError(f"{where} fetches {name!r}; {cure}")
         for name in set(sources.paths) - self.paths:
-            raise ValueError(
-                f"{where} its {type(estimator).__name__} reads {name!r}; pass "
-                f"trusted=[{name!r}] if you trust who wrote the file"
-            )
+            raise ValueError(f"{where} reads {name!r}; pass trusted=[{name!r}]{trust}")
 
 
 def save_estimator(estimator: BaseEstimator, path: Path) -> None:
@@ -284,10 +280,7 @@ class _Rows:
 
 
 def load_estimator(
-    kind: type[BaseEstimator],
-    path: Path,
-    store: str | PathLike[str],
-    allowed: Allowed,
+    kind: type[BaseEstimator], path: Path, store: str | PathLike[str], allowed: Allowed
 ) -> BaseEstimator:
     """Read an estimator of a class; see :meth:`FileMixin.load`."""
     arrays, about = read_archive(path)
@@ -295,15 +288,14 @@ def load_estimator(
     try:
         estimator: BaseEstimator = from_json(about["estimator"], _known_classes())
     except Exception as error:  # of parameters that are none, in any way
-        raise ValueError(
-            f"{path} must be made by a version with the same parameters, but "
-            f"{_reason(error)}; it was written by {_writer(about)}"
-        ) from error
-    if not isinstance(estimator, kind):
-        raise ValueError(
-            f"{path} must hold a {kind.__name__}, got a {type(estimator).__name__}; "
-            "call load of that class"
+        required, cure = (
+            "an estimator with the same parameters",
+            f"use {_writer(about)}",
         )
+        raise damaged(path, required, _reason(error), cure) from error
+    if not isinstance(estimator, kind):
+        found, cure = f"holds a {type(estimator).__name__}", "call load of that class"
+        raise damaged(path, f"a {kind.__name__}", found, cure)
     for part in estimators_in(estimator):
         allowed.check(part, path)
         if "store" in part.get_params(deep=False):  # what was there is of another
@@ -311,10 +303,8 @@ def load_estimator(
     if "store" in estimator.get_params(deep=False):
         estimator.set_params(store=_placed(estimator.store, store))
     elif store != "memory":
-        raise ValueError(
-            f"A {type(estimator).__name__} keeps its trace in memory alone, got "
-            f"store={str(store)!r}; leave it out, or take a switcher"
-        )
+        required = f"'memory' for a {type(estimator).__name__}, which keeps no files"
+        raise invalid("store", required, str(store), "leave it out, or take a switcher")
     try:
         granted = SPARE_BYTES + 2 * path.stat().st_size
         with granted_memory(granted):
@@ -323,10 +313,9 @@ def load_estimator(
     except (OSError, ImportError):
         raise
     except Exception as error:  # a forged file may say anything that can be written
-        raise ValueError(
-            f"{path} must hold settings and numbers that were saved together, but "
-            f"{_reason(error)}; it was written by {_writer(about)}, save it again"
-        ) from error
+        required = "settings and numbers that were saved together"
+        cure = f"save it again, it was written by {_writer(about)}"
+        raise damaged(path, required, _reason(error), cure) from error
     return estimator
 
 
@@ -415,15 +404,11 @@ def _check_fields(about: object, path: Path) -> None:
     found = about if isinstance(about, dict) else {}
     missing = [k for k, kind in FIELDS.items() if not isinstance(found.get(k), kind)]
     if missing:
-        raise ValueError(
-            f"{path} must be a saved estimator, but it says nothing of "
-            f"{', '.join(missing)}; it may be a checkpoint, which fit reads"
-        )
+        what, cure = f"lacks {', '.join(missing)}", "read a checkpoint with fit"
+        raise damaged(path, "a saved estimator", f"it {what}", cure)
     if found["format"] != FORMAT:
-        raise ValueError(
-            f"{path} must be of format {FORMAT}, got {cut_short(found['format'])}; "
-            f"read it with {_writer(found)}"
-        )
+        what, cure = cut_short(found["format"]), f"read it with {_writer(found)}"
+        raise damaged(path, f"format {FORMAT}", f"its format is {what}", cure)
 
 
 def _known_classes() -> dict[str, type]:
@@ -448,8 +433,6 @@ def archive_path(path: str | PathLike[str]) -> Path:
     """Return the path of a saved estimator, checked for its ending."""
     found = Path(path)
     if found.suffix != ".safetensors":
-        raise ValueError(
-            f"The path of a saved estimator must end in .safetensors, got {path}; name "
-            f"it {found.stem or 'estimator'}.safetensors"
-        )
+        cure = f"name it {found.stem or 'estimator'}.safetensors"
+        raise invalid("path", "a name in .safetensors", str(path), cure)
     return found

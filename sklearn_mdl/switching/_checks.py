@@ -1,0 +1,30 @@
+"""Checks of single parameters, and the error of those that are out of range."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+
+def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
+    """Return the error of an argument that is out of range."""
+    return ValueError(f"`{name}` must be {required}, got {given!r}; {cure}.")
+
+
+def is_number_in(value: object, low: float, high: float) -> bool:
+    """Return True for a finite real number between two bounds, bounds included."""
+    if not isinstance(value, Real):
+        return False
+    return math.isfinite(value) and low <= float(value) <= high
+
+
+def check_integer(name: str, value: object, least: int, cure: str) -> None:
+    """Raise ValueError unless a value is an integer of at least `least`."""
+    if not isinstance(value, Integral) or value < least:
+        raise invalid(name, f"an integer of at least {least}", value, cure)
+
+
+def check_max_steps(max_steps: object) -> None:
+    """Raise ValueError unless the length of the longest stream is an integer."""
+    cure = "give the longest stream that is worth its O(K N^2) time"
+    check_integer("max_steps", max_steps, 0, cure)

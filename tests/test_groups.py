@@ -17,8 +17,6 @@ from sklearn_mdl import (
     RefitReadout,
     RepresentationScorer,
     codelength_scorer,
-    decode_labels,
-    encode_labels,
 )
 from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
 from sklearn_mdl.cli import main
@@ -132,58 +130,6 @@ def test_groups_of_one_row_are_none(kind, shuffle):
     alone, plain = (switcher(kind, shuffle=shuffle) for _ in range(2))
     assert_same(alone.fit(X, y, groups=np.arange(N)), plain.fit(X, y))
     np.testing.assert_array_equal(alone.order_, plain.order_)
-
-
-@pytest.mark.parametrize("kind", ["classes", "reals"])
-def test_calls_that_hold_whole_groups_change_nothing(kind):
-    X, y = stream()
-    y = y if kind == "classes" else as_reals(y)
-    whole, pieces = switcher(kind).fit(X, y, groups=GROUPS), switcher(kind)
-    classes = {"classes": range(C)} if kind == "classes" else {}
-    for start, stop in [(0, 6), (6, 7), (7, 49), (49, N)]:
-        part = slice(start, stop)
-        pieces.partial_fit(X[part], y[part], groups=GROUPS[part], **classes)
-        pieces.predict(X[:2])  # leaves no trace
-    assert_same(whole, pieces)
-    np.testing.assert_array_equal(whole.predict(X), pieces.predict(X))
-
-
-def test_labels_of_groups_come_back_from_a_message():
-    X, y = stream()
-    model = switcher(shuffle=True)
-    message = encode_labels(model, X, y, GROUPS)
-    np.testing.assert_array_equal(decode_labels(model, X, message, GROUPS), y)
-    fitted = model.fit(X, y, groups=GROUPS)
-    assert abs(8 * len(message) - 8 * len(encode_labels(model, X, y))) < 2000
-    assert fitted.n_samples_seen_ == N
-    with pytest.raises(ValueError, match=r"features\.groups"):
-        decode_labels(model, X, message)
-
-
-@pytest.mark.parametrize("kind", ["classes", "reals"])
-def test_a_fit_in_groups_goes_on_from_a_checkpoint_and_a_file(kind, tmp_path):
-    X, y = stream()
-    y = y if kind == "classes" else as_reals(y)
-    whole, begun, again = (
-        switcher(kind, shuffle=True, checkpoint=place, race=None)
-        for place in (None, tmp_path, tmp_path)
-    )
-    if kind == "classes":  # others than wrapped classifiers, which no file holds
-        for one in (whole, begun, again):
-            one.set_params(readouts=READOUTS[:7])
-    whole.fit(X, y, groups=GROUPS)
-    begun.fit(X, y, groups=GROUPS)
-    assert_same(again.fit(X, y, groups=GROUPS), whole)
-    whole.save(tmp_path / "model.safetensors")
-    loaded = type(whole).load(tmp_path / "model.safetensors")
-    assert_same(loaded, whole)
-    more = X[:9], y[:9]
-    for one in (loaded, whole, again):
-        one.partial_fit(*more, groups=["new"] * 9)
-    assert_same(loaded, whole)
-    assert_same(again, whole)
-    with pytest.raises(ValueError, match="must follow each other"):
-        loaded.partial_fit(*more, groups=["p03"] * 9)
 
 
 def test_a_kernel_learns_from_what_it_predicted_when_units_change_in_a_group(

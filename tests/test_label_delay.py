@@ -16,8 +16,6 @@ from sklearn_mdl import (
     MLPReadout,
     MultiOutputSwitcher,
     RefitReadout,
-    decode_labels,
-    encode_labels,
 )
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
@@ -126,51 +124,6 @@ def test_a_late_readout_predicts_what_it_knew_in_time():
                 -found[:, 0, y[t]],
                 rtol=1e-6,
             )
-
-
-@pytest.mark.parametrize("kind", ["classes", "reals"])
-def test_calls_change_nothing(kind):
-    X, y = stream()
-    y = labels_of(kind, y)
-    whole, pieces = switcher(kind).fit(X, y), switcher(kind)
-    classes = {"classes": range(C)} if kind == "classes" else {}
-    for start, stop in [(0, 6), (6, 7), (7, 49), (49, N)]:
-        pieces.partial_fit(X[start:stop], y[start:stop], **classes)
-        pieces.predict(X[:2])  # leaves no trace
-    assert_same(whole, pieces)
-    np.testing.assert_array_equal(whole.predict(X), pieces.predict(X))
-    assert (whole.retired_at_ >= 0).any() == (kind == "classes")
-    assert whole.n_samples_seen_ == len(whole.codelengths_) == N
-
-
-def test_late_labels_come_back_from_a_message():
-    X, y = stream()
-    model = switcher(shuffle=True)
-    message = encode_labels(model, X, y)
-    np.testing.assert_array_equal(decode_labels(model, X, message), y)
-    with pytest.raises(ValueError, match="label_delay"):
-        decode_labels(model.set_params(label_delay=0), X, message)
-
-
-@pytest.mark.parametrize("kind", ["classes", "reals"])
-def test_a_late_fit_goes_on_from_a_checkpoint_and_a_file(kind, tmp_path):
-    X, y = stream()
-    y = labels_of(kind, y)
-    options = {"readouts": READOUTS[:6]} if kind == "classes" else {}
-    whole, begun, again = (
-        switcher(kind, checkpoint=place, **options)
-        for place in (None, tmp_path, tmp_path)
-    )
-    whole.fit(X, y)
-    begun.fit(X, y)
-    assert_same(again.fit(X, y), whole)
-    whole.save(tmp_path / "model.safetensors")
-    loaded = type(whole).load(tmp_path / "model.safetensors")
-    for one in (loaded, whole, again):
-        one.partial_fit(X[:19], y[:19])
-    assert_same(loaded, whole)
-    assert_same(again, whole)
-    np.testing.assert_array_equal(loaded.predict(X), whole.predict(X))
 
 
 PRIORS = {

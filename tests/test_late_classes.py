@@ -332,17 +332,6 @@ def test_a_stream_may_be_of_one_class_for_long():
     assert_allclose(found.predict_proba(X).sum(1), 1, rtol=1e-12)
 
 
-def test_rows_that_follow_may_bring_classes_and_leave_no_trace():
-    X, y = stream()
-    half, whole = scored(MIXED[:2], X[:33], y[:33]), scored(MIXED[:2], X, y)
-    assert_array_equal(
-        half.heldout_codelengths(X[33:], y[33:]), whole.codelengths_[33:]
-    )
-    assert_array_equal(half.classes_, NAMES[:3])
-    half.partial_fit(X[33:], y[33:], classes=[])
-    assert_same(half, whole)
-
-
 @pytest.mark.filterwarnings("ignore:the labels are grouped")
 def test_what_does_not_go_with_new_classes_is_refused_and_changes_nothing():
     X, y = stream()

@@ -116,7 +116,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     switcher: OnlineClassifier | None = None
     _: KW_ONLY
     n_jobs: int | None = None
-    estimators_ = NotYet()
+    estimators_ = NotYet("Fitted switchers, one for each column of y.")
 
     _parameter_constraints: ClassVar[Constraints] = {
         "switcher": [OnlineClassifier, None],

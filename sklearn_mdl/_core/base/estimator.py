@@ -47,7 +47,16 @@ RandomState = int | np.random.RandomState | None
 
 
 class NotYet:
-    """Placeholder of the run before ``fit``: an instance's own takes precedence."""
+    """Placeholder of a fitted attribute: an instance's own takes precedence.
+
+    Parameters
+    ----------
+    doc : str
+        Docstring of the attribute.
+    """
+
+    def __init__(self, doc: str) -> None:
+        self.__doc__ = doc
 
     def __get__(self, estimator: object, owner: type) -> Any:
         """Raise NotFittedError where an estimator is asked for it."""
@@ -70,7 +79,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     verbose: int = 0
     checkpoint: str | PathLike[str] | None = None
     random_state: RandomState
-    _run: PrequentialRun = NotYet()  # type: ignore[assignment]
+    _run: PrequentialRun = NotYet("The run.")  # type: ignore[assignment]
     _seed: int
     _all_diverged: str  # warning if no readout predicts any more
 

@@ -127,8 +127,9 @@ def killed_after(monkeypatch, n_segments, method=(PrequentialRun, "close_segment
 # Killed and resumed
 
 
-@pytest.mark.parametrize("switching", PRIORS)
-@pytest.mark.parametrize("n_segments", [0, 1, 3, 7])
+@pytest.mark.parametrize(
+    ("switching", "n_segments"), list(zip(PRIORS, [0, 1, 3, 7, 1], strict=True))
+)
 def test_a_run_that_was_killed_goes_on_to_the_same_bits(
     tmp_path, monkeypatch, switching, n_segments
 ):

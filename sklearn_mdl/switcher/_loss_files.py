@@ -177,7 +177,7 @@ def load_losses(path: str | Path) -> StoredLosses:
     ----------
     path : path-like
         A file that :func:`~sklearn_mdl.switcher.save_losses` has written, or the
-        ``losses.npy`` of a switcher's ``store``; while the run goes on, this gives the
+        ``losses.npy`` of a switcher's ``store``; during the run, this gives the
         rows written so far. For a bare ``.npy`` of shape (N, K), names are "readout 0"
         and so on, and architectures are None.
 

@@ -71,7 +71,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
         asleep, predicting what the mixture of the others does. "auto" is a `Race()`
         where `readouts` is None or a name, and None, as in the paper, where it is a
-        list; and for "drift", where whoever loses now may win later.
+        list; and for "drift", where a readout that loses now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
         Rows learned at once; overrides the readouts' own. A pair is the size at first
         and in the end: minibatches grow from the first to the last as rows come, so
@@ -101,7 +101,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ``("memory", "mixtures")`` also keeps what each group of readouts has predicted,
         N x G x C numbers, and the labels, for :meth:`repool`.
     checkpoint : path-like, default=None
-        A directory from which an interrupted ``fit`` goes on, likewise.
+        A directory from which an interrupted ``fit`` is resumed, as in
+        ``MDLReadoutSwitcher``.
     n_jobs : int, "processes" or None, default=None
         What evaluates the readouts; the numbers are the same. An int is a number of
         threads; wrapped classifiers take turns in one of them, since they may share

@@ -88,7 +88,7 @@ class GroupedShare:
         totals = np.add.reduceat(joint, self._starts)
         if some_sleep:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            # Of groups that are all awake it stays as it is, whoever sleeps elsewhere.
+            # Of groups that are all awake it stays as it is, whatever sleeps elsewhere.
             partly = np.logical_or.reduceat(asleep, self._starts) & finite
             np.divide(totals, awake, out=totals, where=partly)
             np.copyto(joint, self.weights * totals[self._members], where=asleep)

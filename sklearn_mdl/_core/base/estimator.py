@@ -370,8 +370,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> np.ndarray:
         """Codelengths of rows that come after the stream; they leave no trace in it.
 
-        A copy goes on over them: each is predicted by what was learned from all before
-        it, and then learned.
+        A copy continues over them: each is predicted by what was learned from all rows
+        before it, and then learned.
 
         Parameters
         ----------

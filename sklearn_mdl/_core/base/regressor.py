@@ -168,7 +168,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
 
 def _as_numbers(labels: np.ndarray) -> np.ndarray:
-    """Return a float64 copy, which nobody else changes."""
+    """Return a float64 copy that no caller can change."""
     with suppress(TypeError, ValueError):
         if labels.dtype.kind not in "mM":  # numpy would count days, or nanoseconds
             return np.array(labels, dtype=np.float64)

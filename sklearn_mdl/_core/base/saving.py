@@ -130,7 +130,7 @@ class FileMixin:
         allow_network: bool = False,
         trusted: Collection[str | PathLike[str]] = (),
     ) -> Self:
-        """Make the estimator that :meth:`save` wrote; it goes on, bit by bit.
+        """Make the estimator that :meth:`save` wrote; it continues bit by bit.
 
         A file of somebody else's can be opened: nothing in it is run, it makes no other
         classes than this package's, and takes no more memory than its own size

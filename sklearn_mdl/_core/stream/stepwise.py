@@ -89,10 +89,9 @@ def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int |
     threads = run.threads
     queues = [_Queue(steps, threads) for steps in threads.steps(stop)]
     parts: list[tuple[Block, Coded]] = []
-    new, awake = None, run.awake
+    new, awake, order = None, run.awake, np.argsort(threads.columns)
     for _ in range(run.n_scored, stop):
-        row = np.concatenate([queue.row() for queue in queues])
-        row = row[np.argsort(threads.columns)]
+        row = np.concatenate([queue.row() for queue in queues])[order]
         with flushed_denormals(False):  # the same state of denormals as in a run
             run.reveal()
             proba = run.coder.predict(row, run.mixer.predict(row))

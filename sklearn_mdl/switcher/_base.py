@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_consistent_length
 
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.io.stream_folder import StreamFolder
@@ -247,9 +248,16 @@ class BaseSwitcher(FittedSwitcher):
         -------
         forecast : PassForecast
             Prints as a few lines.
+
+        Raises
+        ------
+        ValueError
+            If X and y are not equally long.
         """
         self._validate_params()
-        return forecast_of(self, as_array(X), np.asarray(as_array(y)), groups)
+        rows, labels = as_array(X), np.asarray(as_array(y))
+        check_consistent_length(rows, labels)
+        return forecast_of(self, rows, labels, groups)
 
     def _warn_of_diverged(self, start: int) -> None:
         super()._warn_of_diverged(start)

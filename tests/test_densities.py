@@ -9,9 +9,13 @@ import torch
 from each_case import for_each
 from scipy import stats
 
-from sklearn_mdl._core.nets.losses import LEAST_LOG_SCALE, MAX_RESIDUAL, StackedStudentT
+from sklearn_mdl._core.nets.losses import (
+    LEAST_LOG_SCALE,
+    MAX_RESIDUAL,
+    StackedStudentT,
+    density_losses,
+)
 from sklearn_mdl._core.stream.outcomes import (
-    DensityPrediction,
     RealTargets,
     TargetScaling,
     mixture_moments,
@@ -54,7 +58,7 @@ def scipy_density(location, log_scale, dof):
 
 def test_losses_are_scipys_minus_log_densities():
     values, y = densities(), 3 * numbers(N, seed=1).double()
-    found = DensityPrediction(values).losses(y)
+    found = density_losses(values, y)
     assert found.shape == (len(DOF), N)
     for k in range(len(DOF)):
         for i in range(N):
@@ -65,24 +69,24 @@ def test_losses_are_scipys_minus_log_densities():
 
 def test_losses_of_a_row_do_not_depend_on_the_rows_beside_it():
     values, y = densities(), numbers(N, seed=1).double()
-    whole = DensityPrediction(values).losses(y)
+    whole = density_losses(values, y)
     for i in range(N):
-        alone = DensityPrediction(values[1:3, i : i + 1]).losses(y[i : i + 1])
+        alone = density_losses(values[1:3, i : i + 1], y[i : i + 1])
         assert torch.equal(alone, whole[1:3, i : i + 1])
 
 
 def test_losses_of_labels_are_numbers_at_any_distance_in_scales():
     values = torch.tensor([[[0.0, -400.0, dof]] for dof in DOF], dtype=torch.float64)
-    found = DensityPrediction(values).losses(torch.tensor([1e150], dtype=torch.float64))
+    found = density_losses(values, torch.tensor([1e150], dtype=torch.float64))
     assert found.isfinite().all()
 
 
 def test_losses_where_a_readout_failed_on_the_way_follow_the_degrees_of_each_row():
     values, y = densities(), numbers(N, seed=1).double()
     values[1:3, 4:, 2] = 9.0
-    whole = DensityPrediction(values).losses(y)
+    whole = density_losses(values, y)
     for rows in (slice(4), slice(4, None)):
-        part = DensityPrediction(values[:, rows]).losses(y[rows])
+        part = density_losses(values[:, rows], y[rows])
         assert torch.equal(part, whole[:, rows])
 
 
@@ -273,7 +277,7 @@ def test_calibration_moves_along_the_slope_of_the_loss():
             factor[k] += step
             values = stack.predict(x)
             values[..., 1] += (logit_scale / factor).log()[:, None]
-            losses.append(DensityPrediction(values).losses(y)[k].mean())
+            losses.append(density_losses(values, y)[k].mean())
         slope = (losses[0] - losses[1]) / 2e-5
         torch.testing.assert_close(found[k], slope, rtol=1e-6, atol=1e-8)
 

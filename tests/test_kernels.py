@@ -332,7 +332,7 @@ def test_retired_readouts_leave_the_others_their_bits():
     (learner,) = part._run.learners
     learner.retire({0, 1, 3, 5, 12})
     (state,) = part._run.states
-    state.failed = state.failed[:1]
+    state.failed_at = state.failed_at[:1]
     x = torch.tensor(X[77:], dtype=torch.float32)[None]
     run = part._run
     run.samples.append(X[77:])
@@ -527,11 +527,37 @@ def test_duplicates_and_constant_features_are_fine():
     assert np.isfinite(zeros.readout_losses_).all()
 
 
-def test_a_kernel_that_is_not_positive_definite_is_refused_by_its_row():
-    X, y = digits(60)
-    readout = KernelReadout(lambda a, b: -(a @ b.T), scaling="unit")
-    with pytest.raises(ValueError, match=r"not at row 0 \(from 0\); raise alpha"):
-        readout.fit(X, y)
+def indefinite(a, b):
+    """The linear kernel, but that it has no factor once a row is negative."""
+    return a @ b.T - 1e6 * np.maximum(-a[:, :1], 0) * np.maximum(-b[:, 0], 0)
+
+
+@pytest.mark.parametrize(
+    ("row", "max_exact", "noisy"),
+    # Landmarks have no root whatever the noise.
+    [(0, 2048, -1), (1, 64, 64), (8, 2048, -1), (37, 2048, -1), (149, 2048, -1)],
+)
+def test_a_kernel_without_a_factor_fails_alone_from_that_row_on(row, max_exact, noisy):
+    X, y = digits()
+    X[row, 0] = -1.0
+    options = {"scaling": None, "max_exact": max_exact}
+    kernels = ["linear", indefinite, "rbf"]
+    readouts = [KernelReadout(kernel, **options) for kernel in kernels]
+    readouts += [KernelReadout(indefinite, alpha=1e9, **options)]
+    alone = fitted([readouts[i] for i in (0, 2, 3)], X, y)
+    switcher = MDLReadoutSwitcher(readouts, random_state=0, device="cpu")
+    with pytest.warns(UserWarning, match=f"alpha=0.03' from row {row} on"):
+        switcher.fit(X, y)
+    assert switcher.diverged_at_.tolist() == [-1, row, -1, noisy]
+    losses = switcher.readout_losses_
+    np.testing.assert_array_equal(losses[row:, 1], math.log(10))
+    assert (losses[:row, 1] != math.log(10)).all()
+    np.testing.assert_array_equal(losses[:, [0, 2, 3]], alone.readout_losses_)
+    pieces = MDLReadoutSwitcher(readouts, random_state=0, device="cpu")
+    for part in (slice(0, 3), slice(3, 40), slice(40, 150)):
+        pieces.partial_fit(X[part], y[part], classes=np.arange(10))
+    np.testing.assert_array_equal(pieces.readout_losses_, losses)
+    assert pieces.diverged_at_.tolist() == [-1, row, -1, noisy]
 
 
 def test_factors_that_memory_cannot_hold_are_refused(monkeypatch):

@@ -726,7 +726,7 @@ def test_readouts_that_stay_go_on_with_the_same_bits(kind, gone):
     kept = [k for k in range(4) if k not in gone]
     some.retire(gone)
     assert list(some.columns) == kept
-    other.states[0].failed = other.states[0].failed[kept]
+    other.states[0].failed_at = other.states[0].failed_at[kept]
     np.testing.assert_array_equal(learned_by(some, other, 160), expected[:, kept])
 
 

@@ -194,6 +194,32 @@ def refuse_missing(y: object) -> object:
     return labels if is_text else y
 
 
+def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
+    """Return the names of the groups of rows as an array.
+
+    Raises
+    ------
+    ValueError
+        If a name is missing: None, NaN, masked, or pandas' value for it.
+    """
+    names = np.asarray(groups)
+    # Beside text NaN would become text.
+    given = groups if isinstance(groups, np.ndarray) else np.asarray(groups, object)
+    missing = np.ma.getmaskarray(given)
+    if given.dtype.kind == "f":
+        missing = missing | np.isnan(names)
+    elif given.dtype.kind in "OTmM":
+        found = np.fromiter(map(_is_missing, given.ravel().tolist()), bool, given.size)
+        missing = missing | found.reshape(given.shape)
+    if missing.any():
+        row = np.argwhere(missing)[0][0]
+        raise ValueError(
+            f"{title} must name the group of every row, but that of row {row} is "
+            "missing; drop such rows, or give each a name of its own"
+        )
+    return names
+
+
 def _is_missing(label: Any) -> bool:
     try:
         return label is None or bool(label != label)

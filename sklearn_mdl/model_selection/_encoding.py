@@ -21,6 +21,7 @@ from sklearn_mdl._core.validation import (
     check_class_labels,
     distinct_classes,
     invalid,
+    named_groups,
     refuse_labelled,
     warn_caller,
 )
@@ -249,10 +250,10 @@ def _gather_one(
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:
         distinct_classes(labels, f"Dataset {name!r}")
-    groups = None if len(parts) == 2 else np.asarray(parts[2])
+    title = f"groups of dataset {name!r}"
+    groups = None if len(parts) == 2 else named_groups(parts[2], title)
     if groups is not None and groups.shape != labels.shape:
         cure = "name a group for each row"
-        title = f"groups of dataset {name!r}"
         raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
         _check_names(data)

@@ -279,6 +279,7 @@ class OpenBlock:
         self.errors = torch.zeros_like(self.base)
         beyond = [p.beyond.expand(len(p.factor), -1) for p in parts]
         self.deviations = self.factor.diagonal(dim1=1, dim2=2)  # (K, B)
+        self.base[self.deviations.isnan()] = torch.nan  # nothing is predicted there
         self._variances = self.deviations.square() + torch.cat(beyond).cpu()
         self._means: Tensor | None = None  # of the next row
         self.n_observed = 0

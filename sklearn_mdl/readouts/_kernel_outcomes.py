@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
+from sklearn_mdl._core.nets.losses import density_losses
 from sklearn_mdl._core.stream.outcomes import (
     FIRST_DEGREES_OF_FREEDOM,
-    DensityPrediction,
 )
 from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl.readouts._build import Context
@@ -251,7 +251,7 @@ class KernelRegressorLearner(LabellingsLearner):
             found = self._densities(start, means, variances, before)
             found[..., 0] = found[..., 0] * scale + location
             found[..., 1] += scale.log()
-            nats = DensityPrediction(found.flatten(1, 2)).losses(own.flatten())
+            nats = density_losses(found.flatten(1, 2), own.flatten())
             nats = nats.reshape(len(nats), n_own, n_sets).permute(1, 2, 0)
             losses[places] = nats.numpy()
             squares = squares + added.sum(1)

@@ -23,6 +23,7 @@ REDUCED = 128  # the same where a posterior has taken their place
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
 TINY = 1e-150
+ROUNDING = 1e-14  # lengths of centred rows, at most, that are none but of rounding
 
 
 def condensed_at(n_landmarks: int) -> int:
@@ -147,15 +148,16 @@ class RowScaler:
     def refresh(self, rows: np.ndarray) -> None:
         """Take in rows that were evaluated since the last time."""
         self._running.update(rows)
-        self._current = self._running.scaling()
+        self._current = self._running.scaling() if self._running.varies else None
 
     def scaled(self, rows: np.ndarray, scaling: str | None, device: object) -> Tensor:
         """Scale raw rows (n, d), to float64.
 
         "standard" rows are standardised, clipped and divided by the root of their
         width, "centered-unit" ones centred and divided by their length; both have a
-        constant appended, and unit length before there are statistics. "unit" rows are
-        divided by their length, None leaves them alone.
+        constant appended, and unit length before there are statistics, of features
+        some of which vary. "unit" rows are divided by their length, None leaves them
+        alone.
         """
         x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
         if scaling is None:
@@ -168,10 +170,11 @@ class RowScaler:
             mean, transform = self._current.mean.to(x), self._current.transform.to(x)
             x = ((x - mean) * transform).clamp_(-REACH, REACH).div_(x.shape[1] ** 0.5)
         else:
-            x = _of_unit_length(x - self._current.mean.to(x))
+            mean = self._current.mean.to(x)
+            x = _of_unit_length(x - mean, ROUNDING * float(mean.norm()))
         return torch.cat([x, x.new_full((len(x), 1), OFFSET)], 1)
 
 
-def _of_unit_length(x: Tensor) -> Tensor:
-    unit: Tensor = x / x.norm(dim=1, keepdim=True).clamp_min(TINY)
+def _of_unit_length(x: Tensor, least: float = TINY) -> Tensor:
+    unit: Tensor = x / x.norm(dim=1, keepdim=True).clamp_min(max(least, TINY))
     return unit

@@ -106,7 +106,9 @@ class SeenRows:
     def _scaled(self, start: int, stop: int) -> Tensor:
         raw = torch.tensor(self.rows.store.rows(start, stop), device=self.rows.device)
         scaling = self.rows.current[self.view]
-        return raw if scaling is None else scaling.apply(raw[None])[0]
+        if scaling is not None:
+            return scaling.apply(raw[None])[0]
+        return raw if self.rows.running[self.view] is None else torch.zeros_like(raw)
 
     def _as_points(self, x: Tensor) -> Block:
         """Centre or normalise rows (n, d), and square their norms."""

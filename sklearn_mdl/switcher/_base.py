@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_consistent_length
 
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.io.stream_folder import StreamFolder
@@ -25,7 +26,7 @@ from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Evaluator, PrequentialRun
 from sklearn_mdl._core.stream.threads import PassSettings
 from sklearn_mdl._core.unsupported import DELAY
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import invalid, warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
     BlockSettings,
@@ -63,6 +64,9 @@ NESTED: list[tuple[str, type, str, str]] = [
     ("pooling", LogLinearPool, "a pool", "LogLinearPool()"),
     ("race", Race, "a race", "Race()"),
 ]
+
+
+SHOWN = 3  # readouts that a warning names
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -244,9 +248,32 @@ class BaseSwitcher(FittedSwitcher):
         -------
         forecast : PassForecast
             Prints as a few lines.
+
+        Raises
+        ------
+        ValueError
+            If X and y are not equally long.
         """
         self._validate_params()
-        return forecast_of(self, as_array(X), np.asarray(as_array(y)), groups)
+        rows, labels = as_array(X), np.asarray(as_array(y))
+        check_consistent_length(rows, labels)
+        return forecast_of(self, rows, labels, groups)
+
+    def _warn_of_diverged(self, start: int) -> None:
+        super()._warn_of_diverged(start)
+        rows, names = self.diverged_at_, self.readout_names_
+        new = np.flatnonzero(rows >= start).tolist()
+        if new and (rows < 0).any():
+            shown = [
+                f"those of {names[k]!r} from row {rows[k]} on" for k in new[:SHOWN]
+            ]
+            more = [f"of {len(new) - SHOWN} others"] if len(new) > SHOWN else []
+            warn_caller(
+                "Predictions of readouts should be finite, but "
+                f"{', '.join([*shown, *more])} are not, and are replaced by "
+                "predictions without features; lower the learning rate of networks, "
+                "raise the alpha of kernels, or leave them out"
+            )
 
     @property
     def _given(self) -> Sequence[object]:

@@ -154,6 +154,11 @@ class FittedSwitcher(OnlineEstimator):
         return [names[column] for column in np.flatnonzero(self._run.diverged)]
 
     @property
+    def diverged_at_(self) -> np.ndarray:
+        """Row from which on each readout has no finite prediction; -1 for none."""
+        return self._run.threads.diverged_at
+
+    @property
     def grid_edges_(self) -> dict[str, tuple[float, str]]:
         """Settings at whose edge the best readout lies; see the class."""
         return grid_edges(self.readouts_, self.readout_codelengths_)

@@ -122,8 +122,14 @@ def _codelengths(
     ):
         learner.attach(first.rows.of(*learner.view))
         losses.append(learner.null_losses(outputs))  # type: ignore[attr-defined]
-    each = zip(*losses, strict=True)
-    return np.stack([shared(np.concatenate(parts, 2)) for parts in each])
+    each = [np.concatenate(parts, 2) for parts in zip(*losses, strict=True)]
+    sound = ~np.isnan(each[0]).any((0, 1))  # a factor fails whatever the labels
+    if not sound.any():
+        raise ValueError(
+            "A permutation test needs kernels that are positive definite, but none is; "
+            "raise alpha"
+        )
+    return np.stack([shared(own[:, :, sound]) for own in each])
 
 
 def shared(losses: np.ndarray) -> np.ndarray:

@@ -38,7 +38,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     new_classes: str = "refuse"
     _all_diverged = (
         "all readouts have diverged and predict uniformly since then, so that the code "
-        "says little about the features; lower the learning rates"
+        "says little about the features; lower the learning rate of networks, or "
+        "raise the alpha of kernels"
     )
 
     @fit_context(prefer_skip_nested_validation=False)

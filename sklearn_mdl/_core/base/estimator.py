@@ -261,7 +261,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         given: np.ndarray | None = None,
     ) -> None:
         """Drive the run over rows; callbacks are notified if labels are ``given``."""
-        run, events = self._run, list[Event]()
+        run, events, n_before = self._run, list[Event](), self._run.n_scored
         if self.verbose:
             events.append(Progress(type(self).__name__))
         if given is not None and hasattr(self, "_skl_callbacks"):
@@ -281,6 +281,10 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             if hasattr(self, "order_"):
                 self.order_ = self.order_[: self._run.n_scored]
             self._forget_classes()
+        self._warn_of_diverged(n_before)
+
+    def _warn_of_diverged(self, start: int) -> None:
+        """Warn of readouts that diverged at row ``start`` or later."""
         if self._run.diverged.all():
             warn_caller(self._all_diverged)
 

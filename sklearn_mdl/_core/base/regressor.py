@@ -35,7 +35,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     _all_diverged = (
         "all readouts have diverged and predict what the labels alone suggest since "
         "then, so that the code says little about the features; lower the learning "
-        "rates"
+        "rates of networks, or raise the alpha of kernels"
     )
 
     @fit_context(prefer_skip_nested_validation=False)

@@ -45,7 +45,7 @@ ARRAYS = {
     "codes": 2,
     "shares": 2,
     "pool_weights": 2,
-    "diverged": 1,
+    "diverged_at": 1,
     "retired_at": 1,
     "losses": 2,
     "rows": 2,
@@ -375,7 +375,7 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> None:
         raise ValueError(f"it lacks {missing[0]}")
     n_rows = len(np.atleast_1d(arrays["labels"]))
     for name, shape in shapes.items():
-        fits = name in ("diverged", "retired_at") or shape[:1] == (n_rows,)
+        fits = name in ("diverged_at", "retired_at") or shape[:1] == (n_rows,)
         if len(shape) != ARRAYS[name] or not fits:
             raise ValueError(f"its {name} are of shape {shape} for {n_rows} rows")
     order = arrays.get("order", np.arange(n_rows))

@@ -15,7 +15,7 @@ from typing import BinaryIO
 import numpy as np
 
 from sklearn_mdl._core.io.stream_folder import StreamFolder
-from sklearn_mdl._core.io.whole_files import replaced
+from sklearn_mdl._core.io.whole_files import naming, replaced
 
 READ_AT_ONCE = 2**24  # bytes
 
@@ -129,7 +129,7 @@ class GrowingArray:
                 "but another stream has written to it; give each its own store"
             )
         try:
-            with path.open("r+b") as file:
+            with naming(path), path.open("r+b") as file:
                 file.seek(end)
                 n_new = sum(self._write(file, rows) for rows in blocks)
                 file.seek(0)

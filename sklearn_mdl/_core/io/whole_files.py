@@ -39,12 +39,30 @@ def replaced(path: Path) -> Iterator[Path]:
         _SWEPT.add(folder)
         sweep(folder, before=_STARTED)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    with _held(aside):
+    with _held(aside), naming(path):
         try:
             yield aside
             os.replace(aside, path)
         finally:
             aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let errors of the disk that name no file name this one, and say what to do.
+
+    Raises
+    ------
+    OSError
+        In place of one without a name, such as that of a disk that is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        text = f"{error.strerror}; make room or name another place, and try again"
+        raise OSError(error.errno, text, str(path)) from error
 
 
 @contextmanager
@@ -101,6 +119,8 @@ def exclusive(folder: Path) -> Iterator[None]:
     ------
     ValueError
         If a file stands where the folder belongs.
+    OSError
+        If no folder can be made there.
     """
     from filelock import FileLock, Timeout  # slow to import
 
@@ -111,6 +131,10 @@ def exclusive(folder: Path) -> Iterator[None]:
         raise ValueError(
             f"store and checkpoint must be folders, but {file} is a file; name another"
         ) from error
+    except OSError as error:
+        required = "store and checkpoint must be folders that can be written to"
+        text = f"{required} ({error.strerror}); name another"
+        raise OSError(error.errno, text, str(folder)) from error
     lock = FileLock(folder / LOCK)
     try:
         lock.acquire(timeout=0)

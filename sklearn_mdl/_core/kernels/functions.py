@@ -12,6 +12,7 @@ from torch import Tensor
 
 FIRST_DISTANCE = 1.0  # median squared distance of rows of unit length, before any
 MOST_COMPARED = 512  # rows whose distances have the median that is used
+ROUNDING = 1e-12  # squared distances of equal rows, at most, over squared lengths
 
 
 class Kernel(NamedTuple):
@@ -157,10 +158,18 @@ def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tens
 
 
 def median_distance(rows: Tensor) -> float:
-    """Median squared distance of some rows (n, d), spread evenly over all of them."""
+    """Median squared distance of some rows (n, d), spread evenly over all of them.
+
+    Where more than half of the pairs are equal rows it is the median of the others:
+    the rounding errors of equal rows must not become the unit.
+    """
     step = -(-len(rows) // MOST_COMPARED)
     some = rows[::step]
     places = torch.triu_indices(len(some), len(some), 1, device=rows.device)
-    distances = Pairs(some, some, 1.0).squared_distances()[places[0], places[1]]
-    found = float(distances.median()) if len(distances) else 0.0
-    return found if found > 0 else FIRST_DISTANCE
+    pairs = Pairs(some, some, 1.0)
+    distances = pairs.squared_distances()[places[0], places[1]]
+    least = ROUNDING * pairs.squares()[1].max()
+    for known in (distances, distances[distances > least]):
+        if len(known) and known.median() > least:
+            return float(known.median())
+    return FIRST_DISTANCE

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Self
 
 import torch
@@ -33,7 +32,6 @@ from sklearn_mdl._core.kernels.ridge import (
     Block,
     ForwardRidge,
     Gram,
-    NotPositiveDefiniteError,
     Pending,
     added_products,
     cholesky,
@@ -96,7 +94,7 @@ class ExtendedRidge(ForwardRidge):
         for alpha, own in zip(self.alphas, covariance, strict=True):
             noisy = products.clone()
             noisy.diagonal().add_(alpha)
-            inverse = torch.cholesky_inverse(torch.linalg.cholesky(noisy)).mT
+            inverse = torch.cholesky_inverse(cholesky(noisy[None])[0]).mT
             weights.append(inverse @ known)  # it is symmetric
             torch.mul(inverse, alpha, out=own)
         return ReducedRidge(
@@ -153,7 +151,7 @@ class ReducedRidge:
         joined = self._joined(features)
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
         remaining = torch.baddbmm(noise, joined, features.mT)
-        factor = cholesky(remaining, self.n_rows)
+        factor = cholesky(remaining)
         return Block(factor, self._base(features), joined, beyond, cross[:, :0])
 
     def close(self, block: Block, errors: Tensor) -> None:
@@ -263,20 +261,12 @@ def landmark_root(
     Returns
     -------
     root : Tensor of shape (M, M)
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If it has no factor, even with a small multiple of the identity added.
+        NaN from some row on if it has no factor, even with a small multiple of the
+        identity added.
     """
-
-    def factored(jitter: float) -> Tensor:
+    for jitter in JITTERS:
         factor = ForwardRidge([jitter * scale], 0, device)
         factor.refactor(n_landmarks, gram, factor.alphas.new_empty(n_landmarks, 0))
-        return factor.matrices()[0]
-
-    *jitters, last = JITTERS
-    for jitter in jitters:
-        with suppress(NotPositiveDefiniteError):
-            return factored(jitter)
-    return factored(last)
+        if not factor.diagonal().isnan().any():
+            break
+    return factor.matrices()[0]

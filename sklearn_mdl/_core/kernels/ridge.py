@@ -158,16 +158,11 @@ class ForwardRidge:
             known yet.
         own : Tensor of shape (B, B)
             Kernel of the block; the identity for rows that are not known yet.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            If the matrix is not positive definite.
         """
         joined = self.solve(cross)
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
         remaining = torch.baddbmm(own + noise, joined, joined.mT, alpha=-1)
-        factor = cholesky(remaining, self.n_rows)
+        factor = cholesky(remaining)
         beyond, features = own.new_zeros(len(own)), own[:, :0]
         return Block(factor, self._base(joined), joined, beyond, features)
 
@@ -319,26 +314,21 @@ class ForwardRidge:
         )
 
 
-class NotPositiveDefiniteError(ValueError):
-    """A kernel matrix that has no Cholesky factor."""
+def cholesky(matrices: Tensor) -> Tensor:
+    """Factor matrices (A, B, B), each as far as it is positive definite.
 
-
-def cholesky(matrices: Tensor, n_before: int) -> Tensor:
-    """Factor matrices (A, B, B) whose first row is row ``n_before`` of a stream.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If one of them is not positive definite.
+    The rows of a factor are NaN from the first on that cannot be computed, and so is
+    all that is predicted by them. Other rows and matrices keep their bits.
     """
     factors, failed = torch.linalg.cholesky_ex(matrices)
-    if failed.any() or not torch.isfinite(factors).all():
-        places = failed[failed > 0]
-        row = n_before + (int(places.min()) - 1 if len(places) else 0)
-        raise NotPositiveDefiniteError(
-            "The kernel must be positive definite, but its matrix with alpha added to "
-            f"the diagonal is not at row {row} (from 0); raise alpha, or take a "
-            "positive definite kernel"
-        )
-    found: Tensor = factors
-    return found
+    finite = torch.isfinite(factors).all(2)
+    if not failed.any() and finite.all():
+        return torch.as_tensor(factors)
+    places = torch.arange(matrices.shape[1], device=matrices.device)
+    sound = (finite | (failed > 0)[:, None]).cumprod(1).bool()
+    sound &= (failed == 0)[:, None] | (places < (failed - 1)[:, None])
+    # As where later rows are not known yet, the others are those of the identity.
+    pairs = sound[:, :, None] & sound[:, None]
+    identity = torch.eye(len(places), dtype=matrices.dtype, device=matrices.device)
+    factors, _ = torch.linalg.cholesky_ex(torch.where(pairs, matrices, identity))
+    return torch.where(sound[..., None], factors, torch.nan)

@@ -99,6 +99,24 @@ def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> 
     )
 
 
+def density_losses(values: Tensor, labels: Tensor) -> Tensor:
+    """Minus log density of labels (n,) in their own units, (K, n), in nats.
+
+    Parameters
+    ----------
+    values : Tensor of shape (K, n, 3)
+        Location, logarithm of the scale, degrees of freedom.
+    labels : Tensor of shape (n,)
+    """
+    location, log_scale, dof = values.unbind(-1)
+    z = (labels - location) * in_lanes(torch.exp, -log_scale)
+    z = z.clamp(-FARTHEST, FARTHEST)
+    # One number for a readout, unless it failed meanwhile: only a CPU is asked.
+    if not dof.is_cuda and (dof == dof[:, :1]).all():
+        dof = dof[:, :1]
+    return student_t_loss(z, log_scale, dof)
+
+
 def pull(z: Tensor, degrees_of_freedom: Tensor) -> Tensor:
     """Return the weights ``w`` of residuals: the loss falls by ``w z`` along ``z``."""
     gaussian = degrees_of_freedom.isinf()

@@ -22,6 +22,7 @@ from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.stream.coder import Block, under
 from sklearn_mdl._core.stream.events import Event
 from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.steps import NEVER
 from sklearn_mdl._core.stream.threads import Threads
 from sklearn_mdl._core.stream.trace import PrequentialTrace
 from sklearn_mdl._core.validation import warn_caller
@@ -46,7 +47,7 @@ def learned_of(threads: Threads) -> dict[str, np.ndarray]:
     """Everything that learners need to be resumed; raises as progress_of."""
     arrays = {
         "labels": threads.labels.cpu().numpy(),
-        "diverged": threads.diverged,
+        "diverged_at": threads.diverged_at,
         **threads.rows.schedule.state_dict(),
         **threads.outcome.state_dict(),
     }
@@ -111,8 +112,9 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
             known = labels[: rows.schedule.known(rows.n_refreshed)]
             outcome.refresh(known, threads.learners)
         for learner, state in zip(threads.learners, threads.states, strict=True):
-            failed = np.asarray(arrays["diverged"])[list(learner.columns)]
-            state.resume(rows, n_rows, torch.from_numpy(failed))
+            failed_at = np.asarray(arrays["diverged_at"])[list(learner.columns)]
+            failed_at = np.where(failed_at < 0, NEVER, failed_at)
+            state.resume(rows, n_rows, torch.from_numpy(failed_at))
         if retired.any():
             threads.retire(np.flatnonzero(retired).tolist())
         outcome.recall(labels.numpy())

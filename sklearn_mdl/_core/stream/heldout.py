@@ -54,7 +54,7 @@ def predictions(run: PrequentialRun, X: np.ndarray) -> Iterator[Prediction]:
 def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
     threads, device = run.threads, run.rows.device
     order = torch.as_tensor(np.argsort(threads.columns), device=device)
-    diverged = torch.as_tensor(threads.diverged[run.awake], device=device)[:, None]
+    diverged = torch.as_tensor(run.diverged[run.awake], device=device)[:, None]
     n, views = len(X), run.rows.views.items()
     x = {columns: view.scaled(view.store.pick(X)) for columns, view in views}
     found = [

@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import GroupPass, Members
 from sklearn_mdl.switching import share_within
 
@@ -39,6 +40,9 @@ class Groups:
                 f"Groups of a pool must be {n_readouts} labels, one for each readout, "
                 f"got shape {np.shape(groups)}; name the group of each, or pass None"
             )
+        if any(label != label for label in labels):
+            cure = "name the group of each readout"
+            raise invalid("Groups of a pool", "names, none of them NaN", labels, cure)
         kept = [k for k in range(n_readouts) if weights is None or weights[k] > 0]
         names = tuple(dict.fromkeys(labels[k] for k in kept))
         members = [[k for k in kept if labels[k] == name] for name in names]

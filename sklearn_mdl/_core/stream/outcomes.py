@@ -19,13 +19,17 @@ import torch
 from scipy.special import logsumexp
 from torch import Tensor
 
-from sklearn_mdl._core.nets.losses import FARTHEST, student_t_loss
+from sklearn_mdl._core.nets.losses import density_losses
 from sklearn_mdl._core.numerics import in_lanes, mixture
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
+
+# Nats that a label costs a readout at most beyond a code without features. A floor so
+# low adds less than rounding errors to the sum of all probabilities.
+MOST_LOST = 40.0
 
 
 @dataclass(frozen=True)
@@ -184,6 +188,8 @@ class ClassPrediction(Prediction):
 class ClassLabels(Outcome):
     """Classes, encoded as integers; a readout without prediction predicts uniformly.
 
+    No class has less than ``exp(-MOST_LOST)`` of its probability under that.
+
     Parameters
     ----------
     n_classes : int
@@ -203,7 +209,8 @@ class ClassLabels(Outcome):
 
     def predict(self, learner: Learner, x: Tensor) -> ClassPrediction:
         """Ask a learner for the log-probabilities of rows."""
-        return ClassPrediction(learner.predict(x))
+        values = learner.predict(x)
+        return ClassPrediction(values.clamp_min(self.fallback(values) - MOST_LOST))
 
     def fallback(self, values: Tensor) -> float:
         """Return the uniform prediction, one number for all classes."""
@@ -324,21 +331,20 @@ class OpenClassLabels(ClassLabels):
 FIRST_DEGREES_OF_FREEDOM = 1.0  # before anything is known: the heaviest usual tails
 
 
+@dataclass(frozen=True)
 class DensityPrediction(Prediction):
     """Student-t densities: location, logarithm of the scale, degrees of freedom.
 
-    Infinitely many degrees of freedom are a Gaussian.
+    Infinitely many degrees of freedom are a Gaussian. Densities are at least
+    ``exp(-MOST_LOST)`` of the ``fallback`` (3,).
     """
+
+    fallback: Tensor
 
     def losses(self, labels: Tensor) -> Tensor:
         """Minus log density of the labels (n,) in their own units, (K, n), in nats."""
-        location, log_scale, dof = self.values.unbind(-1)
-        z = (labels - location) * in_lanes(torch.exp, -log_scale)
-        z = z.clamp(-FARTHEST, FARTHEST)
-        # One number for a readout, unless it failed meanwhile: only a CPU is asked.
-        if not dof.is_cuda and (dof == dof[:, :1]).all():
-            dof = dof[:, :1]
-        return student_t_loss(z, log_scale, dof)
+        most = density_losses(self.fallback.expand(1, len(labels), 3), labels)
+        return density_losses(self.values, labels).minimum(most + MOST_LOST)
 
 
 class RealTargets(Outcome):
@@ -379,8 +385,9 @@ class RealTargets(Outcome):
         if learner.target is None:
             shape = (len(learner.columns), x.shape[1], 3)
             first = torch.tensor(self._first(), dtype=torch.float64, device=x.device)
-            return DensityPrediction(first.expand(shape))
-        return DensityPrediction(learner.predict(x))
+            return DensityPrediction(first.expand(shape), first)
+        values = learner.predict(x)
+        return DensityPrediction(values, self.fallback(values))
 
     def fallback(self, values: Tensor) -> Tensor:
         """Return the density that labels alone suggest, (3,)."""

@@ -144,7 +144,7 @@ def state_of_part(
             column, _, name = rest.partition(".")
             if column in places:
                 found[f"readout.{places[column]}.{name}"] = array
-        elif head in ("diverged", "retired_at"):
+        elif head in ("diverged_at", "retired_at"):
             found[name] = array[list(columns)]
         else:
             found[name] = array
@@ -155,16 +155,16 @@ def states_joined(
     parts: Sequence[tuple[Sequence[int], Mapping[str, np.ndarray]]], n_readouts: int
 ) -> dict[str, np.ndarray]:
     """Return the arrays of all readouts; the inverse of :func:`state_of_part`."""
-    diverged = np.zeros(n_readouts, dtype=bool)
+    diverged_at = np.full(n_readouts, -1)
     found: dict[str, np.ndarray] = {}
     for columns, arrays in parts:
-        diverged[list(columns)] = arrays["diverged"]
+        diverged_at[list(columns)] = arrays["diverged_at"]
         for key, array in arrays.items():
             head, _, rest = key.partition(".")
             if head == "readout":
                 place, _, name = rest.partition(".")
                 found[f"readout.{columns[int(place)]}.{name}"] = array
-    return {**found, "diverged": diverged}
+    return {**found, "diverged_at": diverged_at}
 
 
 def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:

@@ -215,7 +215,7 @@ class PrequentialRun:
     @property
     def diverged(self) -> np.ndarray:
         """Mask of the readouts whose predictions have stopped being finite, (K,)."""
-        return self.threads.diverged
+        return self.threads.diverged_at >= 0
 
     @property
     def awake(self) -> NDArray[np.bool_]:

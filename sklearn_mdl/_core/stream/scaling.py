@@ -139,6 +139,11 @@ class RunningStandardizer:
     def _scatter(self, centred: Tensor) -> Tensor:
         return centred.square().sum(0)
 
+    @property
+    def varies(self) -> bool:
+        """True once some feature has a positive variance; before there is no unit."""
+        return bool((self.scatter > 0).any())
+
     def scaling(self) -> Scaling:
         """Return the scaling by the rows taken in so far."""
         variance = self.scatter / self.n_rows
@@ -238,7 +243,8 @@ class ScaledRows:
         When labels are known; at once, unless another one is set.
     n_refreshed : int
         Number of rows that the last refresh had taken in. Before the first, scaled rows
-        are all zero, since nothing is known of them that a code may use.
+        are all zero, since nothing is known of them that a code may use. They stay so
+        until some feature has varied.
     sees : tuple of int or None
         Columns of the stream that these rows hold.
     views : dict of ScaledRows
@@ -427,17 +433,22 @@ class ScaledRows:
             for running in self.running:
                 if running is not None:
                     running.update(rows)
-        self.n_refreshed = n_rows
+        is_first, self.n_refreshed = not self.n_refreshed, n_rows
         self._kept.clear()
         changes: list[ReExpression | None] = []
         for i, running in enumerate(self.running):
             old = self.current[i]
-            new = self.current[i] = None if running is None else running.scaling()
-            if old is None or new is None:
+            new = None if running is None or not running.varies else running.scaling()
+            self.current[i] = new
+            if new is None or is_first:
                 changes.append(None)
             else:
-                changes.append(new.re_expression(old))
+                changes.append(_unchanged if old is None else new.re_expression(old))
         return changes
+
+
+def _unchanged(weight: Tensor, bias: Tensor) -> None:
+    """Keep a first layer as it is: all rows that it has learned were zero."""
 
 
 class _Kept(dict[tuple[int, int], Tensor]):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.numerics import as_array
+from sklearn_mdl._core.validation import named_groups
 
 Keys = NDArray[np.int64]
 
@@ -161,11 +162,11 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
     Raises
     ------
     ValueError
-        If there is not one name for each row.
+        If there is not one name for each row, or if some are missing.
     """
     if groups is None:
         return None
-    names = np.asarray(as_array(groups))
+    names = named_groups(as_array(groups))
     if names.ndim == 2 and names.shape[1] == 1:
         names = names[:, 0]
     if names.shape != (n_rows,):

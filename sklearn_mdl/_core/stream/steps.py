@@ -18,6 +18,7 @@ from sklearn_mdl._core.stream.scaling import ScaledRows
 
 Batch = tuple[Tensor, Tensor]  # rows (n_scalings, n, d), labels (n,)
 Steps = Generator[Prediction, Tensor, None]
+NEVER = torch.iinfo(torch.long).max  # a row that no stream has
 
 
 class ReplayStreams:
@@ -92,8 +93,8 @@ class PassState:
         minibatch and the rows of an open group, or the delay of labels.
     n_known : int
         Rows whose labels the learner knows: of whole groups, and not late.
-    failed : Tensor of shape (K,), bool
-        Readouts that had no prediction for a row so far: those that diverged.
+    failed_at : Tensor of shape (K,)
+        First row for which a readout had no prediction, `NEVER` if there is none.
     """
 
     def __init__(self, streams: ReplayStreams, device: torch.device) -> None:
@@ -101,7 +102,7 @@ class PassState:
         self.n_scored = 0
         self.n_learned = 0
         self.n_known = 0
-        self.failed = torch.zeros(1, dtype=torch.bool, device=device)  # broadcasts
+        self.failed_at = torch.full((1,), NEVER, device=device)  # broadcasts
 
     @classmethod
     def attached(cls, learner: Learner, rows: ScaledRows, seed: int) -> Self:
@@ -111,18 +112,18 @@ class PassState:
         streams = ReplayStreams(n_streams, recency=recency, seed=seed)
         return cls(streams, rows.device)
 
-    def resume(self, rows: ScaledRows, n_scored: int, failed: Tensor) -> None:
+    def resume(self, rows: ScaledRows, n_scored: int, failed_at: Tensor) -> None:
         """Go to where so many rows were scored, and all full parts of them learned."""
         self.n_scored, self.n_known = n_scored, rows.schedule.known(n_scored)
-        self.failed = failed.to(self.failed.device)
+        self.failed_at = failed_at.to(self.failed_at.device)
         self.n_learned, _ = rows.part(self.n_known)
         for _ in range(-(-self.n_learned // rows.batch_size)):
             self.streams.advance()
 
     def keep(self, places: Sequence[int]) -> None:
         """Go on with some of the learner's readouts, by their places."""
-        if len(self.failed) > 1:  # one entry stands for all
-            self.failed = self.failed[list(places)]
+        if len(self.failed_at) > 1:  # one entry stands for all
+            self.failed_at = self.failed_at[list(places)]
 
     def learn(
         self, learner: Learner, rows: ScaledRows, outcome: Outcome, stop: int
@@ -241,12 +242,15 @@ def prequential_steps(
         until = min(end, stop, state.next_lesson(learner, rows))
         x = shown(learner, rows.between(start, end), until - start)
         prediction = outcome.predict(learner, x)
-        lost = prediction.values[..., 0].isnan() | state.failed[:, None]
-        failed = lost.cumsum(1) > 0  # by each row (K, B): now, earlier, or before
+        lost = prediction.values[..., 0].isnan()
+        numbers = torch.arange(start, start + lost.shape[1], device=lost.device)
+        first = torch.where(lost, numbers, NEVER).amin(1).clamp_min(row)
+        failed_at = torch.minimum(state.failed_at, first)
         chosen = slice(row - start, until - start)
+        failed = numbers >= failed_at[:, None]
         labels = yield usable(prediction, failed, outcome, chosen)
         until = row + len(labels)
-        state.failed = failed[:, until - start - 1]
+        state.failed_at = torch.where(failed_at < until, failed_at, NEVER)
         rows.reveal(row, labels)
         state.n_scored = until
         known = rows.schedule.known(until)

@@ -24,6 +24,7 @@ from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.schedule import Schedule
 from sklearn_mdl._core.stream.steps import (
+    NEVER,
     PassState,
     Steps,
     prequential_steps,
@@ -137,7 +138,7 @@ class Threads:
             PassState.attached(learner, self.rows, settings.seed)
             for learner in self.learners
         ]
-        self._diverged = np.zeros(self.n_readouts, dtype=bool)
+        self._diverged_at = np.full(self.n_readouts, -1)
         self._reports: dict[int, Report] = {}
         self._first = 0  # row of the first of these labels
         self._labels = torch.empty(0)
@@ -160,12 +161,13 @@ class Threads:
         return self._reports | dict(chain.from_iterable(own))
 
     @property
-    def diverged(self) -> np.ndarray:
-        """Mask of the readouts whose predictions have stopped being finite, (K,)."""
-        diverged = self._diverged.copy()
+    def diverged_at(self) -> np.ndarray:
+        """First row for which each readout had no finite prediction, (K,); or -1."""
+        found = self._diverged_at.copy()
         for learner, state in zip(self.learners, self.states, strict=True):
-            diverged[list(learner.columns)] = state.failed.cpu().numpy()
-        return diverged
+            rows = state.failed_at.cpu().numpy()
+            found[list(learner.columns)] = np.where(rows == NEVER, -1, rows)
+        return found
 
     @property
     def labels(self) -> Tensor:
@@ -287,7 +289,7 @@ class Threads:
 
     def retire(self, columns: Sequence[int]) -> None:
         """Drop some readouts, and learners and views of which none remain."""
-        self._diverged, self._reports = self.diverged, self.reports
+        self._diverged_at, self._reports = self.diverged_at, self.reports
         gone, kept = set(columns), []
         for learner, state in zip(self.learners, self.states, strict=True):
             own = learner.columns

@@ -10,6 +10,11 @@ from sklearn_mdl.model_selection._encoding import (
 )
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems
 from sklearn_mdl.model_selection._mteb import with_codelength
+from sklearn_mdl.model_selection._race import (
+    EncoderRace,
+    RaceForecast as RaceForecast,
+    RaceHistory as RaceHistory,
+)
 from sklearn_mdl.model_selection._ranking import Ranking
 from sklearn_mdl.model_selection._representation_scorer import RepresentationScorer
 from sklearn_mdl.model_selection._running import run_side_by_side as run_side_by_side
@@ -45,6 +50,7 @@ from sklearn_mdl.model_selection._two_axes import two_axes
 from sklearn_mdl.model_selection._verdict import rounded as rounded
 
 __all__ = [
+    "EncoderRace",
     "PrequentialSplit",
     "Ranking",
     "RepresentationScorer",

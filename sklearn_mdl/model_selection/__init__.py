@@ -42,6 +42,7 @@ from sklearn_mdl.model_selection._tables import (
 )
 from sklearn_mdl.model_selection._task_sequence import TaskSequence
 from sklearn_mdl.model_selection._tasks import (
+    Switcher as Switcher,
     on_equal_terms as on_equal_terms,
     settings_of_cells as settings_of_cells,
     versions as versions,

@@ -337,9 +337,10 @@ class EncoderRace(BaseEstimator):
             lines.append(f"Out: {', '.join(out)}.")
         if self.should_stop_ and not self.certified_:
             shown = int((self._race.certified & ~self._race.alive).sum())
+            also = f" rules out {shown} of the {len(out)} and" if out else ""
             lines.append(
-                "The asymptotic process stopped it; the exact one has shown "
-                f"{shown} of the {len(out)} that are out to be behind."
+                "It was stopped by the asymptotic process; the exact one"
+                f"{also} would need more labels."
             )
         lines.append(
             f"At most {100 * self.alpha:g} % of races err, whenever you look; this "

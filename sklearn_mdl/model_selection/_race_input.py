@@ -84,7 +84,7 @@ def checked_labels(
     if len(classes) > n_classes:
         required = f"labels of at most n_classes={n_classes} classes"
         cure = "correct it, or begin a new race with more classes"
-        raise invalid("y", required, classes[n_classes], cure)
+        raise invalid("y", required, classes[n_classes:].tolist(), cure)
     return (labels[:, None] == classes).argmax(1), classes
 
 

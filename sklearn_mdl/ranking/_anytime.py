@@ -222,12 +222,15 @@ class LossRace:
             return
         counted = np.where(self.alive, losses, np.nan)
         self.sums.add(counted)
+        threshold = -np.log(self.level)
         if self.clipped is not None and self.n_classes is not None:
             self.clipped.add(clipped_losses(counted, self.n_classes))
-            exact = self.log_values("exact").max(-1)
-            self.certified = self.certified | (exact >= -np.log(self.level))
-        behind = self.log_values().max(-1) >= -np.log(self.level)
-        self.out_at = np.where(self.alive & behind, self.n_labels, self.out_at)
+            shown = self.log_values("exact").max(-1) >= threshold
+            self.certified = self.certified | shown
+        if self.method == "asymptotic":
+            shown = self.log_values().max(-1) >= threshold
+        behind = self.alive & shown
+        self.out_at = np.where(behind, self.n_labels, self.out_at)
         self.alive = self.alive & ~behind
         now = self.could_stop() & (self.stopped_at == 0)
         self.stopped_at = np.where(now, self.n_labels, self.stopped_at)
@@ -328,7 +331,8 @@ def forecast_stop(
 ) -> Floats:
     """Draw after how many more labels a race stops, if losses go on as they are.
 
-    Labels to come are drawn from the second half of those that counted.
+    Labels to come are drawn from the second half of those that counted; each draw
+    first resamples that half, since its means are uncertain themselves.
 
     Parameters
     ----------
@@ -348,10 +352,12 @@ def forecast_stop(
     """
     copies, rng = race.repeated(n_draws), np.random.default_rng(random_state)
     recent = losses[(race.start + len(losses)) // 2 :, race.alive]
+    chosen = rng.integers(len(recent), size=(n_draws, len(recent)))
     for _ in range(most):
         if copies.stopped_at.all():
             break
-        copies.add(recent[rng.integers(len(recent), size=n_draws)])
+        column = rng.integers(len(recent), size=n_draws)
+        copies.add(recent[chosen[np.arange(n_draws), column]])
     labels = np.where(copies.stopped_at > 0, copies.stopped_at - race.n_labels, np.inf)
     return np.sort(labels)
 

@@ -40,7 +40,7 @@ from sklearn_mdl.switching import group_weights
 N_SAMPLES, N_FEATURES = 60, 4
 # What holds of any readouts is shown with those that cost a tenth of the default ones.
 QUICK = ["--readouts", "closed-form"]
-COMMANDS = ("demo", "rank", "score", "remix", "encode", "decode", "shift")
+COMMANDS = ("demo", "rank", "race", "score", "remix", "encode", "decode", "shift")
 
 
 def dataset(seed, n_classes):

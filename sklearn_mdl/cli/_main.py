@@ -6,15 +6,26 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from sklearn_mdl.cli import _decode, _demo, _encode, _rank, _remix, _score, _shift
+from sklearn_mdl.cli import (
+    _decode,
+    _demo,
+    _encode,
+    _race,
+    _rank,
+    _remix,
+    _score,
+    _shift,
+)
 
-COMMANDS = (_demo, _rank, _score, _remix, _encode, _decode, _shift)
+COMMANDS = (_demo, _rank, _race, _score, _remix, _encode, _decode, _shift)
 EXAMPLES = """examples:
   sklearn-mdl demo --out demo-results
       rank five encoders on datasets of scikit-learn
   sklearn-mdl rank FEATURES_DIR --out ranking
       FEATURES_DIR holds DATASET/ENCODER.npy and DATASET/labels.npy
       (.npz and .safetensors too)
+  sklearn-mdl race FEATURES_DIR --labels labels.txt --classes 10 --within 0.1
+      compare encoders while you write labels, and stop when sure
   sklearn-mdl score features.npy labels.npy
       codelength of one set of labels given one set of features
   sklearn-mdl remix losses.npy --prior bayes --prior fixed-share:m=11
@@ -25,6 +36,11 @@ EXAMPLES = """examples:
   sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy
       test whether train and test part are draws from one distribution
 """
+
+RESUMED = {
+    "rank": "; run it again to score the missing cells",
+    "race": "; run it again to continue",
+}
 
 # What bad input raises; of RuntimeError only what torch says of a lack of memory.
 REFUSALS = (
@@ -44,8 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"sklearn-mdl {options.command}: {_sentence(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        resumes = options.command == "rank"
-        more = "; run it again to score the missing cells" if resumes else ""
+        more = RESUMED.get(options.command, "")
         print(f"\nsklearn-mdl {options.command}: interrupted{more}", file=sys.stderr)
         return 130
     return 0

@@ -1,6 +1,7 @@
 """Feature files, embeddings of other programs, splits and their shift, VTAB."""
 
 from sklearn_mdl.datasets._files import (
+    load_encoders as load_encoders,
     load_feature_directory,
     load_features,
     load_groups,

@@ -134,26 +134,57 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
 
 def _load_dataset(folder: Path) -> tuple[Any, ...]:
     files = _files_by_stem(folder)
-    labels_file = files.pop(_LABELS_STEM, None)
-    groups_file = files.pop(_GROUPS_STEM, None)
+    labels_file, groups_file = files.get(_LABELS_STEM), files.get(_GROUPS_STEM)
     if labels_file is None:
         raise FileNotFoundError(
             f"{folder} must hold the labels, but there is no {_named(_LABELS_STEM)}; "
             "store them there"
         )
-    if not files:
-        cure = f"store {_named('ENCODER')} for each encoder"
-        raise damaged(folder, "at least one feature file", "it has none", cure)
     labels = load_labels(labels_file)
-    features = {encoder: load_features(file) for encoder, file in files.items()}
-    for encoder, array in features.items():
-        if len(array) != len(labels):
-            found = f"encoder {encoder!r} has {len(array)} rows"
-            required = f"features of the {len(labels)} labelled rows"
-            raise damaged(folder, required, found, "extract both from the same samples")
+    features = load_encoders(folder, len(labels))
     if groups_file is None:
         return features, labels
     return features, labels, load_groups(groups_file)
+
+
+def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.ndarray]:
+    """Load the features of all encoders on one dataset, whatever else is in its folder.
+
+    Parameters
+    ----------
+    folder : Path
+    n_labels : int or None
+        Rows that there must be; None takes as many as the first encoder has.
+
+    Returns
+    -------
+    features : dict of str to ndarray of shape (n_samples, n_features)
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder.
+    ValueError
+        If it holds no features, or they differ in their number of rows.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{folder} must be a directory of features, but is not; check the path"
+        )
+    files = _files_by_stem(folder)
+    apart = (_LABELS_STEM, _GROUPS_STEM)
+    features = {e: load_features(file) for e, file in files.items() if e not in apart}
+    if not features:
+        cure = f"store {_named('ENCODER')} for each encoder"
+        raise damaged(folder, "at least one feature file", "it has none", cure)
+    wanted = "same" if n_labels is None else "labelled"
+    n_rows = len(next(iter(features.values()))) if n_labels is None else n_labels
+    for encoder, array in features.items():
+        if len(array) != n_rows:
+            found = f"encoder {encoder!r} has {len(array)} rows"
+            required = f"features of the {n_rows} {wanted} rows"
+            raise damaged(folder, required, found, "extract both from the same samples")
+    return features
 
 
 def load_groups(path: str | Path) -> np.ndarray:

@@ -14,6 +14,7 @@ from sklearn_mdl.display._heatmap import RankingHeatmapDisplay
 from sklearn_mdl.display._learning_curves import LearningCurveDisplay
 from sklearn_mdl.display._pool_weights import PoolWeightsDisplay
 from sklearn_mdl.display._posteriors import PosteriorDisplay
+from sklearn_mdl.display._race import RaceDisplay
 from sklearn_mdl.display._ranks import RankDisplay
 from sklearn_mdl.display._regret_split import RegretSplitDisplay
 from sklearn_mdl.display._segments import SegmentsDisplay
@@ -27,6 +28,7 @@ __all__ = [
     "LearningCurveDisplay",
     "PoolWeightsDisplay",
     "PosteriorDisplay",
+    "RaceDisplay",
     "RankDisplay",
     "RankingHeatmapDisplay",
     "RegretSplitDisplay",

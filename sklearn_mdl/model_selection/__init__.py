@@ -10,6 +10,11 @@ from sklearn_mdl.model_selection._encoding import (
 )
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems
 from sklearn_mdl.model_selection._mteb import with_codelength
+from sklearn_mdl.model_selection._race import (
+    EncoderRace,
+    RaceForecast as RaceForecast,
+    RaceHistory as RaceHistory,
+)
 from sklearn_mdl.model_selection._ranking import Ranking
 from sklearn_mdl.model_selection._representation_scorer import RepresentationScorer
 from sklearn_mdl.model_selection._running import run_side_by_side as run_side_by_side
@@ -37,6 +42,7 @@ from sklearn_mdl.model_selection._tables import (
 )
 from sklearn_mdl.model_selection._task_sequence import TaskSequence
 from sklearn_mdl.model_selection._tasks import (
+    Switcher as Switcher,
     on_equal_terms as on_equal_terms,
     settings_of_cells as settings_of_cells,
     versions as versions,
@@ -45,6 +51,7 @@ from sklearn_mdl.model_selection._two_axes import two_axes
 from sklearn_mdl.model_selection._verdict import rounded as rounded
 
 __all__ = [
+    "EncoderRace",
     "PrequentialSplit",
     "Ranking",
     "RepresentationScorer",

@@ -128,7 +128,7 @@ def gather(
     TypeError
         If the arguments are not mappings of that form.
     """
-    transformers = None if encoders is None else _checked_encoders(encoders)
+    transformers = None if encoders is None else checked_encoders(encoders)
     found = {
         name: _gather_one(name, parts, transformers, cache, targets)
         for name, parts in checked_datasets(datasets, grouped=grouped).items()
@@ -205,7 +205,8 @@ def _checked_mapping(name: str, given: object, form: str) -> Mapping[str, Any]:
     return given
 
 
-def _checked_encoders(given: object) -> Mapping[str, BaseEstimator]:
+def checked_encoders(given: object) -> Mapping[str, BaseEstimator]:
+    """Return transformers by name that see no labels, or raise an error."""
     encoders = _checked_mapping("encoders", given, "{name: transformer} or None")
     for name, encoder in encoders.items():
         if keeps_data(encoder):

@@ -16,6 +16,11 @@ lower is better. Tests of pairs take codelengths and use their log ratios, which
 commensurable; unlike average ranks, their results do not depend on other encoders.
 """
 
+from sklearn_mdl.ranking._anytime import (
+    LossRace as LossRace,
+    combined_e_values,
+    forecast_stop as forecast_stop,
+)
 from sklearn_mdl.ranking._bayesian import BayesianSignedRank, bayesian_signed_rank
 from sklearn_mdl.ranking._pairs import (
     MOST_ENCODERS as MOST_ENCODERS,
@@ -51,6 +56,7 @@ __all__ = [
     "WinTable",
     "average_ranks",
     "bayesian_signed_rank",
+    "combined_e_values",
     "friedman_test",
     "holm_adjusted",
     "nemenyi_critical_difference",

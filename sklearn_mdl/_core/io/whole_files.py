@@ -109,7 +109,7 @@ def _remove_if_free(path: Path) -> None:
 
 
 @contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
+def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Make a folder, and be the only process and thread that writes to it.
 
     Others wait for the one that does, with a warning. A process that was killed is not
@@ -118,7 +118,8 @@ def exclusive(folder: Path) -> Iterator[None]:
     Raises
     ------
     ValueError
-        If a file stands where the folder belongs.
+        If a file stands where the folder belongs, or if another writes and this one
+        must not wait.
     OSError
         If no folder can be made there.
     """
@@ -138,7 +139,12 @@ def exclusive(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / LOCK)
     try:
         lock.acquire(timeout=0)
-    except Timeout:
+    except Timeout as error:
+        if not wait:
+            raise ValueError(
+                f"{folder} must have one writer, but another call writes to it; wait "
+                "until it has ended, or name another folder"
+            ) from error
         warn_caller(f"another call writes to {folder}, which is waited for")
         lock.acquire()
     try:

@@ -1,0 +1,163 @@
+"""``sklearn-mdl race``: compare encoders while labels are written, until it is sure."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import sklearn_mdl
+from sklearn_mdl._core.validation import damaged
+from sklearn_mdl.cli import _options
+
+HELP = "Compare encoders while you label, and stop as soon as the answer is sure."
+EXAMPLE = "sklearn-mdl race FEATURES --labels labels.txt --classes 10 --within 0.1"
+POLL_SECONDS = 0.5
+FORECAST_EVERY = 10  # labels
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    help = (
+        "directory of ENCODER.npy (.npz, .safetensors): a row for each example, in the "
+        "order in which they are labelled"
+    )
+    _options.add(parser, "features", help, "FEATURES", type=Path)
+    help = (
+        "text file to which labels are appended, a line each, in the order of the "
+        "rows; it is followed until the race stops (default: standard input)"
+    )
+    _options.add(parser, "--labels", help, "PATH", type=Path)
+    _options.add_flag(parser, "--once", "stop at the end of the file of labels")
+    help = "classes that can occur, fixed beforehand (default: labels are real numbers)"
+    _options.add(parser, "--classes", help, "N", type=int)
+    help = "also stop when the leader is behind no other by more nats a label than this"
+    _options.add(parser, "--within", help, "NATS", type=float)
+    help = "chance that the race errs, however often you look"
+    _options.add(parser, "--alpha", help, "N", 0.05)
+    help = "exact holds for any labels, and takes about twice as many"
+    _options.add_choice(parser, "--method", ("asymptotic", "exact"), help)
+    help = "labels at first that are learned but not compared"
+    _options.add(parser, "--start", help, "N", 32)
+    _options.add_readouts(parser, "linear; for real numbers closed-form")
+    help = "folder that keeps every label; the race continues from there"
+    _options.add(parser, "--out", help, "DIR", default=Path("race"), type=Path)
+    _options.add_seed(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Race the encoders of a directory over labels as they arrive."""
+    features = sklearn_mdl.datasets.load_encoders(options.features)
+    n_rows = len(next(iter(features.values())))
+    race = sklearn_mdl.model_selection.EncoderRace(
+        list(features),
+        options.classes,
+        alpha=options.alpha,
+        within=options.within,
+        method=options.method,
+        start=options.start,
+        switcher=_switcher(options),
+        folder=options.out,
+        random_state=options.seed,
+    ).resume()
+    if race.n_labels_:
+        print(f"continues from {race.n_labels_} labels in {options.out}")
+    for texts in () if race.should_stop_ else _steps(options, race.labels_):
+        start, end = race.n_labels_, race.n_labels_ + len(texts)
+        if end > n_rows:
+            raise damaged(
+                options.features,
+                f"a row for each of {end} labels",
+                f"it has {n_rows}",
+                "extract features of more rows, or leave out labels",
+            )
+        rows = {name: features[name][start:end] for name in race.alive_}
+        race.update(rows, _labels(texts, start, options.classes is None))
+        print(_line(race, start), flush=True)
+        if race.should_stop_ or end == n_rows:
+            break
+    print(race.verdict())
+
+
+def _switcher(options: argparse.Namespace) -> sklearn_mdl.model_selection.Switcher:
+    """Return the switcher of the list that was named."""
+    name = options.readouts and _options.readouts_of(options)
+    if options.classes is not None:
+        return sklearn_mdl.MDLReadoutSwitcher(name if options.readouts else "linear")
+    name = name if options.readouts else "closed-form"
+    return sklearn_mdl.MDLReadoutSwitcherRegressor(name)
+
+
+def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]]:
+    """Yield the labels that are new, as text: those of a file by what it has grown."""
+    if options.labels is None:
+        for line in sys.stdin:
+            yield [line.strip()]
+        return
+    seen = [str(label) for label in known]
+    while True:
+        lines = _lines_of(options.labels, whole=not options.once)
+        _check_former(options.labels, lines, seen, options.classes is None)
+        new = lines[len(seen) :]
+        if new:
+            seen += new
+            yield new
+        elif options.once:
+            return
+        else:
+            time.sleep(POLL_SECONDS)
+
+
+def _lines_of(path: Path, *, whole: bool) -> list[str]:
+    """Return the lines of a file; the last one only when it has ended."""
+    lines = path.read_text("utf-8").split("\n")
+    if whole or not lines[-1].strip():
+        del lines[-1]
+    return [line.strip() for line in lines]
+
+
+def _check_former(
+    path: Path, lines: Sequence[str], seen: Sequence[str], is_real: bool
+) -> None:
+    """Refuse labels that were changed after the race has learned them."""
+    for i, label in enumerate(seen):
+        found = lines[i] if i < len(lines) else None
+        same = found == label or (is_real and found and float(found) == float(label))
+        if not same:
+            held = "it is gone" if found is None else f"it is {found!r}"
+            cure = "put it back, or begin again with another --out"
+            raise damaged(path, f"{label!r} in line {i + 1}, as before", held, cure)
+
+
+def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list[float]:
+    """Return labels as the race takes them."""
+    for i, text in enumerate(texts, start + 1):
+        if not text:
+            raise ValueError(
+                f"Line {i} must hold a label, but it is empty; write one, or remove it"
+            )
+    if not is_real:
+        return list(texts)
+    try:
+        return [float(text) for text in texts]
+    except ValueError as error:
+        raise ValueError(
+            f"Labels must be numbers where --classes is not given, but {error}; pass "
+            "for example --classes 10"
+        ) from error
+
+
+def _line(race: sklearn_mdl.model_selection.EncoderRace, before: int) -> str:
+    """Say where the race is, with a forecast from time to time."""
+    n, n_left = race.n_labels_, len(race.alive_)
+    text = f"{n} labels: {n_left} of {len(race.encoder_names_)} left"
+    if n <= race.start:
+        return f"{text}; compared from label {race.start + 1} on"
+    text += f", {race.leader_} leads"
+    if n // FORECAST_EVERY > before // FORECAST_EVERY and n >= race.start + 10:
+        text += f"; {race.forecast(1000)}" if not race.should_stop_ else ""
+    return text

@@ -1,0 +1,458 @@
+"""A race of encoders: labels arrive one by one, and encoders leave when sure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.validation import invalid
+from sklearn_mdl.encoders import keeps_data
+from sklearn_mdl.model_selection._encoding import check_features, protected
+from sklearn_mdl.model_selection._race_folder import RaceFolder, Step
+from sklearn_mdl.model_selection._race_input import (
+    LEARN_NOTHING,
+    base_switcher,
+    checked_labels,
+    digest_of_encoder,
+    encoders_by_name,
+    rows_by_name,
+)
+from sklearn_mdl.model_selection._tasks import (
+    Switcher,
+    on_equal_terms,
+    settings_of_cells,
+)
+from sklearn_mdl.ranking import LossRace, forecast_stop
+from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
+
+LARGEST_LOG = 700.0  # of an e-value that is shown
+
+
+class RaceForecast(NamedTuple):
+    """About how many more labels a race takes.
+
+    Attributes
+    ----------
+    labels, low, high : float
+        Median and 80 % interval; infinity beyond `most`.
+    most : int
+        Labels that were looked ahead.
+    """
+
+    labels: float
+    low: float
+    high: float
+    most: int
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        if not np.isfinite(self.low):
+            return f"more than {self.most} more labels"
+        high = f"{self.high:.0f}" if np.isfinite(self.high) else f"over {self.most}"
+        if not np.isfinite(self.labels):
+            return f"{self.low:.0f} or many more labels"
+        return f"about {self.labels:.0f} more labels ({self.low:.0f} to {high})"
+
+
+class RaceHistory(NamedTuple):
+    """A race after each of its labels.
+
+    Attributes
+    ----------
+    log_e_values : ndarray of shape (n_labels, n_encoders)
+        Log of the largest e-value of being behind a rival.
+    lower, upper : ndarray of shape (n_labels, n_encoders)
+        Bounds of the mean loss minus that of the leader of today, nats a label.
+    """
+
+    log_e_values: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+@dataclass(eq=False, repr=False)
+class EncoderRace(BaseEstimator):
+    """Compare encoders while you label, and stop as soon as the answer is sure.
+
+    Every encoder predicts each label before it is seen, by the code of a
+    :class:`~sklearn_mdl.MDLReadoutSwitcher`. You may look after every label and stop
+    whenever you like: the chance that the race errs at any time is at most `alpha`.
+    Encoders that are out are not run any more.
+
+    What is shown is that an encoder has, on average from label `start` on, predicted
+    the labels of this stream worse than another one. It is neither a statement about
+    accuracy nor about other draws.
+
+    Parameters
+    ----------
+    encoders : mapping of str to transformer, or sequence of str
+        Transformers that were fitted before, without the labels of the race, or names
+        alone where `update` is given features. None or "passthrough" keeps X.
+    n_classes : int, default=None
+        Classes that can occur, fixed before the first label; their names need not be
+        known. None where `switcher` is a regressor.
+    alpha : float, default=0.05
+        Chance of an error: that the best encoder is ever out, or, with `within`, that
+        the leader is further behind than that where the race stops.
+    within : float, default=None
+        Nats a label that do not matter to you: the race also stops when the leader is
+        behind no other by more. None stops when one encoder is left.
+    method : {"asymptotic", "exact"}, default="asymptotic"
+        "exact" holds for any labels and any number of them, and takes about twice as
+        many; its losses are clipped. "asymptotic" rests on a normal approximation from
+        30 labels on. A race that stops says whether the exact one agrees.
+    start : int, default=32
+        Labels at first that are learned but not compared.
+    switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
+        Copied for each encoder. None is ``MDLReadoutSwitcher("linear")``.
+    folder : path-like, default=None
+        Where every update is kept at once. A race made with the same settings continues
+        from there.
+    random_state : int, default=0
+        Seed of all switchers.
+
+    Attributes
+    ----------
+    encoder_names_ : list of str
+    alive_ : list of str
+        Encoders that are not out.
+    leader_ : str
+        The one of them with the smallest mean loss.
+    out_at_ : dict of str to int
+        Labels after which an encoder was out.
+    e_values_ : ndarray of shape (n_encoders, n_encoders)
+        Evidence that the encoder of a row is behind that of a column. One is out when
+        a value in its row reaches `threshold_`.
+    threshold_ : float
+        ``(n_encoders - 1) / alpha``; with `within` twice that.
+    bounds_ : ndarray of shape (n_encoders, 2)
+        Bounds of the mean loss minus that of the leader, nats a label.
+    should_stop_ : bool
+    certified_ : bool
+        Whether the exact process alone would let you stop here, too.
+    n_labels_ : int
+    labels_ : ndarray of shape (n_labels,)
+    losses_ : ndarray of shape (n_labels, n_encoders)
+        Nats; NaN of encoders that were out.
+    classes_ : ndarray
+        In the order in which they appeared.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_mdl.model_selection import EncoderRace
+    >>> X, y = load_digits(return_X_y=True)
+    >>> features = {"all pixels": X, "first two rows": X[:, :16]}
+    >>> race = EncoderRace(list(features), n_classes=10)
+    >>> for i in range(0, 120, 10):
+    ...     rows = slice(i, i + 10)
+    ...     race.update({name: F[rows] for name, F in features.items()}, y[rows])
+    ...     if race.should_stop_:
+    ...         break
+    EncoderRace(...)
+    >>> race.alive_
+    ['all pixels']
+    """
+
+    encoders: Mapping[str, object] | Sequence[str]
+    n_classes: int | None = None
+    _: KW_ONLY
+    alpha: float = 0.05
+    within: float | None = None
+    method: str = "asymptotic"
+    start: int = 32
+    switcher: Switcher | None = None
+    folder: str | PathLike[str] | None = None
+    random_state: int = 0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "encoders": [Mapping, list, tuple],
+        "n_classes": [Interval(Integral, 2, None, closed="left"), None],
+        "alpha": [Interval(Real, 0, 1, closed="neither")],
+        "within": [Interval(Real, 0, None, closed="neither"), None],
+        "method": [StrOptions({"asymptotic", "exact"})],
+        "start": [Interval(Integral, 0, None, closed="left")],
+        "switcher": [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, None],
+        "folder": [str, PathLike, None],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def resume(self) -> Self:
+        """Begin, or read from the folder what was labelled before.
+
+        The first :meth:`update` does so, too.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is invalid, an encoder is not fitted, or the folder holds a
+            race with other settings, which would void the guarantee.
+        """
+        if hasattr(self, "_race"):
+            return self
+        self._validate_params()
+        base = base_switcher(self.switcher, self.n_classes, self.method)
+        base.set_params(random_state=self.random_state)
+        encoders = encoders_by_name(self.encoders)
+        race = self._new_race()
+        classes = np.empty(0)
+        steps: list[Step] = []
+        folder = None
+        if self.folder is not None:
+            folder = RaceFolder(Path(self.folder), self._about(base, encoders))
+            for step in folder.steps():
+                for losses in step.losses:
+                    race.add(losses)
+                steps.append(step)
+                classes = step.classes
+        self._race, self._folder, self._base = race, folder, base
+        self._fitted: dict[str, Any] = {}  # image encoders of ours, which learn nothing
+        self._switchers: dict[str, Switcher] = {}
+        self._steps = steps
+        self.encoder_names_ = list(encoders)
+        self._publish(classes)
+        return self
+
+    def update(self, X: Any, y: ArrayLike) -> Self:
+        """Add the next labels.
+
+        How labels are cut into calls changes nothing but the time: one call for each
+        label lets encoders leave sooner.
+
+        Parameters
+        ----------
+        X : images or array-like, or mapping of str to array-like
+            What the encoders take, or rows of features (n_labels, width) of each
+            encoder that is not out.
+        y : array-like of shape (n_labels,)
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If rows of an encoder are missing, are not as many as labels, are not finite
+            or of another width than before, if there is a class more than `n_classes`,
+            or if another race has written to the folder. Nothing was added then.
+        """
+        self.resume()
+        labels, classes = checked_labels(y, self.classes_, self.n_classes)
+        features = self._features(X, len(labels))
+        for name, rows in features.items():
+            check_features(rows, labels, f"encoder {name!r}")
+            self._check_width(name, rows)
+        step = Step(labels, np.empty(0), features, classes)
+        self._steps.append(step)
+        n_before = self._race.n_labels
+        try:
+            losses = self._losses_of(len(labels))
+            race = self._race.copy()
+            for i, row in enumerate(losses):
+                out = ~race.alive
+                losses[i, out] = np.nan
+                race.add(row)
+            self._steps[-1] = step = step._replace(losses=losses)
+            if self._folder is not None:
+                self._folder.append(n_before, step)
+        except BaseException:
+            self._steps.pop()
+            self._switchers = {}  # made again from the rows of labels that were added
+            raise
+        self._race = race
+        self._publish(classes)
+        return self
+
+    def forecast(self, most: int = 2000) -> RaceForecast:
+        """Say about how many more labels it takes until the race stops.
+
+        Labels to come are drawn from the second half of those compared so far: the
+        forecast is rough, and no part of the guarantee.
+
+        Parameters
+        ----------
+        most : int, default=2000
+            Labels to look ahead.
+
+        Returns
+        -------
+        forecast : RaceForecast
+            Prints as a phrase.
+
+        Raises
+        ------
+        ValueError
+            If fewer than 10 labels were compared.
+        """
+        self.resume()
+        n_compared = self.n_labels_ - self.start
+        if n_compared < 10:
+            cure = f"add {10 - n_compared} more labels"
+            raise invalid("labels", "at least 10 after the start", n_compared, cure)
+        drawn = forecast_stop(self._race, self.losses_, most=most)
+        low, middle, high = (
+            np.quantile(drawn, q, method="inverted_cdf") for q in (0.1, 0.5, 0.9)
+        )
+        return RaceForecast(float(middle), float(low), float(high), most)
+
+    def verdict(self) -> str:
+        """Say in a few sentences whether to stop, who leads, and what is certified."""
+        self.resume()
+        n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
+        out = [f"{e!r} (at {self.out_at_[e]})" for e in self.out_at_]
+        lines = []
+        if self.should_stop_:
+            certified = "certified" if self.certified_ else "not certified"
+            lines.append(
+                f"Stopped; {certified}. {self.leader_!r} leads after {n} labels."
+            )
+        else:
+            lines.append(
+                f"Not stopped. {n} labels, {len(alive) + 1} encoders are left."
+            )
+            if n > self.start:
+                lines.append(f"{self.leader_!r} leads.")
+        if alive and n > self.start:
+            most = max(-self.bounds_[self.encoder_names_.index(e), 0] for e in alive)
+            others = ", ".join(map(repr, alive))
+            behind = (
+                "an unknown amount" if np.isinf(most) else f"{max(most, 0):.3g} nats"
+            )
+            lines.append(f"It may be behind {others} by up to {behind} a label.")
+        if out:
+            lines.append(f"Out: {', '.join(out)}.")
+        if self.should_stop_ and not self.certified_:
+            shown = int((self._race.certified & ~self._race.alive).sum())
+            also = f" rules out {shown} of the {len(out)} and" if out else ""
+            lines.append(
+                "It was stopped by the asymptotic process; the exact one"
+                f"{also} would need more labels."
+            )
+        lines.append(
+            f"At most {100 * self.alpha:g} % of races err, whenever you look; this "
+            "compares predictions of these labels, not accuracies on others."
+        )
+        return "\n".join(lines)
+
+    def history(self) -> RaceHistory:
+        """Return e-values and bounds after each label, as figures show them."""
+        self.resume()
+        race = self._new_race()
+        leader = self.encoder_names_.index(self.leader_)
+        found = []
+        for losses in self.losses_:
+            race.add(losses)
+            with np.errstate(invalid="ignore"):
+                found.append((race.log_values().max(-1), *race.bounds(leader=leader)))
+        parts = np.reshape(found, (len(found), 3, len(self.encoder_names_)))
+        return RaceHistory(parts[:, 0], parts[:, 1], parts[:, 2])
+
+    def _new_race(self) -> LossRace:
+        return LossRace(
+            (len(self.encoders),),
+            self.n_classes,
+            alpha=self.alpha,
+            within=self.within,
+            method=self.method,
+            start=self.start,
+        )
+
+    def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
+        """Return all that must be the same where a race is resumed."""
+        names = ("n_classes", "alpha", "within", "method", "start", "random_state")
+        return {
+            "encoders": {
+                name: digest_of_encoder(name, one) for name, one in encoders.items()
+            },
+            **{name: getattr(self, name) for name in names},
+            "switcher": {"class": type(base).__name__, **settings_of_cells(base)},
+        }
+
+    def _features(self, X: Any, n_labels: int) -> dict[str, np.ndarray]:
+        """Return rows of all encoders that are not out."""
+        if not isinstance(X, Mapping):
+            if not isinstance(self.encoders, Mapping):
+                raise TypeError(
+                    "X must be a mapping {encoder: rows} where encoders are names, got "
+                    f"{type(X).__name__}; pass features by name, or make the race with "
+                    "a mapping of transformers"
+                )
+            return {name: self._encoded(name, X) for name in self.alive_}
+        return rows_by_name(X, self.encoder_names_, self.alive_)
+
+    def _encoded(self, name: str, X: Any) -> np.ndarray:
+        assert isinstance(self.encoders, Mapping)
+        encoder: Any = self.encoders[name]
+        if keeps_data(encoder):
+            return np.asarray(X)
+        if isinstance(encoder, LEARN_NOTHING):
+            if name not in self._fitted:
+                self._fitted[name] = clone(encoder).fit(X)
+            encoder = self._fitted[name]
+        return np.asarray(encoder.transform(protected(X)))
+
+    def _check_width(self, name: str, rows: np.ndarray) -> None:
+        if self._steps:
+            width = self._steps[0].features[name].shape[1]
+            if rows.shape[1] != width:
+                required, cure = f"{width} columns wide, as before", "check the encoder"
+                raise invalid(f"Rows of {name!r}", required, rows.shape[1], cure)
+
+    def _losses_of(self, n_labels: int) -> np.ndarray:
+        """Let the encoders that are not out predict and learn the last step."""
+        losses = np.full((n_labels, len(self.encoder_names_)), np.nan)
+        for i, name in enumerate(self.encoder_names_):
+            if not self._race.alive[i]:
+                continue
+            switcher, steps = self._switchers.get(name), self._steps[-1:]
+            named = {}
+            if switcher is None:
+                switcher, steps = self._new_switcher(), self._steps
+                if self.n_classes is not None:
+                    named = {"classes": np.arange(self.n_classes)}
+            X = np.concatenate([step.features[name] for step in steps])
+            y = np.concatenate([step.labels for step in steps])
+            self._switchers[name] = switcher.partial_fit(X, y, **named)
+            losses[:, i] = switcher.codelengths_[-n_labels:]
+        return losses
+
+    def _new_switcher(self) -> Switcher:
+        widest = max(rows.shape[1] for rows in self._steps[0].features.values())
+        made: Switcher = clone(self._base)
+        return on_equal_terms(made, widest, self.n_classes or 0)
+
+    def _publish(self, classes: np.ndarray) -> None:
+        """Set the attributes that a user reads."""
+        race, names = self._race, self.encoder_names_
+        for i in np.flatnonzero(~race.alive):
+            self._switchers.pop(names[i], None)
+        self.classes_, self.n_labels_ = classes, race.n_labels
+        numbers = [step.labels for step in self._steps]
+        labels = np.concatenate(numbers) if numbers else np.empty(0)
+        is_real = self.n_classes is None or not numbers
+        self.labels_ = labels if is_real else classes[labels]
+        empty = np.empty((0, len(names)))
+        self.losses_ = np.concatenate([empty, *(step.losses for step in self._steps)])
+        self.alive_ = [names[i] for i in np.flatnonzero(race.alive)]
+        out = sorted(np.flatnonzero(~race.alive), key=lambda i: race.out_at[i])
+        self.out_at_ = {names[i]: int(race.out_at[i]) for i in out}
+        self.leader_ = names[int(race.leader)]
+        self.threshold_ = 1 / race.level
+        self.e_values_ = np.exp(np.minimum(race.log_values(), LARGEST_LOG))
+        self.bounds_ = np.stack(race.bounds(), axis=-1)
+        self.should_stop_ = bool(race.could_stop())
+        self.certified_ = self.should_stop_ and bool(race.is_certified())

@@ -1,0 +1,141 @@
+"""The folder of a race of encoders: a file for each update, none of them changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from sklearn_mdl._core.io.environment import cut_short
+from sklearn_mdl._core.io.parameters import Json, as_json, from_json
+from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.io.whole_files import exclusive, replaced
+from sklearn_mdl._core.validation import damaged
+from sklearn_mdl.model_selection._tasks import digest_of
+
+NAME = "race.json"
+
+
+class Step(NamedTuple):
+    """What an update added.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_labels,)
+        Numbers of classes, or real labels.
+    losses : ndarray of shape (n_labels, n_encoders)
+        In nats; NaN of encoders that were out.
+    features : dict of str to ndarray of shape (n_labels, width)
+        By encoder that was not out at first.
+    classes : ndarray of shape (n_classes,)
+        Those that had appeared by then.
+    """
+
+    labels: np.ndarray
+    losses: np.ndarray
+    features: Mapping[str, np.ndarray]
+    classes: np.ndarray
+
+
+class RaceFolder:
+    """The folder of one race.
+
+    Parameters
+    ----------
+    path : Path
+        Created with the first update.
+    about : dict
+        What was fixed before the first label, by name, as JSON.
+    """
+
+    def __init__(self, path: Path, about: Json) -> None:
+        self.path, self.about = path, about
+        self._key = digest_of(about)
+        self._n_files = 0  # that this race has read or written
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the updates that were kept.
+
+        Raises
+        ------
+        ValueError
+            If they are of a race with other settings, or a file is damaged or missing.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(
+                f"folder must be a directory, but {self.path} is a file; name another"
+            )
+        self._check_settings()
+        self._n_files = n_labels = 0
+        for path in self._files():
+            step = self._read(path, n_labels)
+            self._n_files, n_labels = self._n_files + 1, n_labels + len(step.labels)
+            yield step
+
+    def append(self, n_before: int, step: Step) -> None:
+        """Keep an update; it is there whole or not at all.
+
+        Raises
+        ------
+        ValueError
+            If another race writes to the folder, or has done so.
+        """
+        with exclusive(self.path, wait=False):
+            if len(self._files()) != self._n_files:
+                required, found = "one race", "another one has written to it"
+                cure = "make this race again to continue from there"
+                raise damaged(self.path, required, found, cure)
+            if not self._n_files:
+                with replaced(self.path / NAME) as aside:
+                    aside.write_text(json.dumps(self.about, indent=1) + "\n", "utf-8")
+            about = {
+                "race": self._key,
+                "n_before": n_before,
+                "encoders": list(step.features),
+                "classes": as_json(step.classes, "classes"),
+            }
+            numbered = {
+                f"features-{i}": X for i, X in enumerate(step.features.values())
+            }
+            arrays = {"labels": step.labels, "losses": step.losses, **numbered}
+            path = self.path / f"labels-{n_before:09d}.safetensors"
+            write_archive(path, arrays, about)
+            self._n_files += 1
+
+    def _files(self) -> list[Path]:
+        return sorted(self.path.glob("labels-*.safetensors"))
+
+    def _check_settings(self) -> None:
+        """Refuse a folder that was begun with anything else."""
+        path = self.path / NAME
+        if not path.exists():
+            return
+        try:
+            found = dict(json.loads(path.read_text("utf-8")))
+        except (TypeError, ValueError) as error:
+            cure = "delete the folder to begin again"
+            raise damaged(path, "the settings of a race", error, cure) from error
+        for name, value in self.about.items():
+            if (was := found.get(name)) != value:
+                raise ValueError(
+                    f"{name} must be {cut_short(was)} as when the race in {self.path} "
+                    f"began, since what changes later voids its guarantee, got "
+                    f"{cut_short(value)}; pass the former, or name another folder"
+                )
+
+    def _read(self, path: Path, n_before: int) -> Step:
+        arrays, about = read_archive(path)
+        kept = {key: about.get(key) for key in ("race", "n_before")}
+        if kept != {"race": self._key, "n_before": n_before}:
+            required = f"the labels of its race from number {n_before} on"
+            cure = "put back the files that are missing, or delete the folder"
+            raise damaged(path, required, "it holds others", cure)
+        names = enumerate(about["encoders"])
+        features = {name: np.array(arrays[f"features-{i}"]) for i, name in names}
+        classes = np.asarray(from_json(about["classes"], {}))
+        return Step(
+            np.array(arrays["labels"]), np.array(arrays["losses"]), features, classes
+        )

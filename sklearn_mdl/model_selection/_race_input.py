@@ -1,0 +1,153 @@
+"""Checks of what a race of encoders is given: all of it before anything is learned."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._core.base.classifier import joined
+from sklearn_mdl._core.unsupported import ESCAPE, unsupported
+from sklearn_mdl._core.validation import as_labels, invalid, refuse_missing
+from sklearn_mdl.encoders import CachedEncoder, ImageEncoder, keeps_data
+from sklearn_mdl.model_selection._encoding import checked_encoders, checked_targets
+from sklearn_mdl.model_selection._tasks import Switcher
+from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
+
+LEARN_NOTHING = (ImageEncoder, CachedEncoder)  # need no fit before
+
+
+def base_switcher(
+    given: Switcher | None, n_classes: int | None, method: str
+) -> Switcher:
+    """Return a copy of a switcher, whose kind and method fit the labels.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    is_real = isinstance(given, MDLReadoutSwitcherRegressor)
+    if is_real != (n_classes is None):
+        required = "a number, fixed before the first label, where labels are classes"
+        cure = "pass for example n_classes=10, or for real labels a regressor"
+        if is_real:
+            required, cure = "None where labels are real", "leave it out"
+        raise invalid("n_classes", required, n_classes, cure)
+    if is_real and method == "exact":
+        required = "'asymptotic' where labels are real, since losses have no bound"
+        raise invalid("method", required, method, "leave it out")
+    if getattr(given, "new_classes", "refuse") != "refuse":
+        cure = 'pass new_classes="refuse"'
+        raise unsupported(ESCAPE, "a comparison of streams", cure)
+    base: Switcher = MDLReadoutSwitcher("linear") if given is None else given
+    copied: Switcher = clone(base)
+    return copied.set_params(store="memory", checkpoint=None, shuffle=False)
+
+
+def checked_labels(
+    y: ArrayLike, known: np.ndarray, n_classes: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels, as numbers of classes where they are some, and the classes.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_labels,)
+    known : ndarray
+        Classes that have appeared.
+    n_classes : int or None
+        None of real labels.
+
+    Raises
+    ------
+    ValueError
+        If they are no labels, or of more classes.
+    """
+    labels = np.asarray(as_labels(refuse_missing(y)))
+    if labels.ndim != 1 or not len(labels):
+        required, cure = "at least one label, of shape (n_labels,)", "pass a list"
+        raise invalid("y", required, y, cure)
+    with warnings.catch_warnings():  # a few rows may well be of as many classes
+        warnings.filterwarnings("ignore", "The number of unique classes")
+        checked_targets(labels, "y", "real" if n_classes is None else "classes")
+    if n_classes is None:
+        return labels.astype(np.float64), known
+    classes = joined(known, labels)
+    if len(classes) > n_classes:
+        required = f"labels of at most n_classes={n_classes} classes"
+        cure = "correct it, or begin a new race with more classes"
+        raise invalid("y", required, classes[n_classes:].tolist(), cure)
+    return (labels[:, None] == classes).argmax(1), classes
+
+
+def rows_by_name(
+    X: Mapping[str, Any], known: Sequence[str], alive: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """Return rows of the encoders that are not out, of those that are given.
+
+    Raises
+    ------
+    ValueError
+        If some are missing, or others are given.
+    """
+    wrong = [name for name in X if name not in known]
+    wrong += [name for name in alive if name not in X]
+    if wrong:
+        required = f"rows of each encoder that is not out, {list(alive)!r}"
+        raise invalid("X", required, list(X), f"check the rows of {wrong[0]!r}")
+    return {name: np.asarray(X[name]) for name in alive}
+
+
+def encoders_by_name(
+    given: Mapping[str, object] | Sequence[str],
+) -> Mapping[str, object]:
+    """Return encoders by name, None where there are names alone.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are fewer than two, or one is not fitted or sees the labels.
+    """
+    encoders = given if isinstance(given, Mapping) else dict.fromkeys(given)
+    if len(encoders) < 2 or len(encoders) < len(given):
+        required, cure = "two different names or more", "give each encoder one"
+        raise invalid("encoders", required, list(given), cure)
+    for name, encoder in checked_encoders(encoders).items():
+        if keeps_data(encoder) or isinstance(encoder, LEARN_NOTHING):
+            continue
+        try:
+            check_is_fitted(encoder)
+        except NotFittedError as error:
+            raise ValueError(
+                f"Encoders must be fitted before a race, but {name!r} is not; fit it "
+                "on rows without labels"
+            ) from error
+    return encoders
+
+
+def digest_of_encoder(name: str, encoder: object) -> str | None:
+    """Return a hash of an encoder and all that it has learned; None keeps X.
+
+    Raises
+    ------
+    TypeError
+        If it cannot be pickled.
+    """
+    if keeps_data(encoder):
+        return None
+    known = clone(encoder) if isinstance(encoder, LEARN_NOTHING) else encoder
+    try:
+        return str(joblib.hash([type(encoder).__qualname__, known], hash_name="sha1"))
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise TypeError(
+            f"Encoders of a race in a folder must be picklable, but {name!r} is not "
+            f"({error}); pass features by name, or no folder"
+        ) from error

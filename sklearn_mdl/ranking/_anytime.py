@@ -1,0 +1,409 @@
+"""Differences of losses that may be looked at after every label.
+
+Two processes, each for all pairs of encoders at once. The exact one (Choe and Ramdas,
+2021, Comparing Sequential Forecasters, arXiv 2110.00115; its bound is that of Howard,
+Ramdas, McAuliffe and Sekhon, 2021, Time-uniform, nonparametric, nonasymptotic
+confidence sequences, Annals of Statistics 49) takes bounded losses and assumes nothing
+of the labels. The asymptotic one (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
+2021, Time-uniform central limit theory, arXiv 2103.06476) takes any losses and needs
+about half as many labels. :class:`LossRace` removes encoders by either.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr, logsumexp
+
+from sklearn_mdl.ranking._pairs import Floats
+
+CLIPPING = 0.1  # weight of the uniform prediction in clipped losses
+LAMBDAS = 0.9 * 0.5 ** np.arange(9)
+COSTS = -np.log1p(-LAMBDAS) - LAMBDAS
+# The asymptotic process: the number of labels for which it is tuned, and from how many
+# the normal approximation is used at all.
+TUNED_FOR, LEAST = 200, 30
+
+
+def clipped_losses(losses: Floats, n_classes: int) -> Floats:
+    """Return losses of predictions mixed with the uniform one.
+
+    Parameters
+    ----------
+    losses : ndarray
+        Nats.
+    n_classes : int
+
+    Returns
+    -------
+    clipped : ndarray
+        Nats, at most ``log(10 n_classes)``.
+    """
+    uniform = CLIPPING / n_classes
+    return -np.log((1 - CLIPPING) * np.exp(-losses) + uniform)
+
+
+def exact_log_values(totals: Floats, squares: Floats) -> Floats:
+    """Return logs of exact e-values.
+
+    Parameters
+    ----------
+    totals : ndarray
+        Sums of differences between -1/2 and 1/2.
+    squares : ndarray
+        Sums of the squared distances of each from the mean of those before it.
+    """
+    exponents = LAMBDAS * totals[..., None] - COSTS * squares[..., None]
+    found: Floats = logsumexp(exponents, axis=-1) - np.log(len(LAMBDAS))
+    return found
+
+
+def exact_half_widths(squares: Floats, level: float) -> Floats:
+    """Return by how much totals may exceed their expectation, at a one-sided level.
+
+    These are the totals for which the e-value is ``1 / level``: the log of an e-value
+    is convex in the total, so that Newton's method descends to it from the right.
+    """
+    wanted = -np.log(level)
+    ends = (wanted + np.log(len(LAMBDAS)) + COSTS * squares[..., None]) / LAMBDAS
+    totals: Floats = ends.min(-1)
+    for _ in range(30):
+        exponents = LAMBDAS * totals[..., None] - COSTS * squares[..., None]
+        logs = logsumexp(exponents, axis=-1)
+        slopes = (np.exp(exponents - logs[..., None]) * LAMBDAS).sum(-1)
+        steps = (logs - np.log(len(LAMBDAS)) - wanted) / slopes
+        totals = totals - steps
+        if np.all(np.abs(steps) <= 1e-12 * (1 + np.abs(totals))):
+            break
+    return totals
+
+
+def asymptotic_log_values(n: Floats, totals: Floats, variances: Floats) -> Floats:
+    """Return logs of asymptotic e-values; no evidence before the 30th difference.
+
+    Parameters
+    ----------
+    n : ndarray
+        Numbers of differences.
+    totals : ndarray
+        Their sums.
+    variances : ndarray
+        Their variances (``ddof=0``). Without any the approximation shows nothing.
+    """
+    ratio = n / TUNED_FOR
+    known = (n >= LEAST) & (variances > 0)
+    scale = np.where(known, n * variances * (1 + ratio), 1.0)
+    z = totals * np.sqrt(ratio / scale)
+    logs = np.log(2) + log_ndtr(z) + z**2 / 2 - np.log1p(ratio) / 2
+    return np.where(known, logs, -np.inf)
+
+
+def asymptotic_half_widths(n: Floats, variances: Floats, level: float) -> Floats:
+    """Return by how much means may exceed their expectation, at a one-sided level."""
+    counted = np.maximum(n, 1)
+    ratio = counted / TUNED_FOR
+    log = np.log1p(np.sqrt(1 + ratio) / (2 * level))
+    widths = np.sqrt(2 * variances * (1 + ratio) / (counted * ratio) * log)
+    return np.where(n >= LEAST, widths, np.inf)
+
+
+class PairSums:
+    """Running sums of the differences of losses between all pairs of encoders.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of losses at a label; the encoders are the last axis.
+
+    Attributes
+    ----------
+    n, totals, squares, moments : ndarray of shape (*shape, n_encoders)
+        By encoder and rival: number and sum of the losses of the encoder minus those of
+        the rival, the sum of their squared distances from the mean of those before, and
+        from the mean of all.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        zeros = np.zeros((*shape, shape[-1]))
+        self.n, self.totals = zeros, zeros.copy()
+        self.squares, self.moments = zeros.copy(), zeros.copy()
+
+    def add(self, losses: Floats) -> None:
+        """Add the losses at a label, (*shape,); NaN for encoders that are out."""
+        differences = losses[..., :, None] - losses[..., None, :]
+        counts = np.isfinite(differences)
+        differences = np.where(counts, differences, 0.0)
+        before = differences - self.totals / np.maximum(self.n, 1)
+        self.n = self.n + counts
+        self.totals = self.totals + differences
+        after = differences - self.totals / np.maximum(self.n, 1)
+        self.squares = self.squares + np.where(counts, before**2, 0.0)
+        self.moments = self.moments + np.where(counts, before * after, 0.0)
+
+    @property
+    def means(self) -> Floats:
+        """Mean differences, zero without any."""
+        found: Floats = self.totals / np.maximum(self.n, 1)
+        return found
+
+    @property
+    def variances(self) -> Floats:
+        """Variances of differences, zero without any."""
+        found: Floats = np.maximum(self.moments, 0.0) / np.maximum(self.n, 1)
+        return found
+
+
+class LossRace:
+    """A race of encoders by their losses, label by label.
+
+    An encoder is out once the e-value of being behind one of its rivals reaches
+    ``(n_encoders - 1) / alpha``; with `within`, twice that, and the other half of
+    `alpha` is for the bounds by which the race stops.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of losses at a label: the encoders are the last axis, and each index of the
+        others is a race of its own.
+    n_classes : int or None
+        None of real labels, which only the asymptotic process can compare.
+    alpha : float
+    within : float or None
+        Nats a label that the leader may be behind where the race stops.
+    method : {"asymptotic", "exact"}
+        The process by which encoders are out and the race stops.
+    start : int
+        Labels at first that do not count.
+
+    Attributes
+    ----------
+    n_labels : int
+    alive : ndarray of shape (*shape,), bool
+    out_at : ndarray of shape (*shape,), int
+        Labels after which an encoder was out; 0 if it is not.
+    certified : ndarray of shape (*shape,), bool
+        Which encoders the exact process has shown to be behind.
+    stopped_at : ndarray of shape shape[:-1], int
+        Labels after which the race could first be stopped; 0 if it cannot.
+    leader_at_stop : ndarray of shape shape[:-1], int
+        The leader then.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        n_classes: int | None,
+        *,
+        alpha: float,
+        within: float | None,
+        method: str,
+        start: int,
+    ) -> None:
+        self.n_classes, self.within, self.method = n_classes, within, method
+        self.start = start
+        n_rivals = shape[-1] - 1
+        self.level = (alpha if within is None else alpha / 2) / n_rivals  # of a pair
+        self.sums = PairSums(shape)
+        self.clipped = None if n_classes is None else PairSums(shape)
+        self.n_labels = 0
+        self.alive = np.ones(shape, dtype=bool)
+        self.certified = np.zeros(shape, dtype=bool)
+        self.out_at = np.zeros(shape, dtype=np.intp)
+        self.stopped_at = np.zeros(shape[:-1], dtype=np.intp)
+        self.leader_at_stop = np.zeros(shape[:-1], dtype=np.intp)
+
+    def add(self, losses: ArrayLike) -> None:
+        """Add the losses at a label, in nats; encoders that are out may have NaN."""
+        self.n_labels += 1
+        if self.n_labels <= self.start:
+            return
+        counted = np.where(self.alive, losses, np.nan)
+        self.sums.add(counted)
+        threshold = -np.log(self.level)
+        if self.clipped is not None and self.n_classes is not None:
+            self.clipped.add(clipped_losses(counted, self.n_classes))
+            shown = self.log_values("exact").max(-1) >= threshold
+            self.certified = self.certified | shown
+        if self.method == "asymptotic":
+            shown = self.log_values().max(-1) >= threshold
+        behind = self.alive & shown
+        self.out_at = np.where(behind, self.n_labels, self.out_at)
+        self.alive = self.alive & ~behind
+        now = self.could_stop() & (self.stopped_at == 0)
+        self.stopped_at = np.where(now, self.n_labels, self.stopped_at)
+        self.leader_at_stop = np.where(now, self.leader, self.leader_at_stop)
+
+    def log_values(self, method: str | None = None) -> Floats:
+        """Return logs of e-values, (*shape, n_encoders): encoder behind rival."""
+        sums, scale = self._of(method)
+        if scale is None:
+            return asymptotic_log_values(sums.n, sums.totals, sums.variances)
+        return exact_log_values(sums.totals / scale, sums.squares / scale**2)
+
+    def half_widths(self, method: str | None = None) -> Floats:
+        """Return half widths of the bounds of all pairs, nats a label."""
+        sums, scale = self._of(method)
+        if scale is None:
+            return asymptotic_half_widths(sums.n, sums.variances, self.level)
+        totals = exact_half_widths(sums.squares / scale**2, self.level) * scale
+        with np.errstate(divide="ignore"):
+            found: Floats = totals / sums.n
+        return found
+
+    @property
+    def leader(self) -> NDArray[np.intp]:
+        """The encoder of the smallest mean loss of those that are not out."""
+        # Those that are left have all been compared with the first of them.
+        first = self.alive.argmax(-1)[..., None, None]
+        means = np.take_along_axis(self._of()[0].means, first, axis=-1)[..., 0]
+        return np.asarray(np.where(self.alive, means, np.inf).argmin(-1))
+
+    def bounds(
+        self, method: str | None = None, *, leader: ArrayLike | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return bounds of mean losses minus those of the leader, each (*shape,)."""
+        first = np.asarray(self.leader if leader is None else leader)[..., None]
+        means, widths = (
+            np.take_along_axis(table, first[..., None], axis=-1)[..., 0]
+            for table in (self._of(method)[0].means, self.half_widths(method))
+        )
+        itself = np.arange(self.alive.shape[-1]) == first
+        widths = np.where(itself, 0.0, widths)
+        return means - widths, means + widths
+
+    def could_stop(self, method: str | None = None) -> NDArray[np.bool_]:
+        """Whether one encoder is left, or the leader is close enough to all others."""
+        alone = self.alive.sum(-1) == 1
+        if self.within is None:
+            return np.asarray(alone)
+        behind = np.where(self.alive, -self.bounds(method)[0], -np.inf).max(-1)
+        return np.asarray(alone | (behind <= self.within))
+
+    def is_certified(self) -> NDArray[np.bool_]:
+        """Whether the exact process alone says all that is needed to stop."""
+        if self.clipped is None:
+            return np.zeros(self.alive.shape[:-1], dtype=bool)
+        shown = (self.alive | self.certified).all(-1)
+        return np.asarray(shown & self.could_stop("exact"))
+
+    def _of(self, method: str | None = None) -> tuple[PairSums, float | None]:
+        """Return the sums of a process, and what exact ones are divided by."""
+        if (method or self.method) == "asymptotic":
+            return self.sums, None
+        assert self.clipped is not None  # the exact process is refused otherwise
+        assert self.n_classes is not None
+        return self.clipped, float(2 * np.log(self.n_classes / CLIPPING))
+
+    def copy(self) -> LossRace:
+        """Return a copy, which goes on by itself; arrays are replaced, not changed."""
+        other = copy.copy(self)
+        other.sums, other.clipped = copy.copy(self.sums), copy.copy(self.clipped)
+        return other
+
+    def repeated(self, n_copies: int) -> LossRace:
+        """Return so many copies of the race among the encoders that are left.
+
+        Their mean losses so far count; they share the level of a pair.
+        """
+        kept, other = np.flatnonzero(self.alive), self.copy()
+        for sums in (other.sums, other.clipped):
+            for name, table in ({} if sums is None else vars(sums)).items():
+                square = table[np.ix_(kept, kept)]
+                setattr(sums, name, np.repeat(square[None], n_copies, axis=0))
+        shape = n_copies, len(kept)
+        other.alive, other.certified = np.ones(shape, bool), np.zeros(shape, bool)
+        other.out_at = np.zeros(shape, dtype=np.intp)
+        other.stopped_at = np.zeros(n_copies, dtype=np.intp)
+        other.leader_at_stop = np.zeros(n_copies, dtype=np.intp)
+        return other
+
+
+def forecast_stop(
+    race: LossRace,
+    losses: Floats,
+    *,
+    most: int,
+    n_draws: int = 64,
+    random_state: int = 0,
+) -> Floats:
+    """Draw after how many more labels a race stops, if losses go on as they are.
+
+    Labels to come are drawn from the second half of those that counted; each draw
+    first resamples that half, since its means are uncertain themselves.
+
+    Parameters
+    ----------
+    race : LossRace
+        Of one race; it is left as it is.
+    losses : ndarray of shape (n_labels, n_encoders)
+        In nats.
+    most : int
+        Labels to look ahead.
+    n_draws : int
+    random_state : int
+
+    Returns
+    -------
+    labels : ndarray of shape (n_draws,)
+        In ascending order; infinity where `most` do not suffice.
+    """
+    copies, rng = race.repeated(n_draws), np.random.default_rng(random_state)
+    recent = losses[(race.start + len(losses)) // 2 :, race.alive]
+    chosen = rng.integers(len(recent), size=(n_draws, len(recent)))
+    for _ in range(most):
+        if copies.stopped_at.all():
+            break
+        column = rng.integers(len(recent), size=n_draws)
+        copies.add(recent[chosen[np.arange(n_draws), column]])
+    labels = np.where(copies.stopped_at > 0, copies.stopped_at - race.n_labels, np.inf)
+    return np.sort(labels)
+
+
+def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
+    """Combine exact e-values of a comparison over several datasets.
+
+    Parameters
+    ----------
+    e_values : array-like of shape (n_datasets, ...)
+        One for each dataset, of a race of its own: an asymptotic one is no e-value, and
+        must not be combined.
+    claim : {"on at least one", "on every one"}
+        "on at least one" multiplies: one dataset may decide, and it can be that each of
+        two encoders is shown to be better than the other, on another dataset. "on every
+        one" takes the smallest. For "better on average over all rows" run one race over
+        the rows of all datasets, in an order that is fixed beforehand.
+
+    Returns
+    -------
+    combined : ndarray
+        An e-value: the chance that it ever reaches ``1 / alpha`` although the claim is
+        false is at most ``alpha``.
+
+    Raises
+    ------
+    ValueError
+        If the claim is another one, or an e-value is negative or NaN.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.ranking import combined_e_values
+    >>> print(combined_e_values([4.0, 10.0, 0.5], "on at least one"))
+    20.0
+    >>> print(combined_e_values([4.0, 10.0, 0.5], "on every one"))
+    0.5
+    """
+    values = np.asarray(e_values, dtype=np.float64)
+    claims: Sequence[str] = ("on at least one", "on every one")
+    if claim not in claims:
+        raise ValueError(
+            f"claim must be one of {list(claims)}, got {claim!r}; pass one of them"
+        )
+    if values.ndim == 0 or not len(values) or not (values >= 0).all():
+        raise ValueError(
+            "e_values must be numbers from 0, one for each dataset, got "
+            f"{values.tolist()!r}; pass exp of exact log e-values"
+        )
+    return np.asarray(values.prod(0) if claim == claims[0] else values.min(0))

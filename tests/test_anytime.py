@@ -1,0 +1,295 @@
+"""Processes that may be looked at after every label, and races by losses."""
+
+import numpy as np
+import pytest
+from each_case import for_each
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import t as student
+
+from sklearn_mdl.ranking import LossRace, combined_e_values, forecast_stop
+from sklearn_mdl.ranking._anytime import (
+    COSTS,
+    LAMBDAS,
+    PairSums,
+    asymptotic_half_widths,
+    asymptotic_log_values,
+    clipped_losses,
+    exact_half_widths,
+    exact_log_values,
+)
+
+EXACT = [
+    1.0139908202039387,
+    1.0060195383371546,
+    1.0340221549519413,
+    1.0437286702390622,
+    1.0703770928370422,
+]
+ASYMPTOTIC = {
+    30: (1.868255635500136, -0.5214750979),
+    45: (3.661654780770477, -0.2341480683),
+    60: (4.7872795601854605, -0.1474968327),
+}
+
+
+def race_of(shape, n_classes=5, **options):
+    defaults = {"alpha": 0.05, "within": None, "method": "asymptotic", "start": 0}
+    return LossRace(shape, n_classes, **defaults | options)
+
+
+def test_exact_e_values_are_those_worked_out_by_hand():
+    sums, scale = PairSums((2,)), 2 * np.log(30)
+    for difference, expected in zip([0.5, -0.2, 1.0, 0.3, 0.8], EXACT, strict=True):
+        sums.add(np.array([difference, 0.0]))
+        logs = exact_log_values(sums.totals / scale, sums.squares / scale**2)
+        assert_allclose(np.exp(logs[0, 1]), expected, rtol=1e-13)
+
+
+def test_asymptotic_e_values_and_bounds_are_those_worked_out_by_hand():
+    sums = PairSums((2,))
+    for i in range(1, 61):
+        sums.add(np.array([0.3 + np.cos(i), 0.0]))
+        value = np.exp(asymptotic_log_values(sums.n, sums.totals, sums.variances))
+        width = asymptotic_half_widths(sums.n, sums.variances, 0.05)
+        if i in ASYMPTOTIC:
+            found = value[0, 1], (sums.means - width)[0, 1]
+            assert_allclose(found, ASYMPTOTIC[i], rtol=1e-9)
+        elif i < 30:
+            assert value[0, 1] == 0
+            assert width[0, 1] == np.inf
+
+
+def test_exact_sums_are_those_of_the_definition():
+    """The mean is that of the differences before, zero at first."""
+    x, rng = [], np.random.default_rng(0)
+    sums = PairSums((3,))
+    for losses in rng.gamma(1.0, size=(40, 3)):
+        sums.add(losses)
+        x.append(losses[:, None] - losses)
+    x = np.array(x)
+    before = [np.zeros((3, 3)), *(x[:i].mean(0) for i in range(1, 40))]
+    assert_allclose(sums.squares, ((x - before) ** 2).sum(0))
+    assert_allclose(sums.variances, x.var(0))
+    total, square = sums.totals / 20, sums.squares / 400
+    terms = [
+        np.exp(rate * total - cost * square)
+        for rate, cost in zip(LAMBDAS, COSTS, strict=True)
+    ]
+    assert_allclose(np.exp(exact_log_values(total, square)), np.mean(terms, axis=0))
+
+
+def test_exact_bounds_are_where_the_e_value_reaches_the_threshold():
+    squares = np.array([0.0, 1e-3, 0.5, 7.0, 900.0])
+    for level in (0.4, 0.05, 1e-6):
+        widths = exact_half_widths(squares, level)
+        assert_allclose(exact_log_values(widths, squares), -np.log(level))
+
+
+def test_clipped_losses_differ_by_at_most_their_bound():
+    losses = np.array([0.0, 0.1, 3.0, 50.0, 1e4])
+    clipped = clipped_losses(losses, 7)
+    assert (np.diff(clipped) >= 0).all()
+    assert np.ptp(clipped) <= np.log(7 / 0.1)
+    assert_allclose(clipped[1], -np.log(0.9 * np.exp(-0.1) + 0.1 / 7))
+
+
+def fair_pairs(n_runs, n_labels, seed):
+    """Losses of two encoders in the role of either by a coin, ever smaller ones."""
+    rng = np.random.default_rng(seed)
+    scale = 1 / (1 + np.arange(n_labels)[:, None, None] / 100)
+    losses = rng.gamma(0.5, 2 * scale, size=(n_labels, n_runs, 2))
+    flipped = rng.random((n_labels, n_runs, 1)) < 0.5
+    return np.where(flipped, losses[..., ::-1], losses)
+
+
+def teachers(n_runs, n_labels, seed):
+    """Losses of forecasts of coins: one by frequencies so far, one by the opposite."""
+    rng = np.random.default_rng(seed)
+    coins = rng.random((n_labels, n_runs)) < 0.5
+    before = np.vstack([np.zeros(n_runs), np.cumsum(coins, axis=0)[:-1]])
+    p = (before + 0.5) / (np.arange(n_labels)[:, None] + 1)
+    p = 0.5 + np.clip(10 * (p - 0.5), -0.45, 0.45)
+    losses = [-np.log(np.where(coins, q, 1 - q)) for q in (p, 1 - p)]
+    return np.stack(losses, axis=-1)
+
+
+def called(losses, alpha=0.05):
+    """Share of races in which the first is out: by each process, and by a t-test."""
+    n_labels, n_runs, _ = losses.shape
+    shares = []
+    for method in ("exact", "asymptotic"):
+        race = race_of((n_runs, 2), 2, alpha=alpha, method=method)
+        for row in losses:
+            race.add(row)
+        shares.append(1 - race.alive[:, 0].mean())
+    x = losses[..., 0] - losses[..., 1]
+    n = np.arange(1, n_labels + 1)[29:, None]
+    means = x.cumsum(0)[29:] / n
+    sds = np.sqrt((np.square(x).cumsum(0)[29:] - n * means**2) / (n - 1))
+    is_called = means / sds * np.sqrt(n) > student.ppf(1 - alpha, n - 1)
+    return [*shares, is_called.any(0).mean()]
+
+
+@for_each("stream", [fair_pairs, teachers])
+def test_looking_after_every_label_rarely_errs(stream):
+    exact, asymptotic, t_test = called(stream(200, 150, 0))
+    assert exact <= 0.05
+    assert asymptotic <= 0.06
+    assert t_test > 0.08
+
+
+@pytest.mark.slow
+@for_each("stream", [fair_pairs, teachers])
+def test_the_error_is_at_most_alpha_over_thousands_of_true_nulls(stream):
+    exact, asymptotic, t_test = called(stream(2000, 1000, 1))
+    assert exact <= 0.05
+    assert asymptotic <= 0.06
+    assert t_test > 0.1
+
+
+def losses_with_gaps(gaps, n_labels=200, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.gamma(1.0, size=(n_labels, len(gaps))) * 0.5 + np.array(gaps)
+
+
+@for_each("method", ["exact", "asymptotic"])
+def test_the_worst_leave_first_and_the_leader_stays(method):
+    race = race_of((4,), method=method)
+    for losses in losses_with_gaps([0.0, 0.5, 1.0, 2.5]):
+        race.add(losses)
+        assert race.alive[0]
+        assert race.leader == 0
+    assert_array_equal(race.alive, [True, False, False, False])
+    assert race.out_at[1] > race.out_at[2] >= race.out_at[3] > 0
+    assert race.stopped_at == race.out_at[1]
+    assert race.could_stop()
+
+
+def test_threshold_is_shared_by_all_rivals():
+    for within, level in ((None, 0.05 / 3), (0.1, 0.025 / 3)):
+        race = race_of((4,), within=within)
+        assert_allclose(race.level, level)
+        for losses in losses_with_gaps([0.0, 0.0, 0.0, 0.9]):
+            before = race.alive
+            race.add(losses)
+            reached = race.log_values().max(-1) >= -np.log(level)
+            assert_array_equal(race.alive, before & ~reached)
+        assert not race.alive[3]
+
+
+def test_copies_of_one_encoder_stop_within_and_never_otherwise():
+    for within in (None, 0.1):
+        race = race_of((3,), within=within)
+        for losses in losses_with_gaps([0.3]):
+            race.add(np.repeat(losses, 3))
+        assert race.alive.all()
+        assert bool(race.could_stop()) == (within is not None)
+
+
+@for_each("method", ["exact", "asymptotic"])
+def test_within_bounds_the_leaders_distance(method):
+    race = race_of((2,), within=0.3, method=method)
+    rows = losses_with_gaps([0.0, 0.02], n_labels=800)
+    for losses in rows:
+        race.add(losses)
+        lower, upper = race.bounds()
+        assert lower[race.leader] == upper[race.leader] == 0
+        if race.could_stop():
+            break
+    assert race.alive.all()
+    assert max(-lower) <= 0.3
+    assert race.stopped_at == race.n_labels > 30
+
+
+def test_labels_at_first_do_not_count():
+    rows = losses_with_gaps([0.0, 0.4])
+    late, early = race_of((2,), start=100), race_of((2,))
+    for i, losses in enumerate(rows):
+        late.add(losses)
+        if i >= 100:
+            early.add(losses)
+    assert late.n_labels == early.n_labels + 100
+    assert_array_equal(late.log_values(), early.log_values())
+
+
+def test_races_side_by_side_are_those_one_by_one():
+    rows = np.stack([losses_with_gaps([0, 0.1, 0.6], seed=s) for s in range(3)], 1)
+    together = race_of((3, 3), within=0.2)
+    for losses in rows:
+        together.add(losses)
+    for i in range(3):
+        alone = race_of((3,), within=0.2)
+        for losses in rows[:, i]:
+            alone.add(losses)
+        for name in ("alive", "out_at", "stopped_at", "leader_at_stop", "certified"):
+            assert_array_equal(getattr(together, name)[i], getattr(alone, name))
+
+
+def test_what_leaves_is_not_read_any_more():
+    rows = losses_with_gaps([0.0, 0.1, 1.5])
+    one, other = race_of((3,)), race_of((3,))
+    for losses in rows:
+        one.add(losses)
+        other.add(np.where(other.alive, losses, np.nan))
+    assert_array_equal(one.log_values(), other.log_values())
+
+
+def test_the_exact_process_certifies_what_it_has_shown():
+    race = race_of((2,), method="exact")
+    for losses in losses_with_gaps([0.0, 1.0]):
+        assert bool(race.is_certified()) == bool(race.could_stop())
+        race.add(losses)
+    assert race.is_certified()
+    without = race_of((2,), None)
+    for losses in losses_with_gaps([0.0, 1.0]):
+        without.add(losses)
+    assert without.could_stop()
+    assert not without.is_certified()
+
+
+def race_after(rows, **options):
+    race = race_of(rows.shape[1:], **options)
+    for losses in rows:
+        race.add(losses)
+    return race
+
+
+def test_a_forecast_counts_labels_and_leaves_the_race_alone():
+    rows = losses_with_gaps([0.0, 0.5, 0.6])
+    race = race_after(rows[:40])
+    drawn = forecast_stop(race, rows[:40], most=200)
+    assert race.n_labels == 40
+    assert (np.diff(drawn) >= 0).all()
+    assert 0 < drawn[0] <= drawn[32] < 200
+    assert_array_equal(drawn, forecast_stop(race, rows[:40], most=200))
+    assert np.isinf(forecast_stop(race, rows[:40], most=1)[32:]).all()
+
+
+@pytest.mark.slow
+def test_forecasts_hold_what_comes():
+    """Of intervals of 80 %, where means and variances stay what they were."""
+    held = []
+    for seed in range(60):
+        rows = losses_with_gaps([0.0, 0.3], n_labels=4000, seed=seed)
+        race = race_after(rows[:60])
+        if race.could_stop():
+            continue
+        drawn = forecast_stop(race, rows[:60], most=3900)
+        for losses in rows[60:]:
+            race.add(losses)
+            if race.could_stop():
+                break
+        held.append(drawn[6] <= race.n_labels - 60 <= drawn[57])
+    assert len(held) > 30
+    assert 0.65 <= np.mean(held) <= 0.95
+
+
+def test_e_values_of_datasets_combine_by_claim():
+    values = [[2.0, 0.5], [8.0, 4.0]]
+    assert_array_equal(combined_e_values(values, "on at least one"), [16.0, 2.0])
+    assert_array_equal(combined_e_values(values, "on every one"), [2.0, 0.5])
+    for bad in ([], [-1.0], [np.nan], 3.0):
+        with pytest.raises(ValueError, match="must be numbers from 0"):
+            combined_e_values(bad, "on every one")
+    with pytest.raises(ValueError, match="claim must be one of"):
+        combined_e_values(values, "on some")

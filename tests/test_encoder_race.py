@@ -1,0 +1,355 @@
+"""A race of encoders: any cut into calls, resumed anywhere, and nothing lost."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+from each_case import for_each
+from numpy.testing import assert_array_equal
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.datasets import make_blobs
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import FunctionTransformer
+
+from sklearn_mdl import (
+    KernelReadout,
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+)
+from sklearn_mdl._core.io.whole_files import exclusive
+from sklearn_mdl.model_selection import EncoderRace
+
+N_LABELS = 60
+SWITCHER = MDLReadoutSwitcher([KernelReadout("linear")])
+
+
+def data():
+    X, y = make_blobs(N_LABELS, 4, centers=3, cluster_std=2.0, random_state=0)
+    noise = np.random.default_rng(0).normal(size=(N_LABELS, 5))
+    features = {"whole": X, "half": X[:, :2], "noise": noise}
+    return features, np.array(["red", "green", "blue"])[y]
+
+
+FEATURES, LABELS = data()
+
+
+def race_of(**options):
+    given = {"n_classes": 3, "start": 5, "switcher": SWITCHER} | options
+    return EncoderRace(list(FEATURES), **given)
+
+
+def add(race, *ends):
+    """Add labels up to each of these numbers, in a call each."""
+    for end in ends:
+        start = race.resume().n_labels_
+        rows = {name: FEATURES[name][start:end] for name in race.alive_}
+        race.update(rows, LABELS[start:end])
+    return race
+
+
+def state(race):
+    """What a user can read of a race."""
+    names = sorted(name for name in vars(race) if name.endswith("_"))
+    return {name: getattr(race, name) for name in names}
+
+
+def assert_same(one, other):
+    found, expected = state(one), state(other)
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        assert_array_equal(value, expected[name], err_msg=name)
+
+
+def test_any_cut_into_calls_gives_the_same_race():
+    whole = add(race_of(), N_LABELS)
+    assert len(whole.alive_) < 3
+    assert_same(add(race_of(), *range(1, N_LABELS + 1)), whole)
+    assert_same(add(race_of(), 3, 40, N_LABELS), whole)
+
+
+def test_losses_are_the_codelengths_of_each_encoder_alone():
+    race = add(race_of(), N_LABELS)
+    codes = np.searchsorted(np.unique(LABELS), LABELS)
+    for i, name in enumerate(race.encoder_names_):
+        alone = MDLReadoutSwitcher([KernelReadout("linear")], random_state=0)
+        alone.fit(FEATURES[name], codes)
+        n = race.out_at_.get(name, N_LABELS)
+        assert_array_equal(np.isnan(race.losses_[:, i]), np.arange(N_LABELS) >= n)
+        np.testing.assert_allclose(
+            race.losses_[:n, i], alone.codelengths_[:n], rtol=1e-5, atol=1e-6
+        )
+    assert_array_equal(race.labels_, LABELS)
+
+
+class Counting(TransformerMixin, BaseEstimator):
+    """Some columns, and how often rows were asked for."""
+
+    def __init__(self, columns):
+        self.columns = columns
+        self.n_rows = 0
+
+    def fit(self, X, y=None):
+        raise AssertionError("encoders of a race are fitted before")
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def transform(self, X):
+        self.n_rows += len(X)
+        return X[:, self.columns]
+
+
+def test_encoders_that_are_out_are_not_run_any_more():
+    X = np.hstack([FEATURES["whole"], FEATURES["noise"]])
+    encoders = {"whole": Counting(slice(0, 4)), "noise": Counting(slice(4, None))}
+    race = EncoderRace(encoders, 3, start=5, switcher=SWITCHER)
+    for i in range(N_LABELS):
+        race.update(X[i : i + 1], LABELS[i : i + 1])
+    assert race.alive_ == ["whole"]
+    assert encoders["noise"].n_rows == race.out_at_["noise"] < N_LABELS
+    assert encoders["whole"].n_rows == N_LABELS
+    assert race.should_stop_
+    by_name = EncoderRace(["whole", "noise"], 3, start=5, switcher=SWITCHER)
+    by_name.update({name: FEATURES[name] for name in ("whole", "noise")}, LABELS)
+    assert_same(race, by_name)
+
+
+def test_transformers_keep_what_they_have_learned():
+    X = FEATURES["whole"]
+    pca = PCA(2).fit(X)
+    race = EncoderRace({"pca": pca, "raw": None}, 3, start=5, switcher=SWITCHER)
+    race.update(X[:20], LABELS[:20]).update(X[20:], LABELS[20:])
+    arrays = {"pca": pca.transform(X), "raw": X}
+    by_name = EncoderRace(list(arrays), 3, start=5, switcher=SWITCHER)
+    for rows in (slice(20), slice(20, None)):
+        by_name.update({n: A[rows] for n, A in arrays.items()}, LABELS[rows])
+    assert race.alive_ == by_name.alive_
+    np.testing.assert_allclose(race.losses_, by_name.losses_, rtol=1e-4, atol=1e-5)
+
+
+@for_each("method", ["asymptotic", "exact"])
+def test_a_resumed_race_is_the_one_that_went_on(method, tmp_path):
+    options = {"method": method, "folder": tmp_path / "race", "within": 0.5}
+    for ends in ((1, 2, 10), (44,), (45, N_LABELS)):
+        race = add(race_of(**options), *ends)
+    whole = add(race_of(method=method, within=0.5), N_LABELS)
+    assert_same(race, whole)
+    assert_same(race_of(**options).resume(), whole)
+    assert race.forecast(50) == whole.forecast(50)
+    assert race.verdict() == whole.verdict()
+
+
+def refused(race, X, y, message, kind=ValueError):
+    """Check that labels are refused in a sentence, and nothing was added."""
+    before = state(race)
+    with pytest.raises(kind, match=message) as error:
+        race.update(X, y)
+    assert "\n" not in str(error.value)
+    for name, value in state(race).items():
+        assert_array_equal(value, before[name])
+
+
+def test_what_is_no_row_or_label_is_refused_and_nothing_is_lost():
+    race = add(race_of(), 20)
+    good = {name: X[20:22] for name, X in FEATURES.items()}
+    two = LABELS[20:22]
+    bad = np.full((2, 2), np.nan)
+    without = {name: good[name] for name in ("whole", "half")}
+    refused(race, without, two, "X must be rows of each encoder.*'noise'")
+    refused(race, good | {"other": bad}, two, "check the rows of 'other'")
+    refused(race, good | {"half": good["half"][:1]}, two, "'half' gives shape")
+    refused(race, good | {"half": bad}, two, "'half' gives NaN")
+    refused(race, good | {"half": good["whole"]}, two, "'half' must be 2 columns wide")
+    refused(race, good["whole"], two, "mapping {encoder: rows}", TypeError)
+    refused(race, good, ["red", "pink"], r"n_classes=3 classes, got \['pink'\]")
+    refused(race, good, [0, 1], "of the others' type")
+    refused(race, good, ["red", None], "row 1")
+    refused(race, good, [], "at least one label")
+    refused(race, good, "red", "at least one label")
+    assert_same(add(race, N_LABELS), add(race_of(), N_LABELS))
+
+
+def test_parameters_are_refused_before_any_label():
+    real = MDLReadoutSwitcherRegressor([])
+    growing = MDLReadoutSwitcher(new_classes="escape")
+    lda = LinearDiscriminantAnalysis()
+    cases = [
+        (EncoderRace(["a"], 3), "two different names"),
+        (EncoderRace(["a", "a"], 3), "two different names"),
+        (EncoderRace(["a", "b"]), "n_classes must be a number, fixed before"),
+        (EncoderRace(["a", "b"], 3, switcher=real), "n_classes must be None"),
+        (
+            EncoderRace(["a", "b"], switcher=real, method="exact"),
+            "losses have no bound",
+        ),
+        (EncoderRace(["a", "b"], 3, switcher=growing), "cannot be combined"),
+        (EncoderRace({"a": PCA(1), "b": None}, 3), "must be fitted before a race"),
+        (EncoderRace({"a": lda, "b": None}, 3), "holds LinearDiscriminantAnalysis"),
+        (EncoderRace(["a", "b"], 3, alpha=1.0), "alpha"),
+        (EncoderRace(["a", "b"], 1), "n_classes"),
+    ]
+    for race, message in cases:
+        with pytest.raises(ValueError, match=message):
+            race.update({"a": [[1.0]], "b": [[1.0]]}, [0])
+
+
+def test_real_labels_race_by_the_asymptotic_process():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = X @ [1.0, 2.0, 3.0] + 0.1 * rng.normal(size=200)
+    features = {"all": X, "none": rng.normal(size=(200, 3))}
+    switcher = MDLReadoutSwitcherRegressor("closed-form")
+    race = EncoderRace(list(features), switcher=switcher).update(features, y)
+    assert race.alive_ == ["all"]
+    assert not race.certified_
+    assert "not certified" in race.verdict()
+    refused(race, features, y * np.nan, "must be finite")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_an_update_that_breaks_off_adds_nothing(error, tmp_path, monkeypatch):
+    race, calls = add(race_of(folder=tmp_path), 20), []
+    learn = MDLReadoutSwitcher.partial_fit
+
+    def broken(self, *args, **kwargs):
+        calls.append(learn(self, *args, **kwargs))
+        if len(calls) == 2:
+            raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MDLReadoutSwitcher, "partial_fit", broken)
+        before = state(race)
+        with pytest.raises(error):
+            add(race, 30)
+    assert_array_equal(state(race)["losses_"], before["losses_"])
+    assert_same(add(race, N_LABELS), add(race_of(), N_LABELS))
+    assert_same(race_of(folder=tmp_path).resume(), race)
+
+
+def test_a_race_is_resumed_as_it_was_begun_or_not_at_all(tmp_path):
+    add(race_of(folder=tmp_path), 10)
+    others = [
+        ("alpha", race_of(folder=tmp_path, alpha=0.1)),
+        ("within", race_of(folder=tmp_path, within=0.1)),
+        ("method", race_of(folder=tmp_path, method="exact")),
+        ("start", race_of(folder=tmp_path, start=6)),
+        ("n_classes", race_of(folder=tmp_path, n_classes=4)),
+        ("random_state", race_of(folder=tmp_path, random_state=1)),
+        ("switcher", race_of(folder=tmp_path, switcher=None)),
+        ("encoders", EncoderRace(["whole", "half"], 3, folder=tmp_path)),
+    ]
+    for name, race in others:
+        with pytest.raises(ValueError, match=f"^{name} must be .* guarantee"):
+            race.resume()
+
+
+def test_other_transformers_of_the_same_names_are_refused(tmp_path):
+    X = FEATURES["whole"]
+    one, other = PCA(2).fit(X), PCA(2).fit(X[:30])
+    options = {"n_classes": 3, "switcher": SWITCHER, "folder": tmp_path}
+    EncoderRace({"pca": one, "raw": None}, **options).update(X[:5], LABELS[:5])
+    EncoderRace({"pca": one, "raw": None}, **options).update(X[5:9], LABELS[5:9])
+    frozen = {"pca": FrozenEstimator(other), "raw": None}
+    for encoders in ({"pca": other, "raw": None}, frozen):
+        with pytest.raises(ValueError, match="encoders must be"):
+            EncoderRace(encoders, **options).resume()
+    unknown = {"f": FunctionTransformer(lambda X: X), "raw": None}
+    with pytest.raises(TypeError, match="must be picklable, but 'f' is not"):
+        EncoderRace(unknown, 3, folder=tmp_path / "other").resume()
+
+
+def test_a_folder_has_one_writer(tmp_path):
+    first, second = race_of(folder=tmp_path), race_of(folder=tmp_path)
+    add(first, 10)
+    add(second, 20)  # which continues from the first 10
+    refused(
+        first,
+        {name: X[10:12] for name, X in FEATURES.items()},
+        LABELS[10:12],
+        "another one has written to it",
+    )
+    again = add(race_of(folder=tmp_path), 30)
+    assert_same(again, add(race_of(), 30))
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def hold():
+        with exclusive(tmp_path):
+            is_held.set()
+            is_over.wait(20)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    is_held.wait(20)
+    rows = {name: FEATURES[name][30:31] for name in again.alive_}
+    refused(again, rows, LABELS[30:31], "must have one writer")
+    is_over.set()
+    holder.join()
+    assert_same(add(again, 31), add(race_of(), 31))
+
+
+def test_damaged_folders_are_refused(tmp_path):
+    folder = tmp_path / "race"
+    add(race_of(folder=folder), 5, 10, 15)
+    paths = sorted(folder.glob("labels-*"))
+    middle = paths[1].read_bytes()
+    paths[1].unlink()
+    with pytest.raises(ValueError, match="from number 5 on"):
+        race_of(folder=folder).resume()
+    paths[1].write_bytes(middle[:-1] + b"x")
+    with pytest.raises(ValueError, match=paths[1].name):
+        race_of(folder=folder).resume()
+    paths[1].write_bytes(middle)
+    assert_same(add(race_of(folder=folder), 20), add(race_of(), 20))
+    for text in ("", "[1, 2]", json.dumps({"alpha": 3})):
+        (folder / "race.json").write_text(text)
+        with pytest.raises(ValueError, match=r"race\.json must hold|must be"):
+            race_of(folder=folder).resume()
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(ValueError, match="must be a directory"):
+        race_of(folder=file).resume()
+
+
+def test_the_verdict_says_what_is_certified():
+    race = race_of()
+    assert race.resume().verdict().startswith("Not stopped. 0 labels, 3 encoders")
+    quick = add(race_of(alpha=0.4), N_LABELS)
+    assert quick.should_stop_ == (len(quick.alive_) == 1)
+    X = {"good": FEATURES["whole"], "noise": FEATURES["noise"]}
+    for method, words in (("exact", "certified"), ("asymptotic", "not certified")):
+        race = EncoderRace(list(X), 3, start=0, switcher=SWITCHER, method=method)
+        for start in range(0, N_LABELS, 20):
+            rows = slice(start, start + 20)
+            now = {name: X[name][rows] for name in race.resume().alive_}
+            race.update(now, LABELS[rows])
+        verdict = race.verdict()
+        assert race.should_stop_, verdict
+        assert verdict.startswith(f"Stopped; {words}. 'good' leads after 60 labels.")
+        assert "Out: 'noise'" in verdict
+        assert "At most 5 % of races err" in verdict
+        assert ("asymptotic process" in verdict) == (method == "asymptotic")
+
+
+def test_forecasts_say_about_how_many_labels_are_missing():
+    race = add(race_of(within=0.4, start=5), 14)
+    with pytest.raises(ValueError, match="at least 10 after the start, got 9"):
+        race.forecast()
+    found = add(race, 20).forecast(100)
+    assert 0 < found.low <= found.labels <= found.high
+    assert "more labels" in str(found)
+    assert str(race.forecast(1)) == "more than 1 more labels"
+
+
+def test_the_history_ends_where_the_race_is():
+    race = add(race_of(within=0.4), 50)
+    history = race.history()
+    assert history.log_e_values.shape == (50, 3)
+    with np.errstate(over="ignore"):
+        last = np.exp(history.log_e_values[-1])
+    np.testing.assert_allclose(last, race.e_values_.max(1))
+    np.testing.assert_allclose(history.lower[-1], race.bounds_[:, 0])
+    np.testing.assert_allclose(history.upper[-1], race.bounds_[:, 1])
+    assert (history.lower <= history.upper).all()

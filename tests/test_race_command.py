@@ -1,0 +1,133 @@
+"""``sklearn-mdl race``: labels of a file that grows or of standard input."""
+
+from io import StringIO
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+from sklearn_mdl.cli import _race
+from sklearn_mdl.cli._main import main
+from sklearn_mdl.model_selection import EncoderRace
+
+N_ROWS = 70
+
+
+@pytest.fixture
+def study(tmp_path):
+    X, y = make_blobs(N_ROWS, 4, centers=3, cluster_std=1.5, random_state=0)
+    folder = tmp_path / "features"
+    folder.mkdir()
+    np.save(folder / "good.npy", X.astype(np.float32))
+    np.savez(folder / "noise.npz", X=np.random.default_rng(0).normal(size=(N_ROWS, 3)))
+    labels = np.array(["cat", "dog", "cow"])[y]
+    np.save(folder / "labels.npy", labels)  # not read
+    return tmp_path, labels
+
+
+def race(study, *more, labels=True):
+    folder, _ = study
+    given = ["--labels", str(folder / "labels.txt")] if labels else []
+    out = ["--out", str(folder / "race"), "--classes", "3", "--start", "5"]
+    return main(["race", str(folder / "features"), *given, *out, *more])
+
+
+def write(study, start=0, stop=N_ROWS):
+    folder, labels = study
+    with (folder / "labels.txt").open("a") as file:
+        file.writelines(f"{label}\n" for label in labels[start:stop])
+
+
+def complaint(capsys, status):
+    assert status == 2
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    return text
+
+
+def test_the_command_runs_the_race_of_its_labels(study, capsys):
+    folder, labels = study
+    write(study)
+    assert race(study, "--once") == 0
+    printed = capsys.readouterr().out
+    X = {"good": np.load(folder / "features" / "good.npy")}
+    X["noise"] = np.load(folder / "features" / "noise.npz")["X"]
+    alone = EncoderRace(["good", "noise"], 3, start=5).update(X, labels)
+    assert printed.endswith(f"{alone.verdict()}\n")
+    assert "70 labels: 1 of 2 left, good leads" in printed
+
+
+def test_labels_come_from_standard_input_until_it_stops(study, capsys, monkeypatch):
+    _, labels = study
+    text = "\n".join(labels) + "\n"
+    monkeypatch.setattr("sys.stdin", StringIO(text))
+    assert race(study, labels=False) == 0
+    lines = capsys.readouterr().out.splitlines()
+    n_steps = sum(" labels: " in line for line in lines)
+    assert 30 <= n_steps < N_ROWS
+    assert f"'good' leads after {n_steps} labels." in lines[n_steps]
+    assert race(study, labels=False) == 0  # it reads no more
+    assert capsys.readouterr().out.startswith(f"continues from {n_steps} labels")
+
+
+def test_a_file_is_followed_while_it_grows(study, capsys, monkeypatch):
+    folder, labels = study
+    text = "\n".join(labels) + "\n"
+    path = folder / "labels.txt"
+    path.write_text(text[:10])  # two labels, and half of a third that is being written
+    ends = iter([12, 12, 28, len(text)])
+    monkeypatch.setattr(
+        _race.time, "sleep", lambda _: path.write_text(text[: next(ends)])
+    )
+    assert race(study) == 0
+    printed = capsys.readouterr().out.splitlines()
+    steps = [line.partition(" ")[0] for line in printed if " labels: " in line]
+    assert steps == ["2", "3", "7", "70"]
+
+
+def test_an_earlier_line_may_not_change(study, capsys):
+    folder, labels = study
+    write(study, 0, 9)
+    race(study, "--once")
+    path = folder / "labels.txt"
+    good = path.read_text()
+    capsys.readouterr()
+    path.write_text(good.replace(labels[0], "emu", 1) + "cat\n")
+    held = f"must hold '{labels[0]}' in line 1, as before, but it is 'emu'"
+    assert held in complaint(capsys, race(study, "--once"))
+    path.write_text("\n".join(good.split()[:4]))
+    assert "in line 5, as before, but it is gone" in complaint(
+        capsys, race(study, "--once")
+    )
+    path.write_text(good + f"{labels[9]}")  # the last line without an end
+    assert race(study, "--once") == 0
+    assert "10 labels: 2 of 2 left" in capsys.readouterr().out
+
+
+def test_labels_that_cannot_be_are_refused(study, capsys):
+    folder, _ = study
+    path = folder / "labels.txt"
+    path.write_text("cat\n\ndog\n")
+    assert "Line 2 must hold a label" in complaint(capsys, race(study, "--once"))
+    path.write_text("cat\ndog\ncow\nemu\n")
+    assert "at most n_classes=3" in complaint(capsys, race(study, "--once"))
+    path.write_text("cat\n" * (N_ROWS + 1))
+    assert "a row for each of 71 labels" in complaint(capsys, race(study, "--once"))
+    path.write_text("cat\n")
+    real = ["race", str(folder / "features"), "--labels", str(path), "--once"]
+    real += ["--out", str(folder / "real")]
+    assert "must be numbers" in complaint(capsys, main(real))
+    path.write_text("".join(f"{i / 7}\n" for i in range(9)))
+    assert main(real) == 0
+    with path.open("a") as file:
+        file.write("2.5\n")
+    assert main(real) == 0
+    path.unlink()
+    assert "labels.txt" in complaint(capsys, race(study, "--once"))
+
+
+def test_features_must_be_there_and_of_the_same_rows(study, capsys):
+    folder, _ = study
+    np.save(folder / "features" / "short.npy", np.zeros((3, 2)))
+    assert "'noise' has 70 rows" not in complaint(capsys, race(study, "--once"))
+    assert "must be a directory" in complaint(capsys, main(["race", "nowhere"]))

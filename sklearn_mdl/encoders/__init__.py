@@ -1,4 +1,4 @@
-"""Images to features: timm and torch encoders, and a cache of features."""
+"""Images, text and activations to features, and a cache of features."""
 
 from sklearn_mdl._core.images.rows import image_rows
 from sklearn_mdl.encoders._base import ImageEncoder as ImageEncoder
@@ -21,5 +21,14 @@ from sklearn_mdl.encoders._trunk import (
     distinct_encoders as distinct_encoders,
     image_encoder_of as image_encoder_of,
 )
+from sklearn_mdl.encoders._views import Views, views_of
 
-__all__ = ["CachedEncoder", "FeatureCache", "TimmEncoder", "TorchEncoder", "image_rows"]
+__all__ = [
+    "CachedEncoder",
+    "FeatureCache",
+    "TimmEncoder",
+    "TorchEncoder",
+    "Views",
+    "image_rows",
+    "views_of",
+]

@@ -121,16 +121,12 @@ class ViewComparison:
 
     def sentences(self) -> list[str]:
         """Return which view, how sure that is, and what all views gain, in words."""
-        per_label = self.codelength / self.n_samples
-        total = (
-            f"all views together: {self.codelength:.1f} nats, {per_label:.3f} a label"
-        )
         change = "fewer" if self.gain >= 0 else "more"
-        pooled = self.switching_codelength - self.codelength
         return [
             f"best view: {self.best} of {len(self.names)}{self._certainty()}",
-            f"{total}; {abs(self.gain):.1f} {change} than {self.best} alone",
-            f"the pool saves {pooled:.1f} of them against switching between all views",
+            f"all views together: {self.codelength:.1f} nats, {abs(self.gain):.1f} "
+            f"{change} than {self.best} alone; without the pool "
+            f"{self.switching_codelength:.1f} nats",
         ]
 
     def _certainty(self) -> str:
@@ -146,7 +142,8 @@ class ViewComparison:
         words = f"; not sure, with probability {chance:.2f}: may be {names_of(others)}"
         if math.isinf(self.more_labels):
             return f"{words}; 100 times as many labels would not settle it"
-        return f"{words}; about {self.more_labels:.1g} more labels would settle it"
+        more = max(1.0, float(f"{self.more_labels:.1g}"))
+        return f"{words}; about {more:.0f} more labels would settle it"
 
 
 def compare_views(switcher: Switcher) -> ViewComparison:

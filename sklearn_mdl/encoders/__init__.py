@@ -8,6 +8,8 @@ from sklearn_mdl.encoders._cache import (
     encode as encode,
     keeps_data as keeps_data,
 )
+from sklearn_mdl.encoders._hidden_states import HiddenStatesEncoder
+from sklearn_mdl.encoders._text import TextEncoder, text_baselines
 from sklearn_mdl.encoders._timm import (
     TimmEncoder,
     check_name as check_name,
@@ -26,9 +28,12 @@ from sklearn_mdl.encoders._views import Views, views_of
 __all__ = [
     "CachedEncoder",
     "FeatureCache",
+    "HiddenStatesEncoder",
+    "TextEncoder",
     "TimmEncoder",
     "TorchEncoder",
     "Views",
     "image_rows",
+    "text_baselines",
     "views_of",
 ]

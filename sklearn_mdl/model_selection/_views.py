@@ -122,7 +122,12 @@ class ViewComparison:
     def sentences(self) -> list[str]:
         """Return which view, how sure that is, and what all views gain, in words."""
         change = "fewer" if self.gain >= 0 else "more"
+        least = min(self.codelength, float(self.codelengths.min()))
+        alone = f"labels alone: {self.reference_codelength:.1f} nats"
+        if least >= self.reference_codelength:
+            alone += "; no view shows anything about the labels so far"
         return [
+            alone,
             f"best view: {self.best} of {len(self.names)}{self._certainty()}",
             f"all views together: {self.codelength:.1f} nats, {abs(self.gain):.1f} "
             f"{change} than {self.best} alone; without the pool "

@@ -76,14 +76,16 @@ ESTIMATORS = [
     VariationalCode(n_steps=3, n_draws=2),
     RandomEncoder(random_state=0),
 ]
-# These take images, or encoders and datasets, and no table of numbers.
+# These take images, text, or encoders and datasets, and no table of numbers.
 NO_TABLE = {
     "CachedEncoder",
     "FineTunedReadout",
     "FrozenReadout",
+    "HiddenStatesEncoder",
     "RepresentationScorer",
     "ScratchReadout",
     "TaskSequence",
+    "TextEncoder",
     "TimmEncoder",
     "TorchEncoder",
 }

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import (
+    HasMethods as HasMethods,
     Interval as Interval,
     Options as Options,
     StrOptions as StrOptions,

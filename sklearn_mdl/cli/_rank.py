@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sklearn_mdl
-from sklearn_mdl.cli import _options
+from sklearn_mdl.cli import _options, _text
 
 if TYPE_CHECKING:
     from sklearn_mdl.baselines import ProtocolComparison
+    from sklearn_mdl.datasets import Representations
 
 
 HELP = "Rank encoders by precomputed features."
@@ -23,11 +24,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = (
         "directory of DATASET/ENCODER.npy with DATASET/labels.npy and, if rows come in "
         "groups, such as patients, DATASET/groups.npy; an .h5ad, .parquet, .npz or .h5 "
-        "file or a folder of them; a folder of eva, of HEAR or of Hugging Face datasets"
+        "file or a folder of them; a folder of eva, of HEAR or of Hugging Face "
+        "datasets; a .csv file of texts and labels, encoded by n-grams"
     )
     _options.add(parser, "features", help, "FEATURES", type=Path)
     help = "column of labels, where a file has several"
     _options.add(parser, "--label", help, "COLUMN")
+    help = "column of texts in a .csv file (default: text)"
+    _options.add(parser, "--text", help, "COLUMN")
     help = "only these splits, where files have some (default: all rows)"
     _options.add(parser, "--splits", help, "NAME", nargs="+")
     help = (
@@ -64,13 +68,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Rank the encoders found at a path and write the results."""
     _check_apart(options.features, options.out)
-    found = sklearn_mdl.datasets.load_representations(
-        options.features,
-        label=options.label,
-        splits=options.splits,
-        groups=options.groups,
-        missing=options.missing,
-    )
+    found = _found(options)
     datasets = _options.selected(found.datasets, options)
     scorer = sklearn_mdl.RepresentationScorer(
         _switcher(options, datasets),
@@ -96,6 +94,19 @@ def run(options: argparse.Namespace) -> None:
     print_results(scorer, options.out, comparison)
     print(f"\n{found}")
     print(f"kept in {options.out / 'cells'}; run it again to score missing cells alone")
+
+
+def _found(options: argparse.Namespace) -> Representations:
+    """Load features, or encode the texts of a CSV file."""
+    if _text.is_table(options):
+        return _text.encoded_table(options)
+    return sklearn_mdl.datasets.load_representations(
+        options.features,
+        label=options.label,
+        splits=options.splits,
+        groups=options.groups,
+        missing=options.missing,
+    )
 
 
 def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:

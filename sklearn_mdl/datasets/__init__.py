@@ -10,6 +10,7 @@ from sklearn_mdl.datasets._files import (
 from sklearn_mdl.datasets._readers.loading import load_representations
 from sklearn_mdl.datasets._readers.parts import Representations
 from sklearn_mdl.datasets._readers.shards import stage_rows
+from sklearn_mdl.datasets._readers.text_tables import read_csv as read_csv
 from sklearn_mdl.datasets._shift import TrainTestShift, train_test_shift
 from sklearn_mdl.datasets._splits import prequential_order, reshuffle
 from sklearn_mdl.datasets._vtab.data import VTAB_TASKS, VtabData, VtabTask

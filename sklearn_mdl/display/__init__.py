@@ -20,6 +20,7 @@ from sklearn_mdl.display._regret_split import RegretSplitDisplay
 from sklearn_mdl.display._segments import SegmentsDisplay
 from sklearn_mdl.display._transfer import TransferDisplay
 from sklearn_mdl.display._two_axes import TwoAxesDisplay
+from sklearn_mdl.display._views import ViewPosteriorDisplay
 
 __all__ = [
     "CodelengthDisplay",
@@ -35,4 +36,5 @@ __all__ = [
     "SegmentsDisplay",
     "TransferDisplay",
     "TwoAxesDisplay",
+    "ViewPosteriorDisplay",
 ]

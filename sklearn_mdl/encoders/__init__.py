@@ -1,4 +1,4 @@
-"""Images to features: timm and torch encoders, and a cache of features."""
+"""Images, text and activations to features, and a cache of features."""
 
 from sklearn_mdl._core.images.rows import image_rows
 from sklearn_mdl.encoders._base import ImageEncoder as ImageEncoder
@@ -8,6 +8,8 @@ from sklearn_mdl.encoders._cache import (
     encode as encode,
     keeps_data as keeps_data,
 )
+from sklearn_mdl.encoders._hidden_states import HiddenStatesEncoder
+from sklearn_mdl.encoders._text import TextEncoder, text_baselines
 from sklearn_mdl.encoders._timm import (
     TimmEncoder,
     check_name as check_name,
@@ -21,5 +23,17 @@ from sklearn_mdl.encoders._trunk import (
     distinct_encoders as distinct_encoders,
     image_encoder_of as image_encoder_of,
 )
+from sklearn_mdl.encoders._views import Views, views_of
 
-__all__ = ["CachedEncoder", "FeatureCache", "TimmEncoder", "TorchEncoder", "image_rows"]
+__all__ = [
+    "CachedEncoder",
+    "FeatureCache",
+    "HiddenStatesEncoder",
+    "TextEncoder",
+    "TimmEncoder",
+    "TorchEncoder",
+    "Views",
+    "image_rows",
+    "text_baselines",
+    "views_of",
+]

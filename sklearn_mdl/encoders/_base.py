@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar, NamedTuple, Self
@@ -13,17 +12,15 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 import torch
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
-from tqdm import tqdm
 
-from sklearn_mdl._core.images.lazy import LazyImages, minibatches
+from sklearn_mdl._core.images.lazy import LazyImages, images_fingerprint, minibatches
 from sklearn_mdl._core.images.reading import Images, as_images, image_at, located
 from sklearn_mdl._core.numerics import default_torch, resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
+from sklearn_mdl.encoders._block_encoder import BlockEncoder
 from sklearn_mdl.encoders._layers import (
     LAST,
     Block,
@@ -47,12 +44,14 @@ class Frozen(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ImageEncoder(TransformerMixin, BaseEstimator):
+class ImageEncoder(BlockEncoder):
     """Base of transformers from images to features of a frozen network.
 
     Subclasses make the network in ``_load``, and in ``_last`` the outputs of its last
     layer for a minibatch.
     """
+
+    unit = "image"
 
     layer: Names = LAST
     pool: Names = "default"
@@ -126,111 +125,27 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
             raise
         self._frozen = frozen
         self._blocks = blocks
-        self.block_names_ = [block.name for block in blocks]
-        self.block_widths_ = [first[name].shape[1] for name in self.block_names_]
+        names = [block.name for block in blocks]
+        self._set_blocks(names, [first[name].shape[1] for name in names])
         return self
 
-    def transform(self, X: object) -> np.ndarray:
-        """Encode images.
+    def _items(self, X: object) -> Images:
+        """Return images that can be read one by one."""
+        return as_images(X)
 
-        Parameters
-        ----------
-        X : images
-            An array (N, H, W, C) or (N, H, W), uint8 or floats from 0 to 1, which are
-            rounded to 8 bits; a list of paths, PIL images or arrays; or a torch dataset
-            with a length, whose examples are images or begin with one.
+    def _content(self, items: Images) -> object:
+        """Return the number of images and a digest of their pixels."""
+        return [len(items), images_fingerprint(items)]
 
-        Returns
-        -------
-        features : ndarray of shape (N, width), float32
-            Blocks side by side, in the order of ``block_names_``.
+    def _encode(self, items: Images, start: int) -> Iterator[np.ndarray]:
+        """Yield features by minibatch."""
+        frozen, rows = self._loaded(items), range(start, len(items))
+        for batch in self._encoded(frozen, self._blocks, items, rows):
+            yield np.concatenate(list(batch.values()), axis=1)
 
-        Raises
-        ------
-        ValueError
-            Naming the row and file, if an image cannot be read, or the block, if
-            features are not finite.
-        """
-        self._loaded(X)
-        images = as_images(X)
-        features = np.empty((len(images), sum(self.block_widths_)), np.float32)
-        start = 0
-        for batch in self.batches(images):
-            features[start : start + len(batch)] = batch
-            start += len(batch)
-        return features
-
-    def transform_blocks(self, X: object) -> dict[str, np.ndarray]:
-        """Encode images once, and return the features of each layer and pooling.
-
-        Parameters
-        ----------
-        X : images
-
-        Returns
-        -------
-        features : dict of str to ndarray of shape (N, width)
-            By the name of the block, as ``layer|pool``, so that blocks can be ranked
-            as encoders are.
-        """
-        return self.split_blocks(self.transform(X))
-
-    @property
-    def block_slices_(self) -> dict[str, slice]:
-        """Columns of each layer and pooling in the features, by name of the block."""
-        check_is_fitted(self, "block_names_")
-        ends = np.cumsum(self.block_widths_).tolist()
-        starts = [0, *ends[:-1]]
-        return dict(zip(self.block_names_, map(slice, starts, ends), strict=True))
-
-    def split_blocks(self, features: np.ndarray) -> dict[str, np.ndarray]:
-        """Cut features as `transform` returns them into views, by block."""
-        return {name: features[:, own] for name, own in self.block_slices_.items()}
-
-    def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:
-        """Encode images minibatch by minibatch, from a row on.
-
-        Parameters
-        ----------
-        X : images
-        start : int, default=0
-
-        Yields
-        ------
-        features : ndarray of shape (B, width), float32
-        """
-        frozen = self._loaded(X)
-        images = as_images(X)
-        rows, n_images = range(start, len(images)), len(images)
-        shown = nullcontext()  # no hidden bar: it would take tqdm's lock, too
-        if self.verbose:
-            name = type(self).__name__
-            shown = tqdm(desc=name, unit="image", total=n_images, initial=start)
-        with shown as bar:
-            for batch in self._encoded(frozen, self._blocks, images, rows):
-                features = np.concatenate(list(batch.values()), axis=1)
-                if bar is not None:
-                    bar.update(len(features))
-                yield features
-
-    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Name the features, as ``layer|pool|number``.
-
-        Parameters
-        ----------
-        input_features : ignored
-
-        Returns
-        -------
-        names : ndarray of str objects
-        """
-        check_is_fitted(self, "block_names_")
-        names = [
-            f"{name}|{i}"
-            for name, width in zip(self.block_names_, self.block_widths_, strict=True)
-            for i in range(width)
-        ]
-        return np.array(names, dtype=object)
+    def _device_type(self) -> str:
+        """Return the type of the device of the network."""
+        return self._frozen.device.type
 
     def fingerprint(self) -> dict[str, object]:
         """Return all that the features depend on, beside the images; fit first.
@@ -288,8 +203,7 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
 
     def _loaded(self, X: object) -> Frozen:
         """Return the model; it is loaded again after unpickling."""
-        if not hasattr(self, "block_names_"):
-            self.fit(X)
+        self._fit_once(X)
         if not hasattr(self, "_frozen"):
             with default_torch():
                 frozen = self._load()
@@ -313,16 +227,6 @@ class ImageEncoder(TransformerMixin, BaseEstimator):
         state = dict(super().__getstate__())
         state.pop("_frozen", None)
         return state
-
-    def __sklearn_tags__(self) -> Tags:
-        """Take images, and need neither labels nor a fit."""
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.no_validation = True
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def _listed(names: Names) -> list[str]:

@@ -12,24 +12,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import joblib
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_mdl._core.images.lazy import LazyImages, images_fingerprint
-from sklearn_mdl._core.images.reading import FilePart, Images, as_images, item_at
+from sklearn_mdl._core.images.lazy import LazyImages
+from sklearn_mdl._core.images.reading import FilePart, item_at
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.environment import LIBRARIES, version_of
 from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import warn_caller
-from sklearn_mdl.encoders._base import ImageEncoder
+from sklearn_mdl.encoders._block_encoder import BlockEncoder
 
 FEATURES = "features"  # the name of the array in a file, as load_features expects it
 IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "numpy")
@@ -44,7 +45,8 @@ def encode(encoder: object, X: object) -> np.ndarray:
         return np.asarray(X)
     if not isinstance(encoder, FrozenEstimator):
         encoder = clone(encoder).fit(X)
-    return np.asarray(cast(TransformerMixin, encoder).transform(X))
+    found = cast(TransformerMixin, encoder).transform(X)
+    return found.toarray() if issparse(found) else np.asarray(found)
 
 
 def keeps_data(encoder: object) -> bool:
@@ -139,7 +141,7 @@ class FeatureCache:
         from filelock import FileLock  # slow to import
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        if not isinstance(encoder, ImageEncoder):
+        if not isinstance(encoder, BlockEncoder):
             new = np.asarray(encode(encoder, X), dtype=np.float32)
             check(new)
             write_archive(path, {FEATURES: new}, {"key": key})
@@ -148,10 +150,10 @@ class FeatureCache:
             found, _ = _read(path, key)
             if found is None:  # no other process has written it meanwhile
                 part = path.with_suffix(".part.npy")
-                new = _extract(encoder, as_images(X), part)
+                new = _extract(encoder, encoder._items(X), part)
                 check(new)
                 environment = {name: version_of(name) for name in IMAGE_LIBRARIES}
-                environment["device"] = encoder._frozen.device.type
+                environment["device"] = encoder._device_type()
                 about = {"key": key, "environment": environment}
                 write_archive(path, {FEATURES: new}, about)
                 with suppress(OSError):  # a left-over file does no harm
@@ -173,12 +175,12 @@ class FeatureCache:
 
 def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, object]:
     """Return as JSON all that features depend on."""
-    if isinstance(encoder, ImageEncoder):
-        images = as_images(X)
+    if isinstance(encoder, BlockEncoder):
+        items = encoder._items(X)
         if not hasattr(encoder, "block_names_"):
-            encoder.fit(images)
-        content = [len(images), images_fingerprint(images)]
-        return {"encoder": encoder.fingerprint(), "images": content}
+            encoder.fit(items)
+        about = encoder.fingerprint()
+        return {"encoder": about, f"{encoder.unit}s": encoder._content(items)}
     kind = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
     content = [kind, encoder, X, _files_of(X)]
     try:
@@ -237,15 +239,15 @@ def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
     return arrays[FEATURES], ""
 
 
-def _extract(encoder: ImageEncoder, images: Images, part: Path) -> np.ndarray:
-    """Encode images into a file, after the rows of an interrupted extraction."""
+def _extract(encoder: BlockEncoder, items: Any, part: Path) -> np.ndarray:
+    """Encode items into a file, after the rows of an interrupted extraction."""
     rows = GrowingArray(sum(encoder.block_widths_), part, dtype="<f4")
     n_rows = rows.count_left() or 0
     # Minibatches are cut where they would be, or the last bits could differ.
     n_rows -= n_rows % encoder.batch_size
     if n_rows:
-        rows.adopt(min(n_rows, len(images)))
-    for batch in encoder.batches(images, start=rows.n_rows):
+        rows.adopt(min(n_rows, len(items)))
+    for batch in encoder.batches(items, start=rows.n_rows):
         rows.append(batch)
     return rows.rows
 
@@ -266,11 +268,11 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         The fitted copy.
     """
 
-    encoder: ImageEncoder
+    encoder: BlockEncoder
     folder: str | PathLike[str]
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "encoder": [ImageEncoder],
+        "encoder": [BlockEncoder],
         "folder": [str, PathLike],
     }
 
@@ -291,7 +293,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         -------
         self : object
         """
-        self.encoder_: ImageEncoder = clone(self.encoder).fit(X)
+        self.encoder_: BlockEncoder = clone(self.encoder).fit(X)
         return self
 
     def transform(self, X: object) -> np.ndarray:

@@ -49,6 +49,7 @@ from sklearn_mdl.model_selection._tasks import (
 )
 from sklearn_mdl.model_selection._two_axes import two_axes
 from sklearn_mdl.model_selection._verdict import rounded as rounded
+from sklearn_mdl.model_selection._views import ViewComparison, compare_views
 
 __all__ = [
     "EncoderRace",
@@ -56,7 +57,9 @@ __all__ = [
     "Ranking",
     "RepresentationScorer",
     "TaskSequence",
+    "ViewComparison",
     "codelength_scorer",
+    "compare_views",
     "heldout_codelength_scorer",
     "refit_codelength_scorer",
     "two_axes",

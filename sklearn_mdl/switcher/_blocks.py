@@ -39,6 +39,10 @@ class BlockTrace(NamedTuple):
     block_codelengths : ndarray of shape (n_blocks,)
         Code of each block alone, in nats. Once all its readouts have retired it costs
         what the mixture of the others costs.
+    block_losses : ndarray of shape (N, n_blocks)
+        The same by example.
+    known : ndarray of shape (N,)
+        How many labels were known when each row was predicted.
     """
 
     codelength: float
@@ -46,6 +50,8 @@ class BlockTrace(NamedTuple):
     posterior: Floats
     block_names: list[Hashable]
     block_codelengths: Floats
+    block_losses: Floats
+    known: NDArray[np.intp]
 
 
 def block_trace(
@@ -85,6 +91,13 @@ def block_trace(
         costs[: len(part), number] = found.codelengths
     mixed = forward(BayesMixture(), costs, known=known)
     filled = np.where(np.isnan(costs), mixed.codelengths[:, np.newaxis], costs)
+    in_time = np.arange(len(losses))
     return BlockTrace(
-        mixed.codelength, mixed.codelengths, mixed.posterior, list(names), filled.sum(0)
+        mixed.codelength,
+        mixed.codelengths,
+        mixed.posterior,
+        list(names),
+        filled.sum(0),
+        filled,
+        in_time if known is None else known[:-1],
     )

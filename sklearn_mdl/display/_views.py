@@ -1,0 +1,142 @@
+"""Layers by positions as a heat map: how probable each view is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_mdl._core.validation import invalid
+from sklearn_mdl.display import _base as base
+from sklearn_mdl.display._heatmap import name_fields, write_value
+
+
+class Comparison(Protocol):
+    """A comparison of views."""
+
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def probabilities(self) -> base.Floats: ...
+
+
+class ViewPosteriorDisplay(base.Display):
+    """Probability of each view as a heat map of layers by positions.
+
+    Parameters
+    ----------
+    posterior : array-like of shape (n_views,)
+        Probabilities, which sum to one.
+    names : sequence of str of length n_views
+        Names such as ``layer 3|last``: the layer, a bar and the position. A name
+        without a bar is of a layer alone.
+
+    Attributes
+    ----------
+    layers, positions : list of str
+        Rows and columns, in order of appearance.
+    values : ndarray of shape (n_layers, n_positions)
+        NaN where there is no such view.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the map was drawn last.
+    image_ : matplotlib AxesImage
+        The drawn map.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.display import ViewPosteriorDisplay
+    >>> names = ["layer 0|last", "layer 0|mean", "layer 1|last", "layer 1|mean"]
+    >>> ViewPosteriorDisplay([0.0, 0.1, 0.2, 0.7], names).frame()
+             last  mean
+    layer 0   0.0   0.1
+    layer 1   0.2   0.7
+    """
+
+    def __init__(self, posterior: ArrayLike, names: Sequence[str]) -> None:
+        parts = [str(name).partition("|") for name in names]
+        (shares,) = base.vectors([str(name) for name in names], posterior=posterior)
+        total = float(shares.sum())
+        if shares.min() < 0 or not np.isclose(total, 1.0, rtol=0.0, atol=1e-5):
+            required = "probabilities that sum to one"
+            raise invalid("posterior", required, shares.tolist(), "normalise them")
+        self.layers = list(dict.fromkeys(layer for layer, _, _ in parts))
+        self.positions = list(dict.fromkeys(position for _, _, position in parts))
+        self.values = np.full((len(self.layers), len(self.positions)), np.nan)
+        for share, (layer, _, position) in zip(shares, parts, strict=True):
+            place = self.layers.index(layer), self.positions.index(position)
+            if not np.isnan(self.values[place]):
+                required, cure = "different for every view", "name each view once"
+                raise invalid("names", required, list(names), cure)
+            self.values[place] = share
+
+    @classmethod
+    def from_comparison(cls, comparison: Comparison, **plot_options: Any) -> Self:
+        """Draw the probability that each view is the best one.
+
+        Parameters
+        ----------
+        comparison : ViewComparison
+            As :func:`~sklearn_mdl.model_selection.compare_views` returns it.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        base.check_fitted(comparison, "probabilities")
+        return cls(comparison.probabilities, comparison.names).plot(**plot_options)
+
+    @classmethod
+    def from_estimator(cls, estimator: base.Switcher, **plot_options: Any) -> Self:
+        """Draw which view predicts at the end of the stream.
+
+        Parameters
+        ----------
+        estimator : MDLReadoutSwitcher
+            A fitted one: the last row of its ``block_posterior_``.
+        **plot_options : optional
+            Passed to `plot`.
+        """
+        base.check_fitted(estimator, "block_posterior_")
+        names = [str(name or "all columns") for name in estimator.block_names_]
+        return cls(estimator.block_posterior_[-1], names).plot(**plot_options)
+
+    def plot(self, ax: base.Axes | None = None) -> Self:
+        """Draw the map: the first layer at the bottom, a number in every field.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure, whose size follows the numbers
+            of layers and positions.
+
+        Returns
+        -------
+        display : ViewPosteriorDisplay
+            The display itself.
+        """
+        n_layers, n_positions = self.values.shape
+        if ax is None:
+            inches = 0.7 * max(n_positions, 2), 0.24 * max(n_layers, 4)
+            beside = base.CHARACTER * base.longest(self.layers)
+            above = base.CHARACTER * base.longest(self.positions)
+            self._use_axes(None, 1.7 + inches[0] + beside, 0.6 + inches[1] + above)
+        else:
+            width, height = base.inches_of(self._use_axes(ax, 0, 0))
+            inches = 0.7 * width, 0.8 * height
+        top = float(np.nanmax(self.values))
+        style: base.Style = {"cmap": "cividis", "vmin": 0.0, "vmax": top}
+        self.image_ = self.ax_.imshow(self.values, aspect="auto", **style)
+        size = min(8.0, base.size_for(n_layers, inches[1]))
+        for (i, j), share in np.ndenumerate(self.values):
+            if not np.isnan(share):
+                text = f"{share:.2f}" if share >= 0.005 else "·"
+                write_value(self.image_, (j, i), share, text, fontsize=size)
+        name_fields(self.ax_, self.positions, self.layers, inches)
+        self.ax_.invert_yaxis()
+        self.figure_.colorbar(self.image_, ax=self.ax_, label="probability")
+        return self
+
+    def frame(self) -> base.DataFrame:
+        """Return the probabilities as a DataFrame, layers by positions."""
+        pandas = base.plot_extra("pandas")
+        return pandas.DataFrame(self.values, self.layers, self.positions)

@@ -1,0 +1,157 @@
+"""Base class of frozen encoders, whose features are blocks of columns."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+from tqdm import tqdm
+
+from sklearn_mdl.encoders._views import slices_of
+
+
+class BlockEncoder(TransformerMixin, BaseEstimator):
+    """Base of transformers whose features are blocks of columns, such as layers.
+
+    Subclasses set ``block_names_`` and ``block_widths_`` in ``fit``.
+    """
+
+    batch_size: int
+    verbose: int
+    unit: ClassVar[str]  # what one row is made from
+
+    @abstractmethod
+    def _items(self, X: object) -> Any:
+        """Return what rows are made from, with a length; raise if X has none."""
+
+    @abstractmethod
+    def _content(self, items: Any) -> object:
+        """Return, as JSON, a digest of all that features depend on in the items."""
+
+    @abstractmethod
+    def _encode(self, items: Any, start: int) -> Iterator[np.ndarray]:
+        """Yield features (B, width), float32, by minibatch, from a row on."""
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, object]:
+        """Return, as JSON, all that features depend on besides the items."""
+
+    @abstractmethod
+    def _device_type(self) -> str:
+        """Return the type of the device that encodes, such as "cpu"."""
+
+    def transform(self, X: object) -> np.ndarray:
+        """Encode all rows.
+
+        Parameters
+        ----------
+        X : images, text or what else the encoder takes
+            As ``fit`` takes them.
+
+        Returns
+        -------
+        features : ndarray of shape (N, width), float32
+            Blocks side by side, in the order of ``block_names_``.
+
+        Raises
+        ------
+        ValueError
+            If a row cannot be read, or if its features are not finite.
+        """
+        self._fit_once(X)
+        n_rows, start = len(self._items(X)), 0
+        features = np.empty((n_rows, sum(self.block_widths_)), np.float32)
+        for batch in self.batches(X):
+            features[start : start + len(batch)] = batch
+            start += len(batch)
+        return features
+
+    def transform_blocks(self, X: object) -> dict[str, np.ndarray]:
+        """Encode all rows once, and return the features of each block.
+
+        Parameters
+        ----------
+        X : images, text or what else the encoder takes
+
+        Returns
+        -------
+        features : dict of str to ndarray of shape (N, width)
+            By the name of the block, so that blocks can be ranked as encoders are.
+        """
+        return self.split_blocks(self.transform(X))
+
+    @property
+    def block_slices_(self) -> dict[str, slice]:
+        """Columns of each block in the features, by name of the block."""
+        check_is_fitted(self, "block_names_")
+        return slices_of(self.block_names_, self.block_widths_)
+
+    def split_blocks(self, features: np.ndarray) -> dict[str, np.ndarray]:
+        """Cut features as `transform` returns them into views, by block."""
+        return {name: features[:, own] for name, own in self.block_slices_.items()}
+
+    def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:
+        """Encode minibatch by minibatch, from a row on.
+
+        Parameters
+        ----------
+        X : images, text or what else the encoder takes
+        start : int, default=0
+
+        Yields
+        ------
+        features : ndarray of shape (B, width), float32
+        """
+        self._fit_once(X)
+        items = self._items(X)
+        shown = nullcontext()  # no hidden bar: it would take tqdm's lock, too
+        if self.verbose:
+            name, n_items = type(self).__name__, len(items)
+            shown = tqdm(desc=name, unit=self.unit, total=n_items, initial=start)
+        with shown as bar:
+            for features in self._encode(items, start):
+                if bar is not None:
+                    bar.update(len(features))
+                yield features
+
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
+        """Name the features, as ``layer|pool|number``.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        names : ndarray of str objects
+        """
+        check_is_fitted(self, "block_names_")
+        names = [
+            f"{name}|{i}"
+            for name, width in zip(self.block_names_, self.block_widths_, strict=True)
+            for i in range(width)
+        ]
+        return np.array(names, dtype=object)
+
+    def _fit_once(self, X: object) -> None:
+        if not hasattr(self, "block_names_"):
+            self.fit(X)
+
+    def _set_blocks(self, names: Sequence[str], widths: Sequence[int]) -> None:
+        self.block_names_, self.block_widths_ = list(names), list(widths)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Take images or text, and need neither labels nor a fit."""
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags

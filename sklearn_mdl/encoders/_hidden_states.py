@@ -1,0 +1,319 @@
+"""Views of the hidden states of a model, pooled while it runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch import Tensor, nn
+
+from sklearn_mdl._core.numerics import default_torch
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
+from sklearn_mdl._core.validation import invalid
+from sklearn_mdl.encoders._base import tensor_bytes, weights_fingerprint
+from sklearn_mdl.encoders._block_encoder import BlockEncoder
+from sklearn_mdl.encoders._layers import check_layers
+from sklearn_mdl.encoders._views import (
+    Positions,
+    check_views,
+    checked_positions,
+    pooled_positions,
+    slices_of,
+    view_name,
+)
+
+MASK = "attention_mask"
+Inputs = Mapping[str, Tensor]
+
+
+@dataclass(eq=False, repr=False)
+class HiddenStatesEncoder(BlockEncoder):
+    """Layers and positions of a language model, or of any module with tokens.
+
+    Tokens are pooled while the model runs, so that only the views are kept. With a
+    :class:`~sklearn_mdl.encoders.CachedEncoder` around it they are collected in one
+    file, and an interrupted collection resumes.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        It runs where it is, in evaluation mode, and is not changed. Called as
+        ``module(**inputs)``, with ``output_hidden_states=True`` where `layers` are
+        numbers.
+    tokenizer : callable, default=None
+        A tokenizer of transformers, or any function from a list of rows to a mapping of
+        tensors, such as "input_ids" and "attention_mask". None takes rows of token
+        ids, which may differ in length.
+    layers : sequence of int or str, default=None
+        Numbers count the hidden states of a Hugging Face model: 0 are the embeddings,
+        -1 is the last layer. Names are those of modules inside it whose output is a
+        tensor (B, tokens, width), or a tuple that begins with one. None takes all
+        hidden states.
+    positions : str, int or sequence of them, default=("last", "mean")
+        As for :func:`~sklearn_mdl.encoders.views_of`.
+    batch_size : int, default=16
+        Rows encoded at once. It moves the last bits of features.
+    verbose : int, default=0
+        Show a progress bar.
+
+    Attributes
+    ----------
+    block_names_ : list of str
+        Views, such as ``layer 3|last``.
+    block_widths_ : list of int
+        Their numbers of features.
+    block_slices_ : dict of str to slice
+        Their columns, as :func:`~sklearn_mdl.readouts.block_readouts` takes them.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from sklearn_mdl.encoders import HiddenStatesEncoder
+    >>> class Model(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.embed, self.mix = nn.Embedding(9, 4), nn.Linear(4, 4)
+    ...     def forward(self, input_ids, attention_mask):
+    ...         return self.mix(self.embed(input_ids))
+    >>> encoder = HiddenStatesEncoder(Model(), layers=["embed", "mix"])
+    >>> X = encoder.fit_transform([[1, 2, 3], [4, 5]])
+    >>> X.shape, encoder.block_names_
+    ((2, 16), ['embed|last', 'embed|mean', 'mix|last', 'mix|mean'])
+    """
+
+    unit = "row"
+
+    module: nn.Module
+    tokenizer: Callable[..., Inputs] | None = None
+    _: KW_ONLY
+    layers: Sequence[int | str] | None = None
+    positions: Positions = ("last", "mean")
+    batch_size: int = 16
+    verbose: int = 0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "module": [nn.Module],
+        "tokenizer": [callable, None],
+        "layers": [list, tuple, range, None],
+        "positions": [str, Integral, list, tuple, range],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "verbose": ["verbose"],
+    }
+
+    def __sklearn_clone__(self) -> Self:
+        """Copy settings, but share model and tokenizer, which are never changed."""
+        params = self.get_params(deep=False)
+        shared = {name: params.pop(name) for name in ("module", "tokenizer")}
+        others = {name: clone(value, safe=False) for name, value in params.items()}
+        return type(self)(**shared, **others)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: object, y: object = None) -> Self:
+        """Encode the first row, which says how wide the views are.
+
+        Parameters
+        ----------
+        X : sequence of str, or what the tokenizer takes
+        y : ignored
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            If layers or positions do not exist, or if the model cannot be run.
+        """
+        positions = checked_positions(self.positions)
+        if self.layers is not None:
+            kinds = {isinstance(layer, str) for layer in self.layers}
+            if len(kinds) != 1 or len(set(self.layers)) < len(self.layers):
+                required = "either numbers or names of modules, each once"
+                raise invalid("layers", required, self.layers, "pass None for all")
+            if kinds == {True}:
+                check_layers(self.module, list(cast(Sequence[str], self.layers)))
+        states, _ = self._states(self._inputs(self._items(X)[:1]))
+        names = [view_name(layer, place) for layer in states for place in positions]
+        widths = [own.shape[-1] for own in states.values() for _ in positions]
+        self._set_blocks(names, widths)
+        return self
+
+    def _items(self, X: object) -> list[Any]:
+        """Return rows as a list."""
+        if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
+            cure = "pass a list, also for one"
+            raise invalid("X", "a sequence of rows, such as texts", X, cure)
+        rows = list(cast(Sequence[Any], X))
+        if not rows:
+            raise invalid("X", "at least one row", 0, "pass some")
+        return rows
+
+    def _content(self, items: list[Any]) -> object:
+        """Return the number of rows and a digest of the inputs of the model."""
+        digest = hashlib.sha256()
+        for start in range(0, len(items), self.batch_size):
+            inputs = self._inputs(items[start : start + self.batch_size])
+            for name, tensor in inputs.items():
+                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+                digest.update(tensor_bytes(tensor))
+        return [len(items), digest.hexdigest()]
+
+    def _encode(self, items: list[Any], start: int) -> Iterator[np.ndarray]:
+        """Yield the views of rows by minibatch."""
+        positions = checked_positions(self.positions)
+        for first in range(start, len(items), self.batch_size):
+            inputs = self._inputs(items[first : first + self.batch_size])
+            states, real = self._states(inputs)
+            vectors = [
+                pooled_positions(
+                    own[:, None].float(), real.to(own.device), positions, first
+                )
+                for own in states.values()  # which may be on several devices
+            ]
+            rows = torch.cat([own.flatten(1).cpu() for own in vectors], 1)
+            check_views(rows, slices_of(self.block_names_, self.block_widths_), first)
+            yield rows.numpy()
+
+    def fingerprint(self) -> dict[str, object]:
+        """Return all that the features depend on, besides the rows; fit first.
+
+        Returns
+        -------
+        fingerprint : dict
+            As JSON can hold it: weights, layers and positions. Versions of libraries
+            and the code of ``forward`` are left out.
+        """
+        kind = type(self.module)
+        return {
+            "encoder": type(self).__name__,
+            "model": f"{kind.__module__}.{kind.__qualname__}",
+            "options": repr(self.module),
+            "weights": weights_fingerprint(self.module),
+            "blocks": self.block_names_,
+        }
+
+    def _device_type(self) -> str:
+        """Return the type of the device of the model."""
+        return self._device().type
+
+    def _device(self) -> torch.device:
+        tensors = [*self.module.parameters(), *self.module.buffers()]
+        return tensors[0].device if tensors else torch.device("cpu")
+
+    def _inputs(self, rows: list[Any]) -> Inputs:
+        """Return the inputs of the model for some rows."""
+        if self.tokenizer is None:
+            return _padded(rows)
+        options: dict[str, object] = {}
+        if hasattr(self.tokenizer, "pad_token"):  # one of transformers
+            options = {"padding": True, "truncation": True, "return_tensors": "pt"}
+        inputs = dict(self.tokenizer(rows, **options))
+        if not inputs or not all(isinstance(v, Tensor) for v in inputs.values()):
+            kinds = {name: type(v).__name__ for name, v in inputs.items()}
+            cure = 'add return_tensors="pt", or torch.as_tensor'
+            raise invalid("tokenizer", "a function to tensors by name", kinds, cure)
+        return inputs
+
+    def _states(self, inputs: Inputs) -> tuple[dict[int | str, Tensor], Tensor]:
+        """Return hidden states (B, tokens, width) by layer, and which are real."""
+        moved = {name: tensor.to(self._device()) for name, tensor in inputs.items()}
+        is_named = self.layers is not None and isinstance(self.layers[0], str)
+        names = list(cast(Sequence[str], self.layers)) if is_named else []
+        options = {} if is_named else {"output_hidden_states": True}
+        with (
+            default_torch(),
+            torch.inference_mode(),
+            _evaluating(self.module),
+            _outputs_of(self.module, names) as found,
+        ):
+            output = self.module(**moved, **options)
+        states: dict[int | str, Any] = {name: found.get(name) for name in names}
+        if not is_named:
+            states = self._numbered(output)
+        shape = tuple(next(iter(moved.values())).shape[:2])
+        for name, own in states.items():
+            if not isinstance(own, Tensor) or own.ndim != 3 or own.shape[:2] != shape:
+                given = tuple(getattr(own, "shape", ())) or type(own).__name__
+                required = f"one tensor of shape {(*shape, 'width')}"
+                cure = "name a module that returns the states of tokens"
+                raise invalid(f"The output of layer {name!r}", required, given, cure)
+        mask = moved.get(MASK)
+        real = torch.ones(shape, dtype=torch.bool) if mask is None else mask.bool()
+        return states, real
+
+    def _numbered(self, output: object) -> dict[int | str, Tensor]:
+        """Return the hidden states that a Hugging Face model returns, by number."""
+        found = getattr(output, "hidden_states", None)
+        if found is None:
+            required, given = "an output with `hidden_states`", type(output).__name__
+            cure = "name modules in `layers`"
+            raise invalid("module without named layers", required, given, cure)
+        n = len(found)
+        numbers = range(n) if self.layers is None else self.layers
+        if not all(isinstance(i, Integral) and -n <= i < n for i in numbers):
+            cure = "count from 0, or from the end"
+            raise invalid("layers", f"numbers of {n} hidden states", self.layers, cure)
+        places = [int(i) % n for i in numbers]
+        if len(set(places)) < len(places):
+            raise invalid("layers", "each named once", self.layers, "drop copies")
+        return {i: found[i] for i in places}
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Run a module in evaluation mode, and leave every part as it was."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+@contextmanager
+def _outputs_of(module: nn.Module, names: list[str]) -> Iterator[dict[str, Any]]:
+    """Keep the outputs of modules by name while a module runs."""
+    found: dict[str, Any] = {}
+
+    def hook_of(name: str) -> Callable[[nn.Module, object, object], None]:
+        def hook(_: nn.Module, __: object, output: object) -> None:
+            if name in found:
+                raise ValueError(f"Layer {name!r} must run only once; name another")
+            first = output[0] if isinstance(output, tuple) and output else output
+            # Later layers may overwrite an output in place.
+            found[name] = first.clone() if isinstance(first, Tensor) else copy(first)
+
+        return hook
+
+    modules = dict(module.named_modules())
+    handles = [modules[n].register_forward_hook(hook_of(n)) for n in names]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _padded(rows: list[Any]) -> Inputs:
+    """Return token ids padded on the right, and their mask."""
+    ids = [np.asarray(row) for row in rows]
+    if any(row.ndim != 1 or row.dtype.kind not in "iu" for row in ids):
+        required, cure = "rows of token ids", "pass a tokenizer for text"
+        raise invalid("X without a tokenizer", required, rows[0], cure)
+    longest = max(map(len, ids))
+    tokens = np.zeros((len(ids), longest), np.int64)
+    mask = np.zeros((len(ids), longest), np.int64)
+    for place, row in enumerate(ids):
+        tokens[place, : len(row)], mask[place, : len(row)] = row, 1
+    return {"input_ids": torch.from_numpy(tokens), MASK: torch.from_numpy(mask)}

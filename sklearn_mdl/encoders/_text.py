@@ -1,0 +1,171 @@
+"""Texts to features: by any object that can encode them, or by n-grams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import Tags
+
+from sklearn_mdl._core.sklearn_compat import Constraints, HasMethods, fit_context
+from sklearn_mdl._core.validation import invalid
+
+
+class Encodes(Protocol):
+    """A model that turns texts into vectors."""
+
+    def encode(self, texts: list[str], /) -> Any: ...
+
+
+@dataclass(eq=False, repr=False)
+class TextEncoder(TransformerMixin, BaseEstimator):
+    """Embeddings of texts, as a transformer of scikit-learn.
+
+    Vectorizers of scikit-learn are transformers already and need no wrapper.
+
+    Parameters
+    ----------
+    model : object with a method ``encode``
+        Takes a list of n texts and returns n vectors, as models of
+        sentence-transformers and model2vec do. ``clone`` shares it.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+        Width of the embeddings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.encoders import TextEncoder
+    >>> class Lengths:
+    ...     def encode(self, texts):
+    ...         return np.array([[len(text), text.count(" ")] for text in texts])
+    >>> TextEncoder(Lengths()).fit_transform(["a cat", "the dog sat"])
+    array([[ 5.,  1.],
+           [11.,  2.]], dtype=float32)
+    """
+
+    model: Encodes
+
+    _parameter_constraints: ClassVar[Constraints] = {"model": [HasMethods(["encode"])]}
+
+    def __sklearn_clone__(self) -> Self:
+        """Share the model, which is never changed."""
+        return type(self)(self.model)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: object, y: object = None) -> Self:
+        """Encode the first text, which says how wide embeddings are.
+
+        Parameters
+        ----------
+        X : sequence of str
+        y : ignored
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If X is no sequence of texts, or the model returns no vectors.
+        """
+        self.n_features_out_ = self._vectors(_texts(X)[:1]).shape[1]
+        return self
+
+    def transform(self, X: object) -> np.ndarray:
+        """Encode texts.
+
+        Parameters
+        ----------
+        X : sequence of str
+
+        Returns
+        -------
+        embeddings : ndarray of shape (n_texts, n_features_out_), float32
+
+        Raises
+        ------
+        ValueError
+            If X is no sequence of texts, or the model returns no vectors.
+        """
+        if not hasattr(self, "n_features_out_"):
+            self.fit(X)
+        return self._vectors(_texts(X))
+
+    def _vectors(self, texts: list[str]) -> np.ndarray:
+        found = self.model.encode(texts)
+        if hasattr(found, "detach"):  # a tensor, maybe on another device
+            found = found.detach().cpu().float()
+        vectors = np.asarray(found, dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            required = f"a method that returns {len(texts)} vectors"
+            cure = "let it return an array of shape (n_texts, width)"
+            raise invalid("model.encode", required, vectors.shape, cure)
+        return vectors
+
+    def __sklearn_tags__(self) -> Tags:
+        """Take text, and need neither labels nor a fit."""
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _texts(X: object) -> list[str]:
+    if isinstance(X, str) or not hasattr(X, "__len__"):
+        raise invalid("X", "a sequence of texts", X, "pass a list, also for one")
+    texts = list(cast(Sequence[str], X))
+    wrong = [number for number, text in enumerate(texts) if not isinstance(text, str)]
+    if not texts or wrong:
+        given = texts[wrong[0]] if wrong else texts
+        where = f"X[{wrong[0]}]" if wrong else "X"
+        raise invalid(where, "text", given, "drop or fill in what is missing")
+    return texts
+
+
+def text_baselines(width: int = 128) -> dict[str, Pipeline]:
+    """Return three encoders of text that need no pre-trained model.
+
+    An encoder that does not beat them has learned nothing that counts for the task.
+
+    Parameters
+    ----------
+    width : int, default=128
+        Number of features of the first two.
+
+    Returns
+    -------
+    encoders : dict of str to Pipeline
+        Latent semantics of "words" and of "characters" (TF-IDF of n-grams, reduced by a
+        singular value decomposition), and "hashed words", 1,024 counts. None reads
+        labels.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.encoders import text_baselines
+    >>> texts = ["the cat sat", "a dog ran", "the dog sat", "one cat ran"]
+    >>> {k: e.fit_transform(texts).shape for k, e in text_baselines(2).items()}
+    {'words': (4, 2), 'characters': (4, 2), 'hashed words': (4, 1024)}
+    """
+    words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))
+    characters = TfidfVectorizer(
+        sublinear_tf=True, analyzer="char_wb", ngram_range=(2, 5)
+    )
+    hashed = HashingVectorizer(n_features=1024, alternate_sign=False)
+    return {
+        "words": make_pipeline(words, TruncatedSVD(width, random_state=0)),
+        "characters": make_pipeline(characters, TruncatedSVD(width, random_state=0)),
+        "hashed words": make_pipeline(hashed),
+    }

@@ -1,0 +1,313 @@
+"""Views of activations: every layer and position as columns of one table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from numbers import Integral
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.validation import invalid
+
+AXES = ("example", "layer", "position", "feature")
+POSITIONS = ("first", "last", "mean", "max")
+NUMBERS: dict[str | int, str | int] = {"first": 0, "last": -1}
+READ_AT_ONCE = 2**24  # numbers
+Positions = Sequence[str | int] | str | int
+
+
+class Views(NamedTuple):
+    """Views side by side in one table, and which columns belong to each.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_examples, n_views * n_features), float32
+        Read-only; a memory map where a path was given.
+    columns : dict of str to slice
+        By the name of the view, as :func:`~sklearn_mdl.readouts.block_readouts` takes
+        them: ``layer 3|last``.
+    """
+
+    X: NDArray[np.float32]
+    columns: dict[str, slice]
+
+
+def views_of(
+    activations: Any,
+    axes: Sequence[str] = AXES,
+    *,
+    mask: ArrayLike | None = None,
+    layers: Sequence[int] | None = None,
+    positions: Positions = ("last", "mean"),
+    path: str | PathLike[str] | None = None,
+) -> Views:
+    """Make a view of every layer and position of activations.
+
+    A view is one way to turn an example into a vector: the last token of layer 3, or
+    the mean over all tokens of layer 7.
+
+    Parameters
+    ----------
+    activations : array, torch.Tensor, or sequence of arrays
+        Hidden states with the given axes. Memory maps and arrays of h5py are read in
+        parts. A list holds one array for each example, so that lengths may differ.
+    axes : sequence of str, default=("example", "layer", "position", "feature")
+        What each axis means, in any order. "layer" and "position" may be missing. In a
+        list, each array has these axes without "example".
+    mask : array-like of shape (n_examples, n_positions), default=None
+        True, or 1, where a token is real: the attention mask of a tokenizer. Padding
+        may be on either side. None takes all tokens.
+    layers : sequence of int, default=None
+        Layers to take, counted from 0, or from the end if negative; None takes all.
+    positions : str, int or sequence of them, default=("last", "mean")
+        "first", "last", "mean" and "max" refer to the real tokens of an example. An
+        integer counts real tokens, from the end if it is negative.
+    path : path-like, default=None
+        A ``.npy`` file for the table, which is replaced; for tables that exceed memory.
+
+    Returns
+    -------
+    views : Views
+        ``X`` and ``columns``, layer after layer.
+
+    Raises
+    ------
+    ValueError
+        If axes, mask, layers or positions do not fit the activations, if an example is
+        too short for a position, or if a number is not finite.
+
+    See Also
+    --------
+    sklearn_mdl.encoders.HiddenStatesEncoder : Collects views while a model runs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.encoders import views_of
+    >>> states = np.random.default_rng(0).normal(size=(8, 3, 5, 4))
+    >>> views = views_of(states, positions=["last", "max"])
+    >>> views.X.shape, list(views.columns)[:3]
+    ((8, 24), ['layer 0|last', 'layer 0|max', 'layer 1|last'])
+    """
+    names = _checked_axes(axes)
+    sizes = _sizes(activations, names)
+    taken = _checked_layers(layers, sizes["layer"], "layer" in names)
+    wanted = checked_positions(positions) if "position" in names else ["last"]
+    views = [
+        view_name(
+            layer if "layer" in names else None,
+            position if "position" in names else None,
+        )
+        for layer in taken
+        for position in wanted
+    ]
+    columns = slices_of(views, [sizes["feature"]] * len(views))
+    place = None if path is None else Path(path)
+    table = GrowingArray(len(views) * sizes["feature"], place, dtype="<f4")
+    for states, real in _parts(activations, names, sizes, mask):
+        pooled = pooled_positions(states[:, taken], real, wanted, table.n_rows)
+        rows = pooled.flatten(1)
+        check_views(rows, columns, table.n_rows)
+        table.append(rows.numpy())
+    return Views(table.rows, columns)
+
+
+def slices_of(names: Sequence[str], widths: Sequence[int]) -> dict[str, slice]:
+    """Return the columns of views that stand side by side, by name."""
+    ends = list(accumulate(widths))
+    starts = [0, *ends[:-1]]
+    return dict(zip(names, map(slice, starts, ends), strict=True))
+
+
+def view_name(layer: int | str | None, position: str | int | None) -> str:
+    """Name a view by its layer and position, of which one may be missing."""
+    layer = f"layer {layer}" if isinstance(layer, Integral) else layer
+    found = "|".join(str(part) for part in (layer, position) if part is not None)
+    return found or "features"
+
+
+def checked_positions(positions: Positions) -> list[str | int]:
+    """Return positions as a list of names and numbers, each once."""
+    given = [positions] if isinstance(positions, str | int) else list(positions)
+    known = [p in POSITIONS if isinstance(p, str) else _is_whole(p) for p in given]
+    if not given or not all(known) or len(set(given)) < len(given):
+        required = f"different ones of {', '.join(POSITIONS)} and whole numbers"
+        raise invalid("positions", required, positions, "pass for example 'last'")
+    return [p if isinstance(p, str) else int(p) for p in given]
+
+
+def pooled_positions(
+    states: Tensor, real: Tensor, positions: Sequence[str | int], start: int = 0
+) -> Tensor:
+    """Reduce the tokens of each example to one vector for each position.
+
+    Parameters
+    ----------
+    states : Tensor of shape (n, n_layers, n_tokens, width)
+    real : Tensor of shape (n, n_tokens), bool
+        Which tokens count.
+    positions : sequence of str or int
+    start : int, default=0
+        Number of the first example, for messages.
+
+    Returns
+    -------
+    vectors : Tensor of shape (n, n_layers, n_positions, width)
+
+    Raises
+    ------
+    ValueError
+        If an example has too few tokens.
+    """
+    counts = real.sum(1)
+    shown = real[:, None, :, None]
+    # Real tokens first, in their order: padding may be on either side.
+    order = torch.argsort((~real).to(torch.int8), dim=1, stable=True)
+    found = []
+    for position in positions:
+        number = NUMBERS.get(position, position)
+        needed = 1
+        if not isinstance(number, str):
+            needed = number + 1 if number >= 0 else -number
+        if bool((counts < needed).any()):
+            row = int((counts < needed).nonzero()[0])
+            raise ValueError(
+                f"Example {start + row} must have at least {needed} tokens for "
+                f"position {position!r}, got {int(counts[row])}; leave it out, or "
+                "check the mask"
+            )
+        if not isinstance(number, str):
+            places = number if number >= 0 else counts + number
+            rows = torch.arange(len(states), device=states.device)
+            found.append(states[rows, :, order[rows, places]])
+        elif number == "mean":
+            total = states.where(shown, 0.0).sum(2)
+            found.append(total / counts[:, None, None])
+        else:
+            found.append(states.where(shown, -math.inf).amax(2))
+    return torch.stack(found, 2)
+
+
+def check_views(rows: Tensor, columns: dict[str, slice], start: int) -> None:
+    """Refuse rows (n, width) that are not finite, and name example and view."""
+    if bool(rows.isfinite().all()):
+        return
+    row, place = (~rows.isfinite()).nonzero()[0].tolist()
+    name = next(name for name, own in columns.items() if own.start <= place < own.stop)
+    raise ValueError(
+        f"Activations must be finite, got {rows[row, place].item()} in example "
+        f"{start + row}, view {name!r}; run the model in float32 or bfloat16, or "
+        "leave the view out"
+    )
+
+
+def _checked_axes(axes: Sequence[str]) -> list[str]:
+    names = list(axes)
+    known = set(names) <= set(AXES) and len(set(names)) == len(names)
+    if not known or not {"example", "feature"} <= set(names):
+        required = f"names of {AXES}, 'example' and 'feature' among them"
+        raise invalid("axes", required, axes, "name each axis of the array once")
+    return names
+
+
+def _checked_layers(
+    layers: Sequence[int] | None, n_layers: int, named: bool
+) -> list[int]:
+    if layers is None:
+        return list(range(n_layers))
+    given = list(layers)
+    if not named or not given or not all(map(_is_whole, given)):
+        fits = False
+    else:
+        fits = all(-n_layers <= layer < n_layers for layer in given)
+    numbers = [int(layer) % n_layers for layer in given] if fits else []
+    if not numbers or len(set(numbers)) < len(given):
+        required = f"different ones of {n_layers} layers, an axis of the activations"
+        raise invalid("layers", required, layers, "pass for example [0, -1]")
+    return numbers
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
+    """Return the length of each axis, 1 where it is missing; of a list, its first."""
+    is_list = isinstance(activations, list | tuple)
+    if is_list and not activations:
+        raise invalid("activations", "of one example or more", 0, "pass some")
+    own = [name for name in names if not (is_list and name == "example")]
+    shape = _shape(activations[0] if is_list else activations, own, "activations")
+    return {
+        **dict.fromkeys(AXES, 1),
+        **dict(zip(own, shape, strict=True)),
+        **({"example": len(activations)} if is_list else {}),
+    }
+
+
+def _parts(
+    activations: Any, names: list[str], sizes: dict[str, int], mask: ArrayLike | None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield some examples (n, layers, tokens, width) and which tokens are real."""
+    n = sizes["example"]
+    if isinstance(activations, list | tuple):
+        if mask is not None:
+            cure = "give each example without its padding"
+            raise invalid("mask", "None for a list of examples", "a mask", cure)
+        own = [name for name in names if name != "example"]
+        fixed = [name for name in own if name != "position"]
+        for number, example in enumerate(activations):
+            what = f"Example {number} of activations"
+            found = dict(zip(own, _shape(example, own, what), strict=True))
+            if any(found[name] != sizes[name] for name in fixed):
+                required = f"as the first, with {[(k, sizes[k]) for k in fixed]}"
+                raise invalid(what, required, found, "leave it out")
+            states = _in_order(example, own)[None]
+            yield states, torch.ones(1, states.shape[2], dtype=torch.bool)
+        return
+    real = _checked_mask(mask, (n, sizes["position"]))
+    step = max(1, READ_AT_ONCE // max(1, math.prod(activations.shape) // n))
+    before = (slice(None),) * names.index("example")
+    for start in range(0, n, step):
+        part = activations[(*before, slice(start, start + step))]
+        yield _in_order(part, names), real[start : start + step]
+
+
+def _checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Tensor:
+    if mask is None:
+        return torch.ones(shape, dtype=torch.bool)
+    real = np.asarray(mask)
+    if real.shape != shape or not np.isin(real, (0, 1)).all():
+        required = f"of shape {shape}, True or 1 where a token is real"
+        raise invalid("mask", required, real.shape, "pass the attention mask")
+    return torch.as_tensor(real.astype(bool))
+
+
+def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
+    shape = tuple(getattr(array, "shape", ()))
+    if len(shape) != len(names) or 0 in shape:
+        required = f"an array with the axes {tuple(names)}, none of them empty"
+        raise invalid(what, required, shape, "name its axes in `axes`")
+    return shape
+
+
+def _in_order(array: Any, names: Sequence[str]) -> Tensor:
+    """Return float32 with the axes of `AXES`, less "example" where it is missing."""
+    if not isinstance(array, Tensor):
+        with np.errstate(over="ignore"):  # infinities are refused by view
+            array = torch.from_numpy(np.array(array, dtype=np.float32))
+    tensor: Tensor = array.detach().cpu().float()
+    tensor = tensor.permute([names.index(axis) for axis in AXES if axis in names])
+    for place, axis in enumerate(AXES[1:], start=int("example" in names)):
+        if axis not in names:
+            tensor = tensor.unsqueeze(place)
+    return tensor

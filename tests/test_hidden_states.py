@@ -1,0 +1,192 @@
+"""Hidden states collected while a model runs: the views of what it computes."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from torch import nn
+
+from sklearn_mdl.datasets import load_features
+from sklearn_mdl.encoders import (
+    CachedEncoder,
+    FeatureCache,
+    HiddenStatesEncoder,
+    views_of,
+)
+
+WORDS = ["[PAD]", "the", "cat", "dog", "sat", "ran", "on"]
+TEXTS = ["the cat sat", "dog", "the dog sat on the cat", "cat ran", "the dog"]
+EVERY = ("first", "last", "mean", "max")
+
+
+class Model(nn.Module):
+    """Looks like a model of transformers: two layers of attention over real tokens."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Embedding(len(WORDS), 8)
+        layer = {"batch_first": True, "dropout": 0.5, "dim_feedforward": 16}
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(8, 2, **layer) for _ in range(2)
+        )
+        self.fail_at, self.n_runs = None, 0
+
+    def forward(self, input_ids, attention_mask, output_hidden_states=False):
+        self.n_runs += 1
+        if self.n_runs == self.fail_at:
+            raise KeyboardInterrupt
+        states = [self.embed(input_ids)]
+        for layer in self.layers:
+            padding = attention_mask == 0
+            states.append(layer(states[-1], src_key_padding_mask=padding))
+        kept = tuple(states) if output_hidden_states else None
+        return SimpleNamespace(hidden_states=kept)
+
+
+def tokenize(texts):
+    ids = [[WORDS.index(word) for word in text.split()] for text in texts]
+    longest = max(map(len, ids))
+    padded = torch.tensor([own + [0] * (longest - len(own)) for own in ids])
+    return {"input_ids": padded, "attention_mask": (padded != 0).long()}
+
+
+# Torch warns of its own road for padded rows.
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+
+
+@pytest.fixture
+def model():
+    return Model().train()
+
+
+def test_features_are_the_views_of_hidden_states(model):
+    encoder = HiddenStatesEncoder(model, tokenize, positions=EVERY, batch_size=5)
+    features = encoder.fit_transform(TEXTS)
+    inputs = tokenize(TEXTS)
+    with torch.inference_mode():
+        states = model.eval()(**inputs, output_hidden_states=True).hidden_states
+    mask = inputs["attention_mask"]
+    views = views_of(torch.stack(states, 1), mask=mask, positions=EVERY)
+    assert_array_equal(features, views.X)
+    assert encoder.block_slices_ == views.columns
+    assert encoder.get_feature_names_out()[8] == "layer 0|last|0"
+
+
+def test_neither_batches_nor_padding_change_features(model):
+    alone = HiddenStatesEncoder(model, tokenize, batch_size=1).fit_transform(TEXTS)
+    together = HiddenStatesEncoder(model, tokenize, batch_size=3).fit_transform(TEXTS)
+    assert_allclose(together, alone, atol=1e-5)
+    # Rows of ids need no tokenizer.
+    ids = [[WORDS.index(word) for word in text.split()] for text in TEXTS]
+    assert_array_equal(
+        HiddenStatesEncoder(model, batch_size=3).fit_transform(ids), together
+    )
+
+
+def test_layers_by_name_and_by_number_are_the_same(model):
+    by_number = HiddenStatesEncoder(model, tokenize, layers=[0, -1])
+    by_name = HiddenStatesEncoder(model, tokenize, layers=["embed", "layers.1"])
+    # Torch takes another road where there are hooks.
+    found = by_name.fit_transform(TEXTS)
+    assert_allclose(by_number.fit_transform(TEXTS), found, atol=1e-5)
+    assert by_number.block_names_[2:] == ["layer 2|last", "layer 2|mean"]
+    assert by_name.block_names_[2:] == ["layers.1|last", "layers.1|mean"]
+    blocks = by_name.transform_blocks(TEXTS)
+    assert blocks["layers.1|mean"].shape == (5, 8)
+
+
+def test_the_model_is_left_as_it_was(model):
+    model.layers[0].eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    HiddenStatesEncoder(model, tokenize, layers=["embed"]).fit_transform(TEXTS)
+    assert [layer.training for layer in model.layers] == [False, True]
+    assert not model.embed._forward_hooks
+    for name, value in model.state_dict().items():
+        assert_array_equal(value, before[name])
+    assert clone(HiddenStatesEncoder(model, tokenize)).module is model
+
+
+def test_collecting_goes_on_after_an_interruption(model, tmp_path, capsys):
+    encoder = HiddenStatesEncoder(model, tokenize, batch_size=2)
+    wanted = encoder.fit_transform(TEXTS)
+    cached = CachedEncoder(encoder.set_params(verbose=1), tmp_path)
+    model.n_runs, model.fail_at = 0, 4  # one run for the width, two minibatches
+    with pytest.raises(KeyboardInterrupt):
+        cached.fit_transform(TEXTS)
+    model.n_runs, model.fail_at = 0, None
+    assert_array_equal(cached.transform(TEXTS), wanted)
+    assert model.n_runs == 1  # the last minibatch
+    assert "5/5" in capsys.readouterr().err
+    assert_array_equal(cached.transform(TEXTS), wanted)
+    assert model.n_runs == 1
+    (path,) = tmp_path.glob("*.safetensors")
+    assert_array_equal(load_features(path), wanted)
+    assert cached.block_slices_ == encoder.block_slices_
+
+
+def test_files_differ_in_all_that_features_depend_on(model, tmp_path):
+    cache = FeatureCache(tmp_path)
+
+    def path(texts=TEXTS, **settings):
+        return cache.path(HiddenStatesEncoder(model, tokenize, **settings), texts)
+
+    first = path()
+    assert path() == first
+    paths = {first, path(TEXTS[::-1]), path(layers=[0]), path(positions="max")}
+    with torch.no_grad():
+        model.embed.weight[1] += 1
+    paths.add(path())
+    assert len(paths) == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"layers": [3]}, "layers must be numbers of 3 hidden states"),
+        ({"layers": [0, -3]}, "layers must be each named once"),
+        ({"layers": [0, "embed"]}, "layers must be either numbers or names"),
+        ({"layers": []}, "layers must be either"),
+        ({"layers": ["layers.2"]}, "name of a module inside the model"),
+        ({"layers": ["layers.0.norm1", ""]}, "layer"),
+        ({"positions": "cls"}, "positions must be"),
+        ({"positions": -2}, "Example 1 must have at least 2 tokens for position -2"),
+        ({"tokenizer": None}, "X without a tokenizer must be rows of token ids"),
+        ({"tokenizer": lambda rows: {"input_ids": rows}}, "a function to tensors"),
+    ],
+)
+def test_what_does_not_fit_is_refused(model, settings, words):
+    encoder = HiddenStatesEncoder(model, tokenize).set_params(**settings)
+    with pytest.raises(ValueError, match=words):
+        encoder.fit_transform(TEXTS)
+
+
+@pytest.mark.parametrize("rows", ["the cat", [], 3])
+def test_rows_must_be_a_list(model, rows):
+    with pytest.raises(ValueError, match="X must be"):
+        HiddenStatesEncoder(model, tokenize).fit(rows)
+
+
+def test_outputs_that_are_no_states_of_tokens_are_named():
+    class Pooled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.pool = nn.Embedding(9, 4), nn.AdaptiveAvgPool2d((1, 4))
+
+        def forward(self, input_ids, attention_mask):
+            return self.pool(self.embed(input_ids))
+
+    encoder = HiddenStatesEncoder(Pooled(), layers=["pool"])
+    with pytest.raises(ValueError, match="output of layer 'pool' must be one tensor"):
+        encoder.fit([[1, 2, 3]])
+    with pytest.raises(ValueError, match="name modules in `layers`"):
+        HiddenStatesEncoder(Silent()).fit([[1, 2, 3]])
+
+
+class Silent(nn.Module):
+    """Returns no hidden states."""
+
+    def forward(self, input_ids, attention_mask, output_hidden_states):
+        return input_ids

@@ -1,0 +1,97 @@
+"""Texts as data: encoders around models, baselines, and CSV files."""
+
+import csv
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from sklearn_mdl import RepresentationScorer
+from sklearn_mdl.cli import main
+from sklearn_mdl.encoders import TextEncoder, encode, text_baselines
+
+rng = np.random.default_rng(0)
+WORDS = {"cats": ["cat", "purr", "milk", "the"], "dogs": ["dog", "bark", "bone", "the"]}
+LABELS = rng.choice(list(WORDS), 60)
+TEXTS = [" ".join(rng.choice(WORDS[label], 5)) for label in LABELS]
+
+
+class Model:
+    """Encodes as models of sentence-transformers do."""
+
+    def __init__(self, kind=np.asarray):
+        self.kind, self.n_texts = kind, 0
+
+    def encode(self, texts):
+        self.n_texts += len(texts)
+        return self.kind([[len(text), text.count("cat")] for text in texts])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, list])
+def test_an_object_that_encodes_is_an_encoder(kind):
+    model = Model(kind)
+    found = TextEncoder(model).fit_transform(TEXTS)
+    assert found.dtype == np.float32
+    assert_array_equal(found, np.asarray(Model().encode(TEXTS), np.float32))
+    assert clone(TextEncoder(model)).model is model
+
+
+@pytest.mark.parametrize(
+    ("model", "texts", "words"),
+    [
+        (Model(), "one text", "X must be a sequence of texts"),
+        (Model(), ["a", None], r"X\[1\] must be text, got None"),
+        (Model(), [], "X must be text"),
+        (Model(lambda rows: np.ones(3)), ["a"], "a method that returns 1 vectors"),
+        (object(), ["a"], "model"),
+    ],
+)
+def test_what_does_not_fit_is_refused(model, texts, words):
+    with pytest.raises(ValueError, match=words):
+        TextEncoder(model).fit(texts)
+
+
+def test_sparse_features_are_those_of_the_vectorizer():
+    vectorizer = TfidfVectorizer()
+    wanted = clone(vectorizer).fit(TEXTS).transform(TEXTS).toarray()
+    assert_array_equal(encode(vectorizer, TEXTS), wanted)
+
+
+def test_baselines_are_ranked_beside_a_model(tmp_path):
+    encoders = {"model": TextEncoder(Model()), **text_baselines(4)}
+    scorer = RepresentationScorer(n_orders=1, random_state=0, results=tmp_path)
+    scorer.fit({"animals": (TEXTS, LABELS)}, encoders)
+    assert scorer.codelengths_.shape == (1, 4)
+    assert scorer.codelengths_.min() < 0.5 * len(TEXTS) * np.log(2)
+
+
+def write_table(path, rows, header=("text", "label")):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def test_texts_of_a_csv_file_are_ranked(tmp_path, capsys):
+    texts = [f"{text} number {row}" for row, text in enumerate(TEXTS)]
+    rows = [*zip(texts, LABELS, strict=True), ("no label", "")]
+    path = write_table(tmp_path / "animals.csv", rows, ("review", "kind"))
+    rank = ["rank", str(path), "--out", str(tmp_path / "ranking"), "--n-orders", "1"]
+    rank += ["--text", "review", "--label", "kind"]
+    assert main(rank) == 2
+    assert "row 62 has none; fill it in" in capsys.readouterr().err
+    assert main([*rank, "--missing", "drop"]) == 0
+    printed = capsys.readouterr().out
+    assert "animals: 60 rows, 2 classes" in printed
+    assert "1 rows without a label were dropped" in printed
+    assert "characters (" in printed
+
+
+def test_wrong_columns_are_named(tmp_path, capsys):
+    path = write_table(tmp_path / "t.csv", [("a", "b")], ("review", "kind"))
+    assert main(["rank", str(path), "--out", str(tmp_path / "r")]) == 2
+    assert "write --text COLUMN" in capsys.readouterr().err
+    assert main(["rank", str(tmp_path), "--out", "r", "--text", "review"]) == 2
+    assert "--text names a column of a .csv file" in capsys.readouterr().err

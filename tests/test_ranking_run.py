@@ -349,7 +349,7 @@ PAIR = np.tile([0, 1], 20)
         lambda text: b"\xff\xfe" + text,
         lambda text: b"[" * 100_000,
         lambda text: text.replace(b'"n_classes": 2', b'"n_classes": 3'),
-        lambda text: text.replace(b'"format": 4', b'"format": 1'),
+        lambda text: text.replace(b'"format": 5', b'"format": 1'),
         lambda text: b"9" * 10_000,
     ],
 )

@@ -27,6 +27,7 @@ from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.environment import LIBRARIES, version_of
 from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.numerics import dense
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.encoders._base import ImageEncoder
@@ -41,10 +42,10 @@ def encode(encoder: object, X: object) -> np.ndarray:
     A frozen transformer is not fitted again, and None and "passthrough" return X.
     """
     if keeps_data(encoder):
-        return np.asarray(X)
+        return np.asarray(dense(X))
     if not isinstance(encoder, FrozenEstimator):
         encoder = clone(encoder).fit(X)
-    return np.asarray(cast(TransformerMixin, encoder).transform(X))
+    return np.asarray(dense(cast(TransformerMixin, encoder).transform(X)))
 
 
 def keeps_data(encoder: object) -> bool:

@@ -7,6 +7,7 @@ from sklearn_mdl.model_selection._encoding import (
     checked_datasets as checked_datasets,
     checked_targets as checked_targets,
     gather as gather,
+    protected as protected,
 )
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems
 from sklearn_mdl.model_selection._mteb import with_codelength
@@ -42,7 +43,10 @@ from sklearn_mdl.model_selection._tasks import (
     versions as versions,
 )
 from sklearn_mdl.model_selection._two_axes import two_axes
-from sklearn_mdl.model_selection._verdict import rounded as rounded
+from sklearn_mdl.model_selection._verdict import (
+    names_of as names_of,
+    rounded as rounded,
+)
 
 __all__ = [
     "PrequentialSplit",

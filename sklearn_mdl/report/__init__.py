@@ -2,7 +2,6 @@
 
 from sklearn_mdl.report._compare import compare
 from sklearn_mdl.report._comparison import Comparison
-from sklearn_mdl.report._figures import can_draw as can_draw
 from sklearn_mdl.report._report import write_results
 from sklearn_mdl.report._tables import read_rows, write_rows as write_rows
 

@@ -18,7 +18,12 @@ from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection import Ranking, RepresentationScorer
 from sklearn_mdl.report._comparison import Comparison
-from sklearn_mdl.report._encoders import LATE, features_of, named_encoders
+from sklearn_mdl.report._encoders import (
+    LATE,
+    features_of,
+    is_given,
+    named_encoders,
+)
 
 Place = tuple[str, str]  # dataset, encoder
 Given = dict[str, tuple[Any, Any, Any]]  # rows, labels, groups by dataset
@@ -198,7 +203,8 @@ def _encode(
         features[dataset][name] = features_of(
             encoder, rows, name, cache, verbose=verbose
         )
-        seconds[dataset, name] = time.perf_counter() - start
+        if not is_given(encoder):
+            seconds[dataset, name] = time.perf_counter() - start
     datasets: dict[str, tuple[Any, ...]] = {}
     for name, (_, y, groups) in given.items():
         datasets[name] = (features[name], y, *(() if groups is None else (groups,)))

@@ -15,7 +15,7 @@ from sklearn_mdl.model_selection import Cell
 Floats = NDArray[np.float64]
 
 N_POINTS = 24  # of a curve, at most
-FEWEST = 12  # labels of a point, of all orders together
+FEWEST = 6  # labels of a point
 
 
 class Curve(NamedTuple):
@@ -59,7 +59,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
         If traces of cells are gone.
     """
     traces = [cell.source.read() for cell in cells]
-    edges = _edges(cells[0].n_samples, math.ceil(FEWEST / len(cells)))
+    edges = _edges(cells[0].n_samples)
     z = float(norm.isf(alpha / 2))
     losses = np.stack([trace.codelengths for trace in traces])
     correct = np.stack([trace.correct for trace in traces]).astype(float)
@@ -79,15 +79,13 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     return Curve((edges[:-1] + edges[1:] - 1) / 2, *nats, *accuracy, kinds)
 
 
-def _edges(n: int, least: int) -> NDArray[np.intp]:
+def _edges(n: int) -> NDArray[np.intp]:
     """Return the ends of intervals that grow, each of some labels or more."""
-    ends = np.geomspace(min(least, n), n, N_POINTS).astype(np.intp)
     edges = [0]
-    for end in ends:
-        if end - edges[-1] >= least:
-            edges.append(int(end))
-    edges[-1] = n
-    return np.array([0, n] if len(edges) == 1 else edges)
+    for end in np.geomspace(min(FEWEST, n), n, N_POINTS).astype(int).tolist():
+        if end - edges[-1] >= FEWEST:
+            edges.append(end)
+    return np.array([*edges[: max(1, len(edges) - 1)], n])
 
 
 def _means(table: Floats, edges: NDArray[np.intp], z: float) -> tuple[Floats, Floats]:

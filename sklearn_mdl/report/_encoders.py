@@ -71,6 +71,13 @@ def _is_array(found: object) -> bool:
     return isinstance(found, kinds) or issparse(found) or hasattr(found, "to_numpy")
 
 
+def is_given(encoder: object) -> bool:
+    """Return true for features, and for None: nothing is computed."""
+    is_file = isinstance(encoder, str | Path) and Path(encoder).suffix in FILES
+    columns = isinstance(encoder, list | tuple)
+    return is_file or columns or keeps_data(encoder) or _is_array(encoder)
+
+
 def features_of(
     encoder: Any, X: Any, name: str, cache: FeatureCache | None, *, verbose: int
 ) -> np.ndarray:

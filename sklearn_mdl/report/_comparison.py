@@ -327,10 +327,13 @@ class Comparison:
             f"{found.best} has the best average rank, {rank:.1f} of {len(names)}, and "
             f"the shortest code on {wins} of {self._n_datasets} datasets."
         ]
-        ties = names_of(found.equivalent) if found.equivalent else "none"
-        where = "" if found.has_test else " on every dataset"
-        text = f"Not significantly worse{where}: {ties}; all others are."
-        lines.append(text if found.out else f"Not significantly worse{where}: {ties}.")
+        if found.has_test and found.equivalent:
+            lines.append(f"Not significantly worse: {names_of(found.equivalent)}.")
+        elif found.has_test:
+            lines.append("All others are significantly worse.")
+        else:
+            out = names_of(found.out) if found.out else "no encoder"
+            lines.append(f"Significantly worse than the winner everywhere: {out}.")
         return lines
 
     def _of_pairs(self) -> str:

@@ -33,9 +33,7 @@ def codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Tab
     return Table(table.head, [*table.rows, *rows], bold=table.bold)
 
 
-def cells(
-    scorer: RepresentationScorer, comparison: ProtocolComparison | None
-) -> Table:
+def cells(scorer: RepresentationScorer, comparison: ProtocolComparison | None) -> Table:
     """Tabulate cells, with accuracies of rows held out if there are any."""
     heldout = {} if comparison is None else comparison.heldout_accuracies
     return cell_table(scorer, {f"held out, {name}": heldout[name] for name in heldout})

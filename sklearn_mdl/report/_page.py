@@ -61,9 +61,7 @@ class Versus(NamedTuple):
     details: str
 
 
-def page_of(
-    comparison: Comparison, protocols: ProtocolComparison | None = None
-) -> str:
+def page_of(comparison: Comparison, protocols: ProtocolComparison | None = None) -> str:
     """Return the page.
 
     Parameters
@@ -318,4 +316,3 @@ def _mean_curve(curves: Sequence[Floats]) -> Floats:
     resampled = [np.interp(places, np.linspace(0, 1, len(c)), c) for c in curves]
     found: Floats = np.mean(resampled, axis=0)
     return found
-

@@ -44,6 +44,7 @@ from sklearn_mdl.model_selection._tasks import (
 )
 from sklearn_mdl.model_selection._two_axes import two_axes
 from sklearn_mdl.model_selection._verdict import (
+    Verdict as Verdict,
     names_of as names_of,
     rounded as rounded,
 )

@@ -16,6 +16,7 @@ from sklearn_mdl.display import CodelengthDisplay, LearningCurveDisplay, plot_ex
 from sklearn_mdl.model_selection import (
     Ranking,
     RepresentationScorer,
+    Verdict,
     names_of,
     rounded,
 )
@@ -238,17 +239,31 @@ class Comparison:
         if self.together is None:
             return []
         ranking, found = self.together, list[Gain]()
+        tried = [(one, both) for both, own in self.pairs.items() for one in own]
+        paired = ranking.paired_differences(tried)
         for d, dataset in enumerate(ranking.dataset_names_):
             names = ranking.encoder_names_
             nats = dict(zip(names, ranking.codelengths_[d].tolist(), strict=True))
             for both, own in self.pairs.items():
                 first, second = sorted(own, key=nats.__getitem__)
-                paired = ranking.paired_differences([(first, both)])
-                half = float(paired.upper[0, d] - paired.mean[0, d])
+                k = tried.index((first, both))
+                half = float(paired.upper[k, d] - paired.mean[k, d])
                 codes = nats[first], nats[second], nats[both]
                 saved = nats[first] - nats[both]
                 found.append(Gain(dataset, first, second, *codes, saved, half))
         return sorted(found, key=lambda gain: -gain.saved)
+
+    @cached_property
+    def total_gains(self) -> list[Gain]:
+        """The same over all datasets together, whose dataset has no name."""
+        by_pair: dict[frozenset[str], list[Gain]] = {}
+        for gain in self.gains:
+            by_pair.setdefault(frozenset((gain.first, gain.second)), []).append(gain)
+        return sorted(map(_total, by_pair.values()), key=lambda gain: -gain.saved)
+
+    @cached_property
+    def _answer(self) -> Verdict:
+        return self.scorer.verdict()
 
     @property
     def _n_datasets(self) -> int:
@@ -298,7 +313,7 @@ class Comparison:
         ]
 
     def _of_one(self) -> list[str]:
-        (found,) = self.scorer.verdict().datasets
+        (found,) = self._answer.datasets
         if found.runner_up is None:
             return [f"{found.winner} alone: {found.codelength:.0f} nats."]
         by = f"{found.margin:.2g}"
@@ -318,7 +333,7 @@ class Comparison:
         return [start, f"{ties} {number} labels would{wont} settle it."]
 
     def _of_several(self) -> list[str]:
-        found, names = self.scorer.verdict(), self.scorer.encoder_names_
+        found, names = self._answer, self.scorer.encoder_names_
         rank = self.scorer.average_ranks_[names.index(found.best)]
         wins = sum(own.winner == found.best for own in found.datasets)
         if len(names) == 1:
@@ -337,24 +352,33 @@ class Comparison:
         return lines
 
     def _of_pairs(self) -> str:
-        best = self.scorer.verdict().best
-        own = [gain for gain in self.gains if best in (gain.first, gain.second)]
+        best = self._answer.best
+        own = [one for one in self.total_gains if best in (one.first, one.second)]
         if not own:
             return ""
-        saved: dict[str, float] = {}
-        for gain in own:
-            other = gain.second if gain.first == best else gain.first
-            saved[other] = saved.get(other, 0.0) + gain.saved
-        added = max(saved, key=saved.__getitem__)
-        chosen = [gain for gain in own if added in (gain.first, gain.second)]
-        clear = [gain for gain in chosen if gain.saved > gain.half]
-        if not clear:
+        added = own[0].second if own[0].first == best else own[0].first
+        if own[0].saved <= own[0].half:
             return f"Adding another encoder to {best} saves nothing significant."
-        if self._n_datasets == 1:
-            by = f"{rounded(clear[0].saved, clear[0].half)} nats"
-        else:
-            by = f"nats on {len(clear)} of {self._n_datasets} datasets"
-        return f"Adding {added} to {best} saves {by}."
+        by = rounded(own[0].saved, own[0].half)
+        return f"Adding {added} to {best} saves {by} nats{self._everywhere}."
+
+    @property
+    def _everywhere(self) -> str:
+        n_datasets = len(self.scorer.dataset_names_)
+        return f" on {n_datasets} datasets together" if n_datasets > 1 else ""
+
+
+def _total(gains: Sequence[Gain]) -> Gain:
+    """Add up what a pair saves over datasets, against the better one over them all."""
+    nats: dict[str, float] = {}
+    for gain in gains:
+        for name, alone in ((gain.first, gain.alone), (gain.second, gain.other)):
+            nats[name] = nats.get(name, 0.0) + alone
+    first, second = sorted(nats, key=nats.__getitem__)
+    both = math.fsum(gain.both for gain in gains)
+    half = math.sqrt(math.fsum(gain.half**2 for gain in gains))
+    codes = nats[first], nats[second], both
+    return Gain("", first, second, *codes, nats[first] - both, half)
 
 
 TITLES = {

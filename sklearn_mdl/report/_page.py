@@ -168,7 +168,6 @@ class View:
             column
             for column in columns
             if not all(np.isnan(getattr(row, column.key)) for row in rows)
-            or (column.key == "labels" and self.found.levels)
         ]
 
     def cell(self, row: Row, key: str) -> Cell:
@@ -177,7 +176,7 @@ class View:
         if np.isnan(value):
             return Cell("never" if key == "labels" else "–", float("inf"))
         if key == "nats":
-            return Cell(rounded(value, row.half), value)
+            return Cell(f"{value:.3f} ± {row.half:.3f}", value)
         if key in ("encoding", "seconds"):
             return Cell(duration_text(value), value)
         shown = {

@@ -36,7 +36,7 @@ from .readouts import (
     RefitReadout,
     readout_grid,
 )
-from .report import write_results
+from .report import compare, write_results
 from .switcher import (
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
@@ -74,6 +74,7 @@ __all__ = [
     "RepresentationScorer",
     "SwitchDistribution",
     "codelength_scorer",
+    "compare",
     "compare_protocols",
     "decode_labels",
     "encode_labels",

@@ -17,7 +17,6 @@ from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import FunctionTransformer
 
-import sklearn_mdl.report._figures
 from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
@@ -393,16 +392,15 @@ def test_the_text_of_several_datasets_ends_with_average_ranks():
     assert block[2].split()[2:] == ["0.6000", "1.83", "1", "1.33", "1"]
 
 
-def test_a_report_sets_them_beside_the_ranking(full, tmp_path, monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.report._figures, "find_spec", lambda name: None)
+def test_a_report_sets_them_beside_the_ranking(full, tmp_path):
     X, y = load_iris(return_X_y=True)
     features = {"raw": X, "axis": X[:, :1]}
     scorer = RepresentationScorer(SWITCHER).fit({"iris": (features, y)})
     plain = write_results(scorer, tmp_path / "plain")
-    assert "Protocols side by side" not in plain[-1].read_text(encoding="utf-8")
+    assert "Other measures" not in plain[-1].read_text(encoding="utf-8")
     paths = write_results(scorer, tmp_path / "both", full)
     page = paths[-1].read_text(encoding="utf-8")
-    assert "Protocols side by side" in page
+    assert "Other measures" in page
     assert "(shuffled labels)" in page
     path = tmp_path / "both" / "protocols.csv"
     head, *rows = read_rows(path)

@@ -18,7 +18,6 @@ from sklearn_mdl import (
 from sklearn_mdl.baselines import _compare
 from sklearn_mdl.model_selection import _tasks
 from sklearn_mdl.readouts import _lists as grid, default_readouts, terms_of
-from sklearn_mdl.report import _report
 
 
 @pytest.fixture
@@ -46,10 +45,7 @@ def terms(scorer):
     return {cell.encoder: cell.terms for cell in scorer.cells_}
 
 
-def test_all_encoders_have_the_readouts_that_the_widest_can_bear(
-    small_grid, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(_report, "can_draw", lambda: False)
+def test_all_encoders_have_the_readouts_that_the_widest_can_bear(small_grid, tmp_path):
     scorer = RepresentationScorer(MDLReadoutSwitcher(), results=tmp_path).fit(
         study(2, 40)
     )

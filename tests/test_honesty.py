@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from each_case import for_each
 from hypothesis import HealthCheck, given, settings, strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
 from sklearn.datasets import load_digits, load_wine
 
 from sklearn_mdl import (
@@ -255,11 +257,12 @@ def test_classes_that_the_first_minibatches_lack_are_paid_for_when_they_come():
 
 
 @for_each("kind", ["csr_array", "csc_matrix", "coo_array"])
-def test_sparse_features_are_refused_with_what_to_do(kind):
-    sparse = pytest.importorskip("scipy.sparse")
+def test_sparse_features_have_the_code_of_dense_ones(kind):
     X, y = stream(0)
-    with pytest.raises(TypeError, match="dense"):
-        MDLReadoutSwitcher([READOUTS["linear"]]).fit(getattr(sparse, kind)(X), y)
+    rows = getattr(sparse, kind)(X)
+    code, same = (MDLReadoutSwitcher([READOUTS["linear"]]).fit(Z, y) for Z in (X, rows))
+    assert_array_equal(code.codelengths_, same.codelengths_)
+    assert_array_equal(code.predict_proba(X), same.predict_proba(rows))
 
 
 LABELS = {

@@ -18,7 +18,6 @@ from sklearn_mdl import (
 )
 from sklearn_mdl.cli._main import main
 from sklearn_mdl.readouts import KernelReadoutRegressor
-from sklearn_mdl.report import _figures
 
 # Kernels whose scaling or width follows the rows, or none; units that follow labels.
 RAW = {"kernel": "rbf", "gamma": 0.01, "scaling": None}
@@ -102,8 +101,7 @@ def rank(n_permutations=9, readouts=None, **options):
     return scorer.fit({"digits": ({"pixels": X, "noise": noise}, y % 2)})
 
 
-def test_cells_have_p_values_of_their_kernels_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(_figures, "find_spec", lambda name: None)
+def test_cells_have_p_values_of_their_kernels_alone(tmp_path):
     scorer = rank(n_orders=2, results=tmp_path)
     X, y = digits(60)
     for cell in scorer.cells_[:2]:

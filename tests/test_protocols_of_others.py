@@ -169,7 +169,7 @@ def test_tags_say_what_it_takes(estimator):
     assert not tags.target_tags.multi_output
     assert tags.classifier_tags.multi_class
     assert not tags.classifier_tags.multi_label
-    assert not tags.input_tags.sparse
+    assert tags.input_tags.sparse
     assert not tags.input_tags.allow_nan
 
 

@@ -15,7 +15,7 @@ from scipy import stats
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
-import sklearn_mdl.report._figures
+import sklearn_mdl.report._tables
 from sklearn_mdl import (
     CriticalDifferenceDisplay,
     LinearReadout,
@@ -461,7 +461,6 @@ def test_the_statistics_read_back(folder, scorer):
     assert list(found["groups"]) == list(GROUPS)
     middle = found["groups"]["middle"]
     assert middle["datasets"] == ["d 1", "d 2"]
-    assert "friedman" in middle
     assert "friedman" not in found["groups"]["one"]
     for d, name in enumerate(scorer.dataset_names_):
         for e, encoder in enumerate(ENCODERS):
@@ -478,15 +477,6 @@ def test_the_readouts_read_back(folder, scorer):
     names = np.transpose(scorer.preferred_readouts())[order].tolist()
     assert [row[1:-1] for row in rows] == names
     assert all(row[-1] in row[1:-1] for row in rows)
-
-
-def test_groups_have_figures_of_their_own(folder):
-    names = {path.name for path in folder.glob("group-*.png")}
-    assert names == {
-        *("group-first _ last-average_ranks.png", "group-middle-average_ranks.png"),
-        *("group-first _ last-rank_intervals.png", "group-middle-rank_intervals.png"),
-        "group-one-average_ranks.png",
-    }
 
 
 def test_large_pools_are_compared_in_pairs_of_the_best(monkeypatch):
@@ -509,12 +499,13 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.open, self.text, self.tags, self.tables = [], [], [], []
+        self.data = ""
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "img"):
+        if tag not in ("meta", "input"):
             self.open.append(tag)
         if tag == "table":
             self.tables.append([])
@@ -528,6 +519,8 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.text.append(data)
+        if self.tags and self.tags[-1][1].get("id") == "data":
+            self.data += data
         if {"td", "th"} & set(self.open):
             self.tables[-1][-1][-1] += data
 
@@ -541,21 +534,33 @@ def test_the_page_is_whole(page):
     assert page.open == []
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
-    assert links == [f"#{name}" for name in ids]
-    assert len(set(ids)) == len(ids) >= 9
+    assert {link[1:] for link in links} <= set(ids)
+    assert len(set(ids)) == len(ids)
 
 
 def test_the_page_asks_no_one_else(page):
     tags = {tag for tag, _ in page.tags}
-    assert not tags & {"script", "link", "iframe", "object", "embed", "form", "base"}
+    assert not tags & {"link", "iframe", "object", "embed", "base", "img", "image"}
     for tag, attrs in page.tags:
-        for name in ("src", "href", "srcset", "style", "background", "poster"):
-            value = attrs.get(name, "#")
-            assert value.startswith(("#", "data:image/png;base64,")), (tag, value[:50])
+        for name in ("src", "href", "srcset", "action", "background", "poster"):
+            assert attrs.get(name, "#").startswith("#"), (tag, attrs)
         assert not any(name.startswith("on") for name in attrs)
+    policies = [attrs["content"] for tag, attrs in page.tags if "http-equiv" in attrs]
+    assert policies[0].startswith("default-src 'none'")
     styles = "".join(page.text)
     assert "@import" not in styles
     assert "url(" not in styles
+
+
+def test_names_are_never_code(tmp_path):
+    names = ["</script><script>alert(1)</script>", '"><img src=x>', "{{ 7 * 7 }}"]
+    scorer, _ = fit(1, names)
+    write_results(scorer, tmp_path)
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert sum(tag == "script" for tag, _ in page.tags) == 2
+    assert not any(tag == "img" for tag, _ in page.tags)
+    assert {row[0] for row in page.tables[0][1:]} == set(names)
+    assert json.loads(page.data)["encoders"] == [row[0] for row in page.tables[0][1:]]
 
 
 def test_names_stand_on_the_page_as_text(page):
@@ -568,30 +573,24 @@ def test_tables_of_the_page_hold_the_numbers(page, scorer):
     expected = dict(zip(ENCODERS, scorer.average_ranks_, strict=True))
     assert found == pytest.approx(expected, abs=0.0051)
     (nats,) = [t for t in others if t[-1][0] == "labels alone"]
-    saved = [float(row[2]) for row in ranks[1:]]
     assert nats[0] == ["encoder", *scorer.dataset_names_]
     values = np.array([row[1:] for row in nats[1:4]], dtype=float)
     order = np.argsort(scorer.average_ranks_, kind="stable")
     assert_allclose(values, scorer.codelengths_.T[order] / 40, atol=6e-5)
     alone = np.array(nats[-1][1:], dtype=float)
+    places = [list(found).index(ENCODERS[e]) for e in order]
+    saved = np.array([float(row[3]) for row in ranks[1:]])[places]
     assert_allclose(saved, (alone - values).mean(1), atol=1e-3)
-    (pairs,) = [t for t in others if t[0][:2] == ["first", "second"]]
-    assert len(pairs) == 1 + 3
-    assert "p" not in pairs[0]  # of which none can be small
-    wilcoxon, wins = scorer.pairwise_wilcoxon(), scorer.win_table().wins
-    for row in pairs[1:]:
-        i, j = ENCODERS.index(row[0]), ENCODERS.index(row[1])
-        (k,) = np.flatnonzero((wilcoxon.pairs == [i, j]).all(1))
-        assert float(row[2]) == pytest.approx(
-            np.exp(wilcoxon.median_log_ratios[k]), abs=6e-4
-        )
-        assert row[3] == f"{wins[i, j]} - {4 - wins[i, j] - wins[j, i]} - {wins[j, i]}"
 
 
-def test_the_page_shows_every_figure(page, folder):
-    shown = [attrs for tag, attrs in page.tags if tag == "img"]
-    assert len(shown) == len(list(folder.glob("*.png")))
-    assert all(attrs["alt"] for attrs in shown)
+def test_pairs_count_the_datasets_on_which_one_is_shorter(page, scorer):
+    (pairs,) = [t for t in page.tables if t[0] == ["encoder", "1", "2", "3"]]
+    names = [row[0].split(" ", 1)[1] for row in pairs[1:]]
+    for i, one in enumerate(names):
+        for j, other in enumerate(names):
+            if i != j:
+                upper = scorer.paired_differences([(one, other)]).upper
+                assert pairs[1 + i][1 + j] == str(int((upper < 0).sum()))
 
 
 def test_the_page_names_settings_and_how_to_cite(page):
@@ -599,7 +598,7 @@ def test_the_page_names_settings_and_how_to_cite(page):
     for words in (
         *("n_orders", "random_state", "LinearReadout(lr=0.01)", "torch"),
         *("Evaluating Representations with Readout Model Switching", "@inproceedings"),
-        *("first & last", "mlp 1x4", "Student"),
+        *("first & last", "mlp 1x4"),
     ):
         assert words in text
 
@@ -624,8 +623,7 @@ def test_the_page_says_what_failed(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("n_datasets", "encoders"), [(1, ["one"]), (1, ENCODERS)])
-def test_small_rankings_have_a_page_too(n_datasets, encoders, tmp_path, monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.report._figures, "find_spec", lambda name: None)
+def test_small_rankings_have_a_page_too(n_datasets, encoders, tmp_path):
     scorer, _ = fit(n_datasets, encoders)
     write_results(scorer, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))

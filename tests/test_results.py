@@ -5,8 +5,6 @@ import json
 import platform
 from importlib.metadata import version
 
-import matplotlib.image as mpimg
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -14,7 +12,6 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
-import sklearn_mdl.report._figures
 import sklearn_mdl.report._report
 from sklearn_mdl import (
     LinearReadout,
@@ -27,7 +24,7 @@ from sklearn_mdl.report import read_rows
 from sklearn_mdl.report._tables import write_rows
 
 ENCODERS = ("raw", "one, two")
-DATASETS = ("first", "second")
+DATASETS = ("first", "second", "third")
 TABLES = [
     *("cells.csv", "ranking.csv", "scores.csv", "readouts.csv"),
     *("cells.json", "statistics.json"),
@@ -57,10 +54,6 @@ def load_json(path):
     return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
 
 
-def figures(folder):
-    return sorted(path.name for path in folder.glob("*.png"))
-
-
 @pytest.fixture(scope="module")
 def scorer():
     return rank(n_orders=2)
@@ -72,22 +65,10 @@ def written(scorer, tmp_path_factory):
     return folder, write_results(scorer, folder)
 
 
-@pytest.fixture
-def without_matplotlib(monkeypatch):
-    monkeypatch.setattr(sklearn_mdl.report._figures, "find_spec", lambda name: None)
-
-
 def test_it_writes_what_it_says(written):
     folder, paths = written
     assert sorted(folder.iterdir()) == sorted(paths)
-    assert [path.name for path in paths] == [
-        *TABLES,
-        *("average_ranks.png", "rank_intervals.png", "saved.png"),
-        *("preferred_readouts.png", "ranks_by_size.png"),
-        *("nats_by_seconds.png", "nats_by_features.png"),
-        *("first-codelength.png", "first-posterior.png"),
-        *("second-codelength.png", "second-posterior.png"),
-    ]
+    assert [path.name for path in paths] == TABLES
 
 
 def test_the_table_of_cells_reads_back(written, scorer):
@@ -138,7 +119,7 @@ def test_the_record_of_cells_reads_back(written, scorer):
     found = load_json(written[0] / "cells.json")
     assert found["unit"] == "nats"
     assert found["critical_difference"] == scorer.critical_difference_
-    assert len(found["cells"]) == len(scorer.cells_) == 8
+    assert len(found["cells"]) == len(scorer.cells_) == 12
     for record, cell in zip(found["cells"], scorer.cells_, strict=True):
         for name in ("dataset", "encoder", "order", "n_samples", "codelength"):
             assert record[name] == getattr(cell, name)
@@ -168,35 +149,12 @@ def test_the_record_names_settings_and_versions(written, scorer):
         assert found["versions"][name].partition("+")[0] == version(name)
 
 
-def test_figures_are_images_with_something_on_them(written):
-    folder, _ = written
-    for path in folder.glob("*.png"):
-        image = mpimg.imread(path)
-        assert min(image.shape[:2]) > 100
-        assert image.std() > 0.01
-
-
-def test_no_figure_stays_open(written):
-    assert plt.get_fignums() == []
-
-
-def test_a_single_encoder_has_no_figure_of_ranks(tmp_path):
-    paths = write_results(rank(DATASETS[:1], ENCODERS[:1]), tmp_path)
-    of_one = ["first-codelength.png", "first-posterior.png", "preferred_readouts.png"]
-    assert figures(tmp_path) == [*of_one, "saved.png"]
-    assert len(paths) == len(TABLES) + 4
+def test_a_single_encoder_has_no_critical_difference(tmp_path):
+    write_results(rank(DATASETS[:1], ENCODERS[:1]), tmp_path)
     assert load_json(tmp_path / "cells.json")["critical_difference"] is None
 
 
-def test_without_matplotlib_the_rest_is_written(scorer, tmp_path, without_matplotlib):
-    paths = write_results(scorer, str(tmp_path))
-    assert [path.name for path in paths] == TABLES
-    assert sorted(tmp_path.iterdir()) == sorted(paths)
-
-
-def test_without_jinja_the_page_is_left_out(
-    scorer, tmp_path, without_matplotlib, monkeypatch
-):
+def test_without_jinja_the_page_is_left_out(scorer, tmp_path, monkeypatch):
     monkeypatch.setattr(sklearn_mdl.report._report, "find_spec", lambda name: None)
     words = r'pip install "sklearn_mdl\[report\]"'
     with pytest.warns(UserWarning, match=words) as caught:
@@ -206,21 +164,14 @@ def test_without_jinja_the_page_is_left_out(
     assert sorted(tmp_path.iterdir()) == sorted(paths)
 
 
-def test_files_of_the_same_names_are_replaced(scorer, tmp_path, without_matplotlib):
+def test_files_of_the_same_names_are_replaced(scorer, tmp_path):
     for name in TABLES:
         (tmp_path / name).write_text("an older and much longer result\n" * 1000)
     (tmp_path / "notes.txt").write_text("mine")
     write_results(scorer, tmp_path)
-    assert len(rows_of(tmp_path / "cells.csv")) == 8
-    assert len(load_json(tmp_path / "cells.json")["cells"]) == 8
+    assert len(rows_of(tmp_path / "cells.csv")) == 12
+    assert len(load_json(tmp_path / "cells.json")["cells"]) == 12
     assert (tmp_path / "notes.txt").read_text() == "mine"
-
-
-def test_figures_of_the_same_names_are_replaced(tmp_path):
-    scorer = rank(DATASETS[:1])
-    (tmp_path / "average_ranks.png").write_bytes(b"an older result")
-    write_results(scorer, tmp_path)
-    assert mpimg.imread(tmp_path / "average_ranks.png").size
 
 
 def test_an_unfitted_ranking_leaves_nothing(tmp_path):
@@ -259,8 +210,6 @@ def test_odd_names_stay_inside_the_directory(tmp_path, name):
     paths = write_results(rank([name], ENCODERS[:1]), folder)
     assert sorted(folder.iterdir()) == sorted(paths)
     assert set(tmp_path.rglob("*.*")) == set(paths)
-    assert len(figures(folder)) == 4
-    assert not any(figure.startswith(".") for figure in figures(folder))
     head, row, *_ = read_rows(folder / "cells.csv")
     assert row[head.index("dataset")] == name
     assert name in read_rows(folder / "ranking.csv")[0]
@@ -281,27 +230,14 @@ def test_no_cell_of_a_table_is_a_formula_and_names_come_back(
     assert read_rows(path) == [names, [*names, "-1.5"]]
 
 
-def test_plain_names_are_kept(tmp_path):
-    write_results(rank(["CIFAR-10 v1.2_b"], ENCODERS[:1]), tmp_path)
-    assert "CIFAR-10 v1.2_b-codelength.png" in figures(tmp_path)
-
-
-def test_names_alike_but_for_odd_characters_and_case_get_files_of_their_own(tmp_path):
-    names = ["a/b", "a:b", "A_b", "a_b"]
-    write_results(rank(names, ENCODERS[:1]), tmp_path)
-    assert len({name.casefold() for name in figures(tmp_path)}) == 8 + 2
-    for row, name in zip(rows_of(tmp_path / "cells.csv"), names, strict=True):
-        assert row["dataset"] == name
-
-
-def test_a_dataset_may_be_called_like_a_column(tmp_path, without_matplotlib):
-    scorer = rank(["encoder", "average_rank"])
+def test_a_dataset_may_be_called_like_a_column(tmp_path):
+    scorer = rank(["encoder", "average_rank", "third"])
     write_results(scorer, tmp_path)
     with (tmp_path / "ranking.csv").open(newline="", encoding="utf-8") as file:
         head, *rows = csv.reader(file)
     names = ["encoder", "average_rank"]
     beside = ["saved_over_labels", "accuracy", "n_features", "seconds"]
-    assert head == [*names, "lower", "upper", "p_best", *beside, *names]
+    assert head == [*names, "lower", "upper", "p_best", *beside, *names, "third"]
     assert {row[0] for row in rows} == set(ENCODERS)
     per_example = np.array([row[9:] for row in rows], dtype=float)
     assert_allclose(np.sort(per_example, 0), np.sort(scorer.codelengths_.T / 40, 0))

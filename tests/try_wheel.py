@@ -27,7 +27,10 @@ def check_wheel(path: Path) -> None:
     assert {name.split("/")[0] for name in names} == {"sklearn_mdl", info}, names
     code = [name for name in names if name.startswith("sklearn_mdl/")]
     others = [name for name in code if not name.endswith(".py")]
-    templates = ("macros.html", "report.html", "style.css")
+    templates = [
+        *("answer.html", "citation.html", "macros.html", "page.html", "page.js"),
+        *("style.css", "uPlot.LICENSE", "uPlot.min.css", "uPlot.min.js"),
+    ]
     places = [f"sklearn_mdl/report/templates/{name}" for name in templates]
     expected = ["__init__.pyi", "py.typed", "datasets/_vtab/tasks.toml"]
     places += [f"sklearn_mdl/{name}" for name in expected]

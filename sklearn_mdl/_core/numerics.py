@@ -11,7 +11,9 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from scipy.sparse import issparse
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -191,6 +193,26 @@ def as_array(values: object) -> Any:
         return values
     values = values.detach().cpu()
     return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+
+
+def dense(rows: Any) -> Any:
+    """Return sparse rows as an array of float32, and leave everything else alone.
+
+    Raises
+    ------
+    ValueError
+        If the array would take more than a quarter of the machine's memory.
+    """
+    if not issparse(rows):
+        return rows
+    most, needed = memory_of(torch.device("cpu")), 4 * int(np.prod(rows.shape))
+    if most is not None and needed > most // 4:
+        raise ValueError(
+            f"Sparse features must fit a quarter of the memory, {most / 4e9:.3g} GB, "
+            f"as a dense array, but shape {rows.shape} takes {needed / 1e9:.3g} GB; "
+            "make_pipeline(encoder, TruncatedSVD(256)) has narrower ones"
+        )
+    return rows.astype(np.float32).toarray()
 
 
 def resolve_device(device: str) -> torch.device:

@@ -6,6 +6,7 @@ import argparse
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -90,7 +91,7 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 def add_results(parser: argparse.ArgumentParser, default: Path) -> None:
     """Add the folder that results are written to."""
-    help = "folder for tables, figures and a page"
+    help = "folder for tables and a page"
     add(parser, "--out", help, "DIR", default, type=Path)
 
 
@@ -312,7 +313,12 @@ def nats_line(title: str, width: int, nats: float, n_samples: int) -> str:
     return f"{title:<{width}} {nats:12.1f} nats  {per_example:8.4f} per example"
 
 
+def can_draw() -> bool:
+    """Return whether matplotlib, of the extra ``plot``, is installed."""
+    return find_spec("matplotlib") is not None
+
+
 def print_missing_figures() -> None:
     """Say how to get figures, if matplotlib is not installed."""
-    if not sklearn_mdl.report.can_draw():
+    if not can_draw():
         print('no figures: matplotlib is missing; pip install "sklearn_mdl[plot]"')

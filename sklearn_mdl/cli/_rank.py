@@ -162,7 +162,7 @@ def print_results(
     out: Path,
     comparison: ProtocolComparison | None = None,
 ) -> None:
-    """Print a ranking, write its tables and figures, and name their files."""
+    """Print a ranking, write its tables and page, and name their files."""
     print(scorer.summary())
     for name, ranking in scorer.groups_.items():
         title = f"Average ranks on {name}"
@@ -173,4 +173,3 @@ def print_results(
     print(f"\n{len(scorer.cells_)} cells, {seconds / len(scorer.cells_):.1f} s each")
     for path in sklearn_mdl.write_results(scorer, out, comparison):
         print(f"wrote {path}")
-    _options.print_missing_figures()

@@ -142,7 +142,7 @@ def _write(stem: Path, trace: ForwardTrace, stored: StoredLosses) -> None:
         table, ["examples seen", *names], ([t, *row] for t, row in rows)
     )
     print(f"wrote {table}")
-    if trace.groups is not None and sklearn_mdl.report.can_draw():
+    if trace.groups is not None and _options.can_draw():
         _draw(figure, trace.posterior, names)
         print(f"wrote {figure}")
 

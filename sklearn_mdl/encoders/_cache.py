@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Self, cast
 
 import joblib
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
@@ -28,6 +27,7 @@ from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.environment import LIBRARIES, version_of
 from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.numerics import dense
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.encoders._block_encoder import BlockEncoder
@@ -42,11 +42,10 @@ def encode(encoder: object, X: object) -> np.ndarray:
     A frozen transformer is not fitted again, and None and "passthrough" return X.
     """
     if keeps_data(encoder):
-        return np.asarray(X)
+        return np.asarray(dense(X))
     if not isinstance(encoder, FrozenEstimator):
         encoder = clone(encoder).fit(X)
-    found = cast(TransformerMixin, encoder).transform(X)
-    return found.toarray() if issparse(found) else np.asarray(found)
+    return np.asarray(dense(cast(TransformerMixin, encoder).transform(X)))
 
 
 def keeps_data(encoder: object) -> bool:

@@ -25,6 +25,7 @@ from sklearn_mdl.metrics._learning_curves import (
     surplus_description_length,
 )
 from sklearn_mdl.metrics._measures import (
+    PREDICTED as PREDICTED,
     PrequentialMeasures,
     RegressionMeasures,
     expected_calibration_error,

@@ -7,6 +7,7 @@ from sklearn_mdl.model_selection._encoding import (
     checked_datasets as checked_datasets,
     checked_targets as checked_targets,
     gather as gather,
+    protected as protected,
 )
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems
 from sklearn_mdl.model_selection._mteb import with_codelength
@@ -48,7 +49,11 @@ from sklearn_mdl.model_selection._tasks import (
     versions as versions,
 )
 from sklearn_mdl.model_selection._two_axes import two_axes
-from sklearn_mdl.model_selection._verdict import rounded as rounded
+from sklearn_mdl.model_selection._verdict import (
+    Verdict as Verdict,
+    names_of as names_of,
+    rounded as rounded,
+)
 from sklearn_mdl.model_selection._views import ViewComparison, compare_views
 
 __all__ = [

@@ -40,11 +40,15 @@ class Trace(NamedTuple):
         Examples seen before each row of the posterior: all, of at most 2,000 examples.
     posterior : ndarray of shape (n_rows, n_architectures)
         Posterior over readouts before a label, settings summed by architecture.
+    correct : ndarray of shape (n_samples,), uint8
+        1 where a label was predicted rightly before it was observed; empty for real
+        labels.
     """
 
     codelengths: np.ndarray
     steps: np.ndarray
     posterior: np.ndarray
+    correct: np.ndarray = np.empty(0, np.uint8)
 
     def read(self) -> Trace:
         """Return the trace itself, as a file returns what it holds."""
@@ -269,6 +273,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     if not isinstance(switcher, MDLReadoutSwitcherRegressor):
         n_classes, notes = len(switcher.classes_), switcher.readout_notes_
         accuracy = float(switcher.measures().accuracy)
+        trace = trace._replace(correct=switcher.correct_.astype(np.uint8))
         reference = frequency_codelength(task.y, n_classes)
     return Cell(
         dataset=task.dataset,

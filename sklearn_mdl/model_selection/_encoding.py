@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import assert_all_finite
 from torch import Tensor
 
+from sklearn_mdl._core.numerics import dense
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import (
     as_labels,
@@ -258,7 +259,7 @@ def _gather_one(
         raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
         _check_names(data)
-        found = {e: np.asarray(X) for e, X in data.items()}
+        found = {e: np.asarray(dense(X)) for e, X in data.items()}
         for encoder, X in found.items():
             check_features(X, labels, _title(name, encoder))
         return Dataset({**found}, labels, groups, is_real)

@@ -25,7 +25,7 @@ from sklearn_mdl.model_selection._tasks import (
 )
 from sklearn_mdl.readouts import Terms
 
-FORMAT = 4  # with codes of labels alone
+FORMAT = 5  # with correct predictions in traces
 MOST_BYTES = 2**26  # of the text of one cell
 
 _KINDS = {

@@ -174,9 +174,9 @@ class Verdict:
         return len(self.datasets) >= self.n_needed
 
     def overall(self) -> list[str]:
-        """Return sentences on all datasets together; none for one encoder."""
+        """Return sentences on all datasets together; none for one of them."""
         n_datasets = len(self.datasets)
-        if not (self.equivalent or self.out):
+        if not (self.equivalent or self.out) or n_datasets == 1:
             return []
         lines = []
         level = "not told apart from it"
@@ -187,7 +187,7 @@ class Verdict:
             level = "shortest, or not told apart from the winner, on some dataset"
             lines.append(self.too_few())
         chance = f" ({', '.join(self.answer.certainty())} on these datasets)"
-        known = n_datasets > 1 and self.answer.certainty()
+        known = self.answer.certainty()
         words = [f"overall best by average rank: {self.best}{chance if known else ''}"]
         if self.equivalent:
             words.append(f"{level}: {names_of(self.equivalent)}")
@@ -196,15 +196,8 @@ class Verdict:
 
     def too_few(self) -> str:
         """Say in words why there is no test over datasets, if there is none."""
-        n_datasets, n_others = len(self.datasets), len(self.equivalent) + len(self.out)
-        least = 2.0 ** (1 - n_datasets)
-        text = (
-            f"{n_datasets} dataset{'s' * (n_datasets > 1)} cannot show what holds on "
-            f"others: Wilcoxon's p cannot fall below {least:.3g}"
-        )
-        if n_others > 1:
-            text += f", {min(1.0, n_others * least):.3g} for {n_others} comparisons"
-        return f"{text}; it takes {self.n_needed} datasets"
+        few = f"{len(self.datasets)} datasets are too few to say what holds on others"
+        return f"{few}; it takes {self.n_needed}"
 
     def sentences(self) -> list[str]:
         """Return the verdict on all datasets, then that on each of them."""

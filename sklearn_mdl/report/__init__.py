@@ -1,7 +1,8 @@
 """Tables, figures and the HTML page of a ranking or a comparison."""
 
-from sklearn_mdl.report._figures import can_draw as can_draw
+from sklearn_mdl.report._compare import compare
+from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._report import write_results
 from sklearn_mdl.report._tables import read_rows, write_rows as write_rows
 
-__all__ = ["read_rows", "write_results"]
+__all__ = ["Comparison", "compare", "read_rows", "write_results"]

@@ -271,7 +271,9 @@ def _statistics(ranking: RankStatistics) -> Statistics:
             "pairs": _names(ranking, paired.pairs),
             **_listed(paired, "mean", "std", "error", "lower", "upper", "level"),
         }
-    return {**found, **_tests(ranking)} if model_selection.has_tests(ranking) else found
+    if not model_selection.has_tests(ranking):
+        return found
+    return {**found, **tests_of(ranking)}
 
 
 def _orders(ranking: RankStatistics) -> Statistics:
@@ -283,7 +285,8 @@ def _orders(ranking: RankStatistics) -> Statistics:
     }
 
 
-def _tests(ranking: RankStatistics) -> Statistics:
+def tests_of(ranking: RankStatistics) -> Statistics:
+    """Return tests over datasets, and the intervals and counts beside them."""
     top_k, friedman = _n_compared(ranking), ranking.friedman_test()
     intervals = ranking.rank_intervals()
     wilcoxon = ranking.pairwise_wilcoxon(top_k=top_k)

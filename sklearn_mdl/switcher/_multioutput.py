@@ -460,6 +460,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         """Return tags of an estimator whose y has columns."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.target_tags.single_output = False
         tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True

@@ -26,7 +26,7 @@ from sklearn_mdl._core.validation import (
     refuse_missing,
     warn_caller,
 )
-from sklearn_mdl.metrics import PrequentialMeasures, measure
+from sklearn_mdl.metrics import PREDICTED, PrequentialMeasures, measure
 
 NONE_NAMED = np.empty(0)
 
@@ -139,6 +139,12 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Most probable class of every row, (n_samples,)."""
         return self._decoded(self.predict_log_proba(X).argmax(1))
+
+    @property
+    def correct_(self) -> np.ndarray:
+        """Whether each label was the class predicted before it was seen, bool."""
+        predicted = self._run.trace.summaries[:, PREDICTED]
+        return np.asarray(predicted == self._labels_seen())
 
     def measures(self, *, n_bins: int = 15) -> PrequentialMeasures:
         """Accuracy, Brier score and calibration of the prequential predictions.

@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_mdl._core.base.saving import FileMixin
 from sklearn_mdl._core.io.environment import environment_of, fingerprint
 from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, settings_of
 from sklearn_mdl._core.io.whole_files import exclusive
-from sklearn_mdl._core.numerics import as_array, fixed_arithmetic
+from sklearn_mdl._core.numerics import as_array, dense, fixed_arithmetic
 from sklearn_mdl._core.sklearn_compat import (
     CallbackSupportMixin,
     FitTasks,
@@ -288,6 +288,12 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         if self._run.diverged.all():
             warn_caller(self._all_diverged)
 
+    def __sklearn_tags__(self) -> Tags:
+        """Take sparse rows, too."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         """Return True once a stream has begun."""
         return hasattr(self, "_run")
@@ -311,9 +317,10 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
         """Check features, and labels where they are given.
 
-        Memory maps are not converted, which would copy them whole.
+        Memory maps are not converted, which would copy them whole; sparse rows are.
         """
         rows, *labels = map(as_array, (X, *y))
+        rows = dense(rows)
         left_alone = is_mapped(rows) and rows.dtype.kind in "fiu"
         with np.errstate(over="ignore"):  # refused below, with its place
             found = validate_data(

@@ -1,0 +1,265 @@
+"""One call from whatever the user has to a comparison of encoders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from tqdm import tqdm
+
+from sklearn_mdl._core.validation import invalid
+from sklearn_mdl.datasets import load_representations
+from sklearn_mdl.encoders import FeatureCache
+from sklearn_mdl.model_selection import Ranking, RepresentationScorer
+from sklearn_mdl.report._comparison import Comparison
+from sklearn_mdl.report._encoders import (
+    LATE,
+    features_of,
+    is_given,
+    named_encoders,
+)
+
+Place = tuple[str, str]  # dataset, encoder
+Given = dict[str, tuple[Any, Any, Any]]  # rows, labels, groups by dataset
+
+
+class Encoded(NamedTuple):
+    """Features of all encoders on all datasets, and the seconds that they took."""
+
+    datasets: dict[str, tuple[Any, ...]]
+    seconds: dict[Place, float]
+
+
+def compare(
+    encoders: object = None,
+    X: Any = None,
+    y: Any = None,
+    *,
+    datasets: Mapping[str, tuple[Any, ...]] | str | PathLike[str] | None = None,
+    groups: ArrayLike | None = None,
+    top_k: int = 3,
+    verbose: int = 1,
+    **settings: Any,
+) -> Comparison:
+    """Compare encoders by the codelength of labels given their features.
+
+    ``compare({"clip": A, "dino": B}, y=y)`` compares arrays, ``compare([encoder, None],
+    X, y)`` what runs on data, and ``compare(encoders, datasets={"w": (X, y)})`` several
+    datasets. It is a :class:`~sklearn_mdl.RepresentationScorer`, which has more
+    settings and results, with its encoders run and its answer in words.
+
+    Parameters
+    ----------
+    encoders : mapping of str to encoder, list of encoders, or encoder
+        Each of these is an encoder:
+
+        * features of shape (n_samples, width): an array, tensor, data frame or sparse
+          matrix; the path of a ``.npy``, ``.npz`` or ``.safetensors`` file; or, where X
+          is a data frame, a list of its columns
+        * a transformer, which is fitted on X without labels; None is X itself
+        * a function of all rows of X
+        * a model with ``encode``, as those of sentence-transformers
+        * a torch module, of images or of rows of numbers
+        * the name of a timm model, where X is images or a list of paths of images
+
+        None if `datasets` holds features.
+    X : array-like of shape (n_samples, ...), default=None
+        Rows to encode; None if all encoders are features.
+    y : array-like of shape (n_samples,), default=None
+        Labels: classes, or floats that are not all whole. Where X is a data frame, the
+        name of a column, too.
+    datasets : mapping or path-like, default=None
+        ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` without `encoders`;
+        a third part is the groups of the rows. A path is what
+        :func:`~sklearn_mdl.datasets.load_representations` reads.
+    groups : array-like of shape (n_samples,), default=None
+        The group of each row, such as its patient: no label of a group is learned
+        before all its rows are coded.
+    top_k : int, default=3
+        So many of the best encoders are also coded in pairs, side by side, which shows
+        what one adds to another; 0 or 1 codes none.
+    verbose : int, default=1
+        Show a progress bar, with the time left, for whatever takes over two seconds.
+    **settings
+        Parameters of :class:`~sklearn_mdl.RepresentationScorer`, such as `switcher`,
+        `n_jobs` and `results`; its `groups`, of datasets, are not among them.
+
+    Returns
+    -------
+    comparison : Comparison
+        With ``verdict()``, ``table``, ``curves``, ``plot()`` and ``to_html(path)``. In
+        a notebook it is a page.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If anything is not of these forms; the message names the line that is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn_mdl import compare
+    >>> X, y = load_wine(return_X_y=True)
+    >>> found = compare({"all": X, "first two": X[:, :2], "PCA": PCA(2)}, X, y)
+    >>> found.table.index[0]
+    'all'
+    """
+    known = set(RepresentationScorer().get_params(deep=False)) - {"groups", "verbose"}
+    for name in settings.keys() - known:
+        raise TypeError(f"compare takes {sorted(known)}, got {name!r}; leave it out")
+    given = _given(encoders, X, y, datasets, groups)
+    scorer = RepresentationScorer(verbose=verbose, **settings)
+    cache = settings.get("results")
+    cache = None if cache is None else FeatureCache(Path(cache) / "features")
+    encoded = _encode(encoders, given, cache, verbose)
+    scorer.fit(encoded.datasets)
+    pairs, together = _side_by_side(scorer, encoded.datasets, top_k)
+    return Comparison(scorer, encoded.seconds, pairs, together)
+
+
+def _given(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
+    """Return rows, labels and groups by dataset, or name the form that works."""
+    if datasets is None:
+        return {"data": _one_dataset(encoders, X, y, groups)}
+    for name, value in {"X": X, "y": y, "groups": groups}.items():
+        if value is not None:
+            raise TypeError(
+                f"{name} must be None where datasets are given, got "
+                f"{type(value).__name__}; compare(encoders, datasets={{'name': (X, y, "
+                "groups)}), in which groups may be left out"
+            )
+    if isinstance(datasets, str | PathLike):
+        datasets = load_representations(datasets).datasets
+    if not isinstance(datasets, Mapping):
+        raise TypeError(
+            f"datasets must be a mapping, got {type(datasets).__name__}; "
+            "compare(encoders, datasets={'name': (X, y)})"
+        )
+    return {name: _parts_of(name, own, encoders) for name, own in datasets.items()}
+
+
+def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, Any, Any]:
+    line = f"compare(encoders, datasets={{{name!r}: (X, y)}})"
+    if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
+        kind = type(parts).__name__
+        raise TypeError(f"Dataset {name!r} must be data and labels, got {kind}; {line}")
+    if isinstance(parts[0], Mapping) == (encoders is not None):
+        arrays = f"compare(datasets={{{name!r}: ({{'encoder': features}}, y)}})"
+        raise TypeError(f"Encoders must be given in one of two ways: {line}, {arrays}")
+    return parts[0], parts[1], parts[2] if len(parts) == 3 else None
+
+
+def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
+    if isinstance(y, str) and hasattr(X, "drop"):
+        return X.drop(columns=y), X[y], groups
+    if isinstance(encoders, str | PathLike) and Path(encoders).is_dir():
+        folder = str(encoders)
+        raise TypeError(
+            "encoders must be features or models, got the path of a folder; "
+            f"compare(datasets={folder!r})"
+        )
+    if encoders is None:
+        raise TypeError(
+            "compare must be given encoders, got none; compare({'clip': A, 'dino': B}, "
+            "y=y) for arrays, compare([encoder, None], X, y) for what encodes X"
+        )
+    if y is None:
+        line = "compare({'clip': A, 'dino': B}, y=y)"
+        if X is None:
+            line += ", or compare([encoder], X, y)"
+        raise TypeError(f"compare must be given labels y, got none; {line}")
+    shape = np.shape(y)
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y must hold one label for each row, got shape {shape}; compare(encoders, "
+            "X, y[:, 0]) takes the first column, MultiOutputSwitcher().fit(A, y) all"
+        )
+    return X, y, groups
+
+
+def _encode(
+    encoders: object, given: Given, cache: FeatureCache | None, verbose: int
+) -> Encoded:
+    """Run every encoder on every dataset, and take the time."""
+    cells = [
+        (dataset, name, encoder)
+        for dataset, (rows, *_) in given.items()
+        for name, encoder in named_encoders(
+            rows if encoders is None else encoders
+        ).items()
+    ]
+    features: dict[str, dict[str, np.ndarray]] = {name: {} for name in given}
+    seconds: dict[Place, float] = {}
+    for dataset, name, encoder in _shown(cells, verbose):
+        rows = None if encoders is None else given[dataset][0]
+        start = time.perf_counter()
+        features[dataset][name] = features_of(
+            encoder, rows, name, cache, verbose=verbose
+        )
+        if not is_given(encoder):
+            seconds[dataset, name] = time.perf_counter() - start
+    datasets: dict[str, tuple[Any, ...]] = {}
+    for name, (_, y, groups) in given.items():
+        datasets[name] = (features[name], y, *(() if groups is None else (groups,)))
+    return Encoded(datasets, seconds)
+
+
+def _shown(cells: list[Any], verbose: int) -> Iterator[Any]:
+    """Yield encoders to run, behind a bar if they take long."""
+    if not verbose:
+        yield from cells
+        return
+    with tqdm(total=len(cells), desc="encoding", unit="encoder", delay=LATE) as bar:
+        for cell in cells:
+            yield cell
+            bar.update()
+
+
+def _side_by_side(
+    scorer: RepresentationScorer, datasets: Mapping[str, tuple[Any, ...]], top_k: int
+) -> tuple[dict[str, Place], Ranking | None]:
+    """Code the features of the best encoders in pairs, on the same rows and orders.
+
+    Returns
+    -------
+    pairs : dict of str to (str, str)
+        Encoders by the name of their pair.
+    together : Ranking or None
+        The best encoders and their pairs; None if there is no pair.
+    """
+    if top_k < 0:
+        raise invalid("top_k", "at least 0", top_k, "pass 3")
+    best = np.argsort(scorer.average_ranks_, kind="stable")[:top_k]
+    names = [scorer.encoder_names_[e] for e in best]
+    pairs: dict[str, Place] = {}
+    for one, other in combinations(names, 2):
+        name = f"{one} + {other}"
+        while name in scorer.encoder_names_ or name in pairs:
+            name += "'"
+        pairs[name] = one, other
+    if not pairs:
+        return {}, None
+    both = {
+        dataset: (
+            {
+                name: np.hstack([datasets[dataset][0][e] for e in own])
+                for name, own in pairs.items()
+            },
+            *datasets[dataset][1:],
+        )
+        for dataset in scorer.dataset_names_
+    }
+    again = RepresentationScorer(**scorer.get_params(deep=False)).fit(both)
+    alone = [cell for cell in scorer.cells_ if cell.encoder in names]
+    cells = sorted(
+        [*alone, *again.cells_],
+        key=lambda cell: scorer.dataset_names_.index(cell.dataset),
+    )
+    return pairs, Ranking(cells, scorer.alpha)

@@ -1,0 +1,395 @@
+"""The result of a comparison: the answer in words, a table, curves and a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sklearn_mdl.display import CodelengthDisplay, LearningCurveDisplay, plot_extra
+from sklearn_mdl.model_selection import (
+    Ranking,
+    RepresentationScorer,
+    Verdict,
+    names_of,
+    rounded,
+)
+from sklearn_mdl.ranking import average_ranks
+from sklearn_mdl.report._curves import Curve, curve_of, labels_to_reach, level_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Place = tuple[str, str]  # dataset, encoder
+
+
+class Row(NamedTuple):
+    """What is known of an encoder, on one dataset or in the mean over several.
+
+    Attributes
+    ----------
+    encoder : str
+    rank : float
+        By codelength, 1 is best; a mean over datasets.
+    nats, half : float
+        Nats a label, and half the width of the interval over draws of the rows.
+    saved : float
+        Nats a label less than those of the best code without features.
+    accuracy : float
+        NaN for real labels.
+    labels : float
+        Labels until the accuracy stays at the level; NaN if that is never.
+    encoding, seconds : float
+        Seconds to encode, NaN where features were given, and of a pass.
+    megabytes : float
+        Features as float32.
+    """
+
+    encoder: str
+    rank: float
+    nats: float
+    half: float
+    saved: float
+    accuracy: float
+    labels: float
+    encoding: float
+    seconds: float
+    megabytes: float
+
+
+class Gain(NamedTuple):
+    """What a pair of encoders saves on a dataset against the better of the two.
+
+    Attributes
+    ----------
+    dataset, first, second : str
+        The better encoder is first.
+    alone, other, both : float
+        Nats of the first, of the second, and of both side by side.
+    saved, half : float
+        Nats that both save against the first, and half the width of the interval.
+    """
+
+    dataset: str
+    first: str
+    second: str
+    alone: float
+    other: float
+    both: float
+    saved: float
+    half: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Encoders compared: :func:`~sklearn_mdl.compare` returns it.
+
+    Printed, it is the verdict and the table; in a notebook, a page.
+
+    Attributes
+    ----------
+    scorer : RepresentationScorer
+        Fitted, with all cells and statistics.
+    encoding_seconds : dict of (str, str) to float
+        Seconds to encode, by dataset and encoder.
+    pairs : dict of str to (str, str)
+        Pairs of the best encoders, by name.
+    together : Ranking or None
+        The best encoders and the pairs of them; None if there is none.
+    """
+
+    scorer: RepresentationScorer
+    encoding_seconds: Mapping[Place, float] = field(default_factory=dict)
+    pairs: Mapping[str, Place] = field(default_factory=dict)
+    together: Ranking | None = None
+
+    def verdict(self) -> str:
+        """Return the answer in at most three lines."""
+        lines = self._of_one() if self._n_datasets == 1 else self._of_several()
+        return "\n".join(line for line in [*lines, self._of_pairs()] if line)
+
+    def rows(self, dataset: str | None = None) -> list[Row]:
+        """Return what is known of each encoder, the shortest code first.
+
+        Parameters
+        ----------
+        dataset : str, default=None
+            None is the mean over all datasets.
+        """
+        names = self.scorer.dataset_names_
+        chosen = names if dataset is None else [dataset]
+        places = [names.index(name) for name in chosen]
+        sizes = [self.scorer.first_cells_[d].n_samples for d in places]
+        nats = self.scorer.codelengths_[places] / np.array(sizes)[:, None]
+        halves = np.sqrt((self._halves[places] ** 2).sum(0)) / len(places)
+        columns = {
+            "encoder": self.scorer.encoder_names_,
+            "rank": average_ranks(self.scorer.codelengths_[places]).tolist(),
+            "nats": nats.mean(0).tolist(),
+            "half": halves.tolist(),
+            "saved": self.scorer.saved_per_example("labels")[places].mean(0).tolist(),
+            "accuracy": self.scorer.accuracies_[places].mean(0).tolist(),
+            "labels": self._labels(chosen),
+            "encoding": self._sums(self.encoding_seconds, chosen, math.nan),
+            "seconds": self._sums(self._costs["seconds"], chosen, 0.0),
+            "megabytes": self._sums(self._costs["megabytes"], chosen, 0.0),
+        }
+        rows = [Row(*row) for row in zip(*columns.values(), strict=True)]
+        return sorted(rows, key=lambda row: (row.rank, row.nats))
+
+    @property
+    def table(self) -> DataFrame:
+        """One row for each encoder, the best first: a pandas DataFrame.
+
+        Nats are those of a label, in the mean over datasets; seconds and megabytes
+        are of all datasets together.
+        """
+        pandas = plot_extra("pandas")
+        frame = pandas.DataFrame(self.rows(), columns=list(TITLES.values()))
+        frame = frame.set_index(TITLES["encoder"])
+        return frame.dropna(axis=1, how="all")
+
+    @property
+    def curves(self) -> DataFrame:
+        """Learning curves with their bands: a pandas DataFrame.
+
+        One row for each point of an encoder on a dataset: ``labels`` seen before,
+        ``nats`` of a label and ``accuracy``, each with half the width of its band.
+        """
+        pandas = plot_extra("pandas")
+        names = ("labels", "nats", "nats_half", "accuracy", "accuracy_half")
+        parts = [
+            pandas.DataFrame(
+                {
+                    "dataset": dataset,
+                    "encoder": encoder,
+                    **{n: v for n in names if len(v := getattr(curve, n))},
+                }
+            )
+            for (dataset, encoder), curve in self.curves_.items()
+        ]
+        return pandas.concat(parts, ignore_index=True)
+
+    def plot(self, dataset: str | None = None, **options: Any) -> Any:
+        """Draw the learning curves on a dataset.
+
+        Parameters
+        ----------
+        dataset : str, default=None
+            Not needed if there is only one.
+        **options
+            Of ``LearningCurveDisplay.plot``, such as ``ax``.
+
+        Returns
+        -------
+        display : LearningCurveDisplay or CodelengthDisplay
+            The latter for real labels.
+        """
+        if self.scorer.first_cells_[0].is_real:
+            return CodelengthDisplay.from_scorer(self.scorer, dataset, **options)
+        return LearningCurveDisplay.from_scorer(self.scorer, dataset, **options)
+
+    def to_html(self, path: str | PathLike[str]) -> Path:
+        """Write a page that needs no other file and no network; return its path."""
+        from sklearn_mdl.report._page import page_of
+
+        target = Path(path)
+        target.write_text(page_of(self), encoding="utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        from sklearn_mdl.report._page import notebook_of
+
+        return notebook_of(self)
+
+    def __repr__(self) -> str:
+        """Return the verdict and the table as text."""
+        return f"{self.verdict()}\n\n{self.scorer.summary()}"
+
+    @cached_property
+    def curves_(self) -> dict[Place, Curve]:
+        """Curves by dataset and encoder; none whose traces are gone."""
+        found: dict[Place, Curve] = {}
+        for place, cells in self.scorer.groups_of_cells().items():
+            try:
+                found[place] = curve_of(cells, self.scorer.alpha)
+            except FileNotFoundError:
+                continue
+        return found
+
+    @cached_property
+    def levels(self) -> dict[str, float]:
+        """The accuracy by dataset up to which labels are counted."""
+        found: dict[str, float] = {}
+        for name in self.scorer.dataset_names_:
+            own = [c for (d, _), c in self.curves_.items() if d == name]
+            if own and len(own[0].accuracy):
+                found[name] = level_of(own)
+        return found
+
+    @cached_property
+    def gains(self) -> list[Gain]:
+        """What the pairs save, dataset by dataset, the most saved first."""
+        if self.together is None:
+            return []
+        ranking, found = self.together, list[Gain]()
+        tried = [(one, both) for both, own in self.pairs.items() for one in own]
+        paired = ranking.paired_differences(tried)
+        for d, dataset in enumerate(ranking.dataset_names_):
+            names = ranking.encoder_names_
+            nats = dict(zip(names, ranking.codelengths_[d].tolist(), strict=True))
+            for both, own in self.pairs.items():
+                first, second = sorted(own, key=nats.__getitem__)
+                k = tried.index((first, both))
+                half = float(paired.upper[k, d] - paired.mean[k, d])
+                codes = nats[first], nats[second], nats[both]
+                saved = nats[first] - nats[both]
+                found.append(Gain(dataset, first, second, *codes, saved, half))
+        return sorted(found, key=lambda gain: -gain.saved)
+
+    @cached_property
+    def total_gains(self) -> list[Gain]:
+        """The same over all datasets together, whose dataset has no name."""
+        by_pair: dict[frozenset[str], list[Gain]] = {}
+        for gain in self.gains:
+            by_pair.setdefault(frozenset((gain.first, gain.second)), []).append(gain)
+        return sorted(map(_total, by_pair.values()), key=lambda gain: -gain.saved)
+
+    @cached_property
+    def _answer(self) -> Verdict:
+        return self.scorer.verdict()
+
+    @property
+    def _n_datasets(self) -> int:
+        return len(self.scorer.dataset_names_)
+
+    @cached_property
+    def _halves(self) -> np.ndarray:
+        """Half widths of intervals of nats a label, (n_datasets, n_encoders)."""
+        tables = []
+        for sample in self.scorer.samples_:
+            # Against a code of no length.
+            nothing = np.zeros((len(sample.contrasts), 1))
+            base = replace(
+                sample,
+                contrasts=np.hstack([sample.contrasts, nothing]),
+                by_order=np.pad(sample.by_order, ((0, 0), (0, 1))),
+            )
+            tail = self.scorer.alpha / 2
+            n_encoders = len(sample.codelengths)
+            halves = [base.half_width(e, -1, tail) for e in range(n_encoders)]
+            tables.append(np.array(halves) / sample.n_samples)
+        return np.array(tables)
+
+    def _labels(self, chosen: Sequence[str]) -> list[float]:
+        """Labels until the level, means over datasets; NaN if one is not reached."""
+        found = [
+            [labels_to_reach(self.curves_[d, e], self.levels[d]) for d in chosen]
+            if all(d in self.levels for d in chosen)
+            else [math.nan]
+            for e in self.scorer.encoder_names_
+        ]
+        return np.mean(found, axis=1).tolist()
+
+    @cached_property
+    def _costs(self) -> dict[str, dict[Place, float]]:
+        groups = self.scorer.groups_of_cells()
+        means = {at: float(np.mean([c.seconds for c in g])) for at, g in groups.items()}
+        size = {at: g[0].n_samples * g[0].n_features * 4e-6 for at, g in groups.items()}
+        return {"seconds": means, "megabytes": size}
+
+    def _sums(
+        self, table: Mapping[Place, float], chosen: Sequence[str], default: float
+    ) -> list[float]:
+        return [
+            math.fsum(table.get((d, e), default) for d in chosen)
+            for e in self.scorer.encoder_names_
+        ]
+
+    def _of_one(self) -> list[str]:
+        (found,) = self._answer.datasets
+        if found.runner_up is None:
+            return [f"{found.winner} alone: {found.codelength:.0f} nats."]
+        by = f"{found.margin:.2g}"
+        if not math.isnan(found.half_width):
+            by = rounded(found.margin, found.half_width)
+        start = f"{found.winner} has the shortest code, {by} nats shorter than "
+        start += f"that of {found.runner_up}."
+        if not found.not_told_apart:
+            return [start, "All others are significantly longer."]
+        ties = f"Not significantly longer: {names_of(found.not_told_apart)}."
+        more = found.best.more_labels or math.nan
+        if math.isnan(more):
+            return [start, ties]
+        number = f"About {float(f'{more:.1g}'):,.0f} more"
+        number = "A hundred times as many" if math.isinf(more) else number
+        wont = " not" if math.isinf(more) else ""
+        return [start, f"{ties} {number} labels would{wont} settle it."]
+
+    def _of_several(self) -> list[str]:
+        found, names = self._answer, self.scorer.encoder_names_
+        rank = self.scorer.average_ranks_[names.index(found.best)]
+        wins = sum(own.winner == found.best for own in found.datasets)
+        if len(names) == 1:
+            return [f"{found.best} alone, on {self._n_datasets} datasets."]
+        lines = [
+            f"{found.best} has the best average rank, {rank:.1f} of {len(names)}, and "
+            f"the shortest code on {wins} of {self._n_datasets} datasets."
+        ]
+        if found.has_test and found.equivalent:
+            lines.append(f"Not significantly worse: {names_of(found.equivalent)}.")
+        elif found.has_test:
+            lines.append("All others are significantly worse.")
+        else:
+            out = names_of(found.out) if found.out else "no encoder"
+            lines.append(f"Significantly worse than the winner everywhere: {out}.")
+        return lines
+
+    def _of_pairs(self) -> str:
+        best = self._answer.best
+        own = [one for one in self.total_gains if best in (one.first, one.second)]
+        if not own:
+            return ""
+        added = own[0].second if own[0].first == best else own[0].first
+        if own[0].saved <= own[0].half:
+            return f"Adding another encoder to {best} saves nothing significant."
+        by = rounded(own[0].saved, own[0].half)
+        return f"Adding {added} to {best} saves {by} nats{self._everywhere}."
+
+    @property
+    def _everywhere(self) -> str:
+        n_datasets = len(self.scorer.dataset_names_)
+        return f" on {n_datasets} datasets together" if n_datasets > 1 else ""
+
+
+def _total(gains: Sequence[Gain]) -> Gain:
+    """Add up what a pair saves over datasets, against the better one over them all."""
+    nats: dict[str, float] = {}
+    for gain in gains:
+        for name, alone in ((gain.first, gain.alone), (gain.second, gain.other)):
+            nats[name] = nats.get(name, 0.0) + alone
+    first, second = sorted(nats, key=nats.__getitem__)
+    both = math.fsum(gain.both for gain in gains)
+    half = math.sqrt(math.fsum(gain.half**2 for gain in gains))
+    codes = nats[first], nats[second], both
+    return Gain("", first, second, *codes, nats[first] - both, half)
+
+
+TITLES = {
+    "encoder": "encoder",
+    "rank": "rank",
+    "nats": "nats per label",
+    "half": "±",
+    "saved": "saved per label",
+    "accuracy": "accuracy",
+    "labels": "labels to level",
+    "encoding": "encoding seconds",
+    "seconds": "pass seconds",
+    "megabytes": "megabytes",
+}

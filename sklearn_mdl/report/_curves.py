@@ -1,0 +1,111 @@
+"""Learning curves of the cells of a ranking, with bands, and weights of readouts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from sklearn_mdl.model_selection import Cell
+
+Floats = NDArray[np.float64]
+
+N_POINTS = 24  # of a curve, at most
+FEWEST = 6  # labels of a point
+
+
+class Curve(NamedTuple):
+    """How well an encoder predicts after so many labels, means over orders.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (M,)
+        Labels seen before a prediction: the middle of each interval.
+    nats, nats_half : ndarray of shape (M,)
+        Mean loss of a label, and half the width of its band.
+    accuracy, accuracy_half : ndarray of shape (M,)
+        Share of labels predicted rightly, and half the width of its band; empty for
+        real labels.
+    kinds : dict of str to ndarray of shape (M,)
+        Mean posterior of each kind of readout.
+    """
+
+    labels: Floats
+    nats: Floats
+    nats_half: Floats
+    accuracy: Floats
+    accuracy_half: Floats
+    kinds: dict[str, Floats]
+
+
+def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
+    """Average the losses of an encoder on a dataset over intervals of labels.
+
+    Bands have level ``1 - alpha`` at each point, with rows as a sample.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        All orders of the encoder on the dataset.
+    alpha : float
+
+    Raises
+    ------
+    FileNotFoundError
+        If traces of cells are gone.
+    """
+    traces = [cell.source.read() for cell in cells]
+    edges = _edges(cells[0].n_samples)
+    z = float(norm.isf(alpha / 2))
+    losses = np.stack([trace.codelengths for trace in traces])
+    correct = np.stack([trace.correct for trace in traces]).astype(float)
+    nats = _means(losses, edges, z)
+    accuracy = _means(correct, edges, z) if correct.size else (np.empty(0),) * 2
+    kinds: dict[str, Floats] = {}
+    for trace, cell in zip(traces, cells, strict=True):
+        rows = np.minimum(
+            np.searchsorted(trace.steps, edges[:-1]), len(trace.steps) - 1
+        )
+        # A row stands for the labels up to the next one.
+        stops = np.maximum(np.searchsorted(trace.steps, edges[1:]), rows + 1)
+        places = zip(rows, stops, strict=True)
+        shares = np.stack([trace.posterior[a:b].mean(0) for a, b in places])
+        for name, share in zip(cell.architectures, shares.T, strict=True):
+            kinds[name] = kinds.get(name, 0.0) + share / len(cells)
+    return Curve((edges[:-1] + edges[1:] - 1) / 2, *nats, *accuracy, kinds)
+
+
+def _edges(n: int) -> NDArray[np.intp]:
+    """Return the ends of intervals that grow, each of some labels or more."""
+    edges = [0]
+    for end in np.geomspace(min(FEWEST, n), n, N_POINTS).astype(int).tolist():
+        if end - edges[-1] >= FEWEST:
+            edges.append(end)
+    return np.array([*edges[: max(1, len(edges) - 1)], n])
+
+
+def _means(table: Floats, edges: NDArray[np.intp], z: float) -> tuple[Floats, Floats]:
+    """Return means over intervals and orders, and half widths of their bands."""
+    sizes = np.diff(edges) * len(table)
+    sums = np.add.reduceat(table, edges[:-1], axis=1).sum(0)
+    squares = np.add.reduceat(table**2, edges[:-1], axis=1).sum(0)
+    means = sums / sizes
+    variances = np.maximum(squares / sizes - means**2, 0) / np.maximum(sizes - 1, 1)
+    return means, z * np.sqrt(variances)
+
+
+def labels_to_reach(curve: Curve, level: float) -> float:
+    """Return the labels from which on the accuracy stays at a level; NaN if never."""
+    below = np.flatnonzero(curve.accuracy < level)
+    first = below[-1] + 1 if below.size else 0
+    return float(curve.labels[first]) if first < len(curve.labels) else math.nan
+
+
+def level_of(curves: Sequence[Curve]) -> float:
+    """Return an accuracy that the best curve just reaches: nine tenths of its last."""
+    last = max(float(curve.accuracy[-1]) for curve in curves)
+    return math.floor(last * 0.9 * 20) / 20

@@ -1,0 +1,105 @@
+"""Tables of the page that are folded: codes, cells, tests, orders, protocols."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sklearn_mdl._core.tables import Table
+from sklearn_mdl.baselines import ProtocolComparison, best_first, number, value_text
+from sklearn_mdl.model_selection import (
+    RankStatistics,
+    RepresentationScorer,
+    cell_table,
+    codelength_table,
+)
+from sklearn_mdl.report._tables import settings_as_text, tests_of
+
+
+def codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Table:
+    """Tabulate codelengths, and below them those of codes without features."""
+    table, first = codelength_table(scorer, switching=switching), scorer.first_cells_
+    sizes = np.array([cell.n_samples for cell in first])
+    alone = scorer.codelengths_[:, 0] / sizes + scorer.saved_per_example("labels")[:, 0]
+    codes = {
+        "uniform code": [cell.uniform / cell.n_samples for cell in first],
+        "label frequencies": [cell.frequency / cell.n_samples for cell in first],
+        "labels alone": alone.tolist(),
+    }
+    if all(cell.is_real for cell in first):
+        codes = {"Gaussian code": codes["uniform code"]}
+    elif any(cell.is_real for cell in first):
+        codes = {f"{name} (Gaussian of reals)": nats for name, nats in codes.items()}
+    rows = [[name, *(f"{x:.4f}" for x in nats)] for name, nats in codes.items()]
+    return Table(table.head, [*table.rows, *rows], bold=table.bold)
+
+
+def cells(scorer: RepresentationScorer, comparison: ProtocolComparison | None) -> Table:
+    """Tabulate cells, with accuracies of rows held out if there are any."""
+    heldout = {} if comparison is None else comparison.heldout_accuracies
+    return cell_table(scorer, {f"held out, {name}": heldout[name] for name in heldout})
+
+
+def pairs(scorer: RankStatistics) -> Table:
+    """Tabulate tests of pairs: the smallest p first, of equal ones the most unlike."""
+    statistics = tests_of(scorer)
+    names = scorer.encoder_names_
+    wilcoxon, bayesian = statistics["wilcoxon"], statistics["bayesian_signed_rank"]
+    wins, ties = statistics["wins"], statistics["ties"]
+    head = ["first", "second", "ratio", "won-tied-lost"]
+    head += ["p", "p (Holm)", "P(first)", "P(equal)", "P(second)"]
+    rows = []
+    sizes = -np.abs(wilcoxon["median_log_ratios"])
+    for k in np.lexsort((sizes, wilcoxon["p_values"])):
+        i, j = map(names.index, wilcoxon["pairs"][k])
+        ratio = np.exp(wilcoxon["median_log_ratios"][k])
+        counts = f"{wins[i][j]} - {ties[i][j]} - {wins[j][i]}"
+        tests = [wilcoxon[name][k] for name in ("p_values", "adjusted_p_values")]
+        shares = [bayesian[name][k] for name in ("p_first", "p_equivalent", "p_second")]
+        numbers = [f"{p:.2g}" for p in tests] + [f"{p:.2f}" for p in shares]
+        rows.append([*wilcoxon["pairs"][k], f"{ratio:.3f}", counts, *numbers])
+    return Table(head, rows, n_left=2)
+
+
+def spread(scorer: RepresentationScorer) -> Table:
+    """Tabulate standard deviations over orders, relative to the codelengths."""
+    relative = scorer.order_spread().relative.T
+    rows = [
+        [name, *(f"{share:.2%}" for share in shares)]
+        for name, shares in zip(scorer.encoder_names_, relative, strict=True)
+    ]
+    rows = [rows[e] for e in np.argsort(scorer.average_ranks_, kind="stable")]
+    return Table(["encoder", *scorer.dataset_names_], rows)
+
+
+def averages(comparison: ProtocolComparison) -> Table:
+    """Tabulate average ranks by every protocol."""
+    found = comparison.average_ranks
+    rows = [
+        [comparison.encoder_names[e], *(number(rank, ".2f") for rank in found[e])]
+        for e in best_first(found)
+    ]
+    return Table(["encoder", *(p.name for p in comparison.protocols)], rows)
+
+
+def values(comparison: ProtocolComparison, d: int) -> Table:
+    """Tabulate values on a dataset, the best of each protocol bold, and its times."""
+    ranks, protocols = comparison.ranks[d], comparison.protocols
+    least = np.min(ranks, axis=0, where=~np.isnan(ranks), initial=np.inf)
+    order = best_first(ranks)
+    rows = [
+        [
+            comparison.encoder_names[e],
+            *(value_text(comparison, d, e, p) for p in range(len(protocols))),
+        ]
+        for e in order
+    ]
+    totals = np.nansum(comparison.seconds[d], axis=0)
+    rows.append(["seconds, all encoders", *(number(s, ".1f") for s in totals)])
+    bold = {(i, p + 1) for i, p in np.argwhere(ranks[order] == least).tolist()}
+    return Table(["encoder", *(p.name for p in protocols)], rows, bold=bold)
+
+
+DETAILS = {
+    f.__name__: f
+    for f in (averages, cells, codelengths, pairs, settings_as_text, spread, values)
+}

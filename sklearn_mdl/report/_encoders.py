@@ -1,0 +1,223 @@
+"""Features of whatever a user calls an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from scipy.sparse import issparse
+from sklearn.base import clone
+from torch import nn
+from tqdm import tqdm
+
+from sklearn_mdl._core.numerics import as_array, default_torch, dense
+from sklearn_mdl._core.validation import invalid, refuse_labelled
+from sklearn_mdl.datasets import load_features
+from sklearn_mdl.encoders import (
+    FeatureCache,
+    ImageEncoder,
+    TimmEncoder,
+    TorchEncoder,
+    encode,
+    keeps_data,
+)
+from sklearn_mdl.model_selection import protected
+
+FILES = (".npy", ".npz", ".safetensors")
+KINDS = (
+    "an array, a file of features, a transformer, a callable, a torch module, the name "
+    "of a timm model, or a model with `encode`"
+)
+ROWS = 256  # encoded between two steps of the bar
+LATE = 2.0  # seconds until a bar appears
+
+
+def named_encoders(encoders: object) -> dict[str, object]:
+    """Return encoders by name; those of a list are named after themselves."""
+    if isinstance(encoders, Mapping):
+        return dict(encoders)
+    given = list(encoders) if isinstance(encoders, list | tuple) else [encoders]
+    found: dict[str, object] = {}
+    for i, encoder in enumerate(given):
+        name = first = _name_of(encoder, i)
+        while name in found:
+            name = f"{first} #{i + 1}"
+        found[name] = encoder
+    return found
+
+
+def _name_of(encoder: Any, place: int) -> str:
+    if keeps_data(encoder):
+        return "raw"
+    if isinstance(encoder, str | Path):
+        path = Path(encoder)
+        return path.stem if path.suffix in FILES else str(encoder)
+    if _is_array(encoder):
+        return f"encoder {place + 1}"
+    if hasattr(encoder, "steps"):
+        return "-".join(step for step, _ in encoder.steps)
+    text = " ".join(repr(encoder).split())
+    if hasattr(encoder, "get_params") and len(text) <= 60:
+        return text
+    return str(getattr(encoder, "__name__", type(encoder).__name__))
+
+
+def _is_array(found: object) -> bool:
+    kinds = np.ndarray | torch.Tensor
+    return isinstance(found, kinds) or issparse(found) or hasattr(found, "to_numpy")
+
+
+def is_given(encoder: object) -> bool:
+    """Return true for features, and for None: nothing is computed."""
+    is_file = isinstance(encoder, str | Path) and Path(encoder).suffix in FILES
+    columns = isinstance(encoder, list | tuple)
+    return is_file or columns or keeps_data(encoder) or _is_array(encoder)
+
+
+def features_of(
+    encoder: Any, X: Any, name: str, cache: FeatureCache | None, *, verbose: int
+) -> np.ndarray:
+    """Return the features (n_samples, width) that an encoder makes of X.
+
+    Where a function returns a vector for each token, their mean is taken.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no encoder, or needs rows where X is None; the message names the line
+        that works.
+    """
+    found = dense(as_array(_rows_of(encoder, X, name, cache, verbose)))
+    try:
+        features = np.asarray(found)
+        if features.ndim > 2 and not _is_array(encoder):
+            features = features.reshape(len(features), -1, features.shape[-1]).mean(1)
+    except ValueError:  # texts have unequal numbers of tokens
+        rows = [np.asarray(row) for row in found]
+        features = np.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows])
+    if features.dtype.kind not in "biuf":
+        cure = "leave out columns of text, or pass a transformer that encodes them"
+        raise invalid(f"Features of {name!r}", "numbers", features.dtype, cure)
+    return features
+
+
+def _rows_of(
+    encoder: Any, X: Any, name: str, cache: FeatureCache | None, verbose: int
+) -> Any:
+    """Return what an encoder gives for X, as it comes."""
+    if isinstance(encoder, str | Path) and Path(encoder).suffix in FILES:
+        return load_features(encoder)
+    if _is_array(encoder):
+        return encoder
+    if _names_columns(encoder, X):
+        return X[list(encoder)]
+    if X is None:
+        line = f'compare({{"{name}": encoder}}, X, y)'
+        raise ValueError(f"Encoder {name!r} needs rows to encode, got none; {line}")
+    run = _encoder_of(encoder, X, name)
+    if callable(run) and not hasattr(run, "transform"):
+        return run(protected(X))
+    if isinstance(run, ImageEncoder):
+        run = clone(run).set_params(verbose=verbose)
+    refuse_labelled(run, repr(name))
+    if keeps_data(run):
+        return X
+    given = protected(X)
+    return encode(run, given) if cache is None else cache.features(run, given)
+
+
+def _names_columns(encoder: object, X: Any) -> bool:
+    """Return true for a list of columns of a data frame."""
+    columns = getattr(X, "columns", ())
+    is_list = isinstance(encoder, list | tuple) and len(encoder) > 0
+    return is_list and all(column in columns for column in cast(Sequence[Any], encoder))
+
+
+def _encoder_of(encoder: Any, X: Any, name: str) -> Any:
+    """Return a transformer, or a function of all rows."""
+    if keeps_data(encoder):
+        return encoder
+    if isinstance(encoder, str):
+        return _timm_encoder(encoder)
+    if isinstance(encoder, type):
+        line = f"pass {encoder.__name__}()"
+        raise TypeError(f"Encoder {name!r} must be an instance, got a class; {line}")
+    if hasattr(encoder, "transform"):
+        return encoder
+    if hasattr(encoder, "encode"):
+        return lambda rows: _by_rows(encoder.encode, rows, name)
+    if isinstance(encoder, nn.Module):
+        return _module_encoder(encoder, X, name)
+    if callable(encoder):
+        return encoder
+    if hasattr(encoder, "fit"):
+        line = "pipeline[:-1], without the classifier"
+        raise TypeError(
+            f"Encoder {name!r} must have transform, but {type(encoder).__name__} has "
+            f"none; pass a transformer or {line}"
+        )
+    kind = type(encoder).__name__
+    raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}; pass one of these")
+
+
+def _timm_encoder(name: str) -> TimmEncoder:
+    """Return the encoder of a name that timm knows."""
+    if "/" in name and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
+        raise ValueError(
+            f"Names of encoders must be those of timm, got {name!r}; of text models "
+            f"pass the object, SentenceTransformer({name!r})"
+        )
+    if find_spec("timm") is None:
+        raise ImportError(
+            f"Encoder {name!r} needs timm, which is not installed; run pip install "
+            '"sklearn_mdl[images]", or pass a file that ends in .npy'
+        )
+    return TimmEncoder(name)
+
+
+def _module_encoder(module: nn.Module, X: Any, name: str) -> Any:
+    """Return an encoder of images, or a function of rows of numbers."""
+    first = X[0] if isinstance(X, list | tuple) else None
+    if isinstance(first, str) and hasattr(module, "config"):
+        raise TypeError(
+            f"Encoder {name!r} must take texts, but a model without its tokenizer "
+            "takes tokens; pass SentenceTransformer(...), or a function: lambda texts: "
+            'model(**tokenizer(list(texts), padding=True, return_tensors="pt"))'
+            ".last_hidden_state.mean(1)"
+        )
+    ndim = np.ndim(X) if _is_array(X) else 0
+    if ndim != 2:
+        return TorchEncoder(module)
+    return lambda rows: _by_rows(_frozen(module), rows, name)
+
+
+def _frozen(module: nn.Module) -> Callable[[Any], Any]:
+    """Return a function of rows of numbers, which leaves the module as it is."""
+
+    def run(rows: Any) -> Any:
+        was = module.training
+        first = next(module.parameters(), torch.empty(0))
+        batch = torch.tensor(np.asarray(rows), device=first.device)
+        try:
+            with default_torch(), torch.inference_mode():
+                return module.eval()(batch.to(first.dtype))
+        finally:
+            module.train(was)
+
+    return run
+
+
+def _by_rows(run: Callable[[Any], Any], X: Any, name: str) -> np.ndarray:
+    """Call a function on some rows at a time, with a bar if it takes long."""
+    rows = X if hasattr(X, "__getitem__") and not hasattr(X, "iloc") else np.asarray(X)
+    found = []
+    with tqdm(desc=name, unit="row", total=len(rows), delay=LATE) as bar:
+        for start in range(0, len(rows), ROWS):
+            part = rows[start : start + ROWS]
+            found.append(np.asarray(as_array(run(part))))
+            bar.update(len(part))
+    return np.concatenate(found)

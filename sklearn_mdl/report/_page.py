@@ -1,0 +1,317 @@
+"""The page of a comparison: one file of HTML that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sklearn_mdl import model_selection
+from sklearn_mdl._core.io.environment import version_of
+from sklearn_mdl._core.tables import duration_text
+from sklearn_mdl._core.validation import warn_caller
+from sklearn_mdl.baselines import ProtocolComparison
+from sklearn_mdl.model_selection import rounded
+from sklearn_mdl.ranking import MOST_ENCODERS
+from sklearn_mdl.report._comparison import Comparison, Row
+from sklearn_mdl.report._curves import Floats
+from sklearn_mdl.report._details import DETAILS
+from sklearn_mdl.report._svg import (
+    HEIGHT,
+    WIDTH,
+    Plot,
+    curves_plot,
+    kinds_plot,
+    main_kinds,
+    spark,
+    style_of,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+INSTALL = 'run pip install "sklearn_mdl[report]"'
+
+
+class Column(NamedTuple):
+    """A column of the table of encoders: key of a row, title, and term explained."""
+
+    key: str
+    title: str
+    term: str
+
+
+class Cell(NamedTuple):
+    """A cell of a table: what is shown, and the number to sort by."""
+
+    text: str
+    value: float | str
+
+
+class Versus(NamedTuple):
+    """How an encoder fares against another: where its code is significantly shorter."""
+
+    n_shorter: int
+    details: str
+
+
+def page_of(comparison: Comparison, protocols: ProtocolComparison | None = None) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    protocols : ProtocolComparison or None
+        Other measures of the same encoders.
+
+    Raises
+    ------
+    ImportError
+        If Jinja2, of the extra ``report``, is not installed.
+    """
+    if len(comparison.curves_) < len(comparison.scorer.groups_of_cells()):
+        warn_caller(
+            "Curves need the traces of their cells in results, but these are gone, so "
+            "that curves are left out; fit again"
+        )
+    page = _templates().get_template("page.html")
+    return page.render(found=comparison, protocols=protocols, view=View(comparison))
+
+
+def notebook_of(comparison: Comparison) -> str:
+    """Return what a notebook shows: the answer, and the page in a frame of its own.
+
+    Styles and scripts of the frame do not meet those of the notebook. Where frames are
+    not shown, the answer and a table are.
+    """
+    page = html.escape(page_of(comparison), quote=True)
+    table = _templates().get_template("answer.html")
+    answer = table.render(found=comparison, view=View(comparison))
+    return (
+        f"{answer}<iframe title='comparison of encoders' sandbox='allow-scripts' "
+        f"style='width:100%;height:640px;border:1px solid #8888' srcdoc=\"{page}\">"
+        "</iframe>"
+    )
+
+
+@cache
+def _templates() -> Environment:
+    """Return the templates, which escape every text."""
+    if find_spec("jinja2") is None:
+        raise ImportError(f"The page needs Jinja2, which is not installed; {INSTALL}")
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("sklearn_mdl.report"),
+        autoescape=True,
+        extensions=["jinja2.ext.do"],
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    names = {f.__name__.lstrip("_"): f for f in (style_of, rounded, version_of)}
+    environment.globals |= names | DETAILS
+    environment.globals["model_selection"] = model_selection
+    return environment
+
+
+class View:
+    """What the page shows of a comparison, ready for the template.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.found = comparison
+        self.scorer = comparison.scorer
+        self.encoders = [row.encoder for row in comparison.rows()]  # the best first
+        self.datasets = self.scorer.dataset_names_
+        self.curves = comparison.curves_
+        self.percent = f"{1 - self.scorer.alpha:.0%}"
+        self.figure = {"width": WIDTH, "height": HEIGHT}
+
+    @property
+    def title(self) -> str:
+        """What was compared, in numbers."""
+        e, d = len(self.encoders), len(self.datasets)
+        return f"{e} encoder{'s' * (e > 1)} on {d} dataset{'s' * (d > 1)}"
+
+    def place(self, encoder: str) -> int:
+        """Return the number of an encoder by rank, which gives its colour."""
+        return self.encoders.index(encoder)
+
+    def columns(self, dataset: str | None = None) -> list[Column]:
+        """Return the columns of the table of encoders that hold anything."""
+        level = self.found.levels.get(dataset or self.datasets[0])
+        several = dataset is None and len(self.datasets) > 1
+        to = "level" if several or level is None else f"{level:.0%}"
+        columns = [
+            Column("rank", "mean rank" if several else "rank", "rank"),
+            Column("nats", "nats per label", "nats per label"),
+            Column("saved", "saved", "saved"),
+            Column("accuracy", "accuracy", "accuracy"),
+            Column("labels", f"labels to {to}", "labels to a level"),
+            Column("encoding", "encoding", "encoding"),
+            Column("seconds", "pass", "pass"),
+            Column("megabytes", "MB", "MB"),
+        ]
+        rows = self.found.rows(dataset)
+        return [
+            column
+            for column in columns
+            if not all(np.isnan(getattr(row, column.key)) for row in rows)
+        ]
+
+    def cell(self, row: Row, key: str) -> Cell:
+        """Return a number of an encoder as it is shown."""
+        value = float(getattr(row, key))
+        if np.isnan(value):
+            return Cell("never" if key == "labels" else "–", float("inf"))
+        if key == "nats":
+            return Cell(f"{value:.3f} ± {row.half:.3f}", value)
+        if key in ("encoding", "seconds"):
+            return Cell(duration_text(value), value)
+        shown = {
+            "rank": f"{value:.3g}",
+            "saved": f"{value:.3f}",
+            "accuracy": f"{value:.1%}",
+            "labels": f"{value:,.0f}",
+            "megabytes": f"{value:.1f}",
+        }
+        return Cell(shown[key], value)
+
+    def spark(self, encoder: str, dataset: str | None) -> str:
+        """Return the path of an encoder's small curve, of the mean over datasets."""
+        chosen = self.datasets if dataset is None else [dataset]
+        tables = {
+            e: [self.curves[d, e].nats for d in chosen if (d, e) in self.curves]
+            for e in self.encoders
+        }
+        if not tables[encoder]:
+            return ""
+        means = {e: _mean_curve(own) for e, own in tables.items() if own}
+        low, high = min(map(np.min, means.values())), max(map(np.max, means.values()))
+        return spark(means[encoder], low=float(low), high=float(high))
+
+    def measures(self, dataset: str) -> list[str]:
+        """Return the measures that curves of a dataset have."""
+        own = [c for (d, _), c in self.curves.items() if d == dataset]
+        if not own:
+            return []
+        return ["nats", "accuracy"] if len(own[0].accuracy) else ["nats"]
+
+    def plot(self, dataset: str, measure: str) -> Plot:
+        """Return the curves of all encoders on a dataset."""
+        curves = {
+            e: (name, self.curves[dataset, name])
+            for e, name in enumerate(self.encoders)
+            if (dataset, name) in self.curves
+        }
+        return curves_plot(curves, measure)
+
+    def winner(self, dataset: str) -> str:
+        """Return the encoder of the shortest code on a dataset."""
+        return self.found.rows(dataset)[0].encoder
+
+    def kinds(self, dataset: str) -> Plot | None:
+        """Return the weights of readouts on the best encoder of a dataset."""
+        curve = self.curves.get((dataset, self.winner(dataset)))
+        if curve is None or len(curve.kinds) < 2:
+            return None
+        return kinds_plot(curve)
+
+    def heat(self) -> list[tuple[str, list[tuple[str, str, float]]]]:
+        """Return by encoder and dataset what is saved, and how dark its cell is."""
+        saved = self.scorer.saved_per_example("labels")
+        low, high = saved.min(1, keepdims=True), saved.max(1, keepdims=True)
+        shades = (saved - low) / np.where(high > low, high - low, 1.0)
+        names = self.scorer.encoder_names_
+        return [
+            (
+                name,
+                [
+                    (dataset, f"{saved[d, e]:.2f}", round(float(shades[d, e]), 3))
+                    for d, dataset in enumerate(self.datasets)
+                ],
+            )
+            for name in self.encoders
+            for e in [names.index(name)]
+        ]
+
+    def versus(self) -> list[list[Versus | None]]:
+        """Return for each encoder, against each other, where it is better."""
+        best = self.encoders[:MOST_ENCODERS]
+        pairs = list(combinations(best, 2))
+        if not pairs:
+            return []
+        paired = self.scorer.paired_differences(pairs)
+        cells: dict[tuple[str, str], Versus] = {}
+        for (a, b), mean, upper in zip(pairs, paired.mean, paired.upper, strict=True):
+            cells[a, b] = self._versus(-mean, upper - mean)
+            cells[b, a] = self._versus(mean, upper - mean)
+        return [[cells.get((a, b)) for b in best] for a in best]
+
+    def _versus(self, saved: Floats, half: Floats) -> Versus:
+        """Say by how many nats an encoder is shorter, dataset by dataset."""
+        rows = zip(self.datasets, saved.tolist(), half.tolist(), strict=True)
+        texts = [f"{name}: {rounded(by, error)} nats" for name, by, error in rows]
+        return Versus(int((saved > half).sum()), "\n".join(texts))
+
+    def data(self) -> str:
+        """Return as JSON what scripts draw, with no letter that ends a script."""
+        tables = [
+            {
+                "name": dataset,
+                "measures": self.measures(dataset),
+                "x": self._x(dataset),
+                "cells": [self._cell_data(dataset, name) for name in self.encoders],
+            }
+            for dataset in self.datasets
+        ]
+        content = {"encoders": self.encoders, "datasets": tables}
+        text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+        for sign in "<>&\u2028\u2029":
+            text = text.replace(sign, f"\\u{ord(sign):04x}")
+        return text
+
+    def _x(self, dataset: str) -> list[float]:
+        own = [c for (d, _), c in self.curves.items() if d == dataset]
+        return _short(own[0].labels) if own else []
+
+    def _cell_data(self, dataset: str, encoder: str) -> dict[str, Any] | None:
+        curve = self.curves.get((dataset, encoder))
+        if curve is None:
+            return None
+        kinds = main_kinds(curve.kinds)
+        return {
+            "nats": [_short(curve.nats), _short(curve.nats_half)],
+            "accuracy": [_short(curve.accuracy), _short(curve.accuracy_half)],
+            "kinds": {name: _short(share) for name, share in kinds.items()},
+        }
+
+    def bars(self, values: Sequence[float]) -> list[float]:
+        """Return widths of bars as shares of the longest."""
+        longest = max(max(values), 1e-9)
+        return [round(max(0.0, 100 * value / longest), 1) for value in values]
+
+
+def _short(values: Floats) -> list[float]:
+    """Round numbers to four digits, which no figure shows."""
+    return [float(f"{value:.4g}") for value in values.tolist()]
+
+
+def _mean_curve(curves: Sequence[Floats]) -> Floats:
+    """Return the mean of curves of unequal numbers of points."""
+    n = max(map(len, curves))
+    places = np.linspace(0, 1, n)
+    resampled = [np.interp(places, np.linspace(0, 1, len(c)), c) for c in curves]
+    found: Floats = np.mean(resampled, axis=0)
+    return found

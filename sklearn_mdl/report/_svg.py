@@ -1,0 +1,154 @@
+"""Figures as SVG, which need no script; colours are those of the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sklearn_mdl.report._curves import Curve, Floats
+
+WIDTH, HEIGHT = 560, 300
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 44
+N_COLOURS = 10  # in the style of the page; more curves are dashed
+MOST_KINDS = 6  # with colours of their own
+
+
+class Line(NamedTuple):
+    """A line or an area of a figure: its name, its style, and its paths."""
+
+    name: str
+    style: str
+    path: str
+    band: str = ""
+
+
+class Plot(NamedTuple):
+    """A figure: places and texts of its ticks, and its lines."""
+
+    x_title: str
+    y_title: str
+    x_ticks: list[tuple[float, str]]
+    y_ticks: list[tuple[float, str]]
+    lines: list[Line]
+
+
+class Scale:
+    """From numbers to places on a figure.
+
+    Parameters
+    ----------
+    low, high : float
+        Numbers at the ends.
+    start, stop : float
+        Their places.
+    log : bool, default=False
+    """
+
+    def __init__(
+        self, low: float, high: float, start: float, stop: float, *, log: bool = False
+    ) -> None:
+        self.log = log
+        self.low, self.high = low, high if high > low else low + 1.0
+        self.start, self.stop = start, stop
+
+    def __call__(self, values: Floats) -> Floats:
+        """Return the places of numbers."""
+        low, high = self.low, self.high
+        if self.log:
+            values, low, high = np.log(values), math.log(low), math.log(high)
+        share: Floats = (np.asarray(values) - low) / (high - low)
+        return self.start + share * (self.stop - self.start)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return places and texts of round numbers, at least two of them."""
+        if self.log:
+            decades = range(math.floor(math.log10(self.low)), 9)
+            steps = [m * 10.0**k for k in decades for m in (1, 2, 5)]
+        else:
+            rough = (self.high - self.low) / 5
+            unit = 10.0 ** math.floor(math.log10(rough))
+            step = next(m * unit for m in (1, 2, 5, 10) if m * unit >= rough)
+            first = math.ceil(self.low / step - 1e-9)
+            steps = [k * step for k in range(first, first + 12)]
+        low, high = self.low * (1 - 1e-9), self.high * (1 + 1e-9)
+        inside = [step for step in steps if low <= step <= high]
+        places = self(np.array(inside)).tolist()
+        return [(p, f"{x:,.10g}") for p, x in zip(places, inside, strict=True)]
+
+
+def style_of(place: int) -> str:
+    """Return the classes of a curve: a colour, and dashes where colours recur."""
+    return f"c{place % N_COLOURS} d{place // N_COLOURS}"
+
+
+def curves_plot(curves: Mapping[int, tuple[str, Curve]], measure: str) -> Plot:
+    """Draw curves with bands.
+
+    Parameters
+    ----------
+    curves : mapping of int to (str, Curve)
+        Names and curves, by the number that gives their colour.
+    measure : {"nats", "accuracy"}
+    """
+    tables = [
+        (place, name, c.labels, getattr(c, measure), getattr(c, f"{measure}_half"))
+        for place, (name, c) in curves.items()
+    ]
+    x = _x_scale([labels for _, _, labels, _, _ in tables])
+    lows = [float((y - half).min()) for *_, y, half in tables]
+    highs = [float((y + half).max()) for *_, y, half in tables]
+    low, high = (0.0, 1.0) if measure == "accuracy" else (min(lows), max(highs))
+    low = max(low, 0.0) if min(float(y.min()) for *_, y, _ in tables) >= 0 else low
+    y_scale = Scale(low, high, HEIGHT - BOTTOM, TOP)
+    lines = []
+    for place, name, labels, values, half in tables:
+        places, bounds = x(labels), (values - half, values + half)
+        below, above = (y_scale(np.clip(b, low, high)) for b in bounds)
+        band = _path(np.r_[places, places[::-1]], np.r_[below, above[::-1]]) + "Z"
+        lines.append(Line(name, style_of(place), _path(places, y_scale(values)), band))
+    title = "nats per label" if measure == "nats" else "accuracy"
+    return Plot("labels seen", title, x.ticks(), y_scale.ticks(), lines)
+
+
+def kinds_plot(curve: Curve) -> Plot:
+    """Draw the weights of kinds of readouts as areas on top of each other."""
+    x = _x_scale([curve.labels])
+    y_scale = Scale(0.0, 1.0, HEIGHT - BOTTOM, TOP)
+    places, lines, below = x(curve.labels), [], np.zeros(len(curve.labels))
+    for place, (name, share) in enumerate(main_kinds(curve.kinds).items()):
+        above = below + share
+        ends = y_scale(below), y_scale(above)
+        path = _path(np.r_[places, places[::-1]], np.r_[ends[0], ends[1][::-1]]) + "Z"
+        lines.append(Line(name, style_of(place), path))
+        below = above
+    return Plot("labels seen", "weight", x.ticks(), y_scale.ticks(), lines)
+
+
+def main_kinds(kinds: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return the kinds of the largest weights, and the sum of the others."""
+    names = sorted(kinds, key=lambda name: -float(kinds[name].mean()))
+    own = names if len(names) <= MOST_KINDS + 1 else names[:MOST_KINDS]
+    found = {name: kinds[name] for name in own}
+    if rest := names[len(own) :]:
+        found["others"] = np.sum([kinds[name] for name in rest], axis=0)
+    return found
+
+
+def spark(values: Floats, *, low: float, high: float) -> str:
+    """Return the path of a small curve, 90 by 22 pixels."""
+    places = np.linspace(1, 89, len(values))
+    return _path(places, Scale(low, high, 21, 1)(values))
+
+
+def _x_scale(labels: Sequence[Floats]) -> Scale:
+    low = max(1.0, min(float(own[0]) for own in labels))
+    high = max(float(own[-1]) for own in labels)
+    return Scale(low, max(high, low + 1), LEFT, WIDTH - RIGHT, log=True)
+
+
+def _path(x: Floats, y: Floats) -> str:
+    points = zip(np.round(x, 1).tolist(), np.round(y, 1).tolist(), strict=True)
+    return "M" + "L".join(f"{a:g} {b:g}" for a, b in points)

@@ -1,0 +1,279 @@
+"""The commonest first calls of ``compare``: each works, or names the line that does."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import timm
+import torch
+from numpy.testing import assert_array_equal
+from PIL import Image
+from scipy.sparse import csr_array
+from sklearn.datasets import load_wine
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_selection import SelectKBest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_mdl import MDLReadoutSwitcher, MultiOutputSwitcher, compare
+from sklearn_mdl.report import Comparison
+
+WINE = load_wine(return_X_y=True)
+ROWS = np.random.default_rng(0).permutation(178)[:60]
+X, Y = WINE[0][ROWS], WINE[1][ROWS]
+A, B = X[:, :6], X[:, 6:]
+TEXTS = [("red " if y else "white ") + f"bottle {i % 7}" for i, y in enumerate(Y)]
+SWITCHER = MDLReadoutSwitcher("linear")
+QUICK = {"switcher": SWITCHER, "top_k": 0, "verbose": 0}
+
+
+def names(*given, **options):
+    """Return the encoders in the order of their ranks; all numbers are known."""
+    found = compare(*given, **{**QUICK, **options})
+    assert isinstance(found, Comparison)
+    assert np.isfinite(found.scorer.codelengths_).all()
+    assert 1 <= len(found.verdict().splitlines()) <= 3
+    return list(found.table.index)
+
+
+def code(features, y=Y, **options):
+    """Return the codelength of features by the scorer itself."""
+    found = compare({"given": features}, y=y, **{**QUICK, **options})
+    return found.scorer.codelengths_.item()
+
+
+# The twelve commonest first calls
+
+
+def test_arrays():
+    assert set(names({"clip": A, "dino": torch.as_tensor(B)}, y=Y)) == {"clip", "dino"}
+    assert set(names([A, B], y=Y)) == {"encoder 1", "encoder 2"}
+    with pytest.raises(TypeError, match=r"labels y, got none; compare\(\{'clip': A, "):
+        compare({"clip": A}, Y)
+    with pytest.raises(TypeError, match=r"compare\(\{'clip': A, 'dino': B\}, y=y\)"):
+        compare(y=Y)
+
+
+def test_columns_of_data_frames():
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(13)])
+    assert set(names({"a": frame[["c0", "c1"]], "b": frame[["c2"]]}, y=pd.Series(Y)))
+    frame["label"] = Y
+    found = compare({"a": ["c0", "c1"], "all": None}, frame, "label", **QUICK)
+    sizes = {cell.encoder: cell.n_features for cell in found.scorer.cells_}
+    assert sizes == {"a": 2, "all": 13}
+    with pytest.raises(ValueError, match=r"must be numbers, got .* leave out columns"):
+        compare({"a": frame.assign(word="w")}, y=Y)
+
+
+def test_a_list_of_paths(tmp_path):
+    paths = [tmp_path / f"{name}.npy" for name in ("clip", "dino")]
+    for path, features in zip(paths, (A, B), strict=True):
+        np.save(path, features)
+    assert set(names(paths, y=Y)) == {"clip", "dino"}
+    assert code(str(paths[0])) == code(A)
+
+
+def test_pipelines():
+    encoders = [make_pipeline(StandardScaler(), PCA(2)), PCA(2), None]
+    shown = {"standardscaler-pca", "PCA(n_components=2)", "raw"}
+    assert set(names(encoders, X, Y)) == shown
+    supervised = make_pipeline(SelectKBest(), PCA(1))
+    with pytest.raises(ValueError, match=r"without the labels.*FrozenEstimator"):
+        compare([supervised], X, Y)
+    classifier = make_pipeline(PCA(2), LogisticRegression())
+    with pytest.raises(TypeError, match=r"must have transform.*pipeline\[:-1\]"):
+        compare([classifier], X, Y)
+    with pytest.raises(TypeError, match=r"got a class; pass PCA\(\)"):
+        compare([PCA], X, Y)
+    with pytest.raises(ValueError, match=r"got none; compare\(\{\"pca\": encoder\}, X"):
+        compare({"pca": PCA(2)}, y=Y)
+
+
+def test_sparse_text():
+    two = make_pipeline(TfidfVectorizer(), TruncatedSVD(2))
+    encoders = {"words": TfidfVectorizer(), "two": two}
+    assert set(names(encoders, TEXTS, Y)) == {"words", "two"}
+    assert code(csr_array(A)) == code(A)
+    wide = csr_array((60, 10**12), dtype=np.float32)
+    with pytest.raises(ValueError, match=r"quarter of the memory.*TruncatedSVD\(256\)"):
+        compare({"wide": wide}, y=Y)
+
+
+def test_a_name_of_timm(tmp_path, monkeypatch):
+    create = timm.create_model
+
+    def without_download(name, pretrained, **options):
+        return create(name, **options)
+
+    monkeypatch.setattr(timm, "create_model", without_download)
+    pixels = np.random.default_rng(0).integers(0, 255, (6, 40, 40, 3), np.uint8)
+    paths = [tmp_path / f"{i}.png" for i in range(6)]
+    for path, image in zip(paths, pixels, strict=True):
+        Image.fromarray(image).save(path)
+    found = names(["test_resnet.r160_in1k"], list(map(str, paths)), [0, 1] * 3)
+    assert found == ["test_resnet.r160_in1k"]
+    with pytest.raises(ValueError, match=r"model of timm .*got 'rasnet18'; similar"):
+        compare(["rasnet18"], pixels, [0, 1] * 3)
+
+
+class Texts(torch.nn.Module):
+    """As sentence-transformers has it: a module that encodes lists of texts."""
+
+    def encode(self, sentences):
+        assert isinstance(sentences, list)
+        return np.array([[len(s), s.count("red"), 1.0] for s in sentences])
+
+
+def test_models_that_encode():
+    assert names([Texts()], TEXTS, Y) == ["Texts"]
+    expected = code(Texts().encode(TEXTS))
+    found = compare([Texts().encode], TEXTS, Y, **QUICK)
+    assert found.scorer.codelengths_.item() == expected
+    line = r"pass the object, SentenceTransformer\('sentence-transformers/all-x'\)"
+    with pytest.raises(ValueError, match=line):
+        compare(["sentence-transformers/all-x"], TEXTS, Y)
+
+
+def test_models_of_hugging_face():
+    def pipeline(texts):  # features of tokens: (1, n_tokens, width) for each text
+        return [[[[len(word), 1.0] for word in text.split()]] for text in texts]
+
+    tokens = [text + " more" * (i % 2) for i, text in enumerate(TEXTS)]
+    means = [np.mean(row[0], axis=0) for row in pipeline(tokens)]
+    found = compare({"tokens": pipeline}, tokens, Y, **QUICK)
+    assert found.scorer.codelengths_.item() == code(np.array(means))
+    bert = torch.nn.Linear(2, 2)
+    bert.config = {"model_type": "bert"}
+    with pytest.raises(TypeError, match=r"lambda texts: model\(\*\*tokenizer\("):
+        compare({"bert": bert}, TEXTS, Y)
+
+
+def test_one_folder(tmp_path):
+    folder = tmp_path / "features" / "wine"
+    folder.mkdir(parents=True)
+    for name, array in {"clip": A, "labels": Y}.items():
+        np.save(folder / f"{name}.npy", array)
+    assert names(datasets=folder.parent) == ["clip"]
+    line = re.escape(f"compare(datasets={str(folder)!r})")
+    with pytest.raises(TypeError, match=line):
+        compare(folder)
+
+
+def test_several_datasets():
+    both = {"w": (X, Y), "half": (X[:40], Y[:40])}
+    assert set(names({"pca": PCA(2), "raw": None}, datasets=both)) == {"pca", "raw"}
+    arrays = {"w": ({"clip": A, "dino": B}, Y)}
+    assert set(names(datasets=arrays)) == {"clip", "dino"}
+    line = r"compare\(encoders, datasets=\{'w': \(X, y\)\}\)"
+    for encoders, data in (([None], arrays), (None, {"w": (X, Y)})):
+        with pytest.raises(TypeError, match=line):
+            compare(encoders, datasets=data)
+    with pytest.raises(TypeError, match=line):
+        compare([None], datasets={"w": X})
+    with pytest.raises(TypeError, match="y must be None where datasets are given"):
+        compare([None], datasets=both, y=Y)
+
+
+def test_groups_of_rows():
+    patients = np.repeat(np.arange(20), 3)
+    grouped, free = code(A, groups=patients), code(A)
+    assert grouped == code(A, groups=np.repeat(list("abcdefghijklmnopqrst"), 3))
+    assert grouped != free
+    data = {"w": ({"given": A}, Y, patients)}
+    assert compare(datasets=data, **QUICK).scorer.codelengths_.item() == grouped
+
+
+def test_real_targets():
+    target = A[:, 0] + 0.5
+    assert set(names({"a": A, "b": B}, y=target, switcher=None)) == {"a", "b"}
+    found = compare({"a": A}, y=target, verbose=0)
+    assert found.scorer.first_cells_[0].is_real
+    assert "accuracy" not in found.table
+
+
+def test_two_columns_of_labels():
+    columns = np.c_[Y, Y % 2]
+    with pytest.raises(ValueError, match=r"y\[:, 0\].*MultiOutputSwitcher\(\)\.fit"):
+        compare({"a": A}, y=columns)
+    assert np.isfinite(MultiOutputSwitcher(SWITCHER).fit(A, columns).codelength_)
+
+
+# What comes out
+
+
+def test_modules_run_on_rows_as_they_are():
+    module = torch.nn.Sequential(torch.nn.Linear(13, 3), torch.nn.Dropout()).train()
+    with torch.no_grad():
+        features = module[0](torch.as_tensor(X, dtype=torch.float32)).numpy()
+    found = compare({"net": module}, X, Y, **QUICK)
+    assert found.scorer.codelengths_.item() == pytest.approx(code(features), rel=1e-6)
+    assert module.training
+
+
+@pytest.fixture(scope="module")
+def wine():
+    encoders = {"all": X, "first": A, "last": B}
+    return compare(encoders, y=Y, switcher=SWITCHER, n_orders=2, top_k=2, verbose=0)
+
+
+def test_the_numbers_are_those_of_the_scorer(wine):
+    table, scorer = wine.table, wine.scorer
+    nats = dict(zip(scorer.encoder_names_, scorer.codelengths_[0] / 60, strict=True))
+    assert table["nats per label"].to_dict() == pytest.approx(nats)
+    assert list(table["nats per label"]) == sorted(nats.values())
+    assert list(table["rank"]) == [1, 2, 3]
+    saved = scorer.saved_per_example("labels")[0]
+    assert table["saved per label"].to_dict() == pytest.approx(
+        dict(zip(scorer.encoder_names_, saved, strict=True))
+    )
+
+
+def test_pairs_are_coded_side_by_side(wine):
+    (gain,) = wine.gains
+    best = {row.encoder for row in wine.rows()[:2]}
+    assert {gain.first, gain.second} == best
+    given = {"all": X, "first": A, "last": B}
+    ((_, own),) = wine.pairs.items()
+    both = np.hstack([given[name] for name in own])
+    assert gain.both == pytest.approx(code(both, n_orders=2))
+    assert gain.saved == pytest.approx(gain.alone - gain.both)
+    assert gain.alone <= gain.other
+
+
+def test_curves_average_the_losses_of_the_run(wine):
+    frame = wine.curves
+    cells = [cell for cell in wine.scorer.cells_ if cell.encoder == "all"]
+    own = frame[frame.encoder == "all"]
+    sizes = np.r_[own.labels.iloc[0] * 2 + 1, np.zeros(len(own) - 1)]
+    for i in range(1, len(own)):  # each point is the middle of its interval
+        sizes[i] = 2 * (own.labels.iloc[i] - sizes[:i].sum()) + 1
+    assert sizes.sum() == 60
+    total = sum(cell.codelength for cell in cells) / 2
+    assert (own.nats * sizes).sum() == pytest.approx(total)
+    hits = np.mean([cell.accuracy for cell in cells])
+    assert (own.accuracy * sizes).sum() / 60 == pytest.approx(hits)
+    assert (own.nats_half > 0).all()
+
+
+def test_correct_predictions_survive_a_store(tmp_path, wine):
+    options = {"switcher": SWITCHER, "n_orders": 2, "top_k": 0, "verbose": 0}
+    given = {"all": X, "first": A, "last": B}
+    for _ in range(2):
+        kept = compare(given, y=Y, results=tmp_path, **options)
+        for cell, same in zip(kept.scorer.cells_, wine.scorer.cells_, strict=True):
+            assert_array_equal(cell.source.read().correct, same.source.read().correct)
+
+
+def test_unknown_settings_are_named():
+    with pytest.raises(TypeError, match=r"compare takes .*'n_jobs'.* got 'jobs'"):
+        compare({"a": A}, y=Y, jobs=2)
+
+
+def test_the_page_is_one_file(wine, tmp_path):
+    path = wine.to_html(tmp_path / "page.html")
+    assert isinstance(path, Path)
+    assert "<script" in path.read_text(encoding="utf-8")

@@ -199,7 +199,10 @@ def add_switcher(parser: argparse.ArgumentParser) -> None:
 
 def add_targets(parser: argparse.ArgumentParser) -> None:
     """Add what labels are, which :func:`kind_of` reads."""
-    help = "what labels are: auto takes floats for real numbers that are not all whole"
+    help = (
+        "what labels are: auto takes floats that are not all whole for real numbers, "
+        "and refuses whole floats of many values"
+    )
     add_choice(parser, "--targets", ("auto", "classes", "real"), help)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import sklearn_mdl
 from sklearn_mdl._core.unsupported import GROUPS, PERMUTATIONS, unsupported
+from sklearn_mdl._core.validation import may_be_real
 from sklearn_mdl.cli import _options
 
 HELP = "Codelength of labels given features."
@@ -39,6 +40,8 @@ def run(options: argparse.Namespace) -> None:
     _check_permutations(options)
     X, y = _options.load_rows(options.features, options.labels, options.targets)
     kind = _options.kind_of(options, {str(options.labels): y})
+    if options.targets == "classes" and may_be_real(y):
+        y = y.astype(int)  # which no switcher doubts
     switcher = _options.switcher_of(options, options.n_jobs, kind)
     groups = _options.groups_of(options)
     print(*_lines(switcher.fit(X, y, groups=groups), y), sep="\n")

@@ -21,6 +21,7 @@ from sklearn_mdl._core.validation import (
     check_class_labels,
     distinct_classes,
     invalid,
+    may_be_real,
     refuse_labelled,
     warn_caller,
 )
@@ -113,7 +114,8 @@ def gather(
     grouped : bool
         Datasets may have a third part, the groups of their rows.
     targets : {"classes", "real", "auto"}
-        What labels are; "auto" takes floats for real numbers that are not all whole.
+        What labels are; "auto" takes floats that are not all whole for real numbers,
+        and refuses whole ones of many values.
 
     Returns
     -------
@@ -331,12 +333,20 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     Raises
     ------
     ValueError
-        If they are no classes, or no finite real numbers.
+        If they are no classes, or no finite real numbers, or with "auto" whole floats
+        of so many values that they could be either.
     """
     is_float = labels.dtype.kind == "f"
     finite = np.isfinite(labels) if is_float else np.ones(labels.shape, bool)
     whole = not is_float or bool((labels[finite] == np.rint(labels[finite])).all())
     is_real = targets == "real" or (targets == "auto" and not whole)
+    if targets == "auto" and labels.ndim == 1 and finite.all() and may_be_real(labels):
+        raise ValueError(
+            f"Labels must be clearly classes or real numbers, but {name} holds "
+            f"{len(np.unique(labels))} different whole numbers as floats in "
+            f'{len(labels)} rows; pass targets="real" (--targets real) or '
+            'targets="classes" (--targets classes)'
+        )
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
         kind, cure = "classes", "give one label a row"
         if is_real:

@@ -27,7 +27,12 @@ from sklearn_mdl._core.unsupported import (
     PERMUTATIONS,
     unsupported,
 )
-from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
+from sklearn_mdl._core.validation import (
+    as_labels,
+    may_be_real,
+    refuse_labelled,
+    warn_caller,
+)
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._encoding import (
@@ -84,8 +89,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         ``"linear"`` on datasets of at most 500 labels, ``"closed-form"`` up to 2,048
         (and for few real numbers, too) and its own default on larger ones.
     targets : {"auto", "classes", "real"}, default="auto"
-        What labels are where no switcher says it; "auto" takes floats for real numbers
-        that are not all whole.
+        What labels are where no switcher says it. "auto" takes floats that are not all
+        whole for real numbers, and integers and text for classes. It refuses whole
+        floats with more than 20 different values, or more than a quarter of their
+        number, such as ages and prices: say which they are.
     n_orders : int or "auto", default="auto"
         Random orders of each dataset, the same for every encoder; codelengths are means
         over them. "auto" is 4 if no switcher is given and no dataset has more than 500
@@ -384,6 +391,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
                     yield X
                     continue
                 y, groups, is_real = dataset[1:]
+                if self.targets == "classes" and may_be_real(y):
+                    y = y.astype(np.int64)  # which no switcher doubts
                 data = fingerprints(X, y, groups, is_real=is_real)
                 first = Task(
                     name, encoder, 0, seed, switcher, X, y, data, readouts, groups

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_mdl._core.validation import damaged, invalid
+from sklearn_mdl._core.validation import damaged, invalid, may_be_real
 
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
 ID_NAMES = ("id", "ids")
@@ -82,15 +82,16 @@ class Representations(NamedTuple):
         lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
-            n_classes = len(np.unique(labels)) if _may_be_classes(labels) else 0
+            n_classes = len(np.unique(labels)) if _are_classes(labels) else 0
             classes = f", {n_classes} classes" if n_classes else ""
             known = f", {len(np.unique(groups[0]))} groups" if groups else ""
             lines.append(f"  {name}: {len(labels)} rows{classes}{known}; {widths}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
-def _may_be_classes(labels: np.ndarray) -> bool:
-    return labels.dtype.kind != "f" or bool(np.array_equal(labels, np.rint(labels)))
+def _are_classes(labels: np.ndarray) -> bool:
+    whole = labels.dtype.kind != "f" or np.array_equal(labels, np.rint(labels))
+    return bool(whole) and not may_be_real(labels)
 
 
 def _counted(things: Collection[object], name: str) -> str:

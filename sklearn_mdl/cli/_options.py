@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 import sklearn_mdl
+from sklearn_mdl._core.io.whole_files import refuse_foreign
 
 T = TypeVar("T")
 Features = dict[str, tuple[Any, ...]]  # features by encoder, labels, perhaps groups
@@ -299,14 +300,22 @@ def make_folder(path: Path) -> None:
         ) from error
 
 
-def check_output(path: Path, inputs: Iterable[Path | None]) -> None:
-    """Refuse an output that could not be written after the run, or is an input."""
+def check_output(
+    path: Path,
+    inputs: Iterable[Path | None],
+    is_ours: Callable[[Path], bool] | None = None,
+) -> None:
+    """Refuse an output that could not be written after the run, or is an input.
+
+    A file that is there is replaced where ``is_ours`` says that this program wrote it.
+    """
     check_apart([path], inputs)
     if not path.parent.is_dir() or path.is_dir():
         raise FileNotFoundError(
             f"Output must be a file in an existing folder, got {str(path)!r}; make the "
             "folder first"
         )
+    refuse_foreign(path, is_ours)
 
 
 def nats_line(title: str, width: int, nats: float, n_samples: int) -> str:

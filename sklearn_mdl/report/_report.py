@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl import model_selection
 from sklearn_mdl._core.io.environment import version_of
+from sklearn_mdl._core.io.whole_files import filled
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.baselines import ProtocolComparison, best_first, number, value_text
@@ -195,7 +196,8 @@ def write_results(
     scorer : RepresentationScorer
         Fitted.
     directory : path-like
-        Created if it does not exist; files of the same names are replaced.
+        Created if it does not exist. Files of the same names are replaced if this
+        function wrote them, as ``.sklearn_mdl`` in the folder says.
     comparison : ProtocolComparison, default=None
         Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders, for a
         section of the page and ``protocols.csv``; its accuracies, of rows held out,
@@ -216,10 +218,21 @@ def write_results(
         ``nats_by_features.png``, the first two for each group, and for each
         dataset ``DATASET-codelength.png`` and ``DATASET-posterior.png``, where
         characters other than letters, digits, spaces and ``_.-`` become ``_``.
+
+    Raises
+    ------
+    ValueError
+        If a file of other origin has one of these names; nothing is written.
     """
     check_is_fitted(scorer)
-    folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
+    with filled(Path(directory)) as aside:
+        paths = _write(scorer, aside, comparison)
+    return [Path(directory) / path.name for path in paths]
+
+
+def _write(
+    scorer: RepresentationScorer, folder: Path, comparison: ProtocolComparison | None
+) -> list[Path]:
     statistics = statistics_of(scorer)
     paths = write_tables(scorer, folder, statistics, comparison)
     figures = draw(scorer, folder) if can_draw() else []

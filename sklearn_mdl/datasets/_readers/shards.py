@@ -16,7 +16,7 @@ from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.safetensors_io import TYPES, mapped, read_head
 from sklearn_mdl._core.io.whole_files import note_ours, refuse_foreign_in
 from sklearn_mdl._core.validation import check_finite, damaged, invalid
-from sklearn_mdl.datasets._readers.arrow import block_of, is_vector
+from sklearn_mdl.datasets._readers.arrow import block_of, check_size, is_vector
 from sklearn_mdl.datasets._readers.parts import Wanted, label_column
 
 ROWS = "features.npy"
@@ -178,6 +178,7 @@ def _batches(pa: Any, path: Path) -> Iterator[Any]:
     with readable(path, f"a table of {path.suffix[1:]}", "write it again", *errors):
         if path.suffix == ".parquet":
             with parquet.ParquetFile(path, memory_map=True) as file:
+                check_size(file.metadata, path)
                 yield from file.iter_batches(batch_size=AT_ONCE)
             return
         with pa.memory_map(str(path)) as source:

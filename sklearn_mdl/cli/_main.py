@@ -14,7 +14,7 @@ EXAMPLES = """examples:
       rank five encoders on datasets of scikit-learn
   sklearn-mdl rank FEATURES_DIR --out ranking
       FEATURES_DIR holds DATASET/ENCODER.npy and DATASET/labels.npy
-      (.npz and .safetensors too)
+      (.npz and .safetensors too), or is one such DATASET
   sklearn-mdl score features.npy labels.npy
       codelength of one set of labels given one set of features
   sklearn-mdl remix losses.npy --prior bayes --prior fixed-share:m=11

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 import sklearn_mdl
-from sklearn_mdl._core.io.whole_files import refuse_foreign
 
 T = TypeVar("T")
 Features = dict[str, tuple[Any, ...]]  # features by encoder, labels, perhaps groups
@@ -310,6 +309,8 @@ def check_output(
     A file that is there is replaced where ``is_ours`` says that this program wrote it.
     """
     check_apart([path], inputs)
+    from sklearn_mdl._core.io.whole_files import refuse_foreign  # imports scikit-learn
+
     if not path.parent.is_dir() or path.is_dir():
         raise FileNotFoundError(
             f"Output must be a file in an existing folder, got {str(path)!r}; make the "

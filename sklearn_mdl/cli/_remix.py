@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import sklearn_mdl
-from sklearn_mdl._core.io.whole_files import filled, refuse_foreign_in
 from sklearn_mdl.cli import _options
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the codelength of stored losses under each of the priors."""
+    from sklearn_mdl._core.io.whole_files import filled, refuse_foreign_in  # scipy
+
     priors = {
         text: _options.parse_prior(text) for text in options.prior or ["learned-share"]
     }

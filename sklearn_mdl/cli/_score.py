@@ -10,7 +10,6 @@ import numpy as np
 
 import sklearn_mdl
 from sklearn_mdl._core.unsupported import GROUPS, PERMUTATIONS, unsupported
-from sklearn_mdl._core.validation import may_be_real
 from sklearn_mdl.cli import _options
 
 HELP = "Codelength of labels given features."
@@ -33,6 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the codelength of one set of labels given one set of features."""
+    from sklearn_mdl._core.validation import may_be_real  # imports scikit-learn
+
     if options.losses is not None:
         written = (options.losses, options.losses.with_suffix(".json"))
         _options.check_apart(written, (options.features, options.labels))

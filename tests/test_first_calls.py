@@ -1,4 +1,4 @@
-"""First calls: what is clearly meant works, and every other form names the right one."""
+"""First calls: what is clearly meant works, other forms name the right one."""
 
 import socket
 import time
@@ -23,9 +23,7 @@ A, B = X[:, :4], X[:, 4:]
 FRAME, COLUMN = pd.DataFrame(X), pd.Series(Y)
 SMALL = MDLReadoutSwitcher([KernelReadout("linear")])
 NET = nn.Sequential(*(nn.Linear(500, 500) for _ in range(9)))
-ARRAYS = r'write \{"data": \(\{"clip": array\}, y\)\}|'
 FORMS = [
-    # given, encoders, and words of the message
     ((X, Y), 'datasets must be .* got ndarray of shape .* write {"data": (X, y)}'),
     ((FRAME, COLUMN), "got DataFrame of shape (60, 13); write"),
     (((X, Y), {"raw": None}), 'got tuple of 2; write {"data": (X, y)}'),

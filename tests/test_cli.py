@@ -152,12 +152,16 @@ def test_rank_puts_good_features_before_poor_ones(ranked):
     assert [float(row["average_rank"]) for row in rows] == [1, 2]
 
 
+def shown_in(folder):
+    return sorted(str(p) for p in folder.glob("[!.]*") if p.is_file())
+
+
 def test_rank_names_every_file_it_writes(ranked):
     _, out, printed, _ = ranked
     written = [
         line.split(" ", 1)[1] for line in printed.splitlines() if "wrote " in line
     ]
-    assert sorted(written) == sorted(str(p) for p in out.iterdir() if p.is_file())
+    assert sorted(written) == shown_in(out)
     assert {"cells.csv", "report.html"} <= {path.name for path in out.iterdir()}
 
 
@@ -596,7 +600,7 @@ def test_remix_writes_codelengths_and_posteriors(fitted, tmp_path, capsys):
     assert main([*command, "--out", str(out)]) == 0
     text = capsys.readouterr().out
     written = [line[6:] for line in text.splitlines() if line.startswith("wrote ")]
-    assert sorted(written) == sorted(str(p) for p in out.iterdir() if p.is_file())
+    assert sorted(written) == shown_in(out)
     ends = ("codelengths.npy", "posterior.csv", "posterior.png")
     stems = ("bayes", "learned-share_ms__2_3_", "learned-share_ms__2_3__")
     names = [f"{stem}-{end}" for stem in stems for end in ends]
@@ -804,7 +808,7 @@ def test_labels_coded_by_mixed_readouts_are_decoded_by_these_alone(
     assert main(["decode", files[0], path, "--out", out, *mixed]) == 0
     np.testing.assert_array_equal(np.load(out), dataset(0, 2)[1])
     capsys.readouterr()
-    assert main(["decode", files[0], path, "--out", out]) == 2
+    assert main(["decode", files[0], path, "--out", f"{out}.npy"]) == 2
     assert "readouts" in complaint(capsys, "decode")
 
 

@@ -6,6 +6,7 @@ above it have left; a block that needs a network, an accelerator or hours is fen
 """
 
 import ast
+import builtins
 import doctest
 import importlib
 import re
@@ -148,6 +149,24 @@ def test_python_in_documents_runs(path, tmp_path, monkeypatch):
     for block in blocks(path.read_text(encoding="utf-8")):
         exec(compile(block, relative(path), "exec"), namespace)
     plt.close("all")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_blocks_that_do_not_run_here_are_complete(path):
+    """Pasted by themselves: every name in them is defined there."""
+    faults = []
+    for found in FENCE.finditer(path.read_text(encoding="utf-8")):
+        if found["info"].strip() != "python no-run":
+            continue
+        tree = ast.parse(textwrap.dedent(found["body"]))
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        imported = (a for n in ast.walk(tree) for a in getattr(n, "names", []))
+        known = {alias.asname or alias.name.partition(".")[0] for alias in imported}
+        known |= {n.id for n in names if isinstance(n.ctx, ast.Store)} | vars(
+            builtins
+        ).keys()
+        faults += [node.id for node in names if node.id not in known]
+    assert faults == []
 
 
 def imports_of_ours(text):

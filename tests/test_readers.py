@@ -7,12 +7,15 @@ itself writes are read in ``tests/clients``.
 import csv
 import json
 import pickle
+import re
 from types import SimpleNamespace
 
 import h5py
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
+from memory_limit import two_gigabytes
 from numpy.testing import assert_array_equal
 from safetensors.numpy import save_file
 
@@ -363,6 +366,183 @@ def test_damaged_files_are_named(tmp_path, name, content):
     assert " must " in text
 
 
+# Silent faults, each of which was once read as something else
+
+
+@for_each("kind", ["", "offset", "chunks"])
+def test_a_link_to_another_file_is_read_there(tmp_path, kind):
+    path, X = h5ad(tmp_path), np.arange(4.0 * N).reshape(N, 4)
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        if kind == "offset":
+            file["pad"] = np.zeros(5000)
+        file.create_dataset("X", data=X, chunks=(5, 4) if kind == "chunks" else None)
+    with h5py.File(path, "a") as file:
+        file["obsm"]["linked"] = h5py.ExternalLink("other.h5", "/X")
+    features, _ = load_representations(path).datasets["study"]
+    assert_array_equal(features["linked"], X)
+    assert_array_equal(features["deep"], FEATURES["deep"])
+
+
+def test_a_column_named_twice_is_refused(tmp_path):
+    table = b"id,label,label\n" + b"".join(b"row%d,a,b\n" % i for i in range(N))
+    path = hdf5(tmp_path)
+    (path / "labels.csv").write_bytes(table)
+    assert "names 'label' twice" in message(path)
+    path = eva(tmp_path / "eva")
+    manifest = path / "deep" / "study" / "manifest.csv"
+    lines = manifest.read_text().splitlines()
+    manifest.write_text(
+        "\n".join([lines[0] + ",target", *(f"{x},a" for x in lines[1:])])
+    )
+    assert "names 'target' twice" in message(path)
+
+
+def test_an_origin_that_is_there_twice_is_refused(tmp_path):
+    path = eva(tmp_path) / "deep"
+    manifest = path / "study" / "manifest.csv"
+    manifest.write_text(manifest.read_text().replace("row7,", "row8,"))
+    assert "'row8' is there twice" in message(path)
+
+
+@for_each("labels", [[True, 1], [1, "1"], ["a", False], [0.5, True]])
+def test_labels_of_several_types_are_refused(tmp_path, labels):
+    path = hear(tmp_path)
+    rows = [[labels[i % 2]] for i in range(30)]
+    (path / "deep" / "study" / "train.target-labels.pkl").write_bytes(
+        pickle.dumps(rows)
+    )
+    assert "all numbers, all text or all bool" in message(path, splits=["train"])
+
+
+def test_a_label_longer_than_a_name_is_refused(tmp_path):
+    """As an array of text, where each takes the bytes of the longest."""
+    path = hear(tmp_path)
+    rows = [["a" * 5000]] * 30
+    (path / "deep" / "study" / "train.target-labels.pkl").write_bytes(
+        pickle.dumps(rows)
+    )
+    assert "at most 4096 letters" in message(path, splits=["train"])
+
+
+@for_each(
+    "first, second, words",
+    [
+        ([1, 2], ["a", "b"], "with labels of one type"),
+        ([1, 2], [True, False], "with labels of one type"),
+        ([1.0, 2.0], [np.nan, 1.0], "1 labels are NaN"),
+    ],
+)
+def test_shards_with_labels_of_other_types_are_refused(tmp_path, first, second, words):
+    for name, labels in (("a", first), ("b", second)):
+        table = pa.table({"x": [[1.0], [2.0]], "label": labels})
+        parquet.write_table(table, tmp_path / f"{name}.parquet")
+    with pytest.raises(ValueError, match=words):
+        stage_rows([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path / "rows")
+    assert not (tmp_path / "rows" / "features.npy").exists()
+
+
+@for_each("number", [1e300, np.nan, -np.inf])
+def test_numbers_that_are_none_as_float32_are_not_staged(tmp_path, number):
+    table = pa.table({"x": [[1.0], [number]], "label": [0, 1]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"a\.parquet must hold finite rows.*row 1"):
+        stage_rows([tmp_path / "a.parquet"], tmp_path / "rows")
+
+
+# What a file may ask for is bounded by its bytes
+
+
+def unallocated(root, which):
+    """Write an AnnData with an array of a shape that the file cannot hold."""
+    path = h5ad(root)
+    with h5py.File(path, "a") as file:
+        place = {"X": "obsm/huge", "codes": "obs/cell_type/codes", "ids": "obs/cell"}
+        shape = {"X": (N, 10**9), "codes": (10**12,), "ids": (10**11,)}[which]
+        if place[which] in file:
+            del file[place[which]]
+        kind = h5py.string_dtype() if which == "ids" else "i8"
+        file.create_dataset(place[which], shape, kind, chunks=True)
+    return path
+
+
+@for_each("which", ["X", "codes", "ids"])
+def test_shapes_of_an_h5ad_are_bounded_by_its_bytes(tmp_path, which):
+    path = unallocated(tmp_path, which)
+    with two_gigabytes():
+        text = message(path)
+    assert "study.h5ad must hold the arrays that it names" in text
+    assert " are 0 there" in text
+
+
+def test_shapes_of_embeddings_by_id_are_bounded_by_their_bytes(tmp_path):
+    path = hdf5(tmp_path)
+    with h5py.File(path / "deep.h5", "w") as file:
+        for row in range(N):
+            file.create_dataset(str(IDS[row]), (10**11,), "f4", chunks=True)
+    with two_gigabytes():
+        assert " are 0 there" in message(path)
+
+
+@for_each(
+    "wrap",
+    [
+        lambda X: torch.ones(1).expand(10**12),
+        lambda X: torch.ones(3).to_sparse(),
+        lambda X: torch.ones(3, device="meta"),
+        lambda X: torch.ones(3, dtype=torch.complex64)[:0],
+        lambda X: {"a": 1},
+    ],
+)
+def test_tensors_that_are_none_or_larger_than_their_file_are_refused(tmp_path, wrap):
+    with two_gigabytes():
+        text = message(eva(tmp_path, wrap=wrap))
+    assert re.search(" must .*; ", text)
+
+
+PICKLES = {
+    "REDUCE on text": b"\x80\x02U\x01aU\x01b\x85R.",
+    "BUILD on a list": b"\x80\x02]U\x01ab.",
+    "BUILD on text": b"\x80\x02U\x01aU\x01ab.",
+    "SETITEM on a list": b"\x80\x02]U\x01aK\x01s.",
+    "APPEND on text": b"\x80\x02U\x01aK\x01a.",
+    "a long text": b"\x80\x04\x8e" + (2**63).to_bytes(8, "little") + b".",
+    "a longer text than there is": b"\x80\x04\x8d"
+    + (10**12).to_bytes(8, "little")
+    + b"a.",
+    "a far place of the memo": b"\x80\x02]r\xff\xff\xff\x7f.",
+    "a place that is not there": b"\x80\x02h\x07.",
+}
+
+
+@for_each("content", list(PICKLES.values()))
+def test_pickles_out_of_order_are_refused_in_a_sentence(tmp_path, content):
+    path = hear(tmp_path)
+    (path / "deep" / "study" / "train.target-labels.pkl").write_bytes(content)
+    with two_gigabytes():
+        assert "only lists, text and numbers" in message(path)
+
+
+def test_odd_parts_of_an_h5ad_are_told_in_a_sentence(tmp_path):
+    def categories(file):
+        file["obs/cell_type/codes"][3] = 77
+
+    def loop(file):
+        file["obsm/loop"] = h5py.SoftLink("/obsm/loop")
+
+    def structured(file):
+        del file["obs/cell_type"]
+        kind = [("a", "i4"), ("b", "f4")]
+        file["obs/cell_type"] = np.zeros(N, kind)
+
+    for spoil in (categories, loop, structured):
+        path = h5ad(tmp_path)
+        with h5py.File(path, "a") as file:
+            spoil(file)
+        text = message(path)
+        assert "study.h5ad" in text
+        assert " must " in text
+
+
 def test_names_of_class_labels_are_read_and_minus_one_is_none(tmp_path):
     feature = {"_type": "ClassLabel", "names": ["no", "yes"]}
     about = json.dumps({"info": {"features": {"label": feature}}})
@@ -430,7 +610,8 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
     assert not X.flags.writeable
     assert_array_equal(X, FEATURES["deep"])
     assert_array_equal(y if y.dtype.kind != "i" else np.where(y, "up", "down"), LABELS)
-    assert [path.name for path in (tmp_path / "rows").iterdir()] == ["features.npy"]
+    there = {path.name for path in (tmp_path / "rows").iterdir()}
+    assert there == {"features.npy", ".sklearn_mdl"}
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,6 @@ OTHERS = {
     "a label never seen": lambda X, y: (X, np.where(np.arange(N) == 7, 11, y)),
     "first part": lambda X, y: (X[:80], y[:80]),
     "twice": lambda X, y: (np.concatenate([X, X]), np.concatenate([y, y])),
-    "held out": lambda X, y: tuple(part[N:] for part in digits(2 * N)),
 }
 
 
@@ -358,14 +357,30 @@ def test_constant_features_after_a_transformer_are_known():
     assert codelength_scorer(pipe, X, y) == -pipe[-1].codelengths_.mean()
 
 
-def test_folds_are_refused_by_name():
+@for_each("estimator, cv", [(switcher_of(), 2), (piped(PCA(5, random_state=0)), 3)])
+def test_folds_are_scored_as_held_out_rows_with_the_cure(estimator, cv):
     X, y = digits()
-    options = {"scoring": codelength_scorer, "cv": KFold(3)}
-    with pytest.raises(ValueError, match=r"pass cv=PrequentialSplit\(\)"):
-        cross_val_score(switcher_of(), X, y, error_score="raise", **options)
+    splits = list(KFold(cv).split(X))[-1:]
+    options = {"cv": splits, "error_score": "raise"}
     with pytest.warns(UserWarning, match=r"pass cv=PrequentialSplit\(\)"):
-        scores = cross_val_score(switcher_of(), X, y, **options)
-    assert np.isnan(scores).all()
+        found = cross_val_score(estimator, X, y, scoring=codelength_scorer, **options)
+    expected = cross_val_score(
+        estimator, X, y, scoring=heldout_codelength_scorer, **options
+    )
+    assert_array_equal(found, expected)
+
+
+def test_a_search_with_the_default_cv_has_a_best_that_was_scored():
+    X, y = digits(60)
+    y = y % 2
+    search = GridSearchCV(
+        LinearReadout(random_state=0), {"lr": [1e-9, 0.1]}, scoring=codelength_scorer
+    )
+    with pytest.warns(UserWarning, match="held-out rows") as caught:
+        search.fit(X, y)
+    assert {warning.filename for warning in caught} == {__file__}
+    assert search.best_params_ == {"lr": 0.1}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 @for_each(

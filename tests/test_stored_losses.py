@@ -253,6 +253,7 @@ def test_description_of_another_file_is_refused(tmp_path, other):
 
 def test_sidecar_of_another_file_is_refused(tmp_path):
     for n, k in ((N, K - 1), (N + 1, K)):
+        (tmp_path / "b.npy").unlink(missing_ok=True)
         save_losses(tmp_path / "a.npy", stored_of())
         save_losses(tmp_path / "b.npy", stored_of(n, k))
         os.replace(tmp_path / "b.json", tmp_path / "a.json")

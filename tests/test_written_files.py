@@ -1,12 +1,33 @@
-"""Every place that writes files is in one table of the documents, with its rule."""
+"""Every place that writes files is in one table of the documents, with its rule.
+
+Where a user names the file, one of other origin is never replaced.
+"""
 
 import ast
+import contextlib
+import functools
+import io
 import re
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
+from sklearn.datasets import load_iris
 
 import sklearn_mdl
+from sklearn_mdl import (
+    KernelReadout,
+    MDLReadoutSwitcher,
+    RepresentationScorer,
+    write_results,
+)
+from sklearn_mdl.cli._main import main
+from sklearn_mdl.datasets import stage_rows
+from sklearn_mdl.encoders import image_rows
+from sklearn_mdl.report import _report
+from sklearn_mdl.switcher import save_losses
 
 PACKAGE = Path(sklearn_mdl.__file__).parent
 TABLE = PACKAGE.parent / "docs" / "contributing.md"
@@ -112,13 +133,163 @@ def test_a_call_that_writes_is_recognised(source, found):
     assert writers(source) == ({found} - {None})
 
 
-def test_every_place_that_writes_files_has_its_rule():
+WORDS = "is there; move it|of another kind|Output must not|other origin"
+
+
+def modules_that_write():
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         if names := writers(path.read_text(encoding="utf-8")):
             found[path.relative_to(PACKAGE).as_posix()] = sorted(names)
+    return found
+
+
+def test_every_place_that_writes_files_has_its_rule():
+    found = modules_that_write()
     text = TABLE.read_text(encoding="utf-8").partition("## Files that the package")[2]
     rows = re.findall(r"^\| `(\S+\.py)` \| (.+?) \| (.+) \|$", text, re.MULTILINE)
     listed = {module: re.findall(r"`(\S+)`", calls) for module, calls, _ in rows}
     assert found == listed
     assert list(listed) == sorted(listed)
+
+
+# No writer replaces a file of other origin
+
+X, Y = load_iris(return_X_y=True)
+SWITCHER = MDLReadoutSwitcher([KernelReadout("linear")], shuffle=True, random_state=0)
+
+
+def saves(folder):
+    SWITCHER.fit(X, Y).save(folder / "a.safetensors")
+
+
+@functools.cache
+def scorer():
+    return RepresentationScorer(SWITCHER).fit({"iris": ({"raw": X}, Y)})
+
+
+def writes_results(folder):
+    with mock.patch.object(_report, "can_draw", return_value=False):
+        write_results(scorer(), folder)
+
+
+def stages(folder):
+    save_file({"X": X, "y": Y}, folder.parent / "shard.safetensors")
+    stage_rows([folder.parent / "shard.safetensors"], folder)
+
+
+def saves_losses(folder):
+    save_losses(folder / "losses.npy", np.ones((3, 2)))
+
+
+def makes_rows(folder):
+    image_rows(np.zeros((2, 3, 3, 3), np.uint8), path=folder / "rows.npy")
+
+
+def called(folder, command, *options):
+    """Run the command line on the features and labels of a folder."""
+    np.save(folder.parent / "X.npy", X)
+    np.save(folder.parent / "y.npy", Y)
+    words = [str(folder.parent / w) if "." in w else w for w in (command, *options)]
+    run(words)
+
+
+def run(words):
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        status = main(words)
+    if status:
+        raise ValueError(said.getvalue())
+
+
+def encodes(folder):
+    name = f"{folder.name}/labels.mdl"
+    called(folder, "encode", "X.npy", "y.npy", "--out", name, "--readouts", "linear")
+
+
+def decodes(folder):
+    own = folder.parent / "message.mdl"
+    if not own.exists():
+        with contextlib.redirect_stdout(io.StringIO()):
+            options = ["--out", "message.mdl", "--readouts", "linear"]
+            called(folder, "encode", "X.npy", "y.npy", *options)
+    name = f"{folder.name}/y.npy"
+    options = ["--out", name, "--readouts", "linear"]
+    called(folder, "decode", "X.npy", "message.mdl", *options)
+
+
+def remixes(folder):
+    losses = folder.parent / "losses.npy"
+    save_losses(losses, np.random.default_rng(0).exponential(size=(9, 2)))
+    run(["remix", str(losses), "--out", str(folder)])
+
+
+# Modules that write under names that a user has chosen, with a call of each that takes
+# a folder; those that write again what they wrote before come first.
+AGAIN = {
+    "_core/base/saving.py": saves,
+    "cli/_encode.py": encodes,
+    "cli/_remix.py": remixes,
+    "datasets/_readers/shards.py": stages,
+    "report/_report.py": writes_results,
+    "report/_figures.py": writes_results,
+    "report/_tables.py": writes_results,
+    "switcher/_loss_files.py": saves_losses,
+}
+ONCE = {"_core/images/rows.py": makes_rows, "cli/_decode.py": decodes}
+# Modules that write under names of their own: digests, folders of streams, temporary.
+OWN_NAMES = {
+    "_core/io/append_array.py",
+    "_core/io/safetensors_io.py",
+    "_core/io/stream_folder.py",
+    "_core/io/whole_files.py",
+    "_core/base/estimator.py",
+    "_core/side_by_side.py",
+    "_core/stream/checkpoint.py",
+    "_core/stream/part.py",
+    "cli/_options.py",  # makes a folder
+    "encoders/_cache.py",
+    "model_selection/_store.py",
+    "switcher/_split.py",
+    "switcher/_split_parts.py",
+}
+
+
+REFUSED = "is there; move it|got a file of another kind"
+
+
+def test_every_module_that_writes_is_asked_whether_it_replaces_files_of_others():
+    assert {*AGAIN, *ONCE, *OWN_NAMES} == set(modules_that_write())
+    assert not OWN_NAMES & {*AGAIN, *ONCE}
+
+
+@pytest.mark.parametrize(
+    "write", dict.fromkeys([*AGAIN.values(), *ONCE.values()]), ids=lambda w: w.__name__
+)
+def test_a_file_of_other_origin_is_never_replaced(write, tmp_path, capsys):
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    write(ours)
+    written = {p.relative_to(ours): p.read_bytes() for p in files_in(ours)}
+    first = min(written)
+    if write in AGAIN.values():
+        write(ours)
+    for name in written:
+        theirs = tmp_path / f"theirs-{name}"
+        theirs.mkdir()
+        for content in (b"mine", np_bytes(np.arange(6.0)))[: 1 + (name == first)]:
+            (theirs / name).write_bytes(content)
+            with pytest.raises(ValueError, match=REFUSED):
+                write(theirs)
+            assert [(p.name, p.read_bytes()) for p in files_in(theirs)] == [
+                (name.name, content)
+            ]
+
+
+def files_in(folder):
+    return sorted(p for p in folder.rglob("*") if p.is_file() and p.name[0] != ".")
+
+
+def np_bytes(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()

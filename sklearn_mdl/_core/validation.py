@@ -30,6 +30,7 @@ GROUPED = (
 )
 GROUPED_NATS = 14.0
 SHOWN = 200  # letters of a value in a message
+MANY_VALUES = 20  # of whole floats, from which on they may well be no classes
 
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
@@ -146,6 +147,17 @@ def as_labels(y: Any) -> Any:
         f"Labels must be whole numbers of at most 64 bits, got {min(large)} to "
         f"{max(large)}; write them as text"
     )
+
+
+def may_be_real(labels: np.ndarray) -> bool:
+    """Return True for whole floats that could be ages, counts or prices.
+
+    They have more than 2 different values, and more than 20 or than a quarter of their
+    number: 1.0, 2.0 and 3.0 in 200 rows are classes.
+    """
+    if labels.dtype.kind != "f" or not np.array_equal(labels, np.rint(labels)):
+        return False
+    return len(np.unique(labels)) > max(2, min(MANY_VALUES, len(labels) / 4))
 
 
 def check_class_labels(y: np.ndarray) -> None:

@@ -25,7 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write labels as a message, and print its size beside the codelength."""
     inputs = options.features, options.labels, options.groups
-    _options.check_output(options.out, inputs)
+    _options.check_output(options.out, inputs, sklearn_mdl.switcher.is_message)
     switcher = _options.switcher_of(options)
     X, y = _options.load_rows(options.features, options.labels or options.features)
     groups = _options.groups_of(options)

@@ -23,7 +23,7 @@ EXAMPLES = """examples:
       rank five encoders on datasets of scikit-learn
   sklearn-mdl rank FEATURES_DIR --out ranking
       FEATURES_DIR holds DATASET/ENCODER.npy and DATASET/labels.npy
-      (.npz and .safetensors too)
+      (.npz and .safetensors too), or is one such DATASET
   sklearn-mdl race FEATURES_DIR --labels labels.txt --classes 10 --within 0.1
       compare encoders while you write labels, and stop when sure
   sklearn-mdl score features.npy labels.npy

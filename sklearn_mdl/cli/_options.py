@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -200,7 +200,10 @@ def add_switcher(parser: argparse.ArgumentParser) -> None:
 
 def add_targets(parser: argparse.ArgumentParser) -> None:
     """Add what labels are, which :func:`kind_of` reads."""
-    help = "what labels are: auto takes floats for real numbers that are not all whole"
+    help = (
+        "what labels are: auto takes floats that are not all whole for real numbers, "
+        "and refuses whole floats of many values"
+    )
     add_choice(parser, "--targets", ("auto", "classes", "real"), help)
 
 
@@ -297,14 +300,24 @@ def make_folder(path: Path) -> None:
         ) from error
 
 
-def check_output(path: Path, inputs: Iterable[Path | None]) -> None:
-    """Refuse an output that could not be written after the run, or is an input."""
+def check_output(
+    path: Path,
+    inputs: Iterable[Path | None],
+    is_ours: Callable[[Path], bool] | None = None,
+) -> None:
+    """Refuse an output that could not be written after the run, or is an input.
+
+    A file that is there is replaced where ``is_ours`` says that this program wrote it.
+    """
     check_apart([path], inputs)
+    from sklearn_mdl._core.io.whole_files import refuse_foreign  # imports scikit-learn
+
     if not path.parent.is_dir() or path.is_dir():
         raise FileNotFoundError(
             f"Output must be a file in an existing folder, got {str(path)!r}; make the "
             "folder first"
         )
+    refuse_foreign(path, is_ours)
 
 
 def nats_line(title: str, width: int, nats: float, n_samples: int) -> str:

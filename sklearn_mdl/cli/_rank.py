@@ -23,9 +23,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     help = (
         "directory of DATASET/ENCODER.npy with DATASET/labels.npy and, if rows come in "
-        "groups, such as patients, DATASET/groups.npy; an .h5ad, .parquet, .npz or .h5 "
-        "file or a folder of them; a folder of eva, of HEAR or of Hugging Face "
-        "datasets; a .csv file of texts and labels, encoded by n-grams"
+        "groups, such as patients, DATASET/groups.npy; or one such DATASET; an .h5ad, "
+        ".parquet, .npz or .h5 file or a folder of them; a folder of eva, of HEAR or "
+        "of Hugging Face datasets; a .csv file of texts and labels, encoded by n-grams"
     )
     _options.add(parser, "features", help, "FEATURES", type=Path)
     help = "column of labels, where a file has several"
@@ -68,6 +68,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Rank the encoders found at a path and write the results."""
     _check_apart(options.features, options.out)
+    if not _text.is_table(options):
+        _check_datasets(options.features, options.datasets or [])
     found = _found(options)
     datasets = _options.selected(found.datasets, options)
     scorer = sklearn_mdl.RepresentationScorer(
@@ -141,6 +143,20 @@ def _check_apart(features: Path, out: Path) -> None:
                 f"Results must go to a folder outside {str(features)!r}, or the next "
                 f"run would take them for features, got {str(out)!r}; choose another"
             )
+
+
+def _check_datasets(features: Path, names: Sequence[str]) -> None:
+    """Refuse a dataset for which no file or folder stands, before any is read."""
+    folders = [path for path in features.glob("*") if path.is_dir()]
+    inner = (path for folder in folders for path in folder.glob("*"))
+    files = [features.resolve(), *features.glob("*"), *filter(Path.is_dir, inner)]
+    known = {path.stem for path in files} | {path.name for path in files}
+    unknown = [name for name in names if name not in known]
+    if unknown and features.exists():
+        there = sorted(path.name for path in folders) or sorted(known)
+        raise ValueError(
+            f"--datasets must be among {there}, got {unknown[0]!r}; choose of these"
+        )
 
 
 def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the codelength of stored losses under each of the priors."""
+    from sklearn_mdl._core.io.whole_files import filled, refuse_foreign_in  # scipy
+
     priors = {
         text: _options.parse_prior(text) for text in options.prior or ["learned-share"]
     }
@@ -56,10 +57,11 @@ def run(options: argparse.Namespace) -> None:
     stored = replace(stored, weights=_weights(stored, options.weights))
     stems = sklearn_mdl.model_selection.file_stems(priors)
     if options.out is not None:
-        written = chain.from_iterable(_files(options.out / stem) for stem in stems)
+        outputs = [path for stem in stems for path in _files(options.out / stem)]
         sidecar = options.losses.with_suffix(".json")
-        _options.check_apart(written, (options.losses, sidecar))
+        _options.check_apart(outputs, (options.losses, sidecar))
         _options.make_folder(options.out)
+        refuse_foreign_in(options.out, [path.name for path in outputs])
     titles = [text + (POOLED if stored.mixtures else "") for text in priors]
     width = max(len("best readout"), *map(len, titles))
     print(*_lines_before(stored, width), sep="\n")
@@ -74,7 +76,9 @@ def run(options: argparse.Namespace) -> None:
             title, nats = f"{text}{POOLED}", pooled.codelength
             print(_options.nats_line(title, width, nats, stored.n_samples))
         if options.out is not None:
-            _write(options.out / stem, trace, stored)
+            with filled(options.out) as aside:
+                written = _write(aside / stem, trace, stored)
+            print(*(f"wrote {options.out / name}" for name in written), sep="\n")
     if options.out is not None and stored.architectures is None:
         print("no figures: these losses do not name the architectures of the readouts")
     elif options.out is not None:
@@ -128,11 +132,10 @@ def _files(stem: Path) -> list[Path]:
     return [stem.with_name(f"{stem.name}-{end}") for end in ends]
 
 
-def _write(stem: Path, trace: ForwardTrace, stored: StoredLosses) -> None:
+def _write(stem: Path, trace: ForwardTrace, stored: StoredLosses) -> list[str]:
     """Write codelengths and posterior under names that begin with `stem`."""
     codelengths, table, figure = _files(stem)
     np.save(codelengths, trace.codelengths)
-    print(f"wrote {codelengths}")
     names = _columns(trace, stored)
     step = 1
     while -(-len(trace.posterior) // step) > MAX_ROWS:
@@ -141,10 +144,11 @@ def _write(stem: Path, trace: ForwardTrace, stored: StoredLosses) -> None:
     sklearn_mdl.report.write_rows(
         table, ["examples seen", *names], ([t, *row] for t, row in rows)
     )
-    print(f"wrote {table}")
+    written = [codelengths.name, table.name]
     if trace.groups is not None and _options.can_draw():
         _draw(figure, trace.posterior, names)
-        print(f"wrote {figure}")
+        written.append(figure.name)
+    return written
 
 
 def _draw(path: Path, posterior: np.ndarray, names: list[str]) -> None:

@@ -32,6 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the codelength of one set of labels given one set of features."""
+    from sklearn_mdl._core.validation import may_be_real  # imports scikit-learn
+
     if options.losses is not None:
         written = (options.losses, options.losses.with_suffix(".json"))
         _options.check_apart(written, (options.features, options.labels))
@@ -39,6 +41,8 @@ def run(options: argparse.Namespace) -> None:
     _check_permutations(options)
     X, y = _options.load_rows(options.features, options.labels, options.targets)
     kind = _options.kind_of(options, {str(options.labels): y})
+    if options.targets == "classes" and may_be_real(y):
+        y = y.astype(int)  # which no switcher doubts
     switcher = _options.switcher_of(options, options.n_jobs, kind)
     groups = _options.groups_of(options)
     print(*_lines(switcher.fit(X, y, groups=groups), y), sep="\n")

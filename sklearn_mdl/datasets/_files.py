@@ -102,7 +102,8 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
         Holds one folder per dataset; that holds one ``.npy``, ``.npz`` or
         ``.safetensors`` file per encoder, named after it, and the labels in a file
         called "labels" with one of these suffixes; a file called "groups", if there is
-        one, names the group of each row, such as its patient.
+        one, names the group of each row, such as its patient. The folder of one dataset
+        is taken, too.
 
     Returns
     -------
@@ -125,11 +126,19 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
         raise FileNotFoundError(
             f"{directory} must be a directory of datasets, but is not; check the path"
         )
+    if is_dataset(directory):
+        return {directory.resolve().name: _load_dataset(directory)}
     folders = sorted(p for p in _visible(directory) if p.is_dir() and _is_filled(p))
     if not folders:
-        cure = "move the feature files to DATASET/ENCODER.npy"
+        cure = f"store DATASET/ENCODER.npy and DATASET/{_LABELS_STEM}.npy in it"
         raise damaged(directory, "one folder per dataset", "it has none", cure)
     return {folder.name: _load_dataset(folder) for folder in folders}
+
+
+def is_dataset(folder: Path) -> bool:
+    """Return True for the folder of one dataset: it holds labels."""
+    names = (f"{_LABELS_STEM}{suffix}" for suffix in _READERS)
+    return any((folder / name).is_file() for name in names)
 
 
 def _load_dataset(folder: Path) -> tuple[Any, ...]:

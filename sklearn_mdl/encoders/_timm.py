@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from difflib import get_close_matches
@@ -9,6 +10,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import torch
 from sklearn.utils import check_random_state
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.random import RandomState
 
 HUBS = ("hf-hub:", "hf_hub:", "local-dir:")
+CONNECT_SECONDS = 5.0
 NUMPY_FILES = (".npz", ".npy")
 
 
@@ -71,6 +75,30 @@ def source_of(timm: ModuleType, name: str) -> str:
         full = hub if "." in hub or not config.tag else f"{hub}.{config.tag}"
         return f"model.safetensors from huggingface.co/{full.removesuffix('/')}"
     return getattr(config, "url", None) or "a file of weights of this model"
+
+
+def check_network(timm: ModuleType, name: str) -> None:
+    """Fail at once where weights must be fetched and their host is out of reach.
+
+    The hub's client would try again for a minute or two.
+
+    Raises
+    ------
+    OSError
+        If no connection can be opened, with no proxy and no weights on this disk.
+    """
+    hub = needed("huggingface_hub", "TimmEncoder", "images")
+    config = None if name.startswith(HUBS) else timm.get_pretrained_cfg(name)
+    repository = getattr(config, "hf_hub_id", None)
+    if not repository or getproxies():
+        return
+    place = source_of(timm, name).partition("huggingface.co/")[2]
+    for file in ("model.safetensors", "pytorch_model.bin"):
+        if isinstance(hub.try_to_load_from_cache(place, file), str):
+            return
+    address = urlsplit(hub.constants.ENDPOINT)
+    port = address.port or (80 if address.scheme == "http" else 443)
+    socket.create_connection((address.hostname or "", port), CONNECT_SECONDS).close()
 
 
 def data_config(
@@ -298,6 +326,7 @@ class TimmEncoder(ImageEncoder):
         if not self.pretrained:
             return cast(nn.Module, timm.create_model(name, pretrained=False, **options))
         try:
+            check_network(timm, name)
             return cast(nn.Module, timm.create_model(name, pretrained=True, **options))
         except Exception as error:  # the hub's client raises errors of a dozen kinds
             raise OSError(

@@ -4,12 +4,12 @@ from sklearn_mdl.model_selection._cells import Cell as Cell
 from sklearn_mdl.model_selection._encoding import (
     Failure as Failure,
     check_features as check_features,
-    checked_datasets as checked_datasets,
     checked_targets as checked_targets,
     gather as gather,
     protected as protected,
 )
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems
+from sklearn_mdl.model_selection._given import checked_datasets as checked_datasets
 from sklearn_mdl.model_selection._mteb import with_codelength
 from sklearn_mdl.model_selection._race import (
     EncoderRace,

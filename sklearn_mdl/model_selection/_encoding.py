@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, Self, cast
@@ -22,17 +22,22 @@ from sklearn_mdl._core.validation import (
     check_class_labels,
     distinct_classes,
     invalid,
+    may_be_real,
     named_groups,
-    refuse_labelled,
     warn_caller,
 )
-from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import (
     CachedEncoder,
     FeatureCache,
     ImageEncoder,
     encode,
     keeps_data,
+)
+from sklearn_mdl.model_selection._given import (
+    check_names,
+    checked_datasets,
+    checked_encoders,
+    refuse_arrays,
 )
 
 LONGEST = 300  # characters of a message that are shown
@@ -99,6 +104,7 @@ def gather(
     *,
     grouped: bool = False,
     targets: str = "classes",
+    verbose: int = 0,
 ) -> dict[str, Dataset]:
     """Features of all encoders on all datasets, every dataset with the same encoders.
 
@@ -115,7 +121,10 @@ def gather(
     grouped : bool
         Datasets may have a third part, the groups of their rows.
     targets : {"classes", "real", "auto"}
-        What labels are; "auto" takes floats for real numbers that are not all whole.
+        What labels are; "auto" takes floats that are not all whole for real numbers,
+        and refuses whole ones of many values.
+    verbose : int
+        Show a bar over the images that are encoded if above 0.
 
     Returns
     -------
@@ -129,10 +138,12 @@ def gather(
     TypeError
         If the arguments are not mappings of that form.
     """
+    refuse_arrays(datasets, encoders)
+    checked = checked_datasets(datasets, grouped=grouped)
     transformers = None if encoders is None else checked_encoders(encoders)
     found = {
-        name: _gather_one(name, parts, transformers, cache, targets)
-        for name, parts in checked_datasets(datasets, grouped=grouped).items()
+        name: _gather_one(name, parts, transformers, cache, targets, verbose)
+        for name, parts in checked.items()
     }
     names = list(dict.fromkeys(chain(*(own.features for own in found.values()))))
     gaps = {
@@ -154,83 +165,12 @@ def gather(
     }
 
 
-def opened(datasets: object) -> object:
-    """Replace AnnData, alone or with the name of a column, by its arrays and labels."""
-    if hasattr(datasets, "obsm"):
-        return load_representations(datasets).datasets
-    if not isinstance(datasets, Mapping):
-        return datasets
-    return {name: _opened_pair(pair) for name, pair in datasets.items()}
-
-
-def _opened_pair(pair: object) -> object:
-    match pair:
-        case (data, str(column)) if hasattr(data, "obsm"):
-            (found,) = load_representations(data, label=column).datasets.values()
-            return found
-    return pair
-
-
-def checked_datasets(
-    datasets: object, *, grouped: bool = False
-) -> Mapping[str, tuple[object, ArrayLike]]:
-    """Return datasets that are pairs by name, or raise TypeError.
-
-    With ``grouped`` they may have a third part, the groups of their rows.
-    """
-    form = "{name: (X, y)} or {name: ({encoder: features}, y)}"
-    checked = _checked_mapping("datasets", opened(datasets), form)
-    for name, parts in checked.items():
-        n_parts = len(parts) if isinstance(parts, (tuple, list)) else 0
-        if n_parts == 3 and not grouped:
-            raise TypeError(
-                "A dataset must be a pair (X, y) where rows are held out, but "
-                f"{name!r} has groups, which would leak; use a RepresentationScorer"
-            )
-        if n_parts not in (2, 3):
-            raise TypeError(
-                "A dataset must be a pair (X, y) or ({encoder: features}, y), but "
-                f"{name!r} is {type(parts).__name__}; pass features and labels together"
-            )
-    return checked
-
-
-def _checked_mapping(name: str, given: object, form: str) -> Mapping[str, Any]:
-    """Return a mapping with names that can be written down, or raise TypeError."""
-    if not isinstance(given, Mapping) or not given:
-        raise TypeError(
-            f"{name} must be a non-empty mapping {form}, got {type(given).__name__}; "
-            "give each of them a name"
-        )
-    _check_names(given)
-    return given
-
-
-def checked_encoders(given: object) -> Mapping[str, BaseEstimator]:
-    """Return transformers by name that see no labels, or raise an error."""
-    encoders = _checked_mapping("encoders", given, "{name: transformer} or None")
-    for name, encoder in encoders.items():
-        if keeps_data(encoder):
-            continue
-        if isinstance(encoder, type) or not hasattr(encoder, "fit"):
-            raise TypeError(
-                "An encoder must be a transformer, None or 'passthrough', but "
-                f"{name!r} is {encoder!r}; pass an instance with fit and transform"
-            )
-        refuse_labelled(encoder, repr(name))
-    return encoders
-
-
-def _check_names(names: Iterable[object]) -> None:
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(
-                f"Names of datasets and encoders must be strings, got {name!r}; write "
-                f"{str(name)!r}"
-            )
-        if not name.isprintable() and name != name.encode(errors="ignore").decode():
-            cure = "rename the folder or file"
-            raise invalid("Names", "text that UTF-8 can write", name, cure)
+def _shown(encoder: BaseEstimator) -> BaseEstimator:
+    """Return an image encoder that shows a bar; others have none."""
+    if isinstance(encoder, CachedEncoder):
+        return clone(encoder).set_params(encoder__verbose=1)
+    is_ours = isinstance(encoder, ImageEncoder)
+    return clone(encoder).set_params(verbose=1) if is_ours else encoder
 
 
 def _gather_one(
@@ -239,15 +179,18 @@ def _gather_one(
     encoders: Mapping[str, BaseEstimator] | None,
     cache: FeatureCache | None,
     targets: str,
+    verbose: int,
 ) -> Dataset:
     data, labels = parts[0], np.asarray(as_labels(parts[1]))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
-        kind = "precomputed features" if given else "data"
-        wanted = "encoders=None" if given else "a mapping of encoders"
+        what = "features of encoders" if given else "data"
+        cure = f'{{{name!r}: (X, y)}} with encoders such as {{"raw": None}}'
+        if given:
+            cure = "encoders=None"
         raise ValueError(
             "Precomputed features need encoders=None and data need encoders, but "
-            f"dataset {name!r} holds {kind}; pass {wanted}"
+            f"dataset {name!r} holds {what}; write {cure}"
         )
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:
@@ -258,13 +201,15 @@ def _gather_one(
         cure = "name a group for each row"
         raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
-        _check_names(data)
+        check_names(data)
         found = {e: np.asarray(dense(X)) for e, X in data.items()}
         for encoder, X in found.items():
             check_features(X, labels, _title(name, encoder))
         return Dataset({**found}, labels, groups, is_real)
-    transformers = (encoders or {}).items()
-    encoded = {e: _encoded((name, e), t, data, labels, cache) for e, t in transformers}
+    encoded = {
+        e: _encoded((name, e), _shown(t) if verbose > 0 else t, data, labels, cache)
+        for e, t in (encoders or {}).items()
+    }
     return Dataset(encoded, labels, groups, is_real)
 
 
@@ -334,12 +279,20 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     Raises
     ------
     ValueError
-        If they are no classes, or no finite real numbers.
+        If they are no classes, or no finite real numbers, or with "auto" whole floats
+        of so many values that they could be either.
     """
     is_float = labels.dtype.kind == "f"
     finite = np.isfinite(labels) if is_float else np.ones(labels.shape, bool)
     whole = not is_float or bool((labels[finite] == np.rint(labels[finite])).all())
     is_real = targets == "real" or (targets == "auto" and not whole)
+    if targets == "auto" and labels.ndim == 1 and finite.all() and may_be_real(labels):
+        raise ValueError(
+            f"Labels must be clearly classes or real numbers, but {name} holds "
+            f"{len(np.unique(labels))} different whole numbers as floats in "
+            f'{len(labels)} rows; pass targets="real" (--targets real) or '
+            'targets="classes" (--targets classes)'
+        )
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
         kind, cure = "classes", "give one label a row"
         if is_real:

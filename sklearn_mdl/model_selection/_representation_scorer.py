@@ -27,7 +27,12 @@ from sklearn_mdl._core.unsupported import (
     PERMUTATIONS,
     unsupported,
 )
-from sklearn_mdl._core.validation import as_labels, refuse_labelled, warn_caller
+from sklearn_mdl._core.validation import (
+    as_labels,
+    may_be_real,
+    refuse_labelled,
+    warn_caller,
+)
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._encoding import (
@@ -37,9 +42,9 @@ from sklearn_mdl.model_selection._encoding import (
     checked_targets,
     gather,
     listed,
-    opened,
 )
 from sklearn_mdl.model_selection._forecast import Forecast, forecast
+from sklearn_mdl.model_selection._given import opened
 from sklearn_mdl.model_selection._ranking import PrintedRanking, Ranking
 from sklearn_mdl.model_selection._running import run_tasks
 from sklearn_mdl.model_selection._store import CellStore
@@ -84,8 +89,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         ``"linear"`` on datasets of at most 500 labels, ``"closed-form"`` up to 2,048
         (and for few real numbers, too) and its own default on larger ones.
     targets : {"auto", "classes", "real"}, default="auto"
-        What labels are where no switcher says it; "auto" takes floats for real numbers
-        that are not all whole.
+        What labels are where no switcher says it. "auto" takes floats that are not all
+        whole for real numbers, integers and text for classes, and refuses whole floats
+        of more than 20 values, or a quarter of their number, such as ages or prices.
     n_orders : int or "auto", default="auto"
         Random orders of each dataset, the same for every encoder; codelengths are means
         over them. "auto" is 4 if no switcher is given and no dataset has more than 500
@@ -118,7 +124,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         of this package, take less time than processes need to start (3 s, by a short
         trial), none is started.
     verbose : int, default=0
-        Show a progress bar over cells, with the time left.
+        Show a bar over images that are encoded, and one over cells, with the time left.
     random_state : int, default=0
         Seeds orders, initial weights and replay. A fixed number by default, so that
         separate calls of a scorer in a search see the same orders.
@@ -362,13 +368,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         if isinstance(datasets, Mapping):  # or it is refused below
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
+        given = datasets, encoders, self.missing, cache or None
         found = gather(
-            datasets,
-            encoders,
-            self.missing,
-            cache or None,
-            grouped=True,
-            targets=self._targets,
+            *given, grouped=True, targets=self._targets, verbose=self.verbose
         )
         return [*self._cells_of(found)]
 
@@ -384,6 +386,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
                     yield X
                     continue
                 y, groups, is_real = dataset[1:]
+                if self.targets == "classes" and may_be_real(y):
+                    y = y.astype(np.int64)  # which no switcher doubts
                 data = fingerprints(X, y, groups, is_real=is_real)
                 first = Task(
                     name, encoder, 0, seed, switcher, X, y, data, readouts, groups

@@ -15,13 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.sklearn_compat import num_samples
-from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.unsupported import GROUPS, unsupported
-from sklearn_mdl._core.validation import refuse_labelled, refuse_weights
+from sklearn_mdl._core.validation import refuse_labelled, refuse_weights, warn_caller
 from sklearn_mdl.model_selection._returning import count_returning
 from sklearn_mdl.switcher import MultiOutputSwitcher
 
 COMPARED_AT_ONCE = 2**22  # numbers
+FOLDS = (
+    "codelength_scorer was given held-out rows, as by the default cv, and scores them "
+    "as heldout_codelength_scorer does; pass cv=PrequentialSplit() to score every row "
+    "before it is learned, and hold none out"
+)
 OTHER_ROWS = "X holds other rows, or the same in another order"
 
 
@@ -31,7 +35,9 @@ def codelength_scorer(
     """Score a fitted switcher by the code of the stream that it was fitted on.
 
     It has the signature of a scikit-learn scorer, for searches and cross-validation
-    with ``cv=PrequentialSplit()``. Compare scores at equal ``n_samples`` only: the cost
+    with ``cv=PrequentialSplit()``. Under another ``cv``, as that of a search by
+    default, the rows of a fold are scored as :func:`heldout_codelength_scorer` does,
+    with a warning. Compare scores at equal ``n_samples`` only: the cost
     of learning is spread over them, so that nats per example fall with their number.
 
     Rows and labels are compared exactly with those of the stream. Behind the steps of a
@@ -46,7 +52,8 @@ def codelength_scorer(
         Of a MultiOutputSwitcher the columns are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        The very rows and labels that it was fitted on, in the order given there.
+        The very rows and labels that it was fitted on, in the order given there; or a
+        fold that was held out.
     sample_weight : None
         Weights are refused: a weighted sum is the length of no code.
 
@@ -58,10 +65,16 @@ def codelength_scorer(
     Raises
     ------
     ValueError
-        If X and y are not the stream that was fitted, or if a step of the pipeline
-        requires y and is not frozen: it has observed the labels that are coded.
+        If X and y are neither the stream that was fitted nor held out, or if a step of
+        the pipeline requires y and is not frozen: it has observed the labels that are
+        coded.
     TypeError
         If the estimator is none of those, or if there are weights.
+
+    Warns
+    -----
+    UserWarning
+        If rows were held out.
 
     See Also
     --------
@@ -88,6 +101,10 @@ def codelength_scorer(
         difference = f"it had {fitted.n_rows} rows and X has {len(fitted.X)}"
         if len(fitted.X) == fitted.n_rows:
             difference = fitted.difference()
+        if difference and _is_heldout(fitted):
+            warn_caller(FOLDS)
+            total += float(_later_codelengths("codelength_scorer", fitted).mean())
+            continue
         if difference:
             raise ValueError(
                 f"X and y must be the stream that was fitted, but {difference}; pass "
@@ -158,12 +175,28 @@ def heldout_codelength_scorer(
         switcher, n_rows, costs = fitted.switcher, fitted.n_rows, np.empty(0)
         if len(fitted.X) >= n_rows and not fitted.difference():
             costs = switcher.codelengths_
-        X, y = fitted.X[len(costs) :], fitted.y[len(costs) :]
-        _refuse_returning(X, switcher._run.samples)
-        _refuse_grouped("heldout_codelength_scorer", switcher, len(X))
-        later = switcher._continued(X, y)
+            rest = fitted.X[n_rows:], fitted.y[n_rows:]
+            fitted = fitted._replace(X=rest[0], y=rest[1])
+        _refuse_returning(fitted)
+        later = _later_codelengths("heldout_codelength_scorer", fitted)
         total += float(np.concatenate([costs, later]).mean())
     return -total
+
+
+def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
+    """Return what rows cost that continue the stream, which stays as it was."""
+    _refuse_grouped(caller, fitted.switcher, len(fitted.X))
+    return fitted.switcher._continued(fitted.X, fitted.y)
+
+
+def _is_heldout(fitted: _Fitted) -> bool:
+    """Return True for rows of a fold, of which the stream has none.
+
+    Steps that draw random numbers make the rows of the stream look new; but a fold is
+    smaller than the rest.
+    """
+    is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
+    return is_smaller and not _count_returning(fitted)
 
 
 def refit_codelength_scorer(
@@ -257,12 +290,18 @@ def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
         raise unsupported(GROUPS, "held-out scorers", f"in {caller}, {cure}")
 
 
-def _refuse_returning(X: np.ndarray, samples: SampleStore) -> None:
-    """Raise ValueError for rows that were fitted, since they have been learned."""
+def _count_returning(fitted: _Fitted) -> int:
+    """Count rows that were fitted, and so have been learned."""
+    X, samples = fitted.X, fitted.switcher._run.samples
     step = max(1, COMPARED_AT_ONCE // X.shape[1])
     starts = range(0, len(samples), step)
     stream = (samples.rows(i, min(i + step, len(samples))) for i in starts)
-    count = count_returning(X, stream)
+    return count_returning(X, stream)
+
+
+def _refuse_returning(fitted: _Fitted) -> None:
+    """Raise ValueError for rows that were fitted, since they have been learned."""
+    X, count = fitted.X, _count_returning(fitted)
     if count:
         raise ValueError(
             "X and y must follow the fitted stream, or begin with all of it unchanged, "

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_mdl._core.validation import as_labels
 from sklearn_mdl.display import TwoAxesDisplay
 from sklearn_mdl.metrics import frequency_codelength
-from sklearn_mdl.model_selection._encoding import opened
+from sklearn_mdl.model_selection._given import opened
 from sklearn_mdl.model_selection._representation_scorer import RepresentationScorer
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_mdl._core.io.whole_files import filled
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.baselines import ProtocolComparison
 from sklearn_mdl.model_selection import RepresentationScorer
@@ -34,7 +35,8 @@ def write_results(
     scorer : RepresentationScorer
         Fitted.
     directory : path-like
-        Created if it does not exist; files of the same names are replaced.
+        Created if it does not exist. Files of the same names are replaced if this
+        function wrote them, as ``.sklearn_mdl`` in the folder says.
     comparison : ProtocolComparison, default=None
         Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders, for a
         section of the page and ``protocols.csv``; its accuracies, of rows held out,
@@ -50,10 +52,21 @@ def write_results(
         with settings and versions) and ``statistics.json`` (ranks, tests, intervals,
         orders, groups). Where Jinja2 is installed, ``report.html``, the page of
         :func:`~sklearn_mdl.compare`, which needs no other file and no network.
+
+    Raises
+    ------
+    ValueError
+        If a file of other origin has one of these names; nothing is written.
     """
     check_is_fitted(scorer)
-    folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
+    with filled(Path(directory)) as aside:
+        paths = _write(scorer, aside, comparison)
+    return [Path(directory) / path.name for path in paths]
+
+
+def _write(
+    scorer: RepresentationScorer, folder: Path, comparison: ProtocolComparison | None
+) -> list[Path]:
     statistics = statistics_of(scorer)
     paths = write_tables(scorer, folder, statistics, comparison)
     if comparison is not None:

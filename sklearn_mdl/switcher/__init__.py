@@ -8,7 +8,7 @@ from sklearn_mdl.switcher._loss_files import (
     load_losses,
     save_losses,
 )
-from sklearn_mdl.switcher._message import LabelMessage
+from sklearn_mdl.switcher._message import LabelMessage, is_message as is_message
 from sklearn_mdl.switcher._multioutput import MultiOutputSwitcher
 from sklearn_mdl.switcher._permutation import (
     PermutationTest,

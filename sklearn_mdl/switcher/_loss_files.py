@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 import sklearn_mdl.switching
 from sklearn_mdl._core.io.parameters import Json, as_json, from_json
-from sklearn_mdl._core.io.whole_files import replaced
+from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
 from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.switcher._repooling import mixtures_beside
 from sklearn_mdl.switcher._stored_losses import StoredLosses
@@ -112,7 +112,7 @@ def save_losses(
     ----------
     path : path-like
         Ends in ``.npy``; the description of the readouts is written to a ``.json`` of
-        the same stem beside it. The folder must exist; a file of that name is replaced.
+        the same stem beside it. The folder must exist; losses there are replaced.
     losses : StoredLosses or array-like of shape (N, K)
         In nats. Read by blocks of rows, so it may be a memory map larger than memory.
     dtype : {"float64", "float32"}, default="float64"
@@ -128,7 +128,7 @@ def save_losses(
     FileNotFoundError
         If the folder is missing.
     ValueError
-        If the path has another suffix, a JSON file of another kind stands where the
+        If the path has another suffix, a file of another kind is there, or where the
         description belongs, ``dtype`` is another, or bare losses are not an array that
         :class:`~sklearn_mdl.switcher.StoredLosses` takes.
 
@@ -250,6 +250,7 @@ def check_losses_path(path: str | Path) -> Path:
     for file in (path, sidecar):
         if file.is_dir():
             raise invalid("path", "a file", f"the folder {file}", "choose another name")
+    refuse_foreign(path, lambda _: sidecar.exists())
     if not _is_ours_or_free(sidecar):
         raise ValueError(
             f"{path} needs {sidecar.name} for its description, got a file of another "

@@ -8,6 +8,7 @@ import json
 import struct
 from dataclasses import dataclass
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -114,6 +115,12 @@ class LabelMessage:
         message = bytes(message)
         header, payload = _parts(message)
         return cls(_decoded(header), payload)
+
+
+def is_message(path: Path) -> bool:
+    """Return True for a file of a message, damaged or not."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def _parts(message: bytes) -> tuple[bytes, bytes]:

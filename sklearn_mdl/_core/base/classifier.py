@@ -23,6 +23,7 @@ from sklearn_mdl._core.validation import (
     check_class_labels,
     invalid,
     is_grouped,
+    may_be_real,
     refuse_missing,
     warn_caller,
 )
@@ -198,6 +199,13 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return rows, labels
 
     def _classes_of(self, y: np.ndarray) -> np.ndarray:
+        if may_be_real(y):
+            warn_caller(
+                f"y holds {len(np.unique(y))} different whole numbers as floats in "
+                f"{len(y)} rows, which are taken for classes; fit an "
+                "MDLReadoutSwitcherRegressor if they are real numbers, or pass "
+                "y.astype(int) if they are classes"
+            )
         if self.new_classes == "escape":
             return NONE_NAMED
         return np.asarray(np.unique(y))

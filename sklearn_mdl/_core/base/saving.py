@@ -21,7 +21,8 @@ from sklearn_mdl._core.io.parameters import (
     estimators_in,
     from_json,
 )
-from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.io.safetensors_io import is_archive, read_archive, write_archive
+from sklearn_mdl._core.io.whole_files import refuse_foreign
 from sklearn_mdl._core.numerics import fixed_arithmetic, granted_memory
 from sklearn_mdl._core.stream.checkpoint import progress_of, resume
 from sklearn_mdl._core.stream.run import PrequentialRun
@@ -110,7 +111,8 @@ class FileMixin:
         Raises
         ------
         ValueError
-            If the stream was interrupted within a segment, or the path ends otherwise.
+            If the stream was interrupted within a segment, if the path ends otherwise,
+            or if a file that this package did not write is there.
         TypeError
             If a parameter, or what a readout has learned, cannot be written so; pickle
             keeps those.
@@ -118,8 +120,10 @@ class FileMixin:
             If the file cannot be written; what stood there still does.
         """
         check_is_fitted(self)
+        place = archive_path(path)
+        refuse_foreign(place, is_archive)
         with fixed_arithmetic():
-            save_estimator(self, archive_path(path))
+            save_estimator(self, place)
 
     @classmethod
     def load(

@@ -18,7 +18,7 @@ from sklearn_mdl._core.images.reading import (
     located,
     needed,
 )
-from sklearn_mdl._core.io.whole_files import replaced
+from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
 from sklearn_mdl._core.validation import invalid
 
 CHANNELS = {"RGB": 3, "L": 1}
@@ -95,6 +95,7 @@ def image_rows(
     path = Path(path)
     if path.suffix != ".npy":
         raise invalid("path", "a .npy file", str(path), f"name it {path.stem}.npy")
+    refuse_foreign(path)
     with replaced(path) as aside:
         mapped = np.lib.format.open_memmap(aside, "w+", np.uint8, shape)
         fill(mapped)

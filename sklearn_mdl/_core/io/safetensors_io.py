@@ -140,6 +140,14 @@ def read_archive(path: Path) -> tuple[dict[str, np.ndarray], Json]:
     raise damaged(path, required, "its checksum differs", "save it again")
 
 
+def is_archive(path: Path) -> bool:
+    """Return True for a file of :func:`write_archive`, damaged or not."""
+    try:
+        return KEY in read_head(path)[0]
+    except (*_UNREADABLE, OSError):
+        return False
+
+
 def read_some(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Map some arrays of a file that this program has just written, unchecked."""
     _, entries, start = read_head(path)

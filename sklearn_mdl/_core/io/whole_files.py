@@ -1,4 +1,8 @@
-"""Files that are written whole or not at all, and folders with one writer at a time."""
+"""Files that are written whole or not at all, and folders with one writer at a time.
+
+A file of another program is never replaced. Files of ours are known by what they hold
+or, in a folder that the user names, by the list of names in ``.sklearn_mdl``.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ import math
 import os
 import re
 import secrets
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,6 +24,7 @@ if sys.platform != "win32":
     import fcntl
 
 LOCK = ".lock"
+LIST = ".sklearn_mdl"  # the names of our files in a folder, a line each
 _PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _STARTED = time.time()
 _SWEPT: set[Path] = set()  # folders that this process has looked through
@@ -79,6 +86,71 @@ def _held(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(file)
+
+
+def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) -> None:
+    """Refuse to replace a file that this package did not write.
+
+    Parameters
+    ----------
+    path : Path
+    is_ours : callable or None
+        Says of a file that is there if it is ours; None where nothing tells.
+
+    Raises
+    ------
+    ValueError
+        If there is such a file.
+    """
+    if path.exists() and not (is_ours and path.is_file() and is_ours(path)):
+        what = "sklearn_mdl wrote" if is_ours else "does not exist yet"
+        raise ValueError(
+            f"The file to write must be one that {what}, but {path} is there; move it, "
+            "or choose another name"
+        )
+
+
+def refuse_foreign_in(folder: Path, names: Collection[str]) -> None:
+    """Refuse to replace files in a folder that :func:`note_ours` does not list."""
+    listed = _listed_in(folder)
+    for name in sorted(names):
+        refuse_foreign(folder / name, lambda path: path.name in listed)
+
+
+def note_ours(folder: Path, names: Collection[str]) -> None:
+    """Add names to the list of our files in a folder."""
+    with replaced(folder / LIST) as aside:
+        text = "".join(f"{name}\n" for name in sorted({*_listed_in(folder), *names}))
+        aside.write_text(text, encoding="utf-8")
+
+
+def _listed_in(folder: Path) -> set[str]:
+    path = folder / LIST
+    found = path.read_text("utf-8", errors="replace") if path.is_file() else ""
+    return set(found.splitlines())
+
+
+@contextmanager
+def filled(folder: Path) -> Iterator[Path]:
+    """Give a new folder to write files to, which are then put into `folder`.
+
+    All of them are, or none if a file of other origin would be replaced.
+
+    Yields
+    ------
+    aside : Path
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=".part-", dir=folder))
+    try:
+        yield aside
+        names = sorted(path.name for path in aside.iterdir())
+        refuse_foreign_in(folder, names)
+        for name in names:
+            os.replace(aside / name, folder / name)
+        note_ours(folder, names)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def sweep(folder: Path, *, before: float = math.inf) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.validation import damaged
+from sklearn_mdl.datasets._files import MOST_TO_ONE
 from sklearn_mdl.datasets._readers import parts
 
 STATE, SPLITS = "state.json", "dataset_dict.json"
@@ -78,8 +79,19 @@ def _read_table(path: Path) -> Any:
     pa = needed(*_NEEDS)
     parquet = needed("pyarrow.parquet", *_NEEDS[1:])
     errors = OSError, pa.ArrowException
-    with readable(path, "a parquet table", "write it again", *errors):
+    with readable(path, "a parquet table", "write it again", *errors, ValueError):
+        check_size(parquet.read_metadata(path), path)
         return parquet.read_table(path, memory_map=True)
+
+
+def check_size(metadata: Any, path: Path) -> None:
+    """Refuse a parquet file that promises more numbers than its bytes can hold."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    n_values = sum(
+        group.column(i).num_values for group in groups for i in range(group.num_columns)
+    )
+    if 8 * n_values > MOST_TO_ONE * path.stat().st_size:
+        raise ValueError(f"{n_values} numbers in {path.stat().st_size} bytes")
 
 
 # What they hold
@@ -105,7 +117,7 @@ def _parts(
     }
     labels, known = parts.labels_of(_named(schema, column, columns[column]))
     groups = parts.groups_in(columns, wanted, place)
-    ids = None if key is None else np.array([str(v) for v in columns[key]])
+    ids = None if key is None else parts.texts_of(columns[key], "ids")
     counts = ", ".join(f"{name} {len(own)}" for name, own in tables.items() if name)
     note = f"labels are column {column!r}" + (f"; splits: {counts}" if counts else "")
     rest = labels, known, ids, note, groups

@@ -8,6 +8,9 @@ a list of one (``eva.core.callbacks.writers.embeddings``).
 from __future__ import annotations
 
 import pickle
+import warnings
+import zipfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +23,12 @@ from sklearn_mdl.datasets._readers.text_tables import read_csv
 
 MANIFEST = "manifest.csv"
 _OWN = ("origin", "embeddings", "split")
-_UNREADABLE = RuntimeError, EOFError, pickle.UnpicklingError, ValueError
+# What torch raises for damaged files, and for tensors that are no plain ones.
+_UNREADABLE = (
+    *(RuntimeError, EOFError, pickle.UnpicklingError, ValueError, TypeError),
+    *(LookupError, AttributeError, OverflowError, MemoryError, AssertionError),
+    *(zipfile.BadZipFile, OSError, NotImplementedError, RecursionError),
+)
 
 
 def read_manifest(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
@@ -37,9 +45,14 @@ def read_manifest(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
     chosen = parts.chosen_splits(list(dict.fromkeys(splits)), wanted, path)
     rows = [row for row, split in enumerate(splits) if split in chosen]
     table = {name: [cells[row] for row in rows] for name, cells in table.items()}
+    origins = Counter(table["origin"])
+    if len(origins) < len(rows):
+        found = f"{origins.most_common(1)[0][0]!r} is there twice"
+        raise damaged(path, "each origin once", found, "keep one row for each")
     labels, known = parts.labels_of(parts.parsed(table[column]))
     features = _read_vectors([folder / file for file in table["embeddings"]])
-    ids, groups = np.array(table["origin"]), parts.groups_in(table, wanted, path)
+    ids = parts.texts_of(table["origin"], "origins")
+    groups = parts.groups_in(table, wanted, path)
     counts = ", ".join(f"{name or 'no name'} {splits.count(name)}" for name in chosen)
     names, note = (folder.name, folder.parent.name), f"splits: {counts}"
     return [parts.Part(*names, features, labels, known, ids, note, groups)]
@@ -55,6 +68,14 @@ def _read_vectors(files: list[Path]) -> np.ndarray:
     return features
 
 
+def _check_archive(path: Path) -> None:
+    """Refuse what torch would take more memory for than the file has bytes."""
+    with zipfile.ZipFile(path) as archive:  # nobody writes torch's older format now
+        sizes = [entry.file_size for entry in archive.infolist()]
+    if sum(sizes) > path.stat().st_size:
+        raise ValueError(f"{sum(sizes)} bytes of a smaller file")
+
+
 def _read_vector(path: Path) -> np.ndarray:
     """Read the vector of a sample; its pickle may hold tensors and lists alone."""
     if not path.is_file():
@@ -62,15 +83,23 @@ def _read_vector(path: Path) -> np.ndarray:
             f"{path} must exist, as manifest.csv names it; move the .pt files with it"
         )
     required = "only tensors, since a pickle of anything else could run code"
-    with readable(path, required, "save the tensor itself", *_UNREADABLE):
+    with (
+        readable(path, required, "save the tensor itself", *_UNREADABLE),
+        warnings.catch_warnings(),
+    ):
+        _check_archive(path)
+        warnings.simplefilter("ignore")  # of tensors that are refused below
         content = torch.load(path, map_location="cpu", weights_only=True)
     tensors = content if isinstance(content, list) else [content]
     if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):
-        found = f"it holds {[type(tensor).__name__ for tensor in tensors]}"
+        found = f"it holds {sorted({type(tensor).__name__ for tensor in tensors})}"
         raise damaged(path, "one tensor", found, "average over the patches of a slide")
-    tensor = tensors[0].detach()
-    tensor = tensor.float() if tensor.dtype == torch.bfloat16 else tensor
-    array: np.ndarray = tensor.numpy()
+    with readable(path, "a plain tensor", "save tensor.contiguous()", *_UNREADABLE):
+        tensor = tensors[0].detach()
+        if tensor.numel() * tensor.element_size() > path.stat().st_size:
+            raise ValueError(f"{tensor.numel()} numbers of a smaller file")
+        tensor = tensor.float() if tensor.dtype == torch.bfloat16 else tensor
+        array: np.ndarray = tensor.numpy()
     array = array[0] if array.ndim == 2 and len(array) == 1 else array
     if array.ndim != 1:
         found = f"its shape is {array.shape}"

@@ -7,6 +7,8 @@ each encoder) and ``obs`` (columns, of which one holds labels).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ import numpy as np
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.validation import damaged
+from sklearn_mdl.datasets._files import MOST_TO_ONE
 from sklearn_mdl.datasets._readers import parts
 from sklearn_mdl.datasets._readers.text_tables import read_csv
 
@@ -30,6 +33,39 @@ def opened(path: Path) -> h5py.File:
     with readable(path, "HDF5", "write it again", OSError):
         file: h5py.File = library.File(path, "r")
     return file
+
+
+def _read(item: h5py.Dataset) -> np.ndarray:
+    """Read an array, if the bytes of its files can hold so much."""
+    _check_size(item)
+    array: np.ndarray = item.asstr()[()] if item.dtype.kind == "O" else item[()]
+    return array
+
+
+def _check_size(item: h5py.Dataset) -> None:
+    home = Path(item.file.filename)
+    if item.is_virtual:
+        names = [source.file_name for source in item.virtual_sources()]
+        files = {home if name == "." else home.parent / name for name in names}
+        stored = sum(path.stat().st_size for path in files if path.is_file())
+    elif item.external:
+        files = {home.parent / name for name, *_ in item.external}
+        stored = sum(path.stat().st_size for path in files if path.is_file())
+    else:
+        stored = min(item.id.get_storage_size(), home.stat().st_size)
+    n_bytes = item.size * item.dtype.itemsize
+    if n_bytes > MOST_TO_ONE * stored:
+        found = f"{n_bytes} bytes of {item.name} are {stored} there"
+        raise damaged(home, "the arrays that it names", found, "write it again")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Say of whatever h5py and numpy raise for odd content which file it is in."""
+    errors = OSError, RuntimeError, LookupError, TypeError, AttributeError
+    others = OverflowError, MemoryError, UnicodeError, NotImplementedError
+    with readable(path, "plain arrays", "write it again", *errors, *others):
+        yield
 
 
 # Embeddings by id
@@ -84,13 +120,13 @@ def _labelled(
     if groups is not None:
         own = [groups.get(name, f"without a label: {name}") for name in ids]
         named = parts.groups_of(own, table)
-    rest = found, known, np.array(ids), note if n_unused else "", named
+    rest = found, known, parts.texts_of(ids, "ids"), note if n_unused else "", named
     return parts.Part(dataset, path.stem, features, *rest)
 
 
 def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
     """Return ids and their embeddings, in the order of the file."""
-    with opened(path) as file:
+    with _reading(path), opened(path) as file:
         entries = {key: item for key, item in file.items() if hasattr(item, "shape")}
         if not entries:
             cure = "store each embedding as file[id] = vector"
@@ -98,9 +134,11 @@ def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
             raise damaged(path, "an HDF5 dataset for each id", found, cure)
         first = next(iter(entries.values()))
         width = first.shape[-1] if first.shape else 0
-        features = np.empty((len(entries), width), dtype=first.dtype)
-        for row, (key, item) in enumerate(entries.items()):
+        for key, item in entries.items():
             parts.check_vector(item, width, repr(key), path)
+            _check_size(item)
+        features = np.empty((len(entries), width), dtype=first.dtype)
+        for row, item in enumerate(entries.values()):
             item.read_direct(features, dest_sel=np.s_[row])
         ids = [
             _text(item.attrs.get("original_id", key)) for key, item in entries.items()
@@ -117,7 +155,7 @@ def _text(value: object) -> str:
 
 def read_h5ad(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read the arrays in ``obsm`` and a column of ``obs``."""
-    with opened(path) as file:
+    with _reading(path), opened(path) as file:
         if not all(hasattr(file.get(name), "keys") for name in ("obs", "obsm")):
             found, cure = f"it holds {list(file)}", "write it by AnnData.write_h5ad"
             raise damaged(path, "obs and obsm of an AnnData", found, cure)
@@ -129,7 +167,7 @@ def read_h5ad(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
         labels, known = columns[column]
         lists = {name: parts.masked(v.tolist(), k) for name, (v, k) in columns.items()}
         groups = parts.groups_in(lists, wanted, path)
-        ids = np.asarray(obs[index].asstr()[()], dtype=str)
+        ids = parts.texts_of(_read(obs[index]).tolist(), "ids")
         arrays = {k: mapped(item, path) for k, item in obsm.items() if _is_table(item)}
         skipped = [key for key in obsm if key not in arrays]
     fields = {"dataset": path.stem, "labels": labels, "known": known, "ids": ids}
@@ -165,10 +203,11 @@ def _is_table(item: Any) -> bool:
 
 def mapped(item: h5py.Dataset, path: Path) -> np.ndarray:
     """Map an array that lies in one piece, as AnnData writes it; read others."""
-    offset = item.id.get_offset()
-    if offset is None or item.is_virtual or item.external or item.file.userblock_size:
-        array: np.ndarray = item[()]
-        return array
+    offset, elsewhere = item.id.get_offset(), item.is_virtual or item.external
+    # A link leads to a dataset of another file.
+    elsewhere = elsewhere or Path(item.file.filename) != path
+    if offset is None or elsewhere or item.file.userblock_size:
+        return _read(item)
     return np.memmap(path, item.dtype, "r", offset, item.shape)
 
 
@@ -176,11 +215,11 @@ def _obs_column(obs: h5py.Group, column: str) -> tuple[np.ndarray, np.ndarray]:
     """Decode a column of obs: categories, strings, numbers, or numbers with a mask."""
     item = obs[column]
     if hasattr(item, "keys") and "codes" not in item:  # nullable numbers and strings
-        return _plain(item["values"]), ~item["mask"][()].astype(bool)
+        return _plain(item["values"]), ~_read(item["mask"]).astype(bool)
     if hasattr(item, "keys"):
-        return _decoded(item["codes"][()], _plain(item["categories"]))
+        return _decoded(_read(item["codes"]), _plain(item["categories"]))
     if "__categories" in obs and column in obs["__categories"]:  # before anndata 0.8
-        return _decoded(item[()], _plain(obs["__categories"][column]))
+        return _decoded(_read(item), _plain(obs["__categories"][column]))
     values = _plain(item)
     known = ~np.isnan(values) if values.dtype.kind == "f" else values != ""
     return values, np.broadcast_to(known, values.shape)
@@ -192,7 +231,5 @@ def _decoded(codes: np.ndarray, names: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def _plain(item: h5py.Dataset) -> np.ndarray:
     """Read an array of numbers or strings."""
-    if item.dtype.kind == "O":
-        return np.asarray(item.asstr()[()], dtype=str)
-    values: np.ndarray = item[()]
-    return values
+    values = _read(item)
+    return parts.texts_of(values.tolist(), "text") if values.dtype == object else values

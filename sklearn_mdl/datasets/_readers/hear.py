@@ -8,9 +8,11 @@ a bare array of float32 whatever its name says, its shape in
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import pickle
+import pickletools
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +20,7 @@ import numpy as np
 
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.validation import damaged, invalid
+from sklearn_mdl.datasets._files import load_features
 from sklearn_mdl.datasets._readers.parts import Part, Wanted, chosen_splits, labels_of
 
 METADATA = "task_metadata.json"
@@ -30,6 +33,13 @@ class _PlainUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
+
+
+def _check_places(content: bytes) -> None:
+    """Refuse a place of the memo beyond what the pickle can fill: it is allocated."""
+    for code, place, _ in pickletools.genops(content):
+        if "PUT" in code.name and int(place or 0) > len(content):
+            raise pickle.UnpicklingError(f"it names place {place} of its memo")
 
 
 def read_task(folder: Path, wanted: Wanted) -> list[Part]:
@@ -73,15 +83,16 @@ def _read_block(folder: Path, split: str) -> np.ndarray:
     """Map the embeddings of a split."""
     path = folder / f"{split}{_EMBEDDINGS}"
     with path.open("rb") as file:
-        if file.read(6) == b"\x93NUMPY":  # rewritten by np.save
-            return np.lib.format.open_memmap(path, mode="r")
+        is_npy = file.read(6) == b"\x93NUMPY"
+    if is_npy:  # rewritten by np.save
+        return load_features(path)
     shape = _read_json(folder / f"{split}.embedding-dimensions.json")
     is_shape = isinstance(shape, list) and len(shape) == 2
+    is_shape = is_shape and all(type(n) is int and n > 0 for n in shape)
     if not is_shape or 4 * math.prod(shape) != path.stat().st_size:
         found = f"it has {path.stat().st_size} bytes"
         raise damaged(path, f"float32 numbers of shape {shape}", found, _CURE)
-    n_rows, width = map(int, shape)
-    block: np.ndarray = np.memmap(path, np.float32, "r", shape=(n_rows, width))
+    block: np.ndarray = np.memmap(path, np.float32, "r", shape=tuple(shape))
     return block
 
 
@@ -89,12 +100,13 @@ def _read_labels(folder: Path, split: str) -> list[object]:
     """Read one label a row from a pickle that may hold nothing that runs."""
     path = folder / f"{split}.target-labels.pkl"
     required = "only lists, text and numbers, since other pickles could run code"
-    errors = pickle.UnpicklingError, EOFError, ValueError, MemoryError
-    with (
-        readable(path, required, "store the labels as lists", *errors),
-        path.open("rb") as file,
-    ):
-        rows = _PlainUnpickler(file).load()
+    # What an unpickler raises where its instructions come in no sensible order.
+    errors = pickle.UnpicklingError, EOFError, ValueError, MemoryError, TypeError
+    others = AttributeError, LookupError, OverflowError, RecursionError
+    content = path.read_bytes()
+    with readable(path, required, "store the labels as lists", *errors, *others):
+        _check_places(content)
+        rows = _PlainUnpickler(io.BytesIO(content)).load()
     if not isinstance(rows, list):
         found = f"it holds a {type(rows).__name__}"
         raise damaged(path, "a list with an entry for each sound", found, _CURE)

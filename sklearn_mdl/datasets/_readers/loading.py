@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.datasets._files import load_feature_directory
+from sklearn_mdl.datasets._files import is_dataset, load_feature_directory
 from sklearn_mdl.datasets._readers import arrow, eva, hdf5, hear, npz
 from sklearn_mdl.datasets._readers.parts import (
     Part,
@@ -155,7 +155,7 @@ def load_representations(
     if is_anndata(source):
         return joined("AnnData", _of_anndata(source, wanted), missing)
     path = Path(source)  # type: ignore[arg-type]
-    for reader in READERS:
+    for reader in () if is_dataset(path) else READERS:
         if places := reader.find(path):
             parts = [part for place in places for part in reader.read(place, wanted)]
             return joined(reader.kind, parts, missing)

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_mdl._core.validation import damaged, invalid
+from sklearn_mdl._core.validation import damaged, invalid, may_be_real
 
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
 ID_NAMES = ("id", "ids")
+LONGEST = 4096  # letters of a label, an id or a group, as of a path
 
 
 class Wanted(NamedTuple):
@@ -82,15 +83,16 @@ class Representations(NamedTuple):
         lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
-            n_classes = len(np.unique(labels)) if _may_be_classes(labels) else 0
+            n_classes = len(np.unique(labels)) if _are_classes(labels) else 0
             classes = f", {n_classes} classes" if n_classes else ""
             known = f", {len(np.unique(groups[0]))} groups" if groups else ""
             lines.append(f"  {name}: {len(labels)} rows{classes}{known}; {widths}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
-def _may_be_classes(labels: np.ndarray) -> bool:
-    return labels.dtype.kind != "f" or bool(np.array_equal(labels, np.rint(labels)))
+def _are_classes(labels: np.ndarray) -> bool:
+    whole = labels.dtype.kind != "f" or np.array_equal(labels, np.rint(labels))
+    return bool(whole) and not may_be_real(labels)
 
 
 def _counted(things: Collection[object], name: str) -> str:
@@ -159,7 +161,7 @@ def groups_of(values: Sequence[object], place: object) -> np.ndarray:
     if not known.all():
         found = f"{int(np.sum(~known))} of {len(known)} have none"
         raise damaged(place, "a group for every row", found, "give each row one")
-    return np.array([str(value) for value in values])
+    return texts_of(values, "groups")
 
 
 def masked(values: Iterable[object], known: Iterable[object]) -> list[object]:
@@ -186,19 +188,40 @@ def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
     Raises
     ------
     ValueError
-        If numbers and text are mixed, or if a label is of another kind.
+        If numbers, text and bools are mixed, or if a label is of another kind.
     """
     known = np.array([v is not None and v == v and v != "" for v in values], dtype=bool)
     present = [value for value, is_known in zip(values, known, strict=True) if is_known]
-    is_text = {isinstance(value, str) for value in present}
-    kinds = {type(value).__name__ for value in present}
-    if len(is_text) > 1 or not all(isinstance(v, str | int | float) for v in present):
-        required = "either numbers or text"
-        raise invalid("labels", required, sorted(kinds), "store one label a row")
+    types = {type(value) for value in present}
+    kinds = {str if issubclass(t, str) else bool if t is bool else float for t in types}
+    if len(kinds) > 1 or not all(issubclass(t, str | int | float) for t in types):
+        required, found = "all numbers, all text or all bool", sorted(map(_name, types))
+        raise invalid("labels", required, found, "store one label a row")
     if not present:
         return np.zeros(len(values), dtype=np.int64), known
     own = iter(present)
-    return np.asarray([next(own) if k else present[0] for k in known]), known
+    filled = [next(own) if k else present[0] for k in known]
+    return (texts_of(filled, "labels") if kinds == {str} else np.asarray(filled)), known
+
+
+def _name(kind: type) -> str:
+    return kind.__name__
+
+
+def texts_of(values: Sequence[object], what: str) -> np.ndarray:
+    """Return text as an array, in which each takes the bytes of the longest.
+
+    Raises
+    ------
+    ValueError
+        If one is no name of anything, by its length.
+    """
+    found = [str(value) for value in values]
+    longest = max(map(len, found), default=0)
+    if longest > LONGEST:
+        required = f"at most {LONGEST} letters long"
+        raise invalid(what, required, longest, "name another column, or shorten them")
+    return np.array(found, dtype=str)
 
 
 def parsed(texts: Sequence[str]) -> list[object]:
@@ -254,6 +277,10 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
 
 
 def _check_part(part: Part) -> None:
+    X = part.features
+    if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
+        found = f"it holds {X.dtype} in shape {X.shape}"
+        raise damaged(_named(part), "rows of real numbers", found, "write it again")
     lengths = {len(part.features), len(part.labels)}
     lengths |= {len(own) for own in (part.ids, part.groups) if own is not None}
     if len(lengths) > 1:

@@ -14,8 +14,9 @@ from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.safetensors_io import TYPES, mapped, read_head
-from sklearn_mdl._core.validation import damaged, invalid
-from sklearn_mdl.datasets._readers.arrow import block_of, is_vector
+from sklearn_mdl._core.io.whole_files import note_ours, refuse_foreign_in
+from sklearn_mdl._core.validation import check_finite, damaged, invalid
+from sklearn_mdl.datasets._readers.arrow import block_of, check_size, is_vector
 from sklearn_mdl.datasets._readers.parts import Wanted, label_column
 
 ROWS = "features.npy"
@@ -43,7 +44,8 @@ def stage_rows(
         one of labels; or of safetensors, with a tensor (n, d) and one (n,). All of one
         width, in the order of the rows.
     folder : path-like
-        For ``features.npy``, float32, which takes 4 bytes for each number.
+        For ``features.npy``, float32, which takes 4 bytes for each number. One that is
+        there is replaced if this function wrote it, as ``.sklearn_mdl`` there says.
     features, label : str, default=None
         Names of columns or tensors; None takes the only ones that there are, and a
         column of labels by its usual names.
@@ -57,8 +59,10 @@ def stage_rows(
     Raises
     ------
     ValueError
-        If there is no shard, one is of another kind or width, a label is missing, or
-        columns are not named that must be. What stood in the folder still does.
+        If there is no shard, one is of another kind or width, a label is missing or of
+        another type than others, a number is not finite as float32, columns are not
+        named that must be, or ``features.npy`` is of other origin. What stood in the
+        folder still does.
     FileNotFoundError
         If a shard is missing.
     ImportError
@@ -79,8 +83,11 @@ def stage_rows(
     paths, place = [Path(shard) for shard in shards], Path(folder) / ROWS
     if not paths:
         raise invalid("shards", "one file or more", paths, "name them in order")
+    refuse_foreign_in(place.parent, [ROWS])
     wanted, labels = (features, label), list[np.ndarray]()
-    blocks = (block for path in paths for block in _blocks_of(path, *wanted))
+    blocks = (
+        _checked(path, *block) for path in paths for block in _blocks_of(path, *wanted)
+    )
     first = next(blocks, None)
     if first is None:
         raise damaged(paths[0], "rows", "it has none", "write it again")
@@ -91,12 +98,31 @@ def stage_rows(
             if X.shape[1] != width:
                 required, cure = f"of one width, {width}", "stage files of one encoder"
                 raise invalid("shards", required, X.shape[1], cure)
+            if labels and _kind(y) != _kind(labels[0]):
+                required = f"with labels of one type, {labels[0].dtype}"
+                raise invalid("shards", required, y.dtype.name, "write all as text")
             labels.append(y)
             yield X
 
     place.parent.mkdir(parents=True, exist_ok=True)
     GrowingArray(width, place, dtype="<f4").extend(rows())
+    note_ours(place.parent, [ROWS])
     return np.load(place, mmap_mode="r"), np.concatenate(labels)
+
+
+def _kind(labels: np.ndarray) -> str:
+    """Return what labels of one dataset must have in common."""
+    kind = labels.dtype.kind
+    return "number" if kind in "iuf" else "text" if kind in "OUS" else kind
+
+
+def _checked(path: Path, X: np.ndarray, y: np.ndarray) -> Block:
+    """Refuse rows that are not finite as float32, and labels that are missing."""
+    with readable(path, "finite rows and a label in each", "mend them", ValueError):
+        check_finite(X, None)
+        if y.dtype.kind == "f" and np.isnan(y).any():
+            raise ValueError(f"{int(np.isnan(y).sum())} labels are NaN")
+    return X, y
 
 
 def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
@@ -152,6 +178,7 @@ def _batches(pa: Any, path: Path) -> Iterator[Any]:
     with readable(path, f"a table of {path.suffix[1:]}", "write it again", *errors):
         if path.suffix == ".parquet":
             with parquet.ParquetFile(path, memory_map=True) as file:
+                check_size(file.metadata, path)
                 yield from file.iter_batches(batch_size=AT_ONCE)
             return
         with pa.memory_map(str(path)) as source:

@@ -15,7 +15,8 @@ def read_csv(path: Path) -> dict[str, list[str]]:
     Raises
     ------
     ValueError
-        If it is no text, has no rows, or rows of other lengths than its header.
+        If it is no text, names a column twice, has no rows, or rows of other lengths
+        than its header.
     """
     cure = "write it again as UTF-8"  # a ValueError includes a wrong encoding
     with (
@@ -23,6 +24,10 @@ def read_csv(path: Path) -> dict[str, list[str]]:
         path.open(newline="", encoding="utf-8-sig") as file,
     ):
         header, *rows = csv.reader(file)
+    twice = [name for i, name in enumerate(header) if name in header[:i]]
+    if twice:
+        found = f"its header names {twice[0]!r} twice"
+        raise damaged(path, "a name for each column", found, "rename one of them")
     rows = [row for row in rows if row]
     wrong = [i for i, row in enumerate(rows, 2) if len(row) != len(header)]
     if wrong or not rows:

@@ -1,0 +1,158 @@
+"""What a user gives to a ranking, and the form that is meant if it is another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from torch import nn
+
+from sklearn_mdl._core.validation import invalid, refuse_labelled
+from sklearn_mdl.datasets import load_representations
+from sklearn_mdl.encoders import keeps_data
+
+BOTH_FORMS = (
+    '{"data": (X, y)} with encoders such as {"raw": None}, or '
+    '{"data": ({"clip": array}, y)} without encoders'
+)
+
+
+def opened(datasets: object) -> object:
+    """Replace AnnData, alone or with the name of a column, by its arrays and labels."""
+    if hasattr(datasets, "obsm"):
+        return load_representations(datasets).datasets
+    if not isinstance(datasets, Mapping):
+        return datasets
+    return {name: _opened_pair(pair) for name, pair in datasets.items()}
+
+
+def _opened_pair(pair: object) -> object:
+    match pair:
+        case (data, str(column)) if hasattr(data, "obsm"):
+            (found,) = load_representations(data, label=column).datasets.values()
+            return found
+    return pair
+
+
+def checked_datasets(
+    datasets: object, *, grouped: bool = False
+) -> Mapping[str, tuple[object, ArrayLike]]:
+    """Return datasets that are pairs by name, or raise TypeError.
+
+    With ``grouped`` they may have a third part, the groups of their rows.
+    """
+    checked = _checked_mapping("datasets", opened(datasets), BOTH_FORMS)
+    for name, parts in checked.items():
+        n_parts = len(parts) if isinstance(parts, (tuple, list)) else 0
+        if n_parts == 3 and not grouped:
+            raise TypeError(
+                "A dataset must be a pair (X, y) where rows are held out, but "
+                f"{name!r} has groups, which would leak; use a RepresentationScorer"
+            )
+        if n_parts not in (2, 3):
+            raise TypeError(
+                "A dataset must be a pair of features and labels, but "
+                f"{name!r} is {_brief(parts)}; write {BOTH_FORMS}"
+            )
+    return checked
+
+
+def _brief(value: object) -> str:
+    """Say what a value is in a few words, without its content."""
+    kind = type(value).__name__
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple):
+        return f"{kind} of shape {shape}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, list | tuple | Mapping):
+        return f"{kind} of {len(value)}"
+    return f"{value!r}"[:60] if isinstance(value, str | int | float) else kind
+
+
+def refuse_arrays(datasets: object, encoders: object) -> None:
+    """Refuse arrays of features where encoders belong, or in the place of datasets.
+
+    Raises
+    ------
+    TypeError
+        With the form that takes them.
+    """
+    named, dataset = encoders, "data"
+    if isinstance(encoders, Mapping) and isinstance(datasets, Mapping) and datasets:
+        dataset = str(next(iter(datasets)))
+    elif isinstance(datasets, Mapping) and _is_array(encoders):  # fit({"clip": A}, y)
+        named = datasets
+    if not (isinstance(named, Mapping) and any(map(_is_array, named.values()))):
+        return
+    pairs = ", ".join(f"{name!r}: {_brief(X)}" for name, X in list(named.items())[:3])
+    form = ", ".join(f"{name!r}: array" for name in list(named)[:3])
+    raise TypeError(
+        f"An encoder must be a transformer, but these are features: {pairs}; write "
+        f"{{{dataset!r}: ({{{form}}}, y)}} without encoders"
+    )
+
+
+def _is_array(value: object) -> bool:
+    """Return True for arrays, tensors, columns and frames."""
+    is_list = isinstance(value, list) and bool(value) and not isinstance(value[0], str)
+    return is_list or (hasattr(value, "shape") and not hasattr(value, "fit"))
+
+
+def _checked_mapping(name: str, given: object, form: str) -> Mapping[str, Any]:
+    """Return a mapping with names that can be written down, or raise TypeError."""
+    if not isinstance(given, Mapping) or not given:
+        raise TypeError(
+            f"{name} must be a non-empty mapping from names, got {_brief(given)}; "
+            f"write {form}"
+        )
+    check_names(given)
+    return given
+
+
+def check_names(names: Iterable[object]) -> None:
+    """Raise TypeError for names that are no text, ValueError for odd text."""
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"Names of datasets and encoders must be strings, got {name!r}; write "
+                f"{str(name)!r}"
+            )
+        if not name.isprintable() and name != name.encode(errors="ignore").decode():
+            cure = "rename the folder or file"
+            raise invalid("Names", "text that UTF-8 can write", name, cure)
+
+
+def checked_encoders(given: object) -> Mapping[str, BaseEstimator]:
+    """Return encoders that are transformers by name, or raise TypeError."""
+    form = '{"raw": None, "pca": PCA(50)} as encoders'
+    if not isinstance(given, Mapping) and hasattr(given, "fit"):
+        form = '{"name": encoder} as encoders'
+    elif isinstance(given, nn.Module):
+        form = f'{{"name": {_code_for(given)}}} as encoders'
+    encoders = _checked_mapping("encoders", given, form)
+    for name, encoder in encoders.items():
+        if keeps_data(encoder):
+            continue
+        if isinstance(encoder, type) or not hasattr(encoder, "fit"):
+            raise TypeError(
+                "An encoder must be a transformer, None or 'passthrough', but "
+                f"{name!r} is {_brief(encoder)}; write {_code_for(encoder)}"
+            )
+        refuse_labelled(encoder, repr(name))
+    return encoders
+
+
+def _code_for(given: object) -> str:
+    """Return the code of an encoder that was probably meant."""
+    if isinstance(given, type):
+        return f"{given.__name__}(...), an instance"
+    if not isinstance(given, nn.Module):
+        return "None to keep X as it is, or an instance with fit and transform"
+    config = getattr(given, "pretrained_cfg", None)  # as timm's models have one
+    if isinstance(config, Mapping) and config.get("architecture"):
+        tag = f".{config['tag']}" if config.get("tag") else ""
+        return f'encoders.TimmEncoder("{config["architecture"]}{tag}")'
+    return "encoders.TorchEncoder(module)"

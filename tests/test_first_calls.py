@@ -1,0 +1,121 @@
+"""First calls: what is clearly meant works, other forms name the right one."""
+
+import socket
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from each_case import for_each
+from sklearn.datasets import load_wine
+from sklearn.decomposition import PCA
+from torch import nn
+
+from sklearn_mdl import KernelReadout, MDLReadoutSwitcher, RepresentationScorer
+from sklearn_mdl.cli._main import main
+from sklearn_mdl.datasets import load_feature_directory
+from sklearn_mdl.encoders import TimmEncoder, TorchEncoder
+
+X, Y = load_wine(return_X_y=True)
+X, Y = X[::3], Y[::3]
+A, B = X[:, :4], X[:, 4:]
+FRAME, COLUMN = pd.DataFrame(X), pd.Series(Y)
+SMALL = MDLReadoutSwitcher([KernelReadout("linear")])
+NET = nn.Sequential(*(nn.Linear(500, 500) for _ in range(9)))
+FORMS = [
+    ((X, Y), 'datasets must be .* got ndarray of shape .* write {"data": (X, y)}'),
+    ((FRAME, COLUMN), "got DataFrame of shape (60, 13); write"),
+    (((X, Y), {"raw": None}), 'got tuple of 2; write {"data": (X, y)}'),
+    (([("w", X, Y)], {"raw": None}), "got list of 1; write"),
+    ((X,), "got ndarray of shape (60, 13); write"),
+    (("features/mnist",), "got 'features/mnist'; write"),
+    (({"w": (X, Y)},), "{'w': (X, y)} with encoders such as"),
+    (
+        ({"w": (X, Y)}, {"clip": A, "dino": B}),
+        "write {'w': ({'clip': array, 'dino': array}, y)} without",
+    ),
+    (({"w": (X, Y)}, {"clip": FRAME}), "'clip': DataFrame of shape"),
+    (({"w": (X, Y)}, {"clip": torch.ones(60, 3)}), "'clip': Tensor of shape"),
+    (({"w": (X, Y)}, {"clip": A.tolist()}), "'clip': list of 60"),
+    (({"clip": A, "dino": B}, Y), "{'data': ({'clip': array, 'dino': array}, y)}"),
+    (({"clip": A, "dino": B},), "'clip' is ndarray .* ({\"clip\": array}, y)"),
+    (({"w": ({"clip": A}, Y)}, {"raw": None}), "write encoders=None"),
+    (({"w": (X, Y)}, PCA(2)), 'got PCA; write {"name": encoder} as encoders'),
+    (({"w": (X, Y)}, [PCA(2)]), 'got list of 1; write {"raw": None, "pca": PCA(50)}'),
+    (({"w": (X, Y)}, {"pca": PCA}), "'pca' is the class PCA; write PCA(...)"),
+    (({"w": (X, Y)}, {"net": NET}), "write encoders.TorchEncoder(module)"),
+    (({"w": (X, Y)}, NET), '{"name": encoders.TorchEncoder(module)} as encoders'),
+    (({"w": (X, Y)}, {"a": 3}), "'a' is 3; write None"),
+]
+
+
+@for_each("given, words", FORMS)
+def test_a_wrong_form_names_the_right_one_in_code(given, words):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        RepresentationScorer(SMALL).fit(*given)
+    text = str(caught.value)
+    assert all(part in text for part in words.split(" .* ")), text
+    assert len(text) < 400
+    assert "\n" not in text
+
+
+def test_a_module_of_timm_names_its_encoder():
+    timm = pytest.importorskip("timm")
+    module = timm.create_model("resnet10t", pretrained=False)
+    with pytest.raises(TypeError, match=r'write encoders.TimmEncoder\("resnet10t'):
+        RepresentationScorer(SMALL).fit({"w": (X, Y)}, {"net": module})
+
+
+@for_each("kind", ["npy", "npz"])
+def test_the_folder_of_one_dataset_is_ranked(tmp_path, capsys, monkeypatch, kind):
+    folder = tmp_path / "features" / "wine"
+    folder.mkdir(parents=True)
+    for name, array in {"all": X, "some": A, "labels": Y}.items():
+        if kind == "npy":
+            np.save(folder / f"{name}.npy", array)
+        else:
+            np.savez(folder / f"{name}.npz", array)
+    assert list(load_feature_directory(folder)) == ["wine"]
+    monkeypatch.chdir(folder)
+    assert list(load_feature_directory(".")) == ["wine"]
+    out = str(tmp_path / "out")
+    for path in (folder.parent, folder):
+        assert main(["rank", str(path), "--dry-run", "--out", out]) == 0
+        assert "wine: 60 rows, 3 classes; all (13), some (4)" in capsys.readouterr().out
+
+
+def test_names_of_datasets_are_checked_before_anything_is_read(tmp_path, capsys):
+    for name in ("mnist", "pets"):
+        (tmp_path / "features" / name).mkdir(parents=True)
+        (tmp_path / "features" / name / "labels.npy").write_text("unreadable")
+    status = main(["rank", str(tmp_path / "features"), "--datasets", "pets", "mnits"])
+    assert status == 2
+    said = capsys.readouterr().err
+    assert "--datasets must be among ['mnist', 'pets'], got 'mnits'" in said
+
+
+@for_each("verbose", [0, 1])
+def test_progress_is_shown_while_images_are_encoded(verbose, capsys):
+    images = np.random.default_rng(0).integers(0, 256, (60, 8, 8, 3)).astype(np.uint8)
+    encoder = TorchEncoder(nn.Conv2d(3, 4, 3), pool="avg")
+    scorer = RepresentationScorer(SMALL, verbose=verbose)
+    scorer.fit({"images": (images, Y)}, {"conv": encoder})
+    said = capsys.readouterr().err
+    assert ("TorchEncoder: 100%" in said) == bool(verbose)
+    assert encoder.verbose == 0
+
+
+def test_weights_are_refused_at_once_without_a_network(monkeypatch, tmp_path):
+    pytest.importorskip("timm")
+
+    def unreachable(*address):
+        raise OSError("no network")
+
+    monkeypatch.setattr(socket, "create_connection", unreachable)
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    start = time.monotonic()
+    with pytest.raises(OSError, match=r"checkpoint_path, or pass pretrained=False"):
+        TimmEncoder("resnet10t.c3_in1k").fit(np.zeros((1, 32, 32, 3), np.uint8))
+    assert time.monotonic() - start < 20

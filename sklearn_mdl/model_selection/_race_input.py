@@ -18,7 +18,8 @@ from sklearn_mdl._core.base.classifier import joined
 from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl._core.validation import as_labels, invalid, refuse_missing
 from sklearn_mdl.encoders import CachedEncoder, ImageEncoder, keeps_data
-from sklearn_mdl.model_selection._encoding import checked_encoders, checked_targets
+from sklearn_mdl.model_selection._encoding import checked_targets
+from sklearn_mdl.model_selection._given import checked_encoders
 from sklearn_mdl.model_selection._tasks import Switcher
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 

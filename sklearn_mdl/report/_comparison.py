@@ -295,7 +295,7 @@ class Comparison:
             else [math.nan]
             for e in self.scorer.encoder_names_
         ]
-        return np.mean(found, axis=1).tolist()
+        return [float(np.mean(labels)) for labels in found]
 
     @cached_property
     def _costs(self) -> dict[str, dict[Place, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import combinations
@@ -115,9 +115,9 @@ def _templates() -> Environment:
         trim_blocks=True,
         undefined=StrictUndefined,
     )
-    names: dict[str, Callable[..., object]]
-    names = {f.__name__.lstrip("_"): f for f in (style_of, rounded, version_of)}
-    environment.globals |= names | DETAILS
+    functions = (style_of, rounded, version_of)
+    environment.globals |= DETAILS
+    environment.globals |= {f.__name__.lstrip("_"): f for f in functions}
     environment.globals["model_selection"] = model_selection
     return environment
 

@@ -10,6 +10,7 @@ import pytest
 from each_case import for_each
 from scipy.special import gammaln
 
+from benchmarks.extrapolation import HORIZONS, ends_held
 from sklearn_mdl import frequency_codelength, regret, uniform_codelength
 from sklearn_mdl.metrics import (
     extrapolate,
@@ -373,7 +374,9 @@ def law(n, floor, scale, power, offset=0.0):
 def test_a_law_without_noise_is_found_again(args):
     found = extrapolate(law(400, *args), 1600)
     total = law(1600, *args).sum()
-    assert found.values[0] == pytest.approx(total, rel=0.01)
+    assert found.values[0] == pytest.approx(total, rel=0.05)
+    assert found.lower[0] <= total + 1e-6
+    assert found.upper[0] >= total - 1e-6
     assert found.can_tell.all()
 
 
@@ -389,9 +392,31 @@ def test_intervals_hold_the_codelengths_of_fresh_losses_and_their_differences():
         value, low, high = found.difference(0, 1)
         assert value == pytest.approx(found.values[0] - found.values[1])
         inside[-1] = [*inside[-1], low <= ends[0] - ends[1] <= high]
-        narrower.append(high - low < (found.upper - found.lower).min())
-    assert 0.82 <= np.mean(inside) <= 0.98
+        # Narrower than if their noise were independent.
+        narrower.append(high - low < np.hypot(*(found.upper - found.lower)))
+    assert np.mean(inside) >= 0.85
     assert np.mean(narrower) > 0.9
+
+
+@for_each("family", ["flat", "falling", "falling late", "exponential"])
+def test_intervals_hold_the_ends_of_every_family(family):
+    """A witness; the shares of many more curves are bounded in the slow tests."""
+    inside = ends_held(family, 100, 300, n_curves=20, seed=5)[0]
+    assert 0.8 <= inside.mean() <= 1
+
+
+@pytest.mark.slow
+@for_each("family", ["flat", "falling", "falling late", "exponential"])
+def test_as_many_intervals_hold_the_ends_as_they_say(family):
+    """Nine tenths, on laws and seeds on which no setting was chosen."""
+    held = [ends_held(family, *ends, n_curves=200, seed=8)[0] for ends in HORIZONS]
+    assert 0.85 <= np.mean(np.concatenate(held)) <= 0.98
+
+
+def test_features_worth_nothing_are_not_promised_to_improve():
+    losses = np.random.default_rng(0).exponential(size=(200, 500))
+    found = extrapolate(losses[:, :100], 500)
+    assert np.mean(losses.sum(1) > found.upper) < 0.2
 
 
 def test_more_orders_make_no_row_to_come_certain():

@@ -69,6 +69,25 @@ def test_the_same_task_again_is_short_and_noise_saves_nothing(fitted):
     assert (low[off] < high[off]).all()
 
 
+def noise_saves(seed):
+    """Transfer, and nats fewer than alone, of a pair of tasks that are pure noise."""
+    rng = np.random.default_rng(seed)
+    tasks = {k: (rng.normal(size=(30, D)), rng.integers(3, size=30)) for k in "ab"}
+    readouts = [KernelReadout(), KernelReadout(alpha=1e-3)]
+    model = TaskSequence(MDLReadoutSwitcher(readouts), n_orders=1, random_state=seed)
+    model.fit(tasks)
+    return model.transfer_[0, 1], model.raw_transfer_[0, 1]
+
+
+@pytest.mark.slow
+def test_noise_transfers_nothing_to_noise():
+    """Alone a task may cost more than after noise; the null takes that away."""
+    saved, raw = np.transpose([noise_saves(seed) for seed in range(60)])
+    error = saved.std(ddof=1) / np.sqrt(60)
+    assert abs(saved.mean()) < 2.5 * error
+    assert abs(saved.mean()) < abs(raw.mean()) / 2
+
+
 def test_a_sequence_begins_as_its_first_pair(fitted):
     nats = fitted.sequence_codelengths_
     np.testing.assert_array_equal(nats[:, 0], fitted.codelengths_[:, 1])
@@ -105,9 +124,9 @@ def test_a_trunk_carries_over_what_separate_heads_do_not():
 def test_numbers_of_a_sequence_are_a_table_and_a_figure(fitted):
     table = fitted.to_frame().reset_index()
     assert len(table) == 6
-    np.testing.assert_allclose(
-        table["codelength"] - table["conditional_codelength"], table["transfer"]
-    )
+    given = table["conditional_codelength"]
+    np.testing.assert_allclose(table["null_codelength"] - given, table["transfer"])
+    np.testing.assert_allclose(table["codelength"] - given, table["raw_transfer"])
     display = fitted.plot()
     np.testing.assert_array_equal(display.frame(), fitted.transfer_)
     texts = [text.get_text() for text in display.ax_.texts]

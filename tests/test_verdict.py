@@ -273,8 +273,9 @@ def test_who_would_overtake_whom_is_told_or_not(n_orders):
     assert sentence.startswith("d0: with 2,000 labels e1 would overtake e0, by ")
     assert found.margins_upper[0, 1] < 0 < found.margins_lower[0, 2]
     total = (0.05 + 9 * (np.arange(1, 2001) + 5.0) ** -0.7).sum()
-    assert found.values[0, 1] == pytest.approx(total, rel=0.15)
-    assert found.can_tell[0, 0]
+    assert found.lower[0, 1] < total < found.upper[0, 1]
+    assert found.lower[0, 0] < 1000 < found.upper[0, 0]
+    assert ranking.extrapolate(300).can_tell[0, 0]
     some = made(losses[None, [0, 2]])
     assert some.extrapolate(2000).sentences() == [
         "d0: with 2,000 labels e0 would still have the shortest code"

@@ -14,7 +14,7 @@ from sklearn_mdl.display._heatmap import name_fields, write_value
 
 
 class TransferDisplay(base.Display):
-    """Nats that a task (row) saves a task that follows it (column).
+    """Nats that labels of a task (row) save a task that follows it (column).
 
     Above zero the first task helps the second, below zero it stands in its way. Numbers
     whose interval holds zero are pale.
@@ -22,7 +22,8 @@ class TransferDisplay(base.Display):
     Parameters
     ----------
     transfer : array-like of shape (n_tasks, n_tasks)
-        ``L(column) - L(column | row)``, in nats; the diagonal is left out.
+        ``L(column | row permuted) - L(column | row)``, in nats, where the labels of the
+        task in the row are permuted in the first term; the diagonal is left out.
     names : sequence of length n_tasks
     intervals : array-like of shape (n_tasks, n_tasks, 2), optional
         Of the transfer.

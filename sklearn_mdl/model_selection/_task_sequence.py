@@ -55,8 +55,11 @@ class TaskSequence(BaseEstimator):
 
     All tasks have the same features: those of one encoder, or images. ``L(B)`` is the
     codelength of task B alone, ``L(B | A)`` that of its rows in the stream that has A
-    before it, so that ``L(A) + L(B | A)`` is the length of both. The transfer from A to
-    B is ``L(B) - L(B | A)``, in nats.
+    before it, so that ``L(A) + L(B | A)`` is the length of both. Any task before B may
+    shorten it, even noise, where readouts start at more than the uniform code. So the
+    transfer from A to B is ``L(B | A permuted) - L(B | A)``, in nats, where the labels
+    of A are permuted in the first term: it is what was learned from them, and on noise
+    its mean is 0.
 
     Parameters
     ----------
@@ -81,8 +84,13 @@ class TaskSequence(BaseEstimator):
         ``L(B)``, in nats.
     conditional_codelengths_ : ndarray of shape (n_orders, n_tasks, n_tasks)
         ``L(B | A)``, in nats, with A in rows and B in columns; NaN on the diagonal.
+    null_codelengths_ : ndarray of shape (n_orders, n_tasks, n_tasks)
+        ``L(B | A permuted)``, in nats, the same way.
     transfer_ : ndarray of shape (n_tasks, n_tasks)
-        ``L(B) - L(B | A)``, in nats, mean of the orders; NaN on the diagonal.
+        ``L(B | A permuted) - L(B | A)``, in nats, mean of the orders; NaN on the
+        diagonal.
+    raw_transfer_ : ndarray of shape (n_tasks, n_tasks)
+        ``L(B) - L(B | A)``, in nats, which any task before B may make positive.
     transfer_intervals_ : ndarray of shape (n_tasks, n_tasks, 2)
         Of Student's t over orders; NaN of one order. They say nothing of other tasks.
     sequence_ : list of str
@@ -167,14 +175,17 @@ class TaskSequence(BaseEstimator):
         n_tasks = len(names)
         shape = self.n_orders, n_tasks
         self.codelengths_, self.sequence_codelengths_ = np.empty(shape), np.empty(shape)
-        self.conditional_codelengths_ = np.full((*shape, n_tasks), np.nan)
+        self.conditional_codelengths_, self.null_codelengths_ = (
+            np.full((*shape, n_tasks), np.nan) for _ in range(2)
+        )
         for i in range(self.n_orders):
             ordered = [_permuted(task, [seed, i, j]) for j, task in enumerate(found)]
             with fixed_arithmetic():
                 self._evaluate(ordered, places, i, seed)
         self.task_names_, self.sequence_ = names, sequence
-        saved = self.codelengths_[:, np.newaxis] - self.conditional_codelengths_
-        self.transfer_ = saved.mean(axis=0)
+        raw = self.codelengths_[:, np.newaxis] - self.conditional_codelengths_
+        saved = self.null_codelengths_ - self.conditional_codelengths_
+        self.transfer_, self.raw_transfer_ = saved.mean(axis=0), raw.mean(axis=0)
         self.transfer_intervals_ = _intervals(saved, self.level)
         return self
 
@@ -223,10 +234,14 @@ class TaskSequence(BaseEstimator):
         for a, first in enumerate(tasks):
             run = self._run_of(tasks, seed)
             self.codelengths_[i, a] = _cost(run, first)
+            null = self._run_of(tasks, seed)
+            labels = np.random.default_rng([seed, i, a, 1]).permutation(first.y)
+            _cost(null, first._replace(y=labels))
             for b, second in enumerate(tasks):
                 if a != b:
                     nats = _cost(branched(run), second)
                     self.conditional_codelengths_[i, a, b] = nats
+                    self.null_codelengths_[i, a, b] = _cost(branched(null), second)
             if a == sequence[0]:
                 rest = [_cost(run, tasks[b]) for b in sequence[1:]]
                 self.sequence_codelengths_[i] = [self.codelengths_[i, a], *rest]
@@ -257,15 +272,18 @@ class TaskSequence(BaseEstimator):
         first, second = pairs.T
         low, high = self.transfer_intervals_[first, second].T
         conditional = self.conditional_codelengths_.mean(axis=0)
+        null = self.null_codelengths_.mean(axis=0)
         return data_frame(
             {
                 "first": [self.task_names_[a] for a in first],
                 "second": [self.task_names_[b] for b in second],
                 "codelength": self.codelengths_.mean(axis=0)[second],
                 "conditional_codelength": conditional[first, second],
+                "null_codelength": null[first, second],
                 "transfer": self.transfer_[first, second],
                 "low": low,
                 "high": high,
+                "raw_transfer": self.raw_transfer_[first, second],
             },
             "first",
         )

@@ -586,3 +586,54 @@ def test_median_distance_is_of_rows_spread_over_the_stream():
     some = rows[::6].numpy()
     squares = euclidean_distances(some, squared=True)[np.triu_indices(len(some), 1)]
     assert median_distance(rows) == pytest.approx(np.median(squares), rel=1e-2)
+
+
+def easily_tired(a, b):
+    """The linear kernel, but that it raises for negative rows."""
+    if min(a.min(), b.min()) < 0:
+        raise RuntimeError("no negative numbers")
+    return a @ b.T
+
+
+@pytest.mark.parametrize("row", [1, 8, 37])
+@pytest.mark.parametrize("kind", [KernelReadout, KernelReadoutRegressor])
+def test_a_kernel_that_raises_fails_alone_from_that_row_on(kind, row):
+    X, y = digits(60)
+    X[row, 0] = -1.0
+    switcher = MDLReadoutSwitcher
+    if kind is KernelReadoutRegressor:
+        switcher, y = MDLReadoutSwitcherRegressor, y.astype(float)
+    readouts = [kind(easily_tired, scaling=None), kind("linear", scaling=None)]
+    once = switcher(readouts, random_state=0, device="cpu").fit(X, y)
+    alone = switcher(readouts[1:], random_state=0, device="cpu").fit(X, y)
+    assert once.diverged_at_.tolist() == [row, -1]
+    losses = once.readout_losses_
+    np.testing.assert_array_equal(losses[:, 1], alone.readout_losses_[:, 0])
+    np.testing.assert_allclose(losses[:row, 0], losses[:row, 1], rtol=1e-10)
+    assert once._run.threads.notes == {0: ["RuntimeError: no negative numbers"]}
+    pieces = switcher(readouts, random_state=0, device="cpu")
+    options = {} if kind is KernelReadoutRegressor else {"classes": np.arange(10)}
+    for part in (slice(0, 5), slice(5, 40), slice(40, 60)):
+        pieces.partial_fit(X[part], y[part], **options)
+    np.testing.assert_array_equal(pieces.readout_losses_, losses)
+
+
+@for_each(
+    "kernel, error, match",
+    [
+        (
+            lambda a, b: a[:, 0],
+            ValueError,
+            r"returns shape \(8, 8\) for 8 .* got \(8,\)",
+        ),
+        (
+            lambda a, b: None,
+            ValueError,
+            "kernel must be a callable that .*; compare all",
+        ),
+        (lambda a, b: 1 / 0, ZeroDivisionError, "division by zero"),
+    ],
+)
+def test_a_kernel_that_never_works_is_refused(kernel, error, match):
+    with pytest.raises(error, match=match):
+        KernelReadout(kernel).fit(*digits(60))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -158,6 +158,9 @@ class KernelGroup:
         self.scale = 1.0  # the mean diagonal, if rows have statistics
         self.ridge: ForwardRidge | ReducedRidge
         self.ridge = ForwardRidge(alphas, n_outputs, device)
+        self.device = device
+        self.note = ""  # of the first exception of a kernel by a user
+        self._has_worked = False
 
     @property
     def is_refreshed(self) -> bool:
@@ -166,16 +169,52 @@ class KernelGroup:
 
     def values(self, pairs: Pairs) -> Tensor:
         """Kernel (n, m) of pairs of rows, in its own unit."""
-        return self.kernel.values(pairs) / self.scale
+        shape = len(pairs.one), len(pairs.other)
+        return self._attempt(self.kernel.values, pairs, shape) / self.scale
 
     def diagonal(self, rows: Tensor) -> Tensor:
         """Kernel (n,) of rows with themselves."""
-        return self.kernel.diagonal(rows) / self.scale
+        return self._attempt(self.kernel.diagonal, rows, (len(rows),)) / self.scale
+
+    def _attempt(
+        self, compute: Callable[[Any], Tensor], given: Any, shape: tuple[int, ...]
+    ) -> Tensor:
+        """Compute a kernel; NaN where that of a user raises."""
+        if not callable(self.kernel.name):
+            return compute(given)
+        try:
+            found = compute(given)
+        except Exception as error:
+            self.note = self.note or f"{type(error).__name__}: {error}"
+            return torch.full(shape, torch.nan, dtype=torch.float64, device=self.device)
+        self._has_worked = self._has_worked or found.numel() > 0
+        return found
+
+    def join(self, rows: Tensor, pairs: Sequence[Pairs], n_known: int) -> list[Tensor]:
+        """Kernel of a block's rows (B, d') with those before, and with each other.
+
+        NaN from the first of the known rows on for which a kernel raises; one that has
+        never worked may raise.
+        """
+        found = [self.values(some) for some in pairs]
+        n_sound, (_, own) = n_known, pairs
+        while n_sound and callable(self.kernel.name) and any(map(_is_lost, found)):
+            n_sound -= 1
+            rows = rows.clone()
+            rows[n_sound:] = 0  # as where they are not known yet
+            pairs = self.view.pairs(rows), Pairs(rows, rows, self.view.distance)
+            found = [self.values(some) for some in pairs]
+        if self.note and not self._has_worked:
+            self.kernel.values(own)
+        for kernel in found:
+            kernel[n_sound:n_known] = torch.nan
+        return found
 
     def rescale(self) -> None:
         """Take the mean diagonal over the rows of the view as the unit."""
         if self.view.has_statistics:
-            mean = float(self.kernel.diagonal(self.view.rows).mean())
+            self.scale = 1.0
+            mean = float(self.diagonal(self.view.rows).mean())
             self.scale = mean if mean > 0 else 1.0
 
     def forget(self) -> None:
@@ -248,6 +287,19 @@ class KernelGroup:
 
     def _gram(self, one: slice, other: slice) -> Tensor:
         return self.values(self.view.pairs(self.view.rows[one], other))
+
+
+def places_of(groups: Sequence[KernelGroup]) -> Iterator[tuple[KernelGroup, slice]]:
+    """Yield groups with the places of their readouts among those of all groups."""
+    first = 0
+    for group in groups:
+        last = first + len(group.ridge.alphas)
+        yield group, slice(first, last)
+        first = last
+
+
+def _is_lost(kernel: Tensor) -> bool:
+    return bool(kernel.numel() and kernel.isnan().all())
 
 
 class OpenBlock:

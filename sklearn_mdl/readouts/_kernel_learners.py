@@ -25,7 +25,7 @@ from sklearn_mdl._core.kernels.functions import (
 )
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
 from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
-from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.learner import Learned, Learner, Report
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._kernel_groups import (
@@ -33,6 +33,7 @@ from sklearn_mdl.readouts._kernel_groups import (
     Member,
     OpenBlock,
     View,
+    places_of,
 )
 from sklearn_mdl.readouts._kernel_rows import (
     FIRST,
@@ -102,6 +103,16 @@ class KernelLearner(Learner):
         """Remember the rows of the run."""
         self.rows = rows
         self.stream: ScaledRows | LaterRows = rows
+
+    @property
+    def reports(self) -> dict[int, Report]:  # type: ignore[override]
+        """Exceptions of kernels by users, by column."""
+        return {
+            column: Report([group.note])
+            for group, places in places_of(self.groups)
+            for column in self.columns[places]
+            if group.note
+        }
 
     @abstractmethod
     def targets(self, labels: Tensor) -> Tensor:
@@ -253,7 +264,7 @@ class KernelLearner(Learner):
             pairs[view] = view.pairs(rows), Pairs(rows, rows, view.distance)
         parts = []
         for group in groups:
-            cross, own = (group.values(some) for some in pairs[group.view])
+            cross, own = group.join(scaled[group.view], pairs[group.view], len(raw))
             cross[len(raw) :] = 0
             own[len(raw) :] = own[:, len(raw) :] = 0
             own.diagonal()[len(raw) :] = 1
@@ -280,7 +291,7 @@ class KernelLearner(Learner):
                 group.condense(targets)
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
-        for (group, places), part in zip(_places(groups), block.parts, strict=True):
+        for (group, places), part in zip(places_of(groups), block.parts, strict=True):
             group.ridge.close(part, block.errors[places].to(self.device))
         for view, rows in block.scaled.items():
             if view.n_rows != self.n_landmarks:
@@ -348,7 +359,7 @@ class KernelLearner(Learner):
         if self.n_observed > start:
             block = self._block or self._opened(start, self.groups, self.n_observed)
         means, variances = [], []
-        for number, (group, places) in enumerate(_places(self.groups)):
+        for number, (group, places) in enumerate(places_of(self.groups)):
             view = group.view
             x = self._scaler.scaled(rows, view.scaling, self.device)
             cross, pending = group.values(view.pairs(x)), None
@@ -365,7 +376,7 @@ class KernelLearner(Learner):
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts; the others go on with the same bits."""
         kept = []
-        for group, places in list(_places(self.groups)):
+        for group, places in list(places_of(self.groups)):
             awake = [column not in columns for column in self.columns[places]]
             own = [i for i, is_awake in enumerate(awake) if is_awake]
             group.ridge.retire(own)
@@ -457,7 +468,7 @@ class KernelLearner(Learner):
 
     def _restore_errors(self, learned: list[Mapping[str, Tensor]]) -> None:
         """Take over errors: their last bits depend on how many columns there were."""
-        for group, places in _places(self.groups):
+        for group, places in places_of(self.groups):
             errors = torch.stack([one["errors"] for one in learned[places]])
             assert isinstance(group.ridge, ForwardRidge)
             group.ridge.restore(errors.to(self.device))
@@ -470,7 +481,7 @@ class KernelLearner(Learner):
         self._measure(refreshed)
         self._fill_views(refreshed, self.n_landmarks)
         complete, _ = self._ends(self.n_observed)
-        for group, places in _places(self.groups):
+        for group, places in places_of(self.groups):
             group.restore(complete, learned[places])
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:
@@ -483,12 +494,3 @@ class KernelLearner(Learner):
                 group.rescale()
         for view in self.views.values():
             self._fill(view, n_rows, refreshed)
-
-
-def _places(groups: Sequence[KernelGroup]) -> Iterator[tuple[KernelGroup, slice]]:
-    """Yield groups with the places of their readouts among those of all groups."""
-    first = 0
-    for group in groups:
-        last = first + len(group.ridge.alphas)
-        yield group, slice(first, last)
-        first = last

@@ -15,7 +15,6 @@ from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.kernels.functions import Kernel
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.readouts._base import (
-    COUNT,
     NOT_NEGATIVE,
     POSITIVE,
     BaseReadout,
@@ -32,6 +31,7 @@ from sklearn_mdl.readouts._kernel_outcomes import (
 from sklearn_mdl.readouts._kernel_rows import SCALINGS, Memory
 
 NAMES = {"arc-cosine", "rbf", "linear", "polynomial"}
+MOST_LAYERS = 100  # of an arc-cosine kernel: with more, all rows are alike
 
 
 @dataclass(eq=False, repr=False)
@@ -60,7 +60,7 @@ class KernelSettings(Readout):
         **Readout._parameter_constraints,
         "kernel": [StrOptions(NAMES), callable],
         "alpha": [POSITIVE],
-        "depth": [COUNT],
+        "depth": [Interval(Integral, 1, MOST_LAYERS, closed="both")],
         "width": [POSITIVE],
         "gamma": [POSITIVE, None],
         "degree": [POSITIVE],
@@ -135,10 +135,11 @@ class KernelReadout(KernelSettings, BaseReadout):
     alpha : float, default=0.03
         Noise added to the diagonal.
     depth : int, default=1
-        Hidden layers of the arc-cosine kernel.
+        Hidden layers of the arc-cosine kernel, 100 at most.
     width : float, default=1.0
         Of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}` with ``m`` the
-        median squared distance between rows before the last refresh.
+        median squared distance between rows before the last refresh, or between those
+        that differ if most are equal.
     gamma : float, default=None
         Factor of squared distances ("rbf"), which takes the place of the width, or of
         inner products ("polynomial", where None is 1).
@@ -148,8 +149,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         Feature scaling by the rows before row 8, 16, 32, and so on: "standard" rows
         are standardised with regularised deviations, clipped at 6 of them and divided
         by :math:`\sqrt d`; "centered-unit" ones are centred and divided by their
-        length. Both have a constant 0.3 appended, are of unit length before row 8, and
-        their kernel is divided by its mean diagonal. "unit" divides rows by their
+        length. Both have a constant 0.3 appended, are of unit length before row 8 and
+        until a feature varies, and their kernel is divided by its mean diagonal. "unit" divides rows by their
         length; None leaves rows and kernel alone.
     max_exact : int, default=2048
         Rows after which kernels are approximated; None is no bound. These rows are
@@ -187,7 +188,9 @@ class KernelReadout(KernelSettings, BaseReadout):
     Raises
     ------
     ValueError
-        By ``fit`` and ``partial_fit``, if the kernel is not positive definite.
+        By ``fit`` and ``partial_fit``, if a callable returns something else than the
+        kernel of all pairs of rows. From a row on where its matrix has no factor, or
+        where it raises, it predicts without features, with a warning.
     MemoryError
         If ``max_exact`` is None and the factor does not fit into memory.
 
@@ -290,10 +293,11 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     alpha : float, default=0.03
         Variance of the noise, in units of the targets' prior variance.
     depth : int, default=1
-        Hidden layers of the arc-cosine kernel.
+        Hidden layers of the arc-cosine kernel, 100 at most.
     width : float, default=1.0
         Of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}` with ``m`` the
-        median squared distance between rows before the last refresh.
+        median squared distance between rows before the last refresh, or between those
+        that differ if most are equal.
     gamma : float, default=None
         Factor of squared distances ("rbf"), which takes the place of the width, or of
         inner products ("polynomial", where None is 1).
@@ -303,8 +307,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         Feature scaling by the rows before row 8, 16, 32, and so on: "standard" rows
         are standardised with regularised deviations, clipped at 6 of them and divided
         by :math:`\sqrt d`; "centered-unit" ones are centred and divided by their
-        length. Both have a constant 0.3 appended, are of unit length before row 8, and
-        their kernel is divided by its mean diagonal. "unit" divides rows by their
+        length. Both have a constant 0.3 appended, are of unit length before row 8 and
+        until a feature varies, and their kernel is divided by its mean diagonal. "unit" divides rows by their
         length; None leaves rows and kernel alone.
     max_exact : int, default=2048
         Rows after which kernels are approximated; None is no bound. These rows are
@@ -344,7 +348,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     Raises
     ------
     ValueError
-        By ``fit`` and ``partial_fit``, if the kernel is not positive definite.
+        By ``fit`` and ``partial_fit``, if a callable returns something else than the
+        kernel of all pairs of rows. From a row on where its matrix has no factor, or
+        where it raises, it predicts without features, with a warning.
 
     References
     ----------

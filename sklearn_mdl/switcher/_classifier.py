@@ -174,7 +174,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         any; each text once.
     diverged_readouts_ : list of str
         Names of readouts whose predictions stopped being finite; they predict
-        uniformly.
+        uniformly, and ``fit`` warns of them.
+    diverged_at_ : ndarray of shape (n_readouts,)
+        Number of examples before each of these; -1 for the others.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings in which the best readout of all is the lowest or highest of at least
         three tried for its architecture: a wider grid may hold a better one. ``fit``

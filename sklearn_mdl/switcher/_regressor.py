@@ -157,7 +157,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         The readouts used, as settings; their weights live in the run.
     diverged_readouts_ : list of str
         Names of readouts whose predictions stopped being finite; they predict what the
-        labels alone suggest.
+        labels alone suggest, and ``fit`` warns of them.
+    diverged_at_ : ndarray of shape (n_readouts,)
+        Number of examples before each of these; -1 for the others.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings in which the best readout lies at the edge of those tried.
     n_features_in_ : int

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from sklearn_mdl._core.validation import invalid
 
 FIRST_DISTANCE = 1.0  # median squared distance of rows of unit length, before any
 MOST_COMPARED = 512  # rows whose distances have the median that is used
@@ -48,8 +52,10 @@ class Kernel(NamedTuple):
     def values(self, pairs: Pairs) -> Tensor:
         """Kernel (n, m) of pairs of rows."""
         if callable(self.name):
+            if not len(pairs.other):
+                return pairs.one.new_empty(len(pairs.one), 0)
             found = self.name(pairs.one.cpu().numpy(), pairs.other.cpu().numpy())
-            return torch.as_tensor(np.asarray(found, np.float64)).to(pairs.one)
+            return _matrix(found, len(pairs.one), len(pairs.other)).to(pairs.one)
         if self.name == "rbf":
             return torch.exp(-self._rate(pairs.distance) * pairs.squared_distances())
         products = pairs.products()
@@ -81,6 +87,24 @@ class Kernel(NamedTuple):
         if self.gamma is not None:
             return self.gamma
         return 1 / (self.width * distance)
+
+
+def _matrix(found: Any, n: int, m: int) -> Tensor:
+    """Return what a callable kernel has returned for ``n`` and ``m`` rows, (n, m).
+
+    Raises
+    ------
+    ValueError
+        If it is something else.
+    """
+    values: NDArray[np.float64] = np.empty(0)
+    with suppress(TypeError, ValueError):
+        values = np.asarray(found, np.float64)
+    if values.shape != (n, m):
+        got = values.shape if values.size else type(found).__name__
+        required = f"a callable that returns shape ({n}, {m}) for {n} and {m} rows"
+        raise invalid("kernel", required, got, "compare all pairs of rows")
+    return torch.as_tensor(values)
 
 
 class Pairs:

@@ -1,0 +1,102 @@
+"""Bad input gets one sentence that says what was required and what to do."""
+
+import signal
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from each_case import for_each
+
+from sklearn_mdl import (
+    KernelReadout,
+    LinearReadout,
+    MDLReadoutSwitcher,
+    MLPReadout,
+    RepresentationScorer,
+)
+
+READOUTS = [LinearReadout(n_replay_streams=1), MLPReadout((3,), n_replay_streams=1)]
+
+
+def data(n=60, d=4):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, d)), rng.integers(3, size=n)
+
+
+def switcher(**options):
+    return MDLReadoutSwitcher(READOUTS, random_state=0, **options)
+
+
+@for_each(
+    "groups",
+    [
+        np.r_[np.nan, np.ones(59)],
+        np.ma.masked_array(np.arange(60), mask=np.arange(60) == 0),
+        np.array([None, *range(59)], dtype=object),
+        [float("nan"), *"a" * 59],
+        np.r_[np.datetime64("NaT", "s"), np.repeat(np.datetime64(0, "s"), 59)],
+        pd.Series([pd.NA, *"a" * 59], dtype="string"),
+        pd.array([None, *range(59)], dtype="Int64"),
+        pd.Categorical([None, *"a" * 59]),
+    ],
+)
+def test_rows_without_a_group_are_refused(groups):
+    X, y = data()
+    match = "must name the group of every row, but that of row 0 is missing; drop"
+    with pytest.raises(ValueError, match=f"^groups {match}"):
+        switcher(shuffle=True).fit(X, y, groups=groups)
+    with pytest.raises(ValueError, match=f"^groups of dataset 'd' {match}"):
+        RepresentationScorer(switcher()).fit({"d": ({"a": X, "b": X}, y, groups)})
+
+
+@pytest.mark.parametrize("pooling", [[np.nan, 1.0], [np.nan, np.nan]])
+def test_groups_of_a_pool_need_names(pooling):
+    with pytest.raises(ValueError, match=r"must be names, none of them NaN, got \[nan"):
+        switcher(pooling=pooling).fit(*data())
+
+
+def test_a_forecast_needs_as_many_labels_as_rows():
+    X, y = data()
+    for rows, labels in ((X, y[:3]), (X[:3], y)):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            switcher().dry_run(rows, labels)
+
+
+@for_each(
+    "readout, name",
+    [
+        (KernelReadout(depth=10**6), "depth"),
+        (LinearReadout(n_replay_streams=10**9), "n_replay_streams"),
+    ],
+)
+def test_settings_that_no_machine_could_compute_are_refused(readout, name):
+    with pytest.raises(ValueError, match=f"The '{name}' parameter .* must be an int"):
+        readout.fit(*data())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("name", ["checkpoint", "store"])
+def test_a_folder_that_cannot_be_made_is_named_with_the_cure(name):
+    match = r"must be folders that can be written .* name another: '/proc/nowhere/"
+    with pytest.raises(OSError, match=match):
+        switcher(**{name: "/proc/nowhere"}).fit(*data())
+
+
+@pytest.fixture
+def small_files():
+    """No file of more than 20 kB may be written."""
+    resource = pytest.importorskip("resource")  # not on Windows
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, ignored)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs limits of file sizes")
+@pytest.mark.parametrize("name", ["checkpoint", "store"])
+def test_a_file_that_the_disk_does_not_take_is_named(name, tmp_path, small_files):
+    with pytest.raises(OSError, match=rf"make room or .* again: '{tmp_path}/.*\.npy'"):
+        switcher(**{name: tmp_path}).fit(*data(400, 40))

@@ -152,7 +152,6 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
     noise = np.diff(costs[:, :, first - 1 :]) / np.sqrt(2)
     late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2))
     curves = costs.mean(1)
-    means = np.add.reduceat(curves[:, :n_seen], edges[:-1], axis=1) / np.diff(edges)
     # The same place is another example in every order: noise of orders averages out.
     # Rows to come are new to all orders alike: theirs does not.
     counts = np.diff(edges)

@@ -123,6 +123,9 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
         }
 
 
+FORESEEABLE = 2  # times the labels given
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Extrapolations(NamedResult):
     """Codelengths of more labels than there are, by dataset and encoder.
@@ -140,6 +143,8 @@ class Extrapolations(NamedResult):
         That encoder, as a column.
     level : float
         Level of each interval by itself.
+    n_given : ndarray of int of shape (n_datasets,)
+        Labels that were given.
     """
 
     n: int
@@ -151,6 +156,7 @@ class Extrapolations(NamedResult):
     margins_upper: Floats
     best: NDArray[np.intp]
     level: float
+    n_given: NDArray[np.intp]
 
     @property
     def can_tell(self) -> NDArray[np.bool_]:
@@ -158,8 +164,15 @@ class Extrapolations(NamedResult):
         return is_narrow(self.values, self.lower, self.upper)
 
     def sentences(self) -> list[str]:
-        """Say on each dataset who would have the shortest code, in words."""
-        return [self._sentence(d) for d in range(len(self.values))]
+        """Say on each dataset who would have the shortest code, in words.
+
+        Beyond twice the labels given the sentence calls itself a guess: curves that
+        look flat may yet fall, and those that fall may stop.
+        """
+        return [
+            self._sentence(d) + ", at a guess" * bool(self.n > FORESEEABLE * n_given)
+            for d, n_given in enumerate(self.n_given)
+        ]
 
     def _sentence(self, d: int) -> str:
         (dataset,), (first,) = self._datasets([d]), self._encoders([self.best[d]])
@@ -187,6 +200,8 @@ def extrapolations(
     curves: Iterable[Floats], n: int, level: float, best: NDArray[np.intp]
 ) -> Extrapolations:
     """Predict codelengths of ``n`` labels from losses (n_encoders, n_orders, N)."""
+    curves = list(curves)
+    n_given = np.array([losses.shape[-1] for losses in curves])
     found = [extrapolate(losses, n, level=level) for losses in curves]
     differences = [
         [one.difference(e, int(first)) for e in range(len(one.values))]
@@ -197,7 +212,10 @@ def extrapolations(
     values, lower, upper = map(np.array, zip(*bounds, strict=True))
     margins, below, above = np.moveaxis(table, -1, 0)
     return Extrapolations(
-        n, values, lower, upper, margins, below, above, best=best, level=level
+        *(n, values, lower, upper, margins, below, above),
+        best=best,
+        level=level,
+        n_given=n_given,
     )
 
 

@@ -100,6 +100,7 @@ def assert_same_run(found, expected):
         one, other = getattr(found, name), getattr(expected, name)
         np.testing.assert_array_equal(one, other, err_msg=name)
     assert found.diverged_readouts_ == expected.diverged_readouts_
+    np.testing.assert_array_equal(found.diverged_at_, expected.diverged_at_)
     np.testing.assert_array_equal(
         found.predict_log_proba(DIGITS[-30:]), expected.predict_log_proba(DIGITS[-30:])
     )

@@ -21,6 +21,8 @@ from sklearn_mdl import (
     KernelReadout,
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
+    decode_labels,
+    encode_labels,
 )
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.functions import Kernel, Pairs, median_distance
@@ -637,3 +639,14 @@ def test_a_kernel_that_raises_fails_alone_from_that_row_on(kind, row):
 def test_a_kernel_that_never_works_is_refused(kernel, error, match):
     with pytest.raises(error, match=match):
         KernelReadout(kernel).fit(*digits(60))
+
+
+def test_a_decoder_fails_where_the_code_did():
+    X, y = digits(60)
+    X[37, 0] = 1e30  # to the power of 20
+    failing = KernelReadout("polynomial", degree=20, gamma=1e-3, scaling=None)
+    switcher = MDLReadoutSwitcher([failing, KernelReadout()], random_state=0)
+    assert clone(switcher).fit(X, y).diverged_at_.tolist() == [37, -1]
+    np.testing.assert_array_equal(
+        decode_labels(switcher, X, encode_labels(switcher, X, y)), y
+    )

@@ -100,6 +100,7 @@ def test_a_saved_stream_goes_on_to_the_same_bits(tmp_path, switching, n_rows):
         each.partial_fit(X[n_rows:130], Y[n_rows:130])
     assert_same(found, whole)
     assert found.diverged_readouts_ == whole.diverged_readouts_
+    np.testing.assert_array_equal(found.diverged_at_, whole.diverged_at_)
 
 
 def test_settings_come_back_as_they_were(tmp_path):

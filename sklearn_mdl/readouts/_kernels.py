@@ -150,8 +150,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         are standardised with regularised deviations, clipped at 6 of them and divided
         by :math:`\sqrt d`; "centered-unit" ones are centred and divided by their
         length. Both have a constant 0.3 appended, are of unit length before row 8 and
-        until a feature varies, and their kernel is divided by its mean diagonal. "unit" divides rows by their
-        length; None leaves rows and kernel alone.
+        until a feature varies, and their kernel is divided by its mean diagonal. "unit"
+        divides rows by their length; None leaves rows and kernel alone.
     max_exact : int, default=2048
         Rows after which kernels are approximated; None is no bound. These rows are
         landmarks from then on, and statistics stay those of the last refresh before.
@@ -308,8 +308,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         are standardised with regularised deviations, clipped at 6 of them and divided
         by :math:`\sqrt d`; "centered-unit" ones are centred and divided by their
         length. Both have a constant 0.3 appended, are of unit length before row 8 and
-        until a feature varies, and their kernel is divided by its mean diagonal. "unit" divides rows by their
-        length; None leaves rows and kernel alone.
+        until a feature varies, and their kernel is divided by its mean diagonal. "unit"
+        divides rows by their length; None leaves rows and kernel alone.
     max_exact : int, default=2048
         Rows after which kernels are approximated; None is no bound. These rows are
         landmarks from then on, and statistics stay those of the last refresh before.

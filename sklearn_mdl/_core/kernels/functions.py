@@ -16,7 +16,7 @@ from sklearn_mdl._core.validation import invalid
 
 FIRST_DISTANCE = 1.0  # median squared distance of rows of unit length, before any
 MOST_COMPARED = 512  # rows whose distances have the median that is used
-ROUNDING = 1e-12  # squared distances of equal rows, at most, over squared lengths
+ROUNDING = 1e-9  # squared distances over squared lengths: the least told from rounding
 
 
 class Kernel(NamedTuple):

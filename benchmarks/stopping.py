@@ -17,6 +17,7 @@ from benchmarks._choice_tables import Kept
 from benchmarks.choice import KEPT
 from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.datasets import load_feature_directory
+from sklearn_mdl.display import RaceDisplay
 from sklearn_mdl.model_selection import EncoderRace, on_equal_terms
 from sklearn_mdl.ranking import LossRace
 
@@ -407,3 +408,25 @@ class Updates:
             seconds.append(time.process_time() - start)
         assert len(self.race.alive_) == 16
         return np.median(seconds)
+
+
+class Figure:
+    """A race on one dataset, drawn for the README."""
+
+    options = {
+        **FEATURES,
+        "--dataset": {"default": "mnist", "help": "default: %(default)s"},
+        "--out": {"type": Path, "default": Path("docs/images/race.png")},
+    }
+
+    def report(self, table):
+        features, y = load_feature_directory(self.folder)[self.dataset]
+        y = np.asarray(y)
+        race = EncoderRace(list(features), len(np.unique(y)), within=0.2).resume()
+        while not race.should_stop_ and race.n_labels_ + 10 <= len(y):
+            rows = slice(race.n_labels_, race.n_labels_ + 10)
+            now = {name: np.asarray(X)[rows] for name, X in features.items()}
+            race.update(now, y[rows])
+        display = RaceDisplay.from_race(race)
+        display.figure_.savefig(self.out, dpi=80, metadata={"Software": None})
+        print(race.verdict(), f"\nwrote {self.out}")

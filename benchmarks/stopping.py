@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.stats import kendalltau, t as student
 
 from benchmarks._choice_tables import Kept
 from benchmarks.choice import KEPT
@@ -430,3 +430,29 @@ class Figure:
         display = RaceDisplay.from_race(race)
         display.figure_.savefig(self.out, dpi=80, metadata={"Software": None})
         print(race.verdict(), f"\nwrote {self.out}")
+
+
+class Halves(_Streams):
+    """Agreement with later accuracy of the code of all labels, and of the last half."""
+
+    unit = "Kendall's tau with the accuracy reached later; linear kernels, one order"
+    param_names = ["dataset", "labels"]
+    formats = dict.fromkeys(["track_whole", "track_last_half"], ".3f")
+    summarise = True
+
+    def prepare(self):
+        super().prepare()
+        self.params = [sorted(self.data), [300, 1000]]
+        self.kept = Kept.from_json(json.loads(KEPT.read_text()))
+
+    def _tau(self, dataset, n, first):
+        later = self.kept.accuracy[dataset, MOST]
+        truth = [later[self.kept.encoders.index(k)] for k in self.data[dataset][0]]
+        codes = self.races(dataset)[:, first:n].mean(1)
+        return np.mean([kendalltau(truth, -code).statistic for code in codes])
+
+    def track_whole(self, dataset, n):
+        return self._tau(dataset, n, 0)
+
+    def track_last_half(self, dataset, n):
+        return self._tau(dataset, n, n // 2)

@@ -5,15 +5,30 @@ by the readouts of an ``EncoderRace``; all races below read these losses. With
 ``--results`` they are kept, and a command that was ended continues.
 """
 
+import json
+import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+from scipy.stats import kendalltau, t as student
 
+from benchmarks._choice_tables import Kept
+from benchmarks.choice import KEPT
 from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.datasets import load_feature_directory
-from sklearn_mdl.model_selection import on_equal_terms
+from sklearn_mdl.display import RaceDisplay
+from sklearn_mdl.model_selection import EncoderRace, on_equal_terms
+from sklearn_mdl.ranking import LossRace
 
 MOST = 1000  # labels of a stream
+START, LEAST = 32, 30  # labels that do not count, and that a test needs
+N_NULLS = 2000
+FEWEST, REPEATS = 5, 12  # encoders of a race, and races of each number of them
+WITHIN = (0.05, 0.1, 0.2, 0.3, 0.5)
+CHECKPOINTS = [12, 24, 25, 48, 50, 96, 100, 192, 200, 300, 384, 400, 600, 800, 1000]
+WRONG = 0.02  # of accuracy lost later
+METHODS = ("exact", "asymptotic", "t-test")
 FEATURES = {
     "folder": {"help": "folder of features, as load_feature_directory reads it"}
 }
@@ -69,9 +84,375 @@ class _Streams:
         """Losses (n_orders, n_labels, n_encoders)."""
         return np.stack(self.losses[dataset])
 
+    def n_classes(self, dataset):
+        return len(np.unique(self.data[dataset][1]))
+
 
 class Races(_Streams):
-    """How often the best encoder is lost, how many are left, and labels to stop."""
+    """How often the best encoder is lost, how many are left, and passes saved."""
 
-    def track_labels(self, dataset):
-        return self.races(dataset).shape[1]
+    unit = (
+        "races of 5 encoders and more, drawn at random: lost, if the encoder of the "
+        "smallest mean loss was\never out, and behind, those of them in which another "
+        "one was ahead then in the mean over orders;\nraces of all encoders: how many "
+        "are left, and the share of forward passes saved, at so many labels"
+    )
+    param_names = ["dataset", "method"]
+    formats = {
+        **dict.fromkeys(["track_races", "track_lost", "track_behind"], "g"),
+        **dict.fromkeys([f"track_left_{n}" for n in (100, 300, 1000)], ".1f"),
+        **dict.fromkeys([f"track_saved_{n}" for n in (300, 1000)], ".0%"),
+    }
+
+    def prepare(self):
+        super().prepare()
+        self.params = [sorted(self.data), list(METHODS)]
+
+    def setup(self, dataset, method):
+        streams, n_classes = self.races(dataset), self.n_classes(dataset)
+        self.race = raced(streams, n_classes, method)
+        means = streams.mean(0)[START:].cumsum(0)  # of what is expected so far
+        rng = np.random.default_rng(0)
+        self.lost, self.behind, n_encoders = [], [], streams.shape[-1]
+        for size in range(FEWEST, n_encoders + 1):
+            subsets = np.stack(
+                [rng.choice(n_encoders, size, replace=False) for _ in range(REPEATS)]
+            )
+            orders = rng.choice(len(streams), REPEATS, replace=len(streams) < REPEATS)
+            drawn = np.stack(
+                [streams[o][:, c] for o, c in zip(orders, subsets, strict=True)]
+            )
+            race = raced(drawn, n_classes, method)
+            best = drawn[:, START:].mean(1).argmin(-1)
+            out_at = race.out_at[np.arange(REPEATS), best]
+            self.lost += list(out_at > 0)
+            for i in np.flatnonzero(out_at):
+                then = means[out_at[i] - START - 1, subsets[i]]
+                self.behind.append(then.argmin() != best[i])
+
+    def track_races(self, dataset, method):
+        return len(self.lost)
+
+    def track_lost(self, dataset, method):
+        return sum(self.lost)
+
+    def track_behind(self, dataset, method):
+        return sum(self.behind)
+
+    def _ends(self, n):
+        """Labels that each encoder was run on, at most n."""
+        return np.where(self.race.out_at > 0, self.race.out_at, n).clip(max=n)
+
+    def _left(self, n):
+        return (self._ends(n + 1) > n).sum(-1).mean()
+
+    def _saved(self, n):
+        return 1 - self._ends(n).mean() / n
+
+    def track_left_100(self, dataset, method):
+        return self._left(100)
+
+    def track_left_300(self, dataset, method):
+        return self._left(300)
+
+    def track_left_1000(self, dataset, method):
+        return self._left(1000)
+
+    def track_saved_300(self, dataset, method):
+        return self._saved(300)
+
+    def track_saved_1000(self, dataset, method):
+        return self._saved(1000)
+
+    def report(self, table):
+        for method in METHODS:
+            rows = np.array(
+                [
+                    [value[0] for value in row.values()]
+                    for (_, own), row in table.items()
+                    if own == method
+                ]
+            )
+            n, lost, behind = rows[:, :3].sum(0)
+            left, saved = rows[:, 3:6].mean(0), rows[:, 6:].mean(0)
+            print(
+                f"{method}: {lost:g} of {n:g} lost ({lost / n:.3f}), {behind:g} behind "
+                f"then; left {left.round(1)}, saved {saved.round(2)}"
+            )
+
+
+class Nulls(_Streams):
+    """True nulls that are called at any label from the 33rd to the 1,000th."""
+
+    unit = "share of pairs of which the first was called worse, of 2,000 true nulls"
+    param_names = ["nulls"]
+    formats = dict.fromkeys([f"track_{m.replace('-', '_')}" for m in METHODS], ".4f")
+
+    def prepare(self):
+        super().prepare()
+        self.params = [["signs flipped", "coins"]]
+
+    def setup(self, nulls):
+        rng = np.random.default_rng(0)
+        make = {"signs flipped": self._flipped, "coins": _coins}[nulls]
+        self.streams, self.n_classes = make(rng)
+
+    def _flipped(self, rng):
+        """Pairs of encoders of real streams, in the role of either by a coin."""
+        pairs, names = [], sorted(self.losses)
+        while len(pairs) < N_NULLS:
+            streams = self.losses[names[rng.integers(len(names))]]
+            losses = streams[rng.integers(len(streams))]
+            pairs.append(losses[:, rng.choice(losses.shape[1], 2, replace=False)])
+        found = np.stack(pairs)
+        swap = rng.random((*found.shape[:2], 1)) < 0.5
+        return np.where(swap, found[..., ::-1], found), 10
+
+    def _called(self, method):
+        race = raced(self.streams, self.n_classes, method)
+        return (race.out_at[:, 0] > 0).mean()
+
+    def track_exact(self, nulls):
+        return self._called("exact")
+
+    def track_asymptotic(self, nulls):
+        return self._called("asymptotic")
+
+    def track_t_test(self, nulls):
+        return self._called("t-test")
+
+
+def _coins(rng):
+    """Forecasts of coins by what came so far, and their opposites: as good."""
+    coins = rng.random((N_NULLS, MOST)) < 0.5
+    before = np.pad(coins.cumsum(1), ((0, 0), (1, 0)))[:, :-1]
+    share = (before + 0.5) / (np.arange(MOST) + 1)
+    p = 0.5 + np.clip(10 * (share - 0.5), -0.45, 0.45)
+    losses = [-np.log(np.where(coins, q, 1 - q)) for q in (p, 1 - p)]
+    return np.stack(losses, axis=-1), 2
+
+
+class TTest(LossRace):
+    """The race of somebody who looks at t-tests, with Bonferroni, after every label."""
+
+    def log_values(self, method=None):
+        if method == "exact":
+            return super().log_values(method)
+        n = np.maximum(self.sums.n, LEAST)
+        sd = np.sqrt(self.sums.variances * n / (n - 1))
+        t = self.sums.means / np.maximum(sd, 1e-12) * np.sqrt(n)
+        return np.where(self.sums.n >= LEAST, -student.logsf(t, n - 1), -np.inf)
+
+
+def raced(streams, n_classes, method, *, alpha=0.05, within=None):
+    """Run races side by side: streams (n_races, n_labels, n_encoders)."""
+    shape = len(streams), streams.shape[-1]
+    options = {"alpha": alpha, "within": within, "start": START}
+    if method == "t-test":
+        race = TTest(shape, None, method="asymptotic", **options)
+    else:
+        race = LossRace(shape, n_classes, method=method, **options)
+    for losses in streams.transpose(1, 0, 2):
+        race.add(losses)
+    return race
+
+
+class Rivals(_Streams):
+    """Labels to the right choice: races, probes, tests of probes, halving."""
+
+    def prepare(self):
+        super().prepare()
+        kept = Kept.from_json(json.loads(KEPT.read_text()))
+        self.found = {}  # rule: rows of labels, accuracy lost
+        for dataset, (features, y) in self.data.items():
+            later = kept.accuracy[dataset, MOST]
+            truth = np.array([later[kept.encoders.index(name)] for name in features])
+            streams = self.races(dataset)
+            for rule, labels, chosen in self._rules(dataset, features, y, streams):
+                rows = self.found.setdefault(rule, [])
+                rows += zip(labels, truth.max() - truth[chosen], strict=True)
+
+    def _rules(self, dataset, features, y, streams):
+        """Yield rules with labels and encoders chosen, one for each order."""
+        orders = np.arange(len(streams))
+        for method in ("asymptotic", "exact"):
+            for within in WITHIN:
+                race = raced(streams, self.n_classes(dataset), method, within=within)
+                has = race.stopped_at > 0
+                labels = np.where(has, race.stopped_at, streams.shape[1])
+                chosen = np.where(has, race.leader_at_stop, race.leader)
+                yield f"race, {method}, within {within:g}", labels, chosen
+        right = np.stack(
+            [probed(dataset, features, np.asarray(y), i, self.results) for i in orders]
+        )
+        for n in CHECKPOINTS:
+            chosen = streams[:, :n].mean(1).argmin(-1)
+            yield f"code of {n:4d} labels", np.full(len(orders), n), chosen
+        for i, n in enumerate(CHECKPOINTS):
+            chosen = right[:, i, :, :n].mean(-1).argmax(-1)
+            yield f"probe of {n:4d} labels", np.full(len(orders), n), chosen
+        for level in (0.05, 0.2):
+            for within in (0.02, 0.05, 0.1):
+                found = [tested(one, level, within) for one in right]
+                rule = f"tests of probes, {level:g}, within {within:g}"
+                yield rule, *np.transpose(found)
+        for first in (12, 25, 50, 100, 200):
+            found = [halved(one, first) for one in right]
+            yield f"halving of probes from {first:3d}", *np.transpose(found)
+
+    def report(self, table):
+        print("rule, labels (mean, median), share of wrong choices, accuracy lost\n")
+        for rule, rows in self.found.items():
+            labels, lost = np.array(rows).T
+            numbers = labels.mean(), np.median(labels), (lost > WRONG).mean()
+            print("{:42s} {:6.0f} {:6.0f} {:8.3f}".format(rule, *numbers), end=" ")
+            print(f"{lost.mean():9.4f}")
+
+
+def probed(dataset, features, y, order, results):
+    """Whether probes are right without a row, (n_checkpoints, n_encoders, MOST)."""
+    path = results and results / f"probes-{dataset}-{order}.npy"
+    if path and path.exists():
+        return np.load(path)
+    rows = stream(y, order)
+    found = np.zeros((len(CHECKPOINTS), len(features), MOST), dtype=bool)
+    for i, n in enumerate(CHECKPOINTS):
+        for k, X in enumerate(features.values()):
+            Z = np.asarray(X, dtype=np.float64)[rows[:n]]
+            found[i, k, :n] = _left_out(Z, y[rows[:n]])
+    if path:
+        np.save(path, found)
+    return found
+
+
+def _left_out(X, y):
+    """Whether ridge regression to classes, without each row, is right about it.
+
+    Its strength is the one of which most rows are right.
+    """
+    X = (X - X.mean(0)) / (X.std(0) + 1e-6)
+    targets = (y[:, None] == np.unique(y)) * 1.0
+    centred = targets - targets.mean(0)
+    U, s, _ = np.linalg.svd(X, full_matrices=False)
+    best = np.zeros(len(y), dtype=bool)
+    for strength in 10.0 ** np.arange(-1, 6):
+        share = s**2 / (s**2 + strength)
+        hat = np.einsum("ij,j,ij->i", U, share, U) + 1 / len(y)
+        fitted = (U * share) @ (U.T @ centred) + targets.mean(0)
+        fitted = (fitted - hat[:, None] * targets) / (1 - hat.clip(max=0.999))[:, None]
+        right = fitted.argmax(1) == targets.argmax(1)
+        best = right if right.mean() > best.mean() else best
+    return best
+
+
+def tested(right, level, within):
+    """Labels and choice of somebody who tests probes at every checkpoint."""
+    alive = np.arange(right.shape[1])
+    for i, n in enumerate(CHECKPOINTS):
+        own = right[i, alive, :n] * 1.0
+        leader = own.mean(1).argmax()
+        gaps = own[leader] - own
+        errors = gaps.std(1, ddof=1) / np.sqrt(n) + 1e-12
+        bound = student.ppf(1 - level / (right.shape[1] - 1), n - 1)
+        stays = gaps.mean(1) <= bound * errors
+        close = bound * errors - gaps.mean(1) <= within
+        close[leader] = True
+        best, alive = alive[leader], alive[stays]
+        if len(alive) == 1 or close[stays].all():
+            return n, best
+    return n, best
+
+
+def halved(right, first):
+    """Labels and choice of successive halving, with twice the labels in each round."""
+    alive, n = np.arange(right.shape[1]), first
+    while True:
+        i = CHECKPOINTS.index(n)
+        order = np.argsort(-right[i, alive, :n].mean(1), kind="stable")
+        alive = alive[order[: (len(alive) + 1) // 2]]
+        if len(alive) == 1 or 2 * n not in CHECKPOINTS:
+            return n, alive[0]
+        n *= 2
+
+
+class Updates:
+    """CPU seconds of an update by one label, of 16 encoders at 500 labels."""
+
+    options = FEATURES
+    params = [["labels of a folder kept", "nothing kept"]]
+    param_names = ["race"]
+
+    def setup(self, race):
+        features, y = load_feature_directory(self.folder)["mnist"]
+        self.y = np.asarray(y)
+        arrays = {name: np.asarray(X) for name, X in features.items()}
+        halves = {f"{n}, half": X[:, ::2] for n, X in list(arrays.items())[:5]}
+        self.features = arrays | halves
+        self.folder_of_race = TemporaryDirectory()
+        kept = self.folder_of_race.name if race != "nothing kept" else None
+        # So small an alpha that all encoders stay.
+        options = {"alpha": 1e-300, "folder": kept}
+        self.race = EncoderRace(list(self.features), 10, **options)
+        self._add(500)
+
+    def _add(self, n):
+        start = self.race.resume().n_labels_
+        rows = {name: X[start : start + n] for name, X in self.features.items()}
+        self.race.update(rows, self.y[start : start + n])
+
+    def track_cpu_seconds(self, race):
+        seconds = []
+        for _ in range(20):
+            start = time.process_time()
+            self._add(1)
+            seconds.append(time.process_time() - start)
+        assert len(self.race.alive_) == 16
+        return np.median(seconds)
+
+
+class Figure:
+    """A race on one dataset, drawn for the README."""
+
+    options = {
+        **FEATURES,
+        "--dataset": {"default": "mnist", "help": "default: %(default)s"},
+        "--out": {"type": Path, "default": Path("docs/images/race.png")},
+    }
+
+    def report(self, table):
+        features, y = load_feature_directory(self.folder)[self.dataset]
+        y = np.asarray(y)
+        race = EncoderRace(list(features), len(np.unique(y)), within=0.2).resume()
+        while not race.should_stop_ and race.n_labels_ + 10 <= len(y):
+            rows = slice(race.n_labels_, race.n_labels_ + 10)
+            now = {name: np.asarray(X)[rows] for name, X in features.items()}
+            race.update(now, y[rows])
+        display = RaceDisplay.from_race(race)
+        display.figure_.savefig(self.out, dpi=80, metadata={"Software": None})
+        print(race.verdict(), f"\nwrote {self.out}")
+
+
+class Halves(_Streams):
+    """Agreement with later accuracy of the code of all labels, and of the last half."""
+
+    unit = "Kendall's tau with the accuracy reached later; linear kernels, one order"
+    param_names = ["dataset", "labels"]
+    formats = dict.fromkeys(["track_whole", "track_last_half"], ".3f")
+    summarise = True
+
+    def prepare(self):
+        super().prepare()
+        self.params = [sorted(self.data), [300, 1000]]
+        self.kept = Kept.from_json(json.loads(KEPT.read_text()))
+
+    def _tau(self, dataset, n, first):
+        later = self.kept.accuracy[dataset, MOST]
+        truth = [later[self.kept.encoders.index(k)] for k in self.data[dataset][0]]
+        codes = self.races(dataset)[:, first:n].mean(1)
+        return np.mean([kendalltau(truth, -code).statistic for code in codes])
+
+    def track_whole(self, dataset, n):
+        return self._tau(dataset, n, 0)
+
+    def track_last_half(self, dataset, n):
+        return self._tau(dataset, n, n // 2)

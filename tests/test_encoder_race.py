@@ -6,7 +6,9 @@ import threading
 import numpy as np
 import pytest
 from each_case import for_each
+from image_cases import network, pixels
 from numpy.testing import assert_array_equal
+from PIL import Image
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import make_blobs
 from sklearn.decomposition import PCA
@@ -20,6 +22,7 @@ from sklearn_mdl import (
     MDLReadoutSwitcherRegressor,
 )
 from sklearn_mdl._core.io.whole_files import exclusive
+from sklearn_mdl.encoders import TorchEncoder
 from sklearn_mdl.model_selection import EncoderRace
 
 N_LABELS = 60
@@ -353,3 +356,25 @@ def test_the_history_ends_where_the_race_is():
     np.testing.assert_allclose(history.lower[-1], race.bounds_[:, 0])
     np.testing.assert_allclose(history.upper[-1], race.bounds_[:, 1])
     assert (history.lower <= history.upper).all()
+
+
+def test_images_are_encoded_as_they_come_and_bad_ones_lose_nothing(tmp_path):
+    images, paths = pixels(12, 24, 24), []
+    for i, image in enumerate(images):
+        paths.append(tmp_path / f"{i}.png")
+        Image.fromarray(image).save(paths[-1])
+    labels = np.arange(12) % 2
+    encoders = {str(seed): TorchEncoder(network(seed), device="cpu") for seed in (0, 1)}
+    options = {"n_classes": 2, "start": 2, "switcher": SWITCHER}
+    race = EncoderRace(encoders, **options, folder=tmp_path / "race")
+    race.update(paths[:5], labels[:5])
+    paths[6].write_bytes(b"no image")
+    refused(race, paths[5:8], labels[5:8], r"6\.png")
+    Image.fromarray(images[6]).save(paths[6])
+    again = EncoderRace(encoders, **options, folder=tmp_path / "race")
+    again.update(paths[5:], labels[5:])
+    features = {name: one.fit_transform(images) for name, one in encoders.items()}
+    by_name = EncoderRace(list(encoders), **options)
+    for rows in (slice(5), slice(5, 12)):
+        by_name.update({n: F[rows] for n, F in features.items()}, labels[rows])
+    np.testing.assert_allclose(again.losses_, by_name.losses_, rtol=1e-4, atol=1e-5)

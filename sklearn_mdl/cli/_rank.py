@@ -50,6 +50,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--group", help, "NAME=DATASET,...", action="append")
     help = "begin no cell later, and score up to --n-orders orders until then"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
+    help = (
+        "race the encoders of each dataset first, and score none that is out on one; "
+        "the chance that the best is lost on a dataset, as in 0.05 (default: no race)"
+    )
+    _options.add(parser, "--eliminate", help, "N", type=float)
     help = "list cells, memory and an estimate of the time, and score nothing"
     _options.add_flag(parser, "--dry-run", help)
     help = "also the accuracy of a linear probe on a fifth of the rows, held out"
@@ -82,6 +87,7 @@ def run(options: argparse.Namespace) -> None:
         missing=options.missing,
         results=options.out,
         n_permutations=options.permutations,
+        eliminate=options.eliminate,
         n_jobs=options.n_jobs,
         random_state=options.seed,
         verbose=1,

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from sklearn_mdl._core.io.environment import first_difference
+from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._forecast import shortest_cell
@@ -100,3 +102,38 @@ def check_budget(budget: float, tasks: Sequence[Task]) -> None:
             f"time_budget must allow one cell, here about {seconds:.3g} s for "
             f"{task.encoder} on {task.dataset}, got {budget}; raise it"
         )
+
+
+def with_all_encoders(
+    names: Sequence[str],
+    tasks: Sequence[Task],
+    outcomes: Sequence[Cell | Failure | None],
+) -> list[str]:
+    """Return the datasets on which every encoder has a cell; warn of the others."""
+    due = {(t.dataset, t.encoder) for t in tasks}
+    scored = {(c.dataset, c.encoder) for c in outcomes if isinstance(c, Cell)}
+    lacking = {dataset for dataset, _ in due - scored}
+    left = [name for name in names if name in lacking]
+    if not left:
+        return list(names)
+    text = f"time_budget was over before every encoder had a cell on {left}"
+    if len(left) == len(names):
+        raise ValueError(
+            f"{text}, so that nothing can be ranked; raise it, and pass results=FOLDER "
+            "to keep the cells that are there"
+        )
+    warn_caller(f"{text}, which are left out")
+    return [name for name in names if name not in lacking]
+
+
+def warn_of_environments(cells: Sequence[Cell]) -> None:
+    """Warn if cells were scored on different machines."""
+    for cell in cells:
+        found = first_difference(cells[0].environment, cell.environment)
+        if found is not None:
+            name, one, other = found
+            warn_caller(
+                f"Cells were scored on different machines ({name} is {one!r} and "
+                f"{other!r}), so that their numbers may differ a little"
+            )
+            return

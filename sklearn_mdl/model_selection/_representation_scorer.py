@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from sklearn_mdl._core.io.environment import first_difference
 from sklearn_mdl._core.sklearn_compat import (
     Constraints,
     Interval,
@@ -34,7 +33,9 @@ from sklearn_mdl._core.validation import (
     warn_caller,
 )
 from sklearn_mdl.encoders import FeatureCache
+from sklearn_mdl.model_selection._budget import warn_of_environments, with_all_encoders
 from sklearn_mdl.model_selection._cells import Cell
+from sklearn_mdl.model_selection._eliminate import Out, eliminated, out_text, without
 from sklearn_mdl.model_selection._encoding import (
     Dataset,
     Failure,
@@ -118,6 +119,11 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Permutations of the labels for a p-value of every cell, as in
         :meth:`MDLReadoutSwitcher.permutation_test`: of the code of the kernel readouts
         alone, whatever else is in the list. Calls as a scorer make none.
+    eliminate : float, default=None
+        Race the encoders of each dataset first, as an :class:`EncoderRace` does with
+        this ``alpha``, and score none that is out on a dataset; the best one is out
+        there with at most this probability. Datasets with groups are not raced. None
+        scores all encoders.
     n_jobs : int, default=None
         Cells scored side by side, through joblib, whose backend may be that of Dask. On
         a machine with several GPUs each process takes one. Where all cells, of readouts
@@ -151,6 +157,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         or scalings than the widest, and so than all have.
     cells_ : list of Cell
         All results, dataset by dataset, encoder by encoder, order by order.
+    out_ : dict of str to dict of str to int
+        Encoders that were eliminated: after how many labels, by dataset. They are in no
+        other attribute.
     failures_ : list of Failure
         Cells and encoders that failed; with ``missing="drop"`` their datasets are not
         in the ranking.
@@ -177,6 +186,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     missing: str = "raise"
     results: str | PathLike[str] | None = None
     n_permutations: int | None = None
+    eliminate: float | None = None
     n_jobs: int | None = None
     verbose: int = 0
     random_state: int = 0
@@ -194,6 +204,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         "missing": [StrOptions({"raise", "drop"})],
         "results": [str, PathLike, None],
         "n_permutations": [Interval(Integral, 1, None, closed="left"), None],
+        "eliminate": [Interval(Real, 0, 1, closed="neither"), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": [Interval(Integral, 0, None, closed="left")],
@@ -232,13 +243,16 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         TypeError
             If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form.
         """
-        found = self._tasks(datasets, encoders)
+        found, out = self._tasks(datasets, encoders), Out()
+        if self.eliminate is not None:
+            out = eliminated(found, self.eliminate)
+            found = without(found, out)
         tasks = [task for task in found if isinstance(task, Task)]
         outcomes = self._run(tasks)
         failed = [one for one in [*found, *outcomes] if isinstance(one, Failure)]
         kept = self._without_failures([task.dataset for task in found], failed)
-        kept = _with_all_encoders(kept, tasks, outcomes)
-        self.failures_ = failed
+        kept = with_all_encoders(kept, tasks, outcomes)
+        self.failures_, self.out_ = failed, out
         self.cells_ = [
             replace(cell, groups=task.groups)
             for task, cell in zip(tasks, outcomes, strict=True)
@@ -249,8 +263,13 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             for name, members in (self.groups or {}).items()
             if not set(members).isdisjoint(kept)
         }
-        _warn_of_environments(self.cells_)
+        warn_of_environments(self.cells_)
         return self
+
+    def summary(self) -> str:
+        """Return the ranking as text: the verdict, by dataset, then average ranks."""
+        text = super().summary()
+        return f"{text}\n\nNot ranked: {out_text(self.out_)}" if self.out_ else text
 
     def dry_run(self, datasets: Datasets, encoders: Encoders | None = None) -> Forecast:
         """List the cells that ``fit`` would run, their memory and time.
@@ -460,38 +479,3 @@ def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
                 f"groups must name datasets among {list(datasets)}, but {name!r} holds "
                 f"{unknown[0]!r}; leave it out"
             )
-
-
-def _with_all_encoders(
-    names: Sequence[str],
-    tasks: Sequence[Task],
-    outcomes: Sequence[Cell | Failure | None],
-) -> list[str]:
-    """Return the datasets on which every encoder has a cell; warn of the others."""
-    due = {(t.dataset, t.encoder) for t in tasks}
-    scored = {(c.dataset, c.encoder) for c in outcomes if isinstance(c, Cell)}
-    lacking = {dataset for dataset, _ in due - scored}
-    left = [name for name in names if name in lacking]
-    if not left:
-        return list(names)
-    text = f"time_budget was over before every encoder had a cell on {left}"
-    if len(left) == len(names):
-        raise ValueError(
-            f"{text}, so that nothing can be ranked; raise it, and pass results=FOLDER "
-            "to keep the cells that are there"
-        )
-    warn_caller(f"{text}, which are left out")
-    return [name for name in names if name not in lacking]
-
-
-def _warn_of_environments(cells: Sequence[Cell]) -> None:
-    """Warn if cells were scored on different machines."""
-    for cell in cells:
-        found = first_difference(cells[0].environment, cell.environment)
-        if found is not None:
-            name, one, other = found
-            warn_caller(
-                f"Cells were scored on different machines ({name} is {one!r} and "
-                f"{other!r}), so that their numbers may differ a little"
-            )
-            return

@@ -1,0 +1,87 @@
+"""Encoders that a ranking need not score: those that lose a race on a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sklearn_mdl.model_selection._encoding import Failure
+from sklearn_mdl.model_selection._race import EncoderRace
+from sklearn_mdl.model_selection._tasks import Task, draw_order
+
+BLOCK = 16  # labels between which encoders leave
+
+Out = dict[str, dict[str, int]]
+
+
+def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
+    """Race the encoders of each dataset in its first order.
+
+    Parameters
+    ----------
+    tasks : sequence of Task or Failure
+        Of a ranking. Datasets with groups are not raced.
+    alpha : float
+        Of each race.
+
+    Returns
+    -------
+    out : dict of str to dict of str to int
+        By encoder that is out on a dataset: labels after which it was, by dataset.
+    """
+    races: dict[str, list[Task]] = {}
+    for task in tasks:
+        if isinstance(task, Task) and task.order == 0 and task.groups is None:
+            races.setdefault(task.dataset, []).append(task)
+    out: Out = {}
+    for dataset, own in races.items():
+        if len(own) > 1:
+            for encoder, n_labels in _raced(own, alpha).items():
+                out.setdefault(encoder, {})[dataset] = n_labels
+    return out
+
+
+def _raced(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
+    """Return labels after which encoders of a dataset are out."""
+    first, features = tasks[0], {task.encoder: task.X for task in tasks}
+    race = EncoderRace(
+        list(features),
+        None if first.is_real else len(np.unique(first.y)),
+        alpha=alpha,
+        switcher=first.switcher,
+        random_state=first.seed,
+    ).resume()
+    order = draw_order(first.seed, first.order, len(first.y))
+    for start in range(0, len(order), BLOCK):
+        rows = order[start : start + BLOCK]
+        race.update({name: features[name][rows] for name in race.alive_}, first.y[rows])
+        if race.should_stop_:
+            break
+    return race.out_at_
+
+
+def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
+    """Return the tasks of encoders that are out on no dataset.
+
+    Raises
+    ------
+    ValueError
+        If each of them is out on some.
+    """
+    kept = [task for task in tasks if task.encoder not in out]
+    if tasks and not kept:
+        raise ValueError(
+            "Some encoder must stay on every dataset to be ranked, but each is out on "
+            f"one ({out_text(out)}); leave out eliminate, or rank datasets apart"
+        )
+    return kept
+
+
+def out_text(out: Mapping[str, Mapping[str, int]]) -> str:
+    """Say which encoders are out, and where."""
+    return "; ".join(
+        f"{encoder!r} out at "
+        + ", ".join(f"{n} labels on {dataset!r}" for dataset, n in where.items())
+        for encoder, where in out.items()
+    )

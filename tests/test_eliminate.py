@@ -1,0 +1,77 @@
+"""Rankings that race encoders first, and score those that stay."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.datasets import make_blobs
+
+from sklearn_mdl import (
+    KernelReadout,
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+    RepresentationScorer,
+)
+from sklearn_mdl.model_selection import EncoderRace
+from sklearn_mdl.model_selection._tasks import draw_order
+
+SWITCHER = MDLReadoutSwitcher([KernelReadout("linear")])
+
+
+def dataset(seed, n_classes=3):
+    X, y = make_blobs(90, 4, centers=n_classes, cluster_std=1.5, random_state=seed)
+    noise = np.random.default_rng(seed).normal(size=(90, 3))
+    return {"noise": noise, "whole": X, "half": X[:, :2] * 2}, y
+
+
+def scorer(**options):
+    given = {"eliminate": 0.05, "n_orders": 2} | options
+    return RepresentationScorer(SWITCHER, **given)
+
+
+def test_those_that_stay_are_ranked_as_if_alone():
+    datasets = {"a": dataset(0), "b": dataset(1, 2)}
+    fitted = scorer().fit(datasets)
+    assert "noise" in fitted.out_
+    stay = [name for name in ("whole", "half") if name not in fitted.out_]
+    assert fitted.encoder_names_ == stay
+    left = {
+        name: ({encoder: features[encoder] for encoder in stay}, y)
+        for name, (features, y) in datasets.items()
+    }
+    alone = scorer(eliminate=None).fit(left)
+    assert alone.out_ == {}
+    assert_array_equal(fitted.codelengths_, alone.codelengths_)
+    assert len(fitted.cells_) == 2 * 2 * len(stay)
+    text = fitted.summary()
+    assert text.startswith(alone.summary())
+    n_labels = fitted.out_["noise"]["a"]
+    assert f"'noise' out at {n_labels} labels on 'a'" in text
+
+
+def test_labels_to_leave_are_those_of_the_race_in_the_first_order():
+    features, y = dataset(0)
+    fitted = scorer().fit({"a": (features, y)})
+    rows = draw_order(0, 0, 90)
+    race = EncoderRace(list(features), 3, switcher=SWITCHER)
+    race.update({name: X[rows] for name, X in features.items()}, y[rows])
+    found = {name: where["a"] for name, where in fitted.out_.items()}
+    assert found.items() <= race.out_at_.items()
+    assert found
+
+
+def test_groups_are_not_raced_and_real_labels_are():
+    features, y = dataset(0)
+    groups = np.arange(90) // 3
+    assert scorer().fit({"a": (features, y, groups)}).out_ == {}
+    switcher = MDLReadoutSwitcherRegressor("closed-form")
+    ranking = RepresentationScorer(switcher, eliminate=0.05)
+    real = features["whole"] @ np.ones(4)
+    assert "noise" in ranking.fit({"a": (features, real)}).out_
+
+
+def test_if_none_stays_everywhere_it_is_refused():
+    features, y = dataset(0)
+    one = {"good": features["whole"], "bad": features["noise"]}
+    other = {"good": features["noise"], "bad": features["whole"]}
+    with pytest.raises(ValueError, match=r"'bad' out at .* labels on 'a'; 'good'"):
+        scorer().fit({"a": (one, y), "b": (other, y)})

@@ -18,7 +18,7 @@ from sklearn_mdl.encoders import HiddenStatesEncoder, TextEncoder, encode
 
 PARTS = Path(__file__).with_name("text_datasets.json")
 MOST_CHARACTERS = 1000
-MOST_BYTES = 256
+MOST_BYTES = 128
 FEWEST_ROWS, MOST_CLASSES = 1430, 11
 
 
@@ -86,7 +86,7 @@ def parts():
 class ByteModel(nn.Module):
     """A small causal transformer over bytes, 0 being padding."""
 
-    def __init__(self, width=128, n_layers=3):
+    def __init__(self, width=64, n_layers=2):
         super().__init__()
         self.embed = nn.Embedding(257, width)
         self.places = nn.Parameter(torch.randn(MOST_BYTES, width) * 0.02)
@@ -112,7 +112,7 @@ def ids_of(texts):
     return [[byte + 1 for byte in text.encode()[:MOST_BYTES]] or [1] for text in texts]
 
 
-def byte_model(path, names, n_steps=1500):
+def byte_model(path, names, n_steps=400):
     """A transformer trained on texts of some datasets, kept in a file."""
     torch.manual_seed(0)
     model = ByteModel()
@@ -121,10 +121,10 @@ def byte_model(path, names, n_steps=1500):
         return model
     texts = [text for name in names for text in load(name, 500)[0]]
     stream = torch.tensor([byte for own in ids_of(texts) for byte in [*own, 0]])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(n_steps):
-        starts = torch.randint(len(stream) - 129, (16,))
-        batch = torch.stack([stream[start : start + 129] for start in starts])
+        starts = torch.randint(len(stream) - 65, (16,))
+        batch = torch.stack([stream[start : start + 65] for start in starts])
         logits = model(batch[:, :-1]).flatten(0, 1)
         loss = nn.functional.cross_entropy(logits, batch[:, 1:].flatten())
         optimizer.zero_grad()
@@ -159,7 +159,7 @@ def features(texts, model):
         "wordllama": TextEncoder(_WordLlama()),
     }
     found = {name: encode(encoder, texts) for name, encoder in encoders.items()}
-    layers = ["embed", "layers.0", "layers.2"]
+    layers = ["embed", "layers.0", "layers.1"]
     hidden = HiddenStatesEncoder(model, layers=layers, positions="mean", batch_size=32)
     blocks = hidden.fit(ids_of(texts)).transform_blocks(ids_of(texts))
     found |= {f"transformer {name[:-5]}": X for name, X in blocks.items()}

@@ -50,7 +50,7 @@ class Text(Choice):
         "--results": {"type": Path, "default": Path("text"), "help": "folder"},
         "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300]},
-        "--rows": {"type": int, "default": 1500, "help": "of a dataset, at most"},
+        "--rows": {"type": int, "default": 800, "help": "of a dataset, at most"},
         "--draws": {"type": int, "default": 1, "help": "of labels (default: 1)"},
         "--limit": {"type": int, "default": 1000, "help": "of datasets, of each part"},
         "--no-run": {"action": "store_true", "help": "report what is there"},

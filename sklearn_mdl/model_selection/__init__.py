@@ -8,6 +8,7 @@ from sklearn_mdl.model_selection._encoding import (
     checked_targets as checked_targets,
     gather as gather,
 )
+from sklearn_mdl.model_selection._export import ExportedProbe, export_probe
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems
 from sklearn_mdl.model_selection._mteb import with_codelength
 from sklearn_mdl.model_selection._ranking import Ranking
@@ -46,6 +47,7 @@ from sklearn_mdl.model_selection._verdict import rounded as rounded
 from sklearn_mdl.model_selection._views import ViewComparison, compare_views
 
 __all__ = [
+    "ExportedProbe",
     "PrequentialSplit",
     "Ranking",
     "RepresentationScorer",
@@ -53,6 +55,7 @@ __all__ = [
     "ViewComparison",
     "codelength_scorer",
     "compare_views",
+    "export_probe",
     "heldout_codelength_scorer",
     "refit_codelength_scorer",
     "two_axes",

@@ -207,14 +207,14 @@ def probe_auc(X, y):
     Folds that lack a class are left out.
     """
     tables = []
-    for train, labels, rows, truth in folds(X, y):
-        if len(np.unique(truth)) < len(np.unique(y)):
+    for train, labels, rows, test in folds(X, y):
+        if len(np.unique(y[test])) < len(np.unique(y)):
             continue
         fits = [
             *logistic_fits(train, labels, rows),
             *neighbor_fits(train, labels, rows),
         ]
-        tables.append([_auc(proba, classes, truth) for proba, classes in fits])
+        tables.append([_auc(proba, classes, y[test]) for proba, classes in fits])
     return float(np.mean(tables, axis=0).max()) if tables else 0.5
 
 

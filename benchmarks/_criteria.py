@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
@@ -200,11 +201,35 @@ def log_me(X, y):
         return log_evidence(X + 1e-3 * X.std() * noise, y).value
 
 
+def probe_auc(X, y):
+    """Best mean ROC AUC of a kind of probe over five folds, one class against others.
+
+    Folds that lack a class are left out.
+    """
+    tables = []
+    for train, labels, rows, test in folds(X, y):
+        if len(np.unique(y[test])) < len(np.unique(y)):
+            continue
+        fits = [
+            *logistic_fits(train, labels, rows),
+            *neighbor_fits(train, labels, rows),
+        ]
+        tables.append([_auc(proba, classes, y[test]) for proba, classes in fits])
+    return float(np.mean(tables, axis=0).max()) if tables else 0.5
+
+
+def _auc(proba, classes, y):
+    """Mean over classes of the ROC AUC against all others."""
+    found = [roc_auc_score(y == c, proba[:, k]) for k, c in enumerate(classes)]
+    return float(np.mean(found))
+
+
 RIVALS: dict[str, Callable] = {
     "logistic": lambda X, y: cross_validated(X, y, logistic_fits),
     "neighbors": lambda X, y: cross_validated(X, y, neighbor_fits),
     "LogME": lambda X, y: {"": log_me(X, y)},
     "RankMe": lambda X, y: {"": rank_me(X)},
+    "AUC": lambda X, y: {"": probe_auc(X, y)},
     "block-wise": lambda X, y: {"": blockwise(X, y)},
     "mlp": lambda X, y: cross_validated(X, y, mlp_fits),
 }

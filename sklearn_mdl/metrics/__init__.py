@@ -1,5 +1,10 @@
 """Reference codes, learning curves, regret and prequential measures."""
 
+from sklearn_mdl.metrics._detection import (
+    DetectionMeasures,
+    detection_measures,
+    positive_probabilities,
+)
 from sklearn_mdl.metrics._escape import (
     EscapeCode as EscapeCode,
     blind_codelengths as blind_codelengths,
@@ -43,11 +48,13 @@ from sklearn_mdl.metrics._references import (
 
 __all__ = [
     "CurveReading",
+    "DetectionMeasures",
     "Extrapolation",
     "LossDataCurve",
     "PrequentialMeasures",
     "RegressionMeasures",
     "decayed_frequency_codelengths",
+    "detection_measures",
     "escape_codelengths",
     "excess_description_length",
     "expected_calibration_error",
@@ -56,6 +63,7 @@ __all__ = [
     "frequency_codelengths",
     "gaussian_codelengths",
     "loss_data_curve",
+    "positive_probabilities",
     "regret",
     "sample_complexity",
     "surplus_description_length",

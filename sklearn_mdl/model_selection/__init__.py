@@ -8,6 +8,7 @@ from sklearn_mdl.model_selection._encoding import (
     gather as gather,
     protected as protected,
 )
+from sklearn_mdl.model_selection._export import ExportedProbe, export_probe
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems
 from sklearn_mdl.model_selection._given import checked_datasets as checked_datasets
 from sklearn_mdl.model_selection._mteb import with_codelength
@@ -58,6 +59,7 @@ from sklearn_mdl.model_selection._views import ViewComparison, compare_views
 
 __all__ = [
     "EncoderRace",
+    "ExportedProbe",
     "PrequentialSplit",
     "Ranking",
     "RepresentationScorer",
@@ -65,6 +67,7 @@ __all__ = [
     "ViewComparison",
     "codelength_scorer",
     "compare_views",
+    "export_probe",
     "heldout_codelength_scorer",
     "refit_codelength_scorer",
     "two_axes",

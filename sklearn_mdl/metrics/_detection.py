@@ -1,0 +1,243 @@
+"""Measures of a detector: how well scores rank the examples of one class first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_mdl.metrics._references import Floats, checked_count
+
+Interval = tuple[float, float]
+FEWEST = 2  # examples of each kind, below which nothing can be resampled
+
+
+class DetectionMeasures(NamedTuple):
+    """Measures of the scores of a detector, with intervals of the bootstrap.
+
+    Attributes
+    ----------
+    n_positive, n_negative : int
+    roc_auc : float
+        Probability that a positive example has a higher score than a negative one.
+    roc_auc_interval : (float, float)
+    average_precision : float
+    average_precision_interval : (float, float)
+    recall : float
+        Share of the positive examples at or above the threshold.
+    recall_interval : (float, float)
+    threshold : float
+        The lowest score at which at most ``max_false_positives`` of the negative
+        examples are flagged; infinity if there is none.
+    max_false_positives : float
+        A share of the negative examples. If they are fewer than its inverse, 100 for
+        1 %, no false positive is allowed.
+    level : float
+        Coverage of each interval.
+    """
+
+    n_positive: int
+    n_negative: int
+    roc_auc: float
+    roc_auc_interval: Interval
+    average_precision: float
+    average_precision_interval: Interval
+    recall: float
+    recall_interval: Interval
+    threshold: float
+    max_false_positives: float
+    level: float
+
+    def __str__(self) -> str:
+        """Return a line for each measure."""
+        share = f"{self.max_false_positives:.2g}"
+        rows = [
+            ("ROC AUC", self.roc_auc, self.roc_auc_interval),
+            (
+                "average precision",
+                self.average_precision,
+                self.average_precision_interval,
+            ),
+            (f"recall at {share} false positives", self.recall, self.recall_interval),
+        ]
+        lines = [
+            f"{name:34}{value:.3f}  ({low:.3f} to {high:.3f})"
+            for name, value, (low, high) in rows
+        ]
+        counts = f"{self.n_positive} positive, {self.n_negative} negative"
+        title = f"{counts}; {self.level:.0%} intervals"
+        if self.n_negative * self.max_false_positives < 1:
+            title += "; too few negatives for one false positive"
+        return "\n".join([title, *lines])
+
+
+def positive_probabilities(
+    codelengths: ArrayLike, labels: ArrayLike, positive: object = 1
+) -> Floats:
+    """Return the probability of the positive class that each row was predicted with.
+
+    Of two classes, the codelength of the label that came is all that is needed:
+    ``exp(-codelength)`` is its probability.
+
+    Parameters
+    ----------
+    codelengths : array-like of shape (N,)
+        ``codelengths_`` of a switcher that was fitted on two classes, in nats.
+    labels : array-like of shape (N,)
+        Labels in the same order: ``y[switcher.order_]`` if rows were shuffled.
+    positive : object, default=1
+        The positive class.
+
+    Returns
+    -------
+    probabilities : ndarray of shape (N,)
+        Each predicted before its label was known.
+
+    Raises
+    ------
+    ValueError
+        If labels are not of two classes, one of them positive, or if shapes differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.metrics import positive_probabilities
+    >>> positive_probabilities(-np.log([0.9, 0.9]), [1, 0]).round(2)
+    array([0.9, 0.1])
+    """
+    nats, y = np.asarray(codelengths, np.float64), np.asarray(labels)
+    classes = np.unique(y)
+    if nats.ndim != 1 or nats.shape != y.shape:
+        raise ValueError(
+            "codelengths and labels must have one shape (N,), got "
+            f"{nats.shape} and {y.shape}; pass y[switcher.order_]"
+        )
+    if len(classes) != 2 or positive not in classes:
+        raise ValueError(
+            f"labels must be of two classes, one of them {positive!r}, got "
+            f"{classes.tolist()}; name the positive class"
+        )
+    proba = np.exp(-nats)
+    found: Floats = np.where(y == positive, proba, 1 - proba)
+    return found
+
+
+def detection_measures(
+    is_positive: ArrayLike,
+    scores: ArrayLike,
+    *,
+    max_false_positives: float = 0.01,
+    level: float = 0.9,
+    n_resamples: int = 1000,
+    random_state: int = 0,
+) -> DetectionMeasures:
+    """Measure scores as those of a detector, with intervals.
+
+    Measure prequential scores, each made before its label was known, by
+    :func:`positive_probabilities`, or held-out scores, by ``predict_proba``.
+
+    Parameters
+    ----------
+    is_positive : array-like of shape (N,), bool
+    scores : array-like of shape (N,)
+        Higher is more suspicious.
+    max_false_positives : float, default=0.01
+        Share of the negative examples that may be flagged.
+    level : float, default=0.9
+        Coverage of each interval.
+    n_resamples : int, default=1000
+        Of the bootstrap, which draws positive and negative examples separately. The
+        threshold is chosen again in each.
+    random_state : int, default=0
+
+    Returns
+    -------
+    measures : DetectionMeasures
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, if there are fewer than two examples of a kind, or if a number
+        is out of range.
+
+    Examples
+    --------
+    >>> from sklearn_mdl.metrics import detection_measures
+    >>> found = detection_measures([0, 0, 0, 1, 1], [0.1, 0.2, 0.6, 0.5, 0.9])
+    >>> round(found.roc_auc, 3), found.recall, found.threshold
+    (0.833, 0.5, 0.9)
+    """
+    y, s = np.asarray(is_positive).astype(bool), np.asarray(scores, np.float64)
+    n_resamples = checked_count("n_resamples", n_resamples, 1)
+    if y.ndim != 1 or y.shape != s.shape or not np.isfinite(s).all():
+        raise ValueError(
+            "is_positive and scores must have one shape (N,), scores finite, got "
+            f"{y.shape} and {s.shape}; give both for each example"
+        )
+    for name, value in {
+        "max_false_positives": max_false_positives,
+        "level": level,
+    }.items():
+        if not 0 < value < 1:
+            raise ValueError(f"{name} must be between 0 and 1, got {value}; try 0.9")
+    positive, negative = np.flatnonzero(y), np.flatnonzero(~y)
+    if min(len(positive), len(negative)) < FEWEST:
+        raise ValueError(
+            f"is_positive must name at least {FEWEST} examples of each kind, got "
+            f"{len(positive)} positive and {len(negative)} negative; collect more"
+        )
+    rng = np.random.default_rng(random_state)
+    times = np.ones((1 + n_resamples, len(y)))
+    for own in (positive, negative):
+        chances = np.full(len(own), 1 / len(own))
+        times[1:, own] = rng.multinomial(len(own), chances, n_resamples)
+    point, *draws = _measured(y, s, times, max_false_positives)
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(np.array(draws)[:, :3], tails, axis=0).tolist()
+    intervals = list(zip(low, high, strict=True))
+    return DetectionMeasures(
+        len(positive),
+        len(negative),
+        float(point[0]),
+        intervals[0],
+        float(point[1]),
+        intervals[1],
+        float(point[2]),
+        intervals[2],
+        float(point[3]),
+        float(max_false_positives),
+        float(level),
+    )
+
+
+def _measured(
+    y: NDArray[np.bool_], scores: Floats, times: Floats, most: float
+) -> Floats:
+    """Return ROC AUC, average precision, recall and its threshold, (R, 4).
+
+    Parameters
+    ----------
+    y, scores : ndarray of shape (n,)
+    times : ndarray of shape (R, n)
+        How often each example counts.
+    most : float
+        Share of false positives.
+    """
+    order = np.argsort(-scores, kind="stable")
+    ends = np.flatnonzero(np.diff(scores[order], append=-np.inf))  # of equal scores
+    counts = times[:, order]
+    true = (counts * y[order]).cumsum(1)[:, ends]
+    flagged = counts.cumsum(1)[:, ends]
+    false = flagged - true
+    recall, share = true / true[:, -1:], false / false[:, -1:]
+    gained = np.diff(recall, axis=1, prepend=0.0)
+    height = recall - 0.5 * gained
+    area = (height * np.diff(share, axis=1, prepend=0.0)).sum(1)
+    precision = (gained * true / np.maximum(flagged, 1.0)).sum(1)
+    n_allowed = (share <= most).sum(1)
+    rows = np.arange(len(times))
+    thresholds = np.concatenate([[np.inf], scores[order][ends]])
+    recalls = np.concatenate([np.zeros((len(times), 1)), recall], 1)
+    best = recalls[rows, n_allowed], thresholds[n_allowed]
+    return np.stack([area, precision, *best], 1)

@@ -1,0 +1,307 @@
+"""The best linear readout as weights in a file, and as a pipeline of scikit-learn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.kernels.calibration import FLOOR
+from sklearn_mdl._core.stream.scaling import RunningStandardizer
+from sklearn_mdl._core.validation import as_labels, damaged, invalid
+from sklearn_mdl.readouts import BlockSettings, KernelReadout, last_refresh
+from sklearn_mdl.switcher import MDLReadoutSwitcher
+
+Floats = NDArray[np.float64]
+REACH = 6.0  # deviations at which the readout clips
+SCALINGS = ("standard", "centered-unit")
+SMALL = 0.25  # of a row's distance from the mean, where probabilities are far from 0
+
+
+@dataclass(frozen=True, eq=False)
+class ExportedProbe:
+    """A linear probe: columns, scaling, weights, and perhaps a threshold.
+
+    A row ``x`` is scored by ``weights @ scale(x[columns]) + intercepts``, and the
+    softmax of scores gives probabilities.
+
+    Attributes
+    ----------
+    name : str
+        Of the readout.
+    columns : ndarray of shape (d,), int
+        Of the features given.
+    n_features : int
+        Number of the features given.
+    mean, deviation : ndarray of shape (d,)
+        Subtracted from columns, and divided by.
+    is_unit : bool
+        Whether the result is divided by its length; otherwise it is clipped at six
+        deviations.
+    weights : ndarray of shape (n_classes, d)
+    intercepts : ndarray of shape (n_classes,)
+    classes : ndarray of shape (n_classes,)
+    threshold : float or None
+        Least probability of the second of two classes at which it is predicted.
+    """
+
+    name: str
+    columns: NDArray[np.int64]
+    n_features: int
+    mean: Floats
+    deviation: Floats
+    is_unit: bool
+    weights: Floats
+    intercepts: Floats
+    classes: NDArray[Any]
+    threshold: float | None = None
+
+    def pipeline(self) -> Any:
+        """Return a fitted estimator of scikit-learn, whose pickle needs nothing of us.
+
+        Returns
+        -------
+        classifier : Pipeline or FixedThresholdClassifier
+            The second where there is a threshold.
+        """
+        d = len(self.columns)
+        chosen = [("view", "passthrough", self.columns.tolist())]
+        # A fit on zeros sets what scikit-learn checks; then come the numbers.
+        select = ColumnTransformer(chosen).fit(np.zeros((2, self.n_features)))
+        scaler = StandardScaler().fit(np.zeros((2, d)))
+        scaler.mean_, scaler.scale_ = self.mean, self.deviation
+        scaler.var_ = np.square(self.deviation)
+        clip = {"a_min": -REACH, "a_max": REACH}
+        limit = (
+            Normalizer() if self.is_unit else FunctionTransformer(np.clip, kw_args=clip)
+        )
+        linear = LogisticRegression()
+        linear.classes_, linear.n_features_in_ = self.classes, d
+        weights, intercepts = self.weights, self.intercepts
+        if len(self.classes) == 2:
+            weights, intercepts = (
+                weights[1:] - weights[:1],
+                intercepts[1:] - intercepts[:1],
+            )
+        linear.coef_, linear.intercept_ = weights, intercepts
+        steps = [("view", select), ("scale", scaler), ("limit", limit)]
+        found = Pipeline([*steps, ("linear", linear)])
+        if self.threshold is None:
+            return found
+        fixed = FixedThresholdClassifier(
+            FrozenEstimator(found),
+            threshold=self.threshold,
+            pos_label=self.classes[1],
+            response_method="predict_proba",
+        )
+        rows = np.zeros((2, self.n_features))
+        return fixed.fit(rows, self.classes)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write a ``.safetensors`` file, which any program can read.
+
+        Parameters
+        ----------
+        path : path-like
+            Replaced as a whole.
+
+        Returns
+        -------
+        path : Path
+        """
+        arrays = {
+            name: np.asarray(getattr(self, name))
+            for name in ("columns", "mean", "deviation", "weights", "intercepts")
+        }
+        about = {
+            "probe": self.name,
+            "n_features": self.n_features,
+            "is_unit": self.is_unit,
+            "classes": self.classes.tolist(),
+            "threshold": self.threshold,
+        }
+        write_archive(Path(path), arrays, about)
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read what :meth:`save` has written.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Returns
+        -------
+        probe : ExportedProbe
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or holds something else.
+        """
+        arrays, about = read_archive(Path(path))
+        if "probe" not in about or "weights" not in arrays:
+            raise damaged(path, "an exported probe", "it holds others", "export again")
+        found = cast(dict[str, Any], dict(about))
+        return cls(
+            name=found["probe"],
+            n_features=found["n_features"],
+            is_unit=found["is_unit"],
+            classes=np.array(found["classes"]),
+            threshold=found["threshold"],
+            **{name: np.array(values) for name, values in arrays.items()},
+        )
+
+
+def export_probe(
+    switcher: MDLReadoutSwitcher,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    threshold: float | None = None,
+) -> ExportedProbe:
+    """Export the linear readout of the shortest code, as plain weights.
+
+    It is learned once more on the same rows in the same order, and the weights are read
+    off its predictions, so that they are its own to rounding.
+
+    Parameters
+    ----------
+    switcher : MDLReadoutSwitcher
+        Fitted with linear kernels, as those of the list "linear" are.
+    X : array-like of shape (n_samples, n_features)
+        The rows that it was fitted on, in the order given.
+    y : array-like of shape (n_samples,)
+    threshold : float, default=None
+        Least probability of the second class at which it is predicted, such as that of
+        :func:`~sklearn_mdl.metrics.detection_measures`; for two classes.
+
+    Returns
+    -------
+    probe : ExportedProbe
+
+    Raises
+    ------
+    ValueError
+        If no readout is a linear kernel, or if rows or threshold do not fit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn_mdl import MDLReadoutSwitcher
+    >>> from sklearn_mdl.model_selection import export_probe
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> switcher = MDLReadoutSwitcher("linear", shuffle=True, random_state=0).fit(X, y)
+    >>> probe = export_probe(switcher, X, y, threshold=0.9)
+    >>> probe.pipeline().predict(X[:3])
+    array([0, 0, 0])
+    """
+    check_is_fitted(switcher)
+    rows, labels = np.asarray(X, np.float64), np.asarray(as_labels(y))
+    shape = switcher.n_samples_seen_, switcher.n_features_in_
+    if rows.shape != shape or labels.shape != shape[:1]:
+        required = f"the {shape[0]} rows of {shape[1]} features of the fit"
+        raise invalid("X and y", required, rows.shape, "pass what fit was given")
+    classes = switcher.classes_
+    if threshold is not None and not (len(classes) == 2 and 0 <= threshold <= 1):
+        required = f"a probability, for two classes and not {len(classes)}, or None"
+        raise invalid("threshold", required, threshold, "pass for example 0.9")
+    place = _best_linear(switcher)
+    readout = switcher.readouts_[place]
+    columns = np.arange(shape[1])
+    if isinstance(readout, BlockSettings):
+        columns = np.array(readout.places(shape[1]))
+        readout = readout.inner
+    order = getattr(switcher, "order_", np.arange(len(labels)))
+    own, seen = rows[order][:, columns], labels[order]
+    alone = KernelReadout(**cast(KernelReadout, readout).get_params())
+    alone.set_params(batch_size=len(own)).partial_fit(own, seen, classes=classes)
+    is_unit = alone.scaling == "centered-unit"
+    mean, deviation = _statistics(own, is_unit)
+    weights, intercepts = _weights(alone, own, mean, deviation, is_unit)
+    return ExportedProbe(
+        name=switcher.readout_names_[place],
+        columns=columns,
+        n_features=shape[1],
+        mean=mean,
+        deviation=deviation,
+        is_unit=is_unit,
+        weights=weights,
+        intercepts=intercepts,
+        classes=classes,
+        threshold=None if threshold is None else float(threshold),
+    )
+
+
+def _best_linear(switcher: MDLReadoutSwitcher) -> int:
+    """Return the place of the linear kernel of the shortest code."""
+    costs = switcher.readout_codelengths_
+    places = []
+    for place, readout in enumerate(switcher.readouts_):
+        inner = readout.inner if isinstance(readout, BlockSettings) else readout
+        is_linear = getattr(inner, "kernel", None) == "linear"
+        if is_linear and inner.scaling in SCALINGS and switcher.retired_at_[place] < 0:
+            places.append(place)
+    if not places:
+        required = "one linear kernel or more that has not retired"
+        cure = 'fit with readouts="linear", or block_readouts(columns, "linear")'
+        raise invalid("readouts", required, switcher.readout_names_, cure)
+    return min(places, key=lambda place: float(costs[place]))
+
+
+def _statistics(rows: Floats, is_unit: bool) -> tuple[Floats, Floats]:
+    """Return means and deviations as the readout takes them in the end."""
+    n_known = last_refresh(len(rows))
+    if not n_known:
+        raise invalid("X", "of 8 rows or more", len(rows), "collect more")
+    running = RunningStandardizer(rows.shape[1])
+    running.update(rows[:n_known])
+    scaling = running.scaling()
+    mean, deviation = scaling.mean.numpy(), scaling.inverse.numpy()
+    return mean, np.ones_like(mean) if is_unit else deviation
+
+
+def _weights(
+    readout: KernelReadout, rows: Floats, mean: Floats, deviation: Floats, is_unit: bool
+) -> tuple[Floats, Floats]:
+    """Return weights (C, d) and intercepts (C,) of scaled rows.
+
+    Log-probabilities are linear in scaled rows, up to a number that is common to all
+    classes, and weights are sums of rows: the least-squares solution of the smallest
+    norm is exact.
+    """
+    near = rows if is_unit else mean + SMALL * (rows - mean)
+    scaled = (near - mean) / deviation
+    if is_unit:
+        lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
+        scaled /= np.where(lengths > 0, lengths, 1.0)
+    else:
+        np.clip(scaled, -REACH, REACH, out=scaled)
+    # Rows opposite each other, since the mean itself may be rounded to no direction.
+    scores, opposite = _scores(readout, near), _scores(readout, 2 * mean - near)
+    at_mean = (0.5 * (scores + opposite)).mean(0)
+    found, *_ = np.linalg.lstsq(scaled, scores - at_mean, rcond=1e-10)
+    return found.T, at_mean
+
+
+def _scores(readout: KernelReadout, rows: Floats) -> Floats:
+    """Return log-probabilities without the floor, less their means, (n, C)."""
+    proba = readout.predict_proba(rows)
+    proba = (proba - FLOOR / proba.shape[1]) / (1 - FLOOR)
+    logits = np.log(np.maximum(proba, math.ulp(1.0)))
+    found: Floats = logits - logits.mean(1, keepdims=True)
+    return found

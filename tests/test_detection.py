@@ -1,0 +1,157 @@
+"""Measures of detectors, and probes exported to scikit-learn."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
+from sklearn_mdl.metrics import detection_measures, positive_probabilities
+from sklearn_mdl.model_selection import ExportedProbe, export_probe
+from sklearn_mdl.readouts import block_readouts
+
+CANCER = load_breast_cancer(return_X_y=True)
+WINE = load_wine(return_X_y=True)
+
+
+def by_hand(y, scores, most):
+    """Recall at the lowest threshold that flags few enough negatives."""
+    best = 0.0
+    for threshold in [*scores, np.inf]:
+        flagged = scores >= threshold
+        if flagged[~y].mean() <= most:
+            best = max(best, flagged[y].mean())
+    return best
+
+
+@pytest.mark.parametrize("most", [0.01, 0.1, 0.5])
+def test_measures_are_their_definitions(most):
+    rng = np.random.default_rng(0)
+    y = rng.random(60) < 0.3
+    scores = np.round(rng.normal(size=60) + y, 1)  # with ties
+    found = detection_measures(y, scores, max_false_positives=most, n_resamples=20)
+    assert_allclose(found.roc_auc, roc_auc_score(y, scores))
+    assert_allclose(found.average_precision, average_precision_score(y, scores))
+    assert_allclose(found.recall, by_hand(y, scores, most))
+    flagged = scores >= found.threshold
+    assert_allclose(flagged[y].mean(), found.recall)
+    assert flagged[~y].mean() <= most
+    low, high = found.roc_auc_interval
+    assert 0 <= low < found.roc_auc < high <= 1
+    assert (found.n_positive, found.n_negative) == (y.sum(), (~y).sum())
+    assert ("too few negatives" in str(found)) == (most == 0.01)
+
+
+def test_intervals_cover():
+    """Of Gaussian scores ROC AUC is known."""
+    rng = np.random.default_rng(0)
+    truth, hits = 0.7602499, 0  # Phi(1 / sqrt(2))
+    for _ in range(200):
+        y = np.arange(80) < 40
+        found = detection_measures(y, rng.normal(size=80) + y, n_resamples=100)
+        low, high = found.roc_auc_interval
+        hits += low <= truth <= high
+    assert 168 <= hits <= 192  # of 180
+
+
+def test_perfect_and_useless_scores():
+    y = np.arange(10) < 3
+    perfect = detection_measures(y, -np.arange(10.0))
+    assert perfect[2] == perfect.average_precision == perfect.recall == 1.0
+    useless = detection_measures(y, np.zeros(10))
+    assert (useless.roc_auc, useless.recall, useless.threshold) == (0.5, 0.0, np.inf)
+
+
+def test_prequential_probabilities_are_those_of_the_labels():
+    X, y = CANCER[0][:60], CANCER[1][:60]
+    switcher = MDLReadoutSwitcher("linear", shuffle=True, random_state=0).fit(X, y)
+    seen = y[switcher.order_]
+    found = positive_probabilities(switcher.codelengths_, seen)
+    proba = np.where(seen == 1, found, 1 - found)
+    assert_allclose(-np.log(proba), switcher.codelengths_)
+    # The first ones were made one by one.
+    once = MDLReadoutSwitcher("linear", random_state=0)
+    once.partial_fit(X[switcher.order_][:20], seen[:20], classes=[0, 1])
+    wanted = once.predict_proba(X[switcher.order_][20:21])[0, 1]
+    assert_allclose(found[20], wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: detection_measures([1, 0], [1.0, 0.0]), "at least 2 examples of each"),
+        (lambda: detection_measures([1, 0], [1.0]), "must have one shape"),
+        (lambda: detection_measures([1, 0], [1.0, np.nan]), "scores finite"),
+        (lambda: detection_measures([1, 0] * 2, np.ones(4), level=2), "level must be"),
+        (lambda: positive_probabilities([0.1], [1, 0]), "must have one shape"),
+        (lambda: positive_probabilities([0.1] * 3, [0, 1, 2]), "of two classes"),
+        (lambda: positive_probabilities([0.1] * 2, [0, 2], 1), "one of them 1"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+@pytest.mark.parametrize("scaling", ["standard", "centered-unit"])
+@pytest.mark.parametrize("data", [CANCER, WINE], ids=["cancer", "wine"])
+@pytest.mark.parametrize("n_rows", [64, 150])
+def test_a_pipeline_predicts_what_its_readout_does(scaling, data, n_rows):
+    order = np.random.default_rng(0).permutation(len(data[1]))
+    X, y = data[0][order], data[1][order]
+    readouts = [KernelReadout("linear", alpha, scaling=scaling) for alpha in (0.3, 3.0)]
+    switcher = MDLReadoutSwitcher(readouts).fit(X[:n_rows], y[:n_rows])
+    exported = export_probe(switcher, X[:n_rows], y[:n_rows])
+    best = int(np.argmin(switcher.readout_codelengths_))
+    assert exported.name == switcher.readout_names_[best]
+    alone = readouts[best].fit(X[:n_rows], y[:n_rows])
+    found = exported.pipeline().predict_proba(X)
+    # But for the floor.
+    assert_allclose(found, alone.predict_proba(X), atol=1e-4)
+    assert_array_equal(exported.pipeline().predict(X), alone.predict(X))
+
+
+def test_a_probe_of_a_view_is_saved_and_runs_without_this_package(tmp_path):
+    X, y = CANCER[0][:150], np.where(CANCER[1][:150] == 1, "good", "bad")
+    views = {"a": slice(0, 10), "b": slice(10, 30)}
+    readouts = block_readouts(views, "linear")
+    switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=0).fit(X, y)
+    exported = export_probe(switcher, X, y, threshold=0.8)
+    assert exported.columns.tolist() in (list(range(10)), list(range(10, 30)))
+    path = exported.save(tmp_path / "probe.safetensors")
+    again = ExportedProbe.load(path).pipeline()
+    wanted = np.where(again.predict_proba(X)[:, 1] >= 0.8, "good", "bad")
+    assert_array_equal(exported.pipeline().predict(X), wanted)
+    assert_array_equal(again.predict(X), wanted)
+    (tmp_path / "probe.pickle").write_bytes(pickle.dumps(exported.pipeline()))
+    np.save(tmp_path / "X.npy", X)
+    code = (
+        "import pickle, sys, numpy as np\n"
+        "probe = pickle.load(open('probe.pickle', 'rb'))\n"
+        "print(*probe.predict(np.load('X.npy')))\n"
+        "assert not {'sklearn_mdl', 'torch'} & set(sys.modules)"
+    )
+    command = [sys.executable, "-I", "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == wanted.tolist(), done.stderr
+
+
+def test_probes_that_cannot_be_exported_are_refused(tmp_path):
+    X, y = WINE
+    linear = MDLReadoutSwitcher("linear", shuffle=True, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="X and y must be the 178 rows"):
+        export_probe(linear, X[1:], y[1:])
+    with pytest.raises(ValueError, match="threshold must be a probability"):
+        export_probe(linear, X, y, threshold=0.5)
+    curved = MDLReadoutSwitcher([KernelReadout()], shuffle=True).fit(X, y)
+    with pytest.raises(ValueError, match='fit with readouts="linear"'):
+        export_probe(curved, X, y)
+    path = tmp_path / "other.safetensors"
+    path.write_bytes(b"other")
+    with pytest.raises(ValueError, match=r"other\.safetensors"):
+        ExportedProbe.load(path)

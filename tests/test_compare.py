@@ -277,3 +277,7 @@ def test_the_page_is_one_file(wine, tmp_path):
     path = wine.to_html(tmp_path / "page.html")
     assert isinstance(path, Path)
     assert "<script" in path.read_text(encoding="utf-8")
+    shown = wine._repr_html_()
+    assert "sandbox='allow-scripts'" in shown
+    assert shown.count("<iframe") == 1
+    assert "<script" not in shown  # it is escaped, inside the frame

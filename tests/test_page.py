@@ -1,4 +1,4 @@
-"""The page of a comparison in a real browser: Debian's Chromium, driven by playwright."""
+"""The page of a comparison in a browser: Debian's Chromium, driven by playwright."""
 
 import shutil
 

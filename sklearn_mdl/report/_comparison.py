@@ -111,8 +111,12 @@ class Comparison:
 
     def verdict(self) -> str:
         """Return the answer in at most three lines."""
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """Return the same, line by line."""
         lines = self._of_one() if self._n_datasets == 1 else self._of_several()
-        return "\n".join(line for line in [*lines, self._of_pairs()] if line)
+        return [line for line in [*lines, self._of_pairs()] if line]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
         """Return what is known of each encoder, the shortest code first.
@@ -295,7 +299,7 @@ class Comparison:
             else [math.nan]
             for e in self.scorer.encoder_names_
         ]
-        return np.mean(found, axis=1).tolist()
+        return [float(np.mean(row)) for row in found]
 
     @cached_property
     def _costs(self) -> dict[str, dict[Place, float]]:

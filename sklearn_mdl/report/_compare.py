@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from tqdm import tqdm
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.datasets import load_representations
@@ -19,10 +18,10 @@ from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection import Ranking, RepresentationScorer
 from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._encoders import (
-    LATE,
     features_of,
     is_given,
     named_encoders,
+    shown,
 )
 
 Place = tuple[str, str]  # dataset, encoder
@@ -197,7 +196,7 @@ def _encode(
     ]
     features: dict[str, dict[str, np.ndarray]] = {name: {} for name in given}
     seconds: dict[Place, float] = {}
-    for dataset, name, encoder in _shown(cells, verbose):
+    for dataset, name, encoder in shown(cells, "encoding", verbose):
         rows = None if encoders is None else given[dataset][0]
         start = time.perf_counter()
         features[dataset][name] = features_of(
@@ -209,17 +208,6 @@ def _encode(
     for name, (_, y, groups) in given.items():
         datasets[name] = (features[name], y, *(() if groups is None else (groups,)))
     return Encoded(datasets, seconds)
-
-
-def _shown(cells: list[Any], verbose: int) -> Iterator[Any]:
-    """Yield encoders to run, behind a bar if they take long."""
-    if not verbose:
-        yield from cells
-        return
-    with tqdm(total=len(cells), desc="encoding", unit="encoder", delay=LATE) as bar:
-        for cell in cells:
-            yield cell
-            bar.update()
 
 
 def _side_by_side(

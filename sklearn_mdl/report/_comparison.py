@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -207,7 +208,9 @@ class Comparison:
         target.write_text(page_of(self), encoding="utf-8")
         return target
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
+        if find_spec("jinja2") is None:  # the text is shown
+            return None
         from sklearn_mdl.report._page import notebook_of
 
         return notebook_of(self)

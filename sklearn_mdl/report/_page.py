@@ -19,7 +19,6 @@ from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.baselines import ProtocolComparison
 from sklearn_mdl.model_selection import rounded
 from sklearn_mdl.ranking import MOST_ENCODERS
-from sklearn_mdl.report._comparison import Comparison, Row
 from sklearn_mdl.report._curves import Floats
 from sklearn_mdl.report._details import DETAILS
 from sklearn_mdl.report._svg import (
@@ -35,6 +34,8 @@ from sklearn_mdl.report._svg import (
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
+    from sklearn_mdl.report._comparison import Comparison, Row
 
 INSTALL = 'run pip install "sklearn_mdl[report]"'
 

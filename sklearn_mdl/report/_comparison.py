@@ -216,8 +216,9 @@ class Comparison:
         return notebook_of(self)
 
     def __repr__(self) -> str:
-        """Return the verdict and the table as text."""
-        return f"{self.verdict()}\n\n{self.scorer.summary()}"
+        """Return the verdict, and tables by dataset and over datasets, as text."""
+        _, _, tables = self.scorer.summary().partition("\n\n")  # without its verdict
+        return f"{self.verdict()}\n\n{tables}"
 
     @cached_property
     def curves_(self) -> dict[Place, Curve]:
@@ -236,7 +237,7 @@ class Comparison:
         found: dict[str, float] = {}
         for name in self.scorer.dataset_names_:
             own = [c for (d, _), c in self.curves_.items() if d == name]
-            if own and len(own[0].accuracy):
+            if len(own) == len(self.scorer.encoder_names_) and len(own[0].accuracy):
                 found[name] = level_of(own)
         return found
 

@@ -174,6 +174,11 @@ def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, 
         if X is None:
             line += ", or compare([encoder], X, y)"
         raise TypeError(f"compare must be given labels y, got none; {line}")
+    if hasattr(encoders, "shape") and X is not None:
+        raise TypeError(
+            "Several arrays must have names, got two without; "
+            "compare({'clip': A, 'dino': B}, y=y)"
+        )
     shape = np.shape(y)
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
@@ -210,6 +215,12 @@ def _encode(
     return Encoded(datasets, seconds)
 
 
+def _balanced(X: np.ndarray) -> np.ndarray:
+    """Scale features to a total variance of one: beside others they count the same."""
+    total = float(X.var(0, dtype=np.float64).sum())
+    return X / np.sqrt(total) if total > 0 else X
+
+
 def _side_by_side(
     scorer: RepresentationScorer, datasets: Mapping[str, tuple[Any, ...]], top_k: int
 ) -> tuple[dict[str, Place], Ranking | None]:
@@ -237,7 +248,7 @@ def _side_by_side(
     both = {
         dataset: (
             {
-                name: np.hstack([datasets[dataset][0][e] for e in own])
+                name: np.hstack([_balanced(datasets[dataset][0][e]) for e in own])
                 for name, own in pairs.items()
             },
             *datasets[dataset][1:],

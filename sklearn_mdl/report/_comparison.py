@@ -152,13 +152,14 @@ class Comparison:
     def table(self) -> DataFrame:
         """One row for each encoder, the best first: a pandas DataFrame.
 
-        Nats are those of a label, in the mean over datasets; seconds and megabytes
-        are of all datasets together.
+        Columns ``rank``, ``nats`` a label and ``half`` the width of their interval,
+        ``saved`` nats a label, ``accuracy``, ``labels`` until the accuracy stays at
+        ``levels``, ``encoding`` and pass ``seconds``, and ``megabytes``. Nats and
+        accuracy are means over datasets, seconds and megabytes sums; what is unknown of
+        all encoders is left out.
         """
-        pandas = plot_extra("pandas")
-        frame = pandas.DataFrame(self.rows(), columns=list(TITLES.values()))
-        frame = frame.set_index(TITLES["encoder"])
-        return frame.dropna(axis=1, how="all")
+        frame = plot_extra("pandas").DataFrame(self.rows())
+        return frame.set_index("encoder").dropna(axis=1, how="all")
 
     @property
     def curves(self) -> DataFrame:
@@ -387,17 +388,3 @@ def _total(gains: Sequence[Gain]) -> Gain:
     half = math.sqrt(math.fsum(gain.half**2 for gain in gains))
     codes = nats[first], nats[second], both
     return Gain("", first, second, *codes, nats[first] - both, half)
-
-
-TITLES = {
-    "encoder": "encoder",
-    "rank": "rank",
-    "nats": "nats per label",
-    "half": "±",
-    "saved": "saved per label",
-    "accuracy": "accuracy",
-    "labels": "labels to level",
-    "encoding": "encoding seconds",
-    "seconds": "pass seconds",
-    "megabytes": "megabytes",
-}

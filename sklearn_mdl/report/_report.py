@@ -23,7 +23,7 @@ COLUMNS = (  # of protocols.csv
 
 
 def write_results(
-    scorer: RepresentationScorer,
+    scorer: RepresentationScorer | Comparison,
     directory: str | Path,
     comparison: ProtocolComparison | None = None,
 ) -> list[Path]:
@@ -31,8 +31,8 @@ def write_results(
 
     Parameters
     ----------
-    scorer : RepresentationScorer
-        Fitted.
+    scorer : RepresentationScorer or Comparison
+        Fitted; the page of a comparison also has what one encoder adds to another.
     directory : path-like
         Created if it does not exist; files of the same names are replaced.
     comparison : ProtocolComparison, default=None
@@ -51,6 +51,8 @@ def write_results(
         orders, groups). Where Jinja2 is installed, ``report.html``, the page of
         :func:`~sklearn_mdl.compare`, which needs no other file and no network.
     """
+    found = scorer if isinstance(scorer, Comparison) else Comparison(scorer)
+    scorer = found.scorer
     check_is_fitted(scorer)
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +67,7 @@ def write_results(
         )
         return paths
     paths.append(folder / "report.html")
-    paths[-1].write_text(page_of(Comparison(scorer), comparison), encoding="utf-8")
+    paths[-1].write_text(page_of(found, comparison), encoding="utf-8")
     return paths
 
 

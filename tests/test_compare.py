@@ -19,7 +19,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_mdl import MDLReadoutSwitcher, MultiOutputSwitcher, compare
+from sklearn_mdl import (
+    MDLReadoutSwitcher,
+    MultiOutputSwitcher,
+    compare,
+    write_results,
+)
 from sklearn_mdl.report import Comparison
 
 WINE = load_wine(return_X_y=True)
@@ -54,8 +59,10 @@ def test_arrays():
     assert set(names([A, B], y=Y)) == {"encoder 1", "encoder 2"}
     with pytest.raises(TypeError, match=r"labels y, got none; compare\(\{'clip': A, "):
         compare({"clip": A}, Y)
-    with pytest.raises(TypeError, match=r"compare\(\{'clip': A, 'dino': B\}, y=y\)"):
-        compare(y=Y)
+    line = r"compare\(\{'clip': A, 'dino': B\}, y=y\)"
+    for wrong in ((), (A,), (A, B)):
+        with pytest.raises(TypeError, match=line):
+            compare(*wrong, y=None if len(wrong) == 1 else Y)
 
 
 def test_columns_of_data_frames():
@@ -223,11 +230,11 @@ def wine():
 def test_the_numbers_are_those_of_the_scorer(wine):
     table, scorer = wine.table, wine.scorer
     nats = dict(zip(scorer.encoder_names_, scorer.codelengths_[0] / 60, strict=True))
-    assert table["nats per label"].to_dict() == pytest.approx(nats)
-    assert list(table["nats per label"]) == sorted(nats.values())
+    assert table["nats"].to_dict() == pytest.approx(nats)
+    assert list(table["nats"]) == sorted(nats.values())
     assert list(table["rank"]) == [1, 2, 3]
     saved = scorer.saved_per_example("labels")[0]
-    assert table["saved per label"].to_dict() == pytest.approx(
+    assert table["saved"].to_dict() == pytest.approx(
         dict(zip(scorer.encoder_names_, saved, strict=True))
     )
 
@@ -238,10 +245,20 @@ def test_pairs_are_coded_side_by_side(wine):
     assert {gain.first, gain.second} == best
     given = {"all": X, "first": A, "last": B}
     ((_, own),) = wine.pairs.items()
-    both = np.hstack([given[name] for name in own])
+    scaled = [given[name] / np.sqrt(given[name].var(0).sum()) for name in own]
+    both = np.hstack(scaled)
     assert gain.both == pytest.approx(code(both, n_orders=2))
     assert gain.saved == pytest.approx(gain.alone - gain.both)
     assert gain.alone <= gain.other
+
+
+def test_what_is_beside_it_hides_no_encoder_by_its_scale():
+    noise = 1e4 * np.random.default_rng(0).normal(size=(60, 13))
+    good, bad = X / X.std(0), noise
+    found = compare({"good": good, "bad": bad}, y=Y, switcher=SWITCHER, verbose=0)
+    (gain,) = found.gains
+    assert gain.first == "good"
+    assert gain.both < (gain.alone + gain.other) / 2
 
 
 def test_curves_average_the_losses_of_the_run(wine):
@@ -268,6 +285,12 @@ def test_correct_predictions_survive_a_store(tmp_path, wine):
             assert_array_equal(cell.source.read().correct, same.source.read().correct)
 
 
+def test_results_hold_the_page_of_the_comparison(wine, tmp_path):
+    *_, page = write_results(wine, tmp_path)
+    assert page.read_text(encoding="utf-8") == wine.to_html(page).read_text("utf-8")
+    assert "What one adds to another" in page.read_text(encoding="utf-8")
+
+
 def test_unknown_settings_are_named():
     with pytest.raises(TypeError, match=r"compare takes .*'n_jobs'.* got 'jobs'"):
         compare({"a": A}, y=Y, jobs=2)
@@ -277,3 +300,7 @@ def test_the_page_is_one_file(wine, tmp_path):
     path = wine.to_html(tmp_path / "page.html")
     assert isinstance(path, Path)
     assert "<script" in path.read_text(encoding="utf-8")
+    shown = wine._repr_html_()
+    assert "sandbox='allow-scripts'" in shown
+    assert shown.count("<iframe") == 1
+    assert "<script" not in shown  # it is escaped, inside the frame

@@ -28,7 +28,7 @@ def check_wheel(path: Path) -> None:
     code = [name for name in names if name.startswith("sklearn_mdl/")]
     others = [name for name in code if not name.endswith(".py")]
     templates = [
-        *("answer.html", "citation.html", "macros.html", "page.html", "page.js"),
+        *("citation.html", "macros.html", "page.html", "page.js"),
         *("style.css", "uPlot.LICENSE", "uPlot.min.css", "uPlot.min.js"),
     ]
     places = [f"sklearn_mdl/report/templates/{name}" for name in templates]

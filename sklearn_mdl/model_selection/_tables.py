@@ -222,11 +222,18 @@ def as_latex(ranking: RankStatistics, table: str) -> str:
 
 
 def as_text(ranking: RankStatistics) -> str:
-    """Verdict, cells by dataset, then encoders by average rank, as aligned text."""
-    n_datasets = len(ranking.dataset_names_)
+    """Verdict, cells by dataset, then encoders by average rank, as aligned text.
+
+    On one dataset average ranks are the places that stand beside the cells.
+    """
+    n_datasets, _, n_orders = ranking.order_codelengths_.shape
     blocks = [_dataset_text(ranking, i) for i in range(n_datasets)]
-    notes = [note] if (note := permutation_text(ranking)) else []
-    return "\n\n".join([str(ranking.verdict()), *blocks, *notes, ranking_text(ranking)])
+    notes = [permutation_text(ranking)]
+    if n_datasets > 1:
+        notes.append(ranking_text(ranking))
+    elif n_orders > 1:
+        notes.append(spread_text(ranking))
+    return "\n\n".join(filter(None, [str(ranking.verdict()), *blocks, *notes]))
 
 
 def _dataset_text(ranking: RankStatistics, index: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from tqdm import tqdm
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.datasets import load_representations
@@ -19,10 +18,10 @@ from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection import Ranking, RepresentationScorer
 from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._encoders import (
-    LATE,
     features_of,
     is_given,
     named_encoders,
+    shown,
 )
 
 Place = tuple[str, str]  # dataset, encoder
@@ -175,6 +174,11 @@ def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, 
         if X is None:
             line += ", or compare([encoder], X, y)"
         raise TypeError(f"compare must be given labels y, got none; {line}")
+    if hasattr(encoders, "shape") and X is not None:
+        raise TypeError(
+            "Several arrays must have names, got two without; "
+            "compare({'clip': A, 'dino': B}, y=y)"
+        )
     shape = np.shape(y)
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
@@ -197,7 +201,7 @@ def _encode(
     ]
     features: dict[str, dict[str, np.ndarray]] = {name: {} for name in given}
     seconds: dict[Place, float] = {}
-    for dataset, name, encoder in _shown(cells, verbose):
+    for dataset, name, encoder in shown(cells, "encoding", verbose):
         rows = None if encoders is None else given[dataset][0]
         start = time.perf_counter()
         features[dataset][name] = features_of(
@@ -211,15 +215,10 @@ def _encode(
     return Encoded(datasets, seconds)
 
 
-def _shown(cells: list[Any], verbose: int) -> Iterator[Any]:
-    """Yield encoders to run, behind a bar if they take long."""
-    if not verbose:
-        yield from cells
-        return
-    with tqdm(total=len(cells), desc="encoding", unit="encoder", delay=LATE) as bar:
-        for cell in cells:
-            yield cell
-            bar.update()
+def _balanced(X: np.ndarray) -> np.ndarray:
+    """Scale features to a total variance of one: beside others they count the same."""
+    total = float(X.var(0, dtype=np.float64).sum())
+    return X / np.sqrt(total) if total > 0 else X
 
 
 def _side_by_side(
@@ -249,7 +248,7 @@ def _side_by_side(
     both = {
         dataset: (
             {
-                name: np.hstack([datasets[dataset][0][e] for e in own])
+                name: np.hstack([_balanced(datasets[dataset][0][e]) for e in own])
                 for name, own in pairs.items()
             },
             *datasets[dataset][1:],

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -111,8 +112,12 @@ class Comparison:
 
     def verdict(self) -> str:
         """Return the answer in at most three lines."""
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """Return the same, line by line."""
         lines = self._of_one() if self._n_datasets == 1 else self._of_several()
-        return "\n".join(line for line in [*lines, self._of_pairs()] if line)
+        return [line for line in [*lines, self._of_pairs()] if line]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
         """Return what is known of each encoder, the shortest code first.
@@ -147,13 +152,14 @@ class Comparison:
     def table(self) -> DataFrame:
         """One row for each encoder, the best first: a pandas DataFrame.
 
-        Nats are those of a label, in the mean over datasets; seconds and megabytes
-        are of all datasets together.
+        Columns ``rank``, ``nats`` a label and ``half`` the width of their interval,
+        ``saved`` nats a label, ``accuracy``, ``labels`` until the accuracy stays at
+        ``levels``, ``encoding`` and pass ``seconds``, and ``megabytes``. Nats and
+        accuracy are means over datasets, seconds and megabytes sums; what is unknown of
+        all encoders is left out.
         """
-        pandas = plot_extra("pandas")
-        frame = pandas.DataFrame(self.rows(), columns=list(TITLES.values()))
-        frame = frame.set_index(TITLES["encoder"])
-        return frame.dropna(axis=1, how="all")
+        frame = plot_extra("pandas").DataFrame(self.rows())
+        return frame.set_index("encoder").dropna(axis=1, how="all")
 
     @property
     def curves(self) -> DataFrame:
@@ -203,14 +209,17 @@ class Comparison:
         target.write_text(page_of(self), encoding="utf-8")
         return target
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
+        if find_spec("jinja2") is None:  # the text is shown
+            return None
         from sklearn_mdl.report._page import notebook_of
 
         return notebook_of(self)
 
     def __repr__(self) -> str:
-        """Return the verdict and the table as text."""
-        return f"{self.verdict()}\n\n{self.scorer.summary()}"
+        """Return the verdict, and tables by dataset and over datasets, as text."""
+        _, _, tables = self.scorer.summary().partition("\n\n")  # without its verdict
+        return f"{self.verdict()}\n\n{tables}"
 
     @cached_property
     def curves_(self) -> dict[Place, Curve]:
@@ -229,7 +238,7 @@ class Comparison:
         found: dict[str, float] = {}
         for name in self.scorer.dataset_names_:
             own = [c for (d, _), c in self.curves_.items() if d == name]
-            if own and len(own[0].accuracy):
+            if len(own) == len(self.scorer.encoder_names_) and len(own[0].accuracy):
                 found[name] = level_of(own)
         return found
 
@@ -295,7 +304,7 @@ class Comparison:
             else [math.nan]
             for e in self.scorer.encoder_names_
         ]
-        return [float(np.mean(labels)) for labels in found]
+        return [float(np.mean(row)) for row in found]
 
     @cached_property
     def _costs(self) -> dict[str, dict[Place, float]]:
@@ -379,17 +388,3 @@ def _total(gains: Sequence[Gain]) -> Gain:
     half = math.sqrt(math.fsum(gain.half**2 for gain in gains))
     codes = nats[first], nats[second], both
     return Gain("", first, second, *codes, nats[first] - both, half)
-
-
-TITLES = {
-    "encoder": "encoder",
-    "rank": "rank",
-    "nats": "nats per label",
-    "half": "±",
-    "saved": "saved per label",
-    "accuracy": "accuracy",
-    "labels": "labels to level",
-    "encoding": "encoding seconds",
-    "seconds": "pass seconds",
-    "megabytes": "megabytes",
-}

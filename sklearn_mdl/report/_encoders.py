@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ from sklearn_mdl.encoders import (
     keeps_data,
 )
 from sklearn_mdl.model_selection import protected
+
+T = TypeVar("T")
 
 FILES = (".npy", ".npz", ".safetensors")
 KINDS = (
@@ -118,7 +120,7 @@ def _rows_of(
     if X is None:
         line = f'compare({{"{name}": encoder}}, X, y)'
         raise ValueError(f"Encoder {name!r} needs rows to encode, got none; {line}")
-    run = _encoder_of(encoder, X, name)
+    run = _encoder_of(encoder, X, name, verbose)
     if callable(run) and not hasattr(run, "transform"):
         return run(protected(X))
     if isinstance(run, ImageEncoder):
@@ -137,7 +139,7 @@ def _names_columns(encoder: object, X: Any) -> bool:
     return is_list and all(column in columns for column in cast(Sequence[Any], encoder))
 
 
-def _encoder_of(encoder: Any, X: Any, name: str) -> Any:
+def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
     """Return a transformer, or a function of all rows."""
     if keeps_data(encoder):
         return encoder
@@ -149,9 +151,9 @@ def _encoder_of(encoder: Any, X: Any, name: str) -> Any:
     if hasattr(encoder, "transform"):
         return encoder
     if hasattr(encoder, "encode"):
-        return lambda rows: _by_rows(encoder.encode, rows, name)
+        return lambda rows: _by_rows(encoder.encode, rows, name, verbose)
     if isinstance(encoder, nn.Module):
-        return _module_encoder(encoder, X, name)
+        return _module_encoder(encoder, X, name, verbose)
     if callable(encoder):
         return encoder
     if hasattr(encoder, "fit"):
@@ -179,7 +181,7 @@ def _timm_encoder(name: str) -> TimmEncoder:
     return TimmEncoder(name)
 
 
-def _module_encoder(module: nn.Module, X: Any, name: str) -> Any:
+def _module_encoder(module: nn.Module, X: Any, name: str, verbose: int) -> Any:
     """Return an encoder of images, or a function of rows of numbers."""
     first = X[0] if isinstance(X, list | tuple) else None
     if isinstance(first, str) and hasattr(module, "config"):
@@ -192,7 +194,7 @@ def _module_encoder(module: nn.Module, X: Any, name: str) -> Any:
     ndim = np.ndim(X) if _is_array(X) else 0
     if ndim != 2:
         return TorchEncoder(module)
-    return lambda rows: _by_rows(_frozen(module), rows, name)
+    return lambda rows: _by_rows(_frozen(module), rows, name, verbose)
 
 
 def _frozen(module: nn.Module) -> Callable[[Any], Any]:
@@ -211,13 +213,15 @@ def _frozen(module: nn.Module) -> Callable[[Any], Any]:
     return run
 
 
-def _by_rows(run: Callable[[Any], Any], X: Any, name: str) -> np.ndarray:
+def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.ndarray:
     """Call a function on some rows at a time, with a bar if it takes long."""
     rows = X if hasattr(X, "__getitem__") and not hasattr(X, "iloc") else np.asarray(X)
-    found = []
-    with tqdm(desc=name, unit="row", total=len(rows), delay=LATE) as bar:
-        for start in range(0, len(rows), ROWS):
-            part = rows[start : start + ROWS]
-            found.append(np.asarray(as_array(run(part))))
-            bar.update(len(part))
-    return np.concatenate(found)
+    parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
+    return np.concatenate(
+        [np.asarray(as_array(run(part))) for part in shown(parts, name, verbose)]
+    )
+
+
+def shown(items: Sequence[T], title: str, verbose: int) -> Iterable[T]:
+    """Return items, behind a bar with the time left if they take long."""
+    return tqdm(items, desc=title, delay=LATE) if verbose else items

@@ -19,7 +19,6 @@ from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.baselines import ProtocolComparison
 from sklearn_mdl.model_selection import rounded
 from sklearn_mdl.ranking import MOST_ENCODERS
-from sklearn_mdl.report._comparison import Comparison, Row
 from sklearn_mdl.report._curves import Floats
 from sklearn_mdl.report._details import DETAILS
 from sklearn_mdl.report._svg import (
@@ -34,7 +33,9 @@ from sklearn_mdl.report._svg import (
 )
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Template
+
+    from sklearn_mdl.report._comparison import Comparison, Row
 
 INSTALL = 'run pip install "sklearn_mdl[report]"'
 
@@ -61,7 +62,12 @@ class Versus(NamedTuple):
     details: str
 
 
-def page_of(comparison: Comparison, protocols: ProtocolComparison | None = None) -> str:
+def page_of(
+    comparison: Comparison,
+    protocols: ProtocolComparison | None = None,
+    *,
+    framed: bool = False,
+) -> str:
     """Return the page.
 
     Parameters
@@ -69,6 +75,8 @@ def page_of(comparison: Comparison, protocols: ProtocolComparison | None = None)
     comparison : Comparison
     protocols : ProtocolComparison or None
         Other measures of the same encoders.
+    framed : bool, default=False
+        Leave out the answer, which is shown above.
 
     Raises
     ------
@@ -80,29 +88,28 @@ def page_of(comparison: Comparison, protocols: ProtocolComparison | None = None)
             "Curves need the traces of their cells in results, but these are gone, so "
             "that curves are left out; fit again"
         )
-    page = _templates().get_template("page.html")
-    return page.render(found=comparison, protocols=protocols, view=View(comparison))
+    return _template().render(
+        found=comparison, protocols=protocols, view=View(comparison), framed=framed
+    )
 
 
 def notebook_of(comparison: Comparison) -> str:
     """Return what a notebook shows: the answer, and the page in a frame of its own.
 
-    Styles and scripts of the frame do not meet those of the notebook. Where frames are
-    not shown, the answer and a table are.
+    Styles and scripts of the frame do not meet those of the notebook.
     """
-    page = html.escape(page_of(comparison), quote=True)
-    table = _templates().get_template("answer.html")
-    answer = table.render(found=comparison, view=View(comparison))
+    lines = [f"<div>{html.escape(line)}</div>" for line in comparison.lines()]
+    page = html.escape(page_of(comparison, framed=True))
     return (
-        f"{answer}<iframe title='comparison of encoders' sandbox='allow-scripts' "
-        f"style='width:100%;height:640px;border:1px solid #8888' srcdoc=\"{page}\">"
-        "</iframe>"
+        f"<b>{lines[0]}</b>{''.join(lines[1:])}<iframe title='comparison' "
+        "sandbox='allow-scripts' style='width:100%;height:640px;border:1px solid "
+        f'#8888\' srcdoc="{page}"></iframe>'
     )
 
 
 @cache
-def _templates() -> Environment:
-    """Return the templates, which escape every text."""
+def _template() -> Template:
+    """Return the template of the page, which escapes every text."""
     if find_spec("jinja2") is None:
         raise ImportError(f"The page needs Jinja2, which is not installed; {INSTALL}")
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -115,11 +122,10 @@ def _templates() -> Environment:
         trim_blocks=True,
         undefined=StrictUndefined,
     )
-    functions = (style_of, rounded, version_of)
     environment.globals |= DETAILS
-    environment.globals |= {f.__name__.lstrip("_"): f for f in functions}
+    environment.globals |= {f.__name__: f for f in (style_of, rounded, version_of)}
     environment.globals["model_selection"] = model_selection
-    return environment
+    return environment.get_template("page.html")
 
 
 class View:

@@ -24,7 +24,7 @@ COLUMNS = (  # of protocols.csv
 
 
 def write_results(
-    scorer: RepresentationScorer,
+    scorer: RepresentationScorer | Comparison,
     directory: str | Path,
     comparison: ProtocolComparison | None = None,
 ) -> list[Path]:
@@ -32,8 +32,8 @@ def write_results(
 
     Parameters
     ----------
-    scorer : RepresentationScorer
-        Fitted.
+    scorer : RepresentationScorer or Comparison
+        Fitted; the page of a comparison also has what one encoder adds to another.
     directory : path-like
         Created if it does not exist. Files of the same names are replaced if this
         function wrote them, as ``.sklearn_mdl`` in the folder says.
@@ -58,6 +58,8 @@ def write_results(
     ValueError
         If a file of other origin has one of these names; nothing is written.
     """
+    found = scorer if isinstance(scorer, Comparison) else Comparison(scorer)
+    scorer = found.scorer
     check_is_fitted(scorer)
     with filled(Path(directory)) as aside:
         paths = _write(scorer, aside, comparison)
@@ -78,7 +80,7 @@ def _write(
         )
         return paths
     paths.append(folder / "report.html")
-    paths[-1].write_text(page_of(Comparison(scorer), comparison), encoding="utf-8")
+    paths[-1].write_text(page_of(found, comparison), encoding="utf-8")
     return paths
 
 

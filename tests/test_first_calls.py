@@ -45,7 +45,7 @@ FORMS = [
     (({"w": (X, Y)}, [PCA(2)]), 'got list of 1; write {"raw": None, "pca": PCA(50)}'),
     (
         ({"w": (X, Y)}, {"pca": PCA}),
-        "'pca' is the class PCA; pass an instance, PCA(...)",
+        "'pca' is the class PCA; pass an instance",
     ),
     (({"w": (X, Y)}, {"net": NET}), "write encoders.TorchEncoder(module)"),
     (({"w": (X, Y)}, NET), '{"name": encoders.TorchEncoder(module)} as encoders'),

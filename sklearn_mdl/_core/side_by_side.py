@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from itertools import count
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Self
 
@@ -32,7 +33,10 @@ def end_with(parent: int) -> None:
         Process that dealt out the work. Nothing happens if it is not the parent of this
         one, as where it deals to threads, or to workers of a cluster.
     """
-    if os.getppid() == parent and parent not in WATCHED:
+    is_parent, is_self = os.getppid() == parent, os.getpid() == parent
+    if current_process().name.startswith("LokyProcess") and not (is_parent or is_self):
+        os._exit(1)  # it died before the first task came here
+    if is_parent and parent not in WATCHED:
         WATCHED.add(parent)
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 

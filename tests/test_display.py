@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from each_case import for_each
 
 from sklearn_mdl import CodelengthDisplay, CriticalDifferenceDisplay, PosteriorDisplay
 from sklearn_mdl._core.tables import short_names
@@ -916,3 +917,19 @@ def test_unknown_kinds_are_refused():
         ValueError, match=r"kind must be one of \['savings', .*got 'pie'"
     ):
         RankingHeatmapDisplay([[1.0]], ["a"], ["b"], kind="pie")
+
+
+@for_each("largest", [0.25, 0.9, 3.0, 40.0, 3e4])
+def test_ticks_of_costs_are_different_numbers(largest):
+    costs = np.geomspace(0.2, largest, 5).tolist()
+    display = CostDisplay([*"abcde"], [0.5, 0.4, 0.3, 0.2, 0.1], costs).plot()
+    display.figure_.canvas.draw()
+    low, high = display.ax_.get_xlim()
+    ticks = [
+        t for t in display.ax_.xaxis.get_major_ticks() if low <= t.get_loc() <= high
+    ]
+    labels = [tick.label1.get_text() for tick in ticks]
+    assert len(labels) >= 2
+    assert len(set(labels)) == len(labels)
+    assert not any("e-" in label for label in labels)
+    plt.close("all")

@@ -43,10 +43,13 @@ FORMS = [
     (({"w": ({"clip": A}, Y)}, {"raw": None}), "write encoders=None"),
     (({"w": (X, Y)}, PCA(2)), 'got PCA; write {"name": encoder} as encoders'),
     (({"w": (X, Y)}, [PCA(2)]), 'got list of 1; write {"raw": None, "pca": PCA(50)}'),
-    (({"w": (X, Y)}, {"pca": PCA}), "'pca' is the class PCA; write PCA(...)"),
+    (
+        ({"w": (X, Y)}, {"pca": PCA}),
+        "'pca' is the class PCA; pass an instance",
+    ),
     (({"w": (X, Y)}, {"net": NET}), "write encoders.TorchEncoder(module)"),
     (({"w": (X, Y)}, NET), '{"name": encoders.TorchEncoder(module)} as encoders'),
-    (({"w": (X, Y)}, {"a": 3}), "'a' is 3; write None"),
+    (({"w": (X, Y)}, {"a": 3}), "'a' is 3; pass an instance with fit"),
 ]
 
 

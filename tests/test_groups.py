@@ -261,7 +261,7 @@ def test_the_command_line_encodes_and_decodes_in_groups(tmp_path, capsys):
     assert f"({nats:.1f} nats)" in capsys.readouterr().out
     main(["decode", paths[0], message, "--out", out, *options])
     np.testing.assert_array_equal(np.load(out), y)
-    assert main(["decode", paths[0], message, "--out", out, *options[2:]]) == 2
+    assert main(["decode", paths[0], message, "--out", f"{out}.npy", *options[2:]]) == 2
     assert "features.groups" in capsys.readouterr().err
 
 

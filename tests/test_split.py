@@ -353,7 +353,7 @@ def test_a_pass_goes_on_in_one_process_or_in_parts(
 
 
 def test_workers_say_what_they_see(tmp_path):
-    assert workers_module.introduce(str(tmp_path), "cpu").token is None
+    assert workers_module.introduce(str(tmp_path), "cpu", 0).token is None
     (tmp_path / split.PLAN).write_text(json.dumps({"token": "t"}))
     (found, *_) = split.workers_of(str(tmp_path), "cpu")
     assert found.token == "t"

@@ -1,4 +1,4 @@
-"""Processes that work side by side: GPUs of each, and how joblib reports deaths."""
+"""Processes that work side by side: their GPUs, their parent, and how they die."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import os
 import secrets
 import shutil
 import tempfile
+import threading
+import time
 from itertools import count
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Self
 
@@ -17,6 +20,31 @@ PASSES = 2  # over tasks whose process died: by its own doing, or by another's
 # a pool, too, but would do so again.
 DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
 CLAIMED: dict[str, int] = {}  # by this process, for a run
+WATCHED: set[int] = set()  # the parent of this process, once it is watched
+WATCH_SECONDS = 1.0
+
+
+def end_with(parent: int) -> None:
+    """End this process soon after its parent, even if that is killed.
+
+    Parameters
+    ----------
+    parent : int
+        Process that dealt out the work. Nothing happens if it is not the parent of this
+        one, as where it deals to threads, or to workers of a cluster.
+    """
+    is_parent, is_self = os.getppid() == parent, os.getpid() == parent
+    if current_process().name.startswith("LokyProcess") and not (is_parent or is_self):
+        os._exit(1)  # it died before the first task came here
+    if is_parent and parent not in WATCHED:
+        WATCHED.add(parent)
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(WATCH_SECONDS)
+    os._exit(1)
 
 
 class Devices:
@@ -29,6 +57,7 @@ class Devices:
 
     def __init__(self) -> None:
         self.run = secrets.token_hex(8)
+        self.parent = os.getpid()
 
     @property
     def _folder(self) -> Path:  # of this machine, whichever dealt out the tasks

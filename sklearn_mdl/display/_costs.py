@@ -12,6 +12,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 
 MOST_TICKS = 8
+MOST_DECADES = 3  # in which 1, 2 and 5 of each are written
 COSTS = {"seconds": "seconds of a cell", "features": "width of features"}
 
 
@@ -128,10 +129,15 @@ class CostDisplay(base.Display):
         if self.cost == "features" and len(widths) <= MOST_TICKS:
             ax.set_xticks(widths, [f"{width:.0f}" for width in widths])
             ax.minorticks_off()
-        else:  # plain numbers, which powers of ten seldom are
+        else:  # few plain numbers, of which powers of ten alone may be too few
             ticker = base.plot_extra("matplotlib.ticker")
-            ax.xaxis.set_major_formatter(ticker.LogFormatter())
-            ax.xaxis.set_minor_formatter(ticker.LogFormatter())
+            decades = np.log10(widths[-1] / widths[0])
+            if decades < 1:
+                ax.xaxis.set_major_locator(ticker.MaxNLocator(5))
+            elif decades < MOST_DECADES:
+                ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.minorticks_off()
         ax.margins(0.08)
         ax.set(xlabel=COSTS[self.cost], ylabel="nats per example (less is better)")
         ax.spines[["top", "right"]].set_visible(False)

@@ -184,7 +184,7 @@ def _gather_one(
     data, labels = parts[0], np.asarray(as_labels(parts[1]))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
-        what = "features of encoders" if given else "data"
+        what = "precomputed features" if given else "data"
         cure = f'{{{name!r}: (X, y)}} with encoders such as {{"raw": None}}'
         if given:
             cure = "encoders=None"

@@ -139,19 +139,23 @@ def checked_encoders(given: object) -> Mapping[str, BaseEstimator]:
         if isinstance(encoder, type) or not hasattr(encoder, "fit"):
             raise TypeError(
                 "An encoder must be a transformer, None or 'passthrough', but "
-                f"{name!r} is {_brief(encoder)}; write {_code_for(encoder)}"
+                f"{name!r} is {_brief(encoder)}; {_cure_of(encoder)}"
             )
         refuse_labelled(encoder, repr(name))
     return encoders
 
 
-def _code_for(given: object) -> str:
-    """Return the code of an encoder that was probably meant."""
+def _cure_of(given: object) -> str:
+    if isinstance(given, nn.Module):
+        return f"write {_code_for(given)}"
     if isinstance(given, type):
-        return f"{given.__name__}(...), an instance"
-    if not isinstance(given, nn.Module):
-        return "None to keep X as it is, or an instance with fit and transform"
-    config = getattr(given, "pretrained_cfg", None)  # as timm's models have one
+        return f"pass an instance, {given.__name__}(...)"
+    return "pass an instance with fit and transform, or None to keep X as it is"
+
+
+def _code_for(module: nn.Module) -> str:
+    """Return the code of an encoder with a network."""
+    config = getattr(module, "pretrained_cfg", None)  # as timm's models have one
     if isinstance(config, Mapping) and config.get("architecture"):
         tag = f".{config['tag']}" if config.get("tag") else ""
         return f'encoders.TimmEncoder("{config["architecture"]}{tag}")'

@@ -13,7 +13,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
-from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices
+from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices, end_with
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import kept_warnings, warn_caller
 from sklearn_mdl.model_selection._budget import Outcomes, check_budget, rounds
@@ -277,6 +277,7 @@ def _attempt(
     measure: Callable[[T, str | None], R], i: int, task: T, devices: Devices
 ) -> tuple[int, R | Failure, list[str]]:
     """Return number and outcome of a task, and the warnings to be given once."""
+    end_with(devices.parent)
     with kept_warnings() as said:
         return i, _outcome(measure, task, devices), said
 

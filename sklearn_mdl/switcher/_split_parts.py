@@ -13,7 +13,7 @@ from sklearn_mdl._core.io.environment import environment_of
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.whole_files import exclusive
 from sklearn_mdl._core.numerics import check_precision, fixed_arithmetic, resolve_device
-from sklearn_mdl._core.side_by_side import Devices
+from sklearn_mdl._core.side_by_side import Devices, end_with
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT
 from sklearn_mdl._core.stream.part import PartFile, Round
 from sklearn_mdl._core.stream.samples import SampleStore
@@ -103,6 +103,7 @@ class Evaluated(NamedTuple):
 
 def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
     """Evaluate a part of a round, and leave everything in its file."""
+    end_with(devices.parent)
     with kept_warnings() as said, fixed_arithmetic():
         device = resolve_device(devices.claim(common.device) or common.device)
         folder, file = Path(common.folder), common.file_of(part.columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from joblib.parallel import get_active_backend
 from sklearn_mdl._core.io.environment import environment_of, first_difference
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, resolve_device
+from sklearn_mdl._core.side_by_side import end_with
 from sklearn_mdl._core.validation import warn_caller
 
 PLAN = "plan.json"
@@ -41,8 +43,9 @@ class Worker(NamedTuple):
     memory: int | None
 
 
-def introduce(folder: str, device: str) -> Worker:
+def introduce(folder: str, device: str, parent: int) -> Worker:
     """Say what a worker must say before anything runs."""
+    end_with(parent)
     path, token = Path(folder) / PLAN, None
     if path.is_file():
         token = json.loads(path.read_text(encoding="utf-8"))["token"]
@@ -56,9 +59,9 @@ def workers_of(folder: str, device: str) -> list[Worker]:
     """Ask workers of the active backend; those of Dask are all asked."""
     client = getattr(get_active_backend()[0], "client", None)
     if client is not None and hasattr(client, "run"):
-        return list(client.run(introduce, folder, device).values())
+        return list(client.run(introduce, folder, device, os.getpid()).values())
     n_calls = PROBES * effective_n_jobs()
-    call = delayed(introduce)(folder, device)
+    call = delayed(introduce)(folder, device, os.getpid())
     return list(Parallel()(call for _ in range(n_calls)))
 
 

@@ -1,0 +1,172 @@
+"""Damaged files of every format are read, or refused in a sentence, within bounds.
+
+A read happens in a process of its own, since libraries may loop or crash: that of HDF5
+does loop on some files, which are counted, and which no caller can interrupt.
+``FUZZ=10000 python -m pytest -m slow -s tests/test_fuzz_readers.py`` tries so many.
+"""
+
+import os
+import random
+import shutil
+import signal
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+import test_readers
+from memory_limit import two_gigabytes
+from safetensors.numpy import save_file
+
+from sklearn_mdl.datasets import load_features, load_representations, stage_rows
+
+FUZZ = int(os.environ.get("FUZZ", "200"))
+SEED = int(os.environ.get("FUZZ_SEED", "0"))
+MEMORY = 2**29
+SECONDS = 15
+LARGE = [2**k + d for k in (7, 8, 15, 16, 31, 32, 62, 63) for d in (-1, 0)]
+RNG = np.random.default_rng(0)
+
+
+def npy(root):
+    np.save(root / "a.npy", RNG.normal(size=(6, 3)))
+    return root / "a.npy", load_features
+
+
+def safetensors(root):
+    save_file({"X": RNG.normal(size=(6, 3))}, root / "a.safetensors")
+    return root / "a.safetensors", load_features
+
+
+def staged(root):
+    path = root / "a.safetensors"
+    save_file({"X": RNG.normal(size=(6, 3)), "y": np.arange(6)}, path)
+
+    def read(path):
+        shutil.rmtree(root / "rows", ignore_errors=True)
+        return stage_rows([path], root / "rows")
+
+    return path, read
+
+
+def few_of_eva(root):
+    path = test_readers.eva(root)
+    shutil.rmtree(path / "flat")
+    manifest = path / "deep" / "study" / "manifest.csv"
+    manifest.write_text("".join(manifest.read_text().splitlines(True)[:4]))
+    return path
+
+
+def one_of(write):
+    return lambda root: (write(root), load_representations)
+
+
+# A writer for each format, and the endings of the files that are damaged.
+FORMATS = {
+    "npz": (one_of(test_readers.npz), (".npz",)),
+    "npy": (npy, (".npy",)),
+    "safetensors": (safetensors, (".safetensors",)),
+    "staged safetensors": (staged, (".safetensors",)),
+    "h5ad": (one_of(test_readers.h5ad), (".h5ad",)),
+    "compressed h5ad": (one_of(test_readers.compressed_h5ad), (".h5ad",)),
+    "h5": (one_of(test_readers.hdf5), (".h5",)),
+    "parquet": (one_of(test_readers.parquet_file), (".parquet",)),
+    "arrow": (one_of(test_readers.saved), (".arrow", ".json")),
+    "eva": (one_of(few_of_eva), (".pt",)),
+    "HEAR": (one_of(test_readers.hear), (".pkl", ".json", ".npy")),
+    "CSV": (one_of(few_of_eva), (".csv",)),
+}
+
+
+def damaged(content, rng, other):
+    """Return other bytes: some flipped, cut out, put in, repeated, or made large."""
+    found = bytearray(content)
+    for _ in range(rng.choice([1, 1, 1, 2, 3, 8])):
+        at = rng.randrange(len(found) + 1)
+        match rng.randrange(7):
+            case 0 if at < len(found):
+                found[at] ^= 1 << rng.randrange(8)
+            case 1 if at < len(found):
+                found[at] = rng.randrange(256)
+            case 2:
+                del found[at : at + rng.choice([1, 4, 8, 100])]
+            case 3:
+                found[at:at] = rng.randbytes(rng.choice([1, 4, 8, 100]))
+            case 4:
+                size = rng.choice([4, 8])
+                large = (rng.choice(LARGE) % 2 ** (8 * size)).to_bytes(size, "little")
+                found[at : at + size] = large
+            case 5:
+                start = rng.randrange(len(other))
+                found[at : at + 64] = other[start : start + 64]
+            case 6:
+                del found[at:]
+    return bytes(found)
+
+
+def outcome(read, path):
+    """Return why a file was refused, "" if it was read."""
+    try:
+        with two_gigabytes(MEMORY), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = read(path)
+    except (ValueError, FileNotFoundError) as error:
+        text = str(error)
+        is_sentence = len(text) < 1500 and "; " in text and text.count("\n") == 0
+        assert is_sentence, text[:2000]
+        return text
+    datasets = getattr(found, "datasets", {})
+    for features, *_ in datasets.values():  # can be read to the end
+        for X in features.values():
+            np.array(X)
+    return ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_files_are_read_or_refused_in_a_sentence(name, tmp_path):
+    write, endings = FORMATS[name]
+    path, read = write(tmp_path)
+    assert outcome(read, path) == ""
+    files = sorted(p for p in tmp_path.rglob("*") if p.suffix in endings)
+    whole = {file: file.read_bytes() for file in files}
+    rng = random.Random(f"{SEED} {name}")
+    found = Counter()
+    for i in range(FUZZ):
+        file, other = rng.choice(files), rng.choice(files)
+        content = damaged(whole[file], rng, whole[other])
+        file.write_bytes(content)
+        found[ending := ending_of(read, path)] += 1
+        if ending not in ENDINGS or (ending == "looped" and "h5" not in name):
+            kept = tmp_path.parent / f"damaged-{i}-{file.name}"
+            kept.write_bytes(content)
+            pytest.fail(f"number {i}, kept as {kept}: {ending}")
+        file.write_bytes(whole[file])
+    print(f"{name}: {FUZZ} damaged files, {dict(found)}")
+
+
+ENDINGS = ("read", "refused", "looped")
+
+
+def ending_of(read, path):
+    """Read in a child that ends after some seconds, and say how it ended."""
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(SECONDS)
+        try:
+            said = "refused" if outcome(read, path) else "read"
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"[:3000]
+        os.write(sender, said.encode())
+        os._exit(0)
+    os.close(sender)
+    with os.fdopen(receiver, "rb") as file:
+        said = file.read().decode()
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        ended = os.WTERMSIG(status)
+        return "looped" if ended == signal.SIGALRM else f"ended by signal {ended}"
+    return said

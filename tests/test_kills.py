@@ -1,0 +1,166 @@
+"""Kills in the midst of work: the right number afterwards, and nothing left behind.
+
+``KILLS=50 python -m pytest -m slow tests/test_kills.py`` kills each kind so often.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self").exists(), reason="reads /proc"),
+]
+KILLS = int(os.environ.get("KILLS", "3"))
+SECONDS_LEFT = 10.0  # after which nothing may be left
+
+DATA = """
+import os, sys
+import numpy as np
+from joblib import parallel_config
+from sklearn.datasets import load_digits
+from sklearn_mdl import (
+    KernelReadout, LinearReadout, MDLReadoutSwitcher, MLPReadout, RepresentationScorer
+)
+folder = sys.argv[1]
+X, y = load_digits(return_X_y=True)
+X, y = X[:800], y[:800]
+readouts = [LinearReadout(lr=0.01), MLPReadout((8,), lr=0.01), KernelReadout("linear")]
+print("began", flush=True)
+"""
+KINDS = {
+    "the parent of a split pass": DATA
+    + """
+switcher = MDLReadoutSwitcher(
+    readouts, n_jobs="processes", checkpoint=folder, race=None, random_state=0
+)
+with parallel_config(backend="loky", n_jobs=2):
+    print("done", repr(switcher.fit(X, y).codelength_), flush=True)
+""",
+    "a ranking": DATA
+    + """
+features = {"all": X, "half": X[:, ::2], "few": X[:, :9]}
+scorer = RepresentationScorer(
+    MDLReadoutSwitcher(readouts), n_orders=2, n_jobs=2, results=folder
+)
+with parallel_config(backend="loky", n_jobs=2):
+    scorer.fit({"digits": (features, y)})
+print("done", scorer.order_codelengths_.tolist(), flush=True)
+""",
+    "a worker of Dask": """
+import threading, signal, random, time
+from dask.distributed import Client, LocalCluster
+"""
+    + DATA
+    + """
+def kill(cluster):
+    time.sleep(float(sys.argv[2]))
+    pids = list(Client(cluster).run(os.getpid).values())
+    os.kill(random.choice(pids), signal.SIGKILL)
+    print("killed", flush=True)
+
+if __name__ == "__main__":
+    features = {"all": X, "half": X[:, ::2], "few": X[:, :9]}
+    scorer = RepresentationScorer(
+        MDLReadoutSwitcher(readouts), n_orders=2, n_jobs=2, results=folder
+    )
+    with LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster:
+        with Client(cluster), parallel_config(backend="dask"):
+            if len(sys.argv) > 2:
+                threading.Thread(target=kill, args=(cluster,), daemon=True).start()
+            scorer.fit({"digits": (features, y)})
+    print("done", scorer.order_codelengths_.tolist(), flush=True)
+""",
+}
+
+
+def started(code, folder, *more):
+    script = folder.parent / "kill.py"
+    script.write_text(code)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[1])
+    command = [sys.executable, str(script), str(folder), *more]
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+
+
+def finished(process):
+    text, _ = process.communicate(timeout=550)
+    lines = text.decode().splitlines()
+    assert process.returncode == 0
+    return next(line for line in lines if line.startswith("done"))
+
+
+def descendants(pid):
+    """List the processes below one, by what the system says of their parents."""
+    children = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    found, todo = [], [pid]
+    while todo:
+        new = children.get(todo.pop(), [])
+        found += new
+        todo += new
+    return found
+
+
+def is_running(pid):
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
+
+
+def left_of(pid, below):
+    maps = Path("/dev/shm").glob(f"joblib_memmapping_folder_{pid}_*")
+    return [p for p in below if is_running(p)] + [p.name for p in maps]
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if "Dask" not in k])
+def test_what_was_killed_is_resumed_and_leaves_nothing(kind, tmp_path):
+    start = time.monotonic()
+    expected = finished(started(KINDS[kind], tmp_path / "whole"))
+    seconds = time.monotonic() - start
+    rng, folder, n_killed, longest = random.Random(0), tmp_path / "0", 0, 0.0
+    while n_killed < KILLS:
+        process = started(KINDS[kind], folder)
+        process.stdout.readline()  # imports are over
+        time.sleep(rng.uniform(0, seconds / 2))
+        below = descendants(process.pid)
+        if process.poll() is not None:  # it was quicker
+            assert finished(process) == expected
+            folder = tmp_path / str(n_killed)
+            continue
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        n_killed += 1
+        killed = time.monotonic()
+        while left := left_of(process.pid, below):
+            assert time.monotonic() - killed < SECONDS_LEFT, left
+            time.sleep(0.2)
+        longest = max(longest, time.monotonic() - killed)
+    assert finished(started(KINDS[kind], folder)) == expected
+    print(f"{kind}: {n_killed} kills, nothing left after {longest:.1f} s at most")
+
+
+def test_a_worker_of_dask_that_was_killed_changes_no_number(tmp_path):
+    pytest.importorskip("distributed")
+    code = KINDS["a worker of Dask"]
+    expected = finished(started(code, tmp_path / "whole"))
+    rng = random.Random(0)
+    for i in range(KILLS):
+        seconds = f"{rng.uniform(0, 5):.2f}"
+        assert finished(started(code, tmp_path / str(i), seconds)) == expected
+    print(f"a worker of Dask: {KILLS} kills")

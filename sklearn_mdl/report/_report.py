@@ -59,18 +59,17 @@ def write_results(
         If a file of other origin has one of these names; nothing is written.
     """
     found = scorer if isinstance(scorer, Comparison) else Comparison(scorer)
-    scorer = found.scorer
-    check_is_fitted(scorer)
+    check_is_fitted(found.scorer)
     with filled(Path(directory)) as aside:
-        paths = _write(scorer, aside, comparison)
+        paths = _write(found, aside, comparison)
     return [Path(directory) / path.name for path in paths]
 
 
 def _write(
-    scorer: RepresentationScorer, folder: Path, comparison: ProtocolComparison | None
+    found: Comparison, folder: Path, comparison: ProtocolComparison | None
 ) -> list[Path]:
-    statistics = statistics_of(scorer)
-    paths = write_tables(scorer, folder, statistics, comparison)
+    statistics = statistics_of(found.scorer)
+    paths = write_tables(found.scorer, folder, statistics, comparison)
     if comparison is not None:
         rows = _protocol_rows(comparison)
         paths.append(write_rows(folder / "protocols.csv", COLUMNS, rows))

@@ -68,8 +68,14 @@ def _written(path: Path) -> Iterator[None]:
     pa = needed(*_NEEDS)
     errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
     others = pa.ArrowException, RecursionError, OverflowError
-    with readable(path, "what save_to_disk wrote", "save it again", *errors, *others):
-        yield
+    try:
+        with readable(path, "what save_to_disk wrote", "save again", *errors, *others):
+            yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{path} must hold all files that it names, but {error.filename or error} "
+            "is missing; save it again"
+        ) from error
 
 
 def read_parquet(path: Path, wanted: parts.Wanted) -> list[parts.Part]:

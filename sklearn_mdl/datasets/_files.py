@@ -260,7 +260,7 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
         )
     required = f"a plain array called {' or '.join(map(repr, names))}, or only one"
     cure = "write it again, labels of text as y.astype(str)"
-    with readable(path, required, cure, *_UNREADABLE):
+    with readable(path, required, cure, *UNREADABLE):
         return _READERS[path.suffix](path, names)
 
 
@@ -320,7 +320,7 @@ _READERS: dict[str, Callable[[Path, Collection[str]], np.ndarray]] = {
 
 # Raised by the readers for a damaged file, pickled objects, a type that numpy lacks
 # (bfloat16), and a file whose arrays have other names.
-_UNREADABLE = (
+UNREADABLE = (
     MemoryError,  # an array that fits into the file, but not into memory
     RuntimeError,  # an encrypted or newer .npz
     tokenize.TokenError,  # numpy lets it out of a damaged header

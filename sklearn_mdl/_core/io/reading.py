@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sklearn_mdl._core.validation import damaged
+from sklearn_mdl._core.validation import SHOWN, damaged
 
 
 @contextmanager
@@ -27,6 +27,6 @@ def readable(
     except FileNotFoundError:
         raise
     except errors as error:
-        reason = str(error).partition("\n")[0].strip("'\"")
+        reason = str(error).partition("\n")[0].strip("'\"")[:SHOWN]
         found = f"it cannot be read ({type(error).__name__}: {reason})"
         raise damaged(path, required, found, cure) from error

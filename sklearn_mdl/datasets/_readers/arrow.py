@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ def read_saved(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
     """Read what ``save_to_disk`` of ``datasets`` wrote."""
     folders = {"": folder}
     if (folder / SPLITS).is_file():
-        there = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
+        with _written(folder / SPLITS):
+            there = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
+            there = [str(name) for name in there]
         folders = {s: folder / s for s in parts.chosen_splits(there, wanted, folder)}
     tables = {split: _read_arrow(own) for split, own in folders.items()}
     return _parts(folder.name, tables, wanted, folder)
@@ -44,14 +47,35 @@ def read_saved(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
 def _read_arrow(folder: Path) -> Any:
     """Map the Arrow files of one split."""
     pa = needed(*_NEEDS)
-    state = json.loads((folder / STATE).read_text(encoding="utf-8"))
-    if state.get("_indices_data_files"):
+    with _written(folder):
+        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        has_indices = bool(state.get("_indices_data_files"))
+        names = [folder / str(entry["filename"]) for entry in state["_data_files"]]
+    if has_indices:
         cure = "save dataset.flatten_indices()"
         raise damaged(folder, "its rows in order", "it holds indices into them", cure)
-    names = [folder / entry["filename"] for entry in state["_data_files"]]
-    return pa.concat_tables(
-        [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
-    )
+    with _written(folder):
+        table = pa.concat_tables(
+            [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
+        )
+        table.validate(full=True)  # or pyarrow would read beyond the ends of buffers
+    return table
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Say of whatever json and pyarrow raise which file or folder it is of."""
+    pa = needed(*_NEEDS)
+    errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
+    others = pa.ArrowException, RecursionError, OverflowError
+    try:
+        with readable(path, "what save_to_disk wrote", "save again", *errors, *others):
+            yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{path} must hold all files that it names, but {error.filename or error} "
+            "is missing; save it again"
+        ) from error
 
 
 def read_parquet(path: Path, wanted: parts.Wanted) -> list[parts.Part]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.validation import damaged
-from sklearn_mdl.datasets._files import check_member
+from sklearn_mdl.datasets._files import UNREADABLE, check_member
 from sklearn_mdl.datasets._readers import parts
-
-_UNREADABLE = ValueError, OSError, EOFError, zipfile.BadZipFile
 
 
 def read_npz(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
@@ -20,7 +17,7 @@ def read_npz(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
     required = "plain arrays, since a pickle could run code"
     cure = "write labels of text as y.astype(str)"
     with (
-        readable(path, required, cure, *_UNREADABLE),
+        readable(path, required, cure, *UNREADABLE, OSError),
         np.load(path, allow_pickle=False) as archive,
     ):
         for name in archive.files:

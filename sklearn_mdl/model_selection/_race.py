@@ -60,7 +60,8 @@ class RaceForecast(NamedTuple):
         high = f"{self.high:.0f}" if np.isfinite(self.high) else f"over {self.most}"
         if not np.isfinite(self.labels):
             return f"{self.low:.0f} or many more labels"
-        return f"about {self.labels:.0f} more labels ({self.low:.0f} to {high})"
+        plural = "" if self.labels == 1 else "s"
+        return f"about {self.labels:.0f} more label{plural} ({self.low:.0f} to {high})"
 
 
 class RaceHistory(NamedTuple):
@@ -342,8 +343,10 @@ class EncoderRace(BaseEstimator):
                 "It was stopped by the asymptotic process; the exact one"
                 f"{also} would need more labels."
             )
+        share = f"most {100 * self.alpha:g} % of races err, whenever you look"
+        exact = self.method == "exact"
         lines.append(
-            f"At most {100 * self.alpha:g} % of races err, whenever you look; this "
+            f"{'At' if exact else 'By a normal approximation at'} {share}; this "
             "compares predictions of these labels, not accuracies on others."
         )
         return "\n".join(lines)

@@ -330,6 +330,7 @@ def test_the_verdict_says_what_is_certified():
             race.update(now, LABELS[rows])
         verdict = race.verdict()
         assert race.should_stop_, verdict
+        assert str(race.forecast()) == "about 0 more labels (0 to 0)"
         assert verdict.startswith(f"Stopped; {words}. 'good' leads after 60 labels.")
         assert "Out: 'noise'" in verdict
         assert "most 5 % of races err" in verdict

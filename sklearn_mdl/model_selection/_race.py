@@ -304,6 +304,8 @@ class EncoderRace(BaseEstimator):
         if n_compared < 10:
             cure = f"add {10 - n_compared} more labels"
             raise invalid("labels", "at least 10 after the start", n_compared, cure)
+        if self.should_stop_:
+            return RaceForecast(0.0, 0.0, 0.0, most)
         drawn = forecast_stop(self._race, self.losses_, most=most)
         low, middle, high = (
             np.quantile(drawn, q, method="inverted_cdf") for q in (0.1, 0.5, 0.9)

@@ -22,11 +22,10 @@ from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.kernels.calibration import FLOOR
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.validation import as_labels, damaged, invalid
-from sklearn_mdl.readouts import BlockSettings, KernelReadout, last_refresh
+from sklearn_mdl.readouts import REACH, BlockSettings, KernelReadout, last_refresh
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 Floats = NDArray[np.float64]
-REACH = 6.0  # deviations at which the readout clips
 SCALINGS = ("standard", "centered-unit")
 SMALL = 0.25  # of a row's distance from the mean, where probabilities are far from 0
 

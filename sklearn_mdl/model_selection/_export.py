@@ -69,7 +69,7 @@ class ExportedProbe:
     threshold: float | None = None
 
     def pipeline(self) -> Any:
-        """Return a fitted estimator of scikit-learn, whose pickle needs nothing of us.
+        """Return a fitted scikit-learn estimator, which unpickles without this package.
 
         Returns
         -------
@@ -175,8 +175,9 @@ def export_probe(
 ) -> ExportedProbe:
     """Export the linear readout of the shortest code, as plain weights.
 
-    It is learned once more on the same rows in the same order, and the weights are read
-    off its predictions, so that they are its own to rounding.
+    The readout is fitted once more on the same rows in the same order, and its weights
+    are read off its predictions. They are exact up to rounding, except that the file
+    leaves out the small share of the uniform distribution in every prediction (1e-4).
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class Seconds:
     }
     params = [["linear", "closed-form"]]
     param_names = ["readouts"]
-    formats = {"track_cpu_seconds": ".1f", "track_nats": ".1f", "track_left": "d"}
+    formats = {"track_cpu_seconds": ".1f", "track_nats": ".1f", "track_left": ".0f"}
 
     def setup(self, readouts):
         rng = np.random.default_rng(0)

@@ -27,9 +27,9 @@ from sklearn_mdl._core.validation import (
     warn_caller,
 )
 from sklearn_mdl.encoders import (
+    BlockEncoder,
     CachedEncoder,
     FeatureCache,
-    ImageEncoder,
     encode,
     keeps_data,
 )
@@ -229,7 +229,7 @@ def _encoded(
             features = encode(encoder, given)
             check(features)
             return features if keeps_data(encoder) else _owned(features)
-        if isinstance(encoder, ImageEncoder):
+        if isinstance(encoder, BlockEncoder):
             encoder = clone(encoder)  # it is fitted
         return cache.features(encoder, given, name=names, check=check)
     except Exception as error:

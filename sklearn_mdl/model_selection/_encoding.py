@@ -166,10 +166,10 @@ def gather(
 
 
 def _shown(encoder: BaseEstimator) -> BaseEstimator:
-    """Return an image encoder that shows a bar; others have none."""
+    """Return an encoder of blocks that shows a bar; others have none."""
     if isinstance(encoder, CachedEncoder):
         return clone(encoder).set_params(encoder__verbose=1)
-    is_ours = isinstance(encoder, ImageEncoder)
+    is_ours = isinstance(encoder, BlockEncoder)
     return clone(encoder).set_params(verbose=1) if is_ours else encoder
 
 

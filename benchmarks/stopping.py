@@ -36,7 +36,8 @@ FEATURES = {
 OPTIONS = {
     **FEATURES,
     "--orders": {"type": int, "default": 20, "help": "orders (default: %(default)s)"},
-    "--results": {"type": Path, "help": "folder in which losses are kept"},
+    "--readouts": {"default": "linear", "help": "a list (default: %(default)s)"},
+    "--results": {"type": Path, "help": "folder that keeps the losses of one list"},
 }
 
 
@@ -45,7 +46,7 @@ def stream(y, order):
     return np.random.default_rng([36, order]).permutation(len(y))[:MOST]
 
 
-def losses_of(dataset, features, y, order, results):
+def losses_of(dataset, features, y, order, readouts, results):
     """Losses of all encoders in an order, (n_labels, n_encoders), in nats."""
     path = results and results / f"{dataset}-{order}.npy"
     if path and path.exists():
@@ -54,7 +55,7 @@ def losses_of(dataset, features, y, order, results):
     width = max(X.shape[1] for X in features.values())
     found = []
     for X in features.values():
-        switcher = MDLReadoutSwitcher("linear", random_state=0)
+        switcher = MDLReadoutSwitcher(readouts, random_state=0)
         switcher = on_equal_terms(switcher, width, classes.max() + 1)
         named = np.arange(classes.max() + 1)
         switcher.partial_fit(np.asarray(X)[rows], classes[rows], classes=named)
@@ -78,7 +79,8 @@ class _Streams:
         self.losses = {name: [] for name in self.data}
         for order in range(self.orders):  # so that all datasets grow alike
             for name, (features, y) in self.data.items():
-                found = losses_of(name, features, np.asarray(y), order, self.results)
+                given = name, features, np.asarray(y), order
+                found = losses_of(*given, self.readouts, self.results)
                 self.losses[name].append(found)
 
     def races(self, dataset):
@@ -456,7 +458,7 @@ class Figure:
 class Halves(_Streams):
     """Agreement with later accuracy of the code of all labels, and of the last half."""
 
-    unit = "Kendall's tau with the accuracy reached later; linear kernels, one order"
+    unit = "Kendall's tau with the accuracy reached later, one order"
     param_names = ["dataset", "labels"]
     formats = dict.fromkeys(["track_whole", "track_last_half"], ".3f")
     summarise = True

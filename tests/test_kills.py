@@ -145,6 +145,7 @@ def seconds_left_of(process):
     process.send_signal(signal.SIGKILL)
     killed = time.monotonic()
     process.wait()  # not for the end of its output, which its workers may hold open
+    process.stdout.close()
     while left := left_of(process.pid, below):
         assert time.monotonic() - killed < SECONDS_LEFT, left
         time.sleep(0.2)

@@ -91,11 +91,13 @@ def test_a_window_is_calibrated_on_the_rows_that_it_keeps():
     own = fitted(with_window(KERNELS[1]), X, y)
     before = fitted(KERNELS[1], X, y)._run.learners[0].calibration
     fresh = fitted(KERNELS[1], X[32:], y[32:])._run.learners[0]
-    expected = ForwardSoftmax(1, 10)
+    expected = ForwardSoftmax(1, 10, 0.1)
     expected.factors = before.factors.copy()
-    means = fresh.groups[0].ridge.means(fresh.targets(torch.tensor(y[32:])))
-    for row, label in zip(means[0].numpy(), y[32:], strict=True):
-        expected.observe(row[None], label)
+    ridge = fresh.groups[0].ridge
+    means = ridge.means(fresh.targets(torch.tensor(y[32:])))
+    ratios = (ridge.diagonal()[0].square() / ridge.alphas).numpy()
+    for row, label, ratio in zip(means[0].numpy(), y[32:], ratios, strict=True):
+        expected.observe(row[None], label, ratio[None])
     found = own._run.learners[0].calibration
     for name in ("factors", "curvature", "counts"):
         assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)

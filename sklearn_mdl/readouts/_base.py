@@ -92,6 +92,10 @@ class Readout(OnlineEstimator):
         """Scaling of the rows that its learner is given."""
         return None if self.takes_raw_rows else self.scaling
 
+    def check_width(self, n_features: int) -> None:
+        """Raise a ValueError if it cannot scale so many features."""
+        check_width(self.scaling, n_features)
+
     @classmethod
     @abstractmethod
     def learners_of(
@@ -161,7 +165,7 @@ def build_learners(
 def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
     """Make the learners of readouts in a context, in the scalings that they need."""
     for readout in by_place.values():
-        check_width(readout.scaling, context.n_features)
+        readout.check_width(context.n_features)
     scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
     context = context._replace(view=context.view._replace(scalings=scalings))
     families = grouped((r.stack or type(r), (k, r)) for k, r in by_place.items())

@@ -40,7 +40,8 @@ class View:
 
     Parameters
     ----------
-    scaling : {"standard", "centered-unit", "unit"} or None
+    scaling : str or None
+        One of ``SCALINGS``.
     """
 
     def __init__(self, scaling: str | None) -> None:
@@ -53,7 +54,7 @@ class View:
     @property
     def has_statistics(self) -> bool:
         """True if rows are scaled again as statistics change."""
-        return self.scaling in {"standard", "centered-unit"}
+        return self.scaling not in {"unit", None}
 
     @property
     def rows(self) -> Tensor:

@@ -35,7 +35,9 @@ from sklearn_mdl.readouts._kernel_groups import (
     View,
 )
 from sklearn_mdl.readouts._kernel_rows import (
+    BLOCK,
     FIRST,
+    WHITENED,
     LaterRows,
     Memory,
     RowScaler,
@@ -243,12 +245,12 @@ class KernelLearner(Learner):
         """Open a block, and take in the labels of its rows before row ``stop``."""
         _, end = self._ends(start)
         raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
-        missing = end - start - len(raw)
+        padded = np.pad(raw, ((0, end - start - len(raw)), (0, 0)))
         scaled: dict[View, Tensor] = {}
         pairs: dict[View, tuple[Pairs, Pairs]] = {}
         for view in dict.fromkeys(group.view for group in groups):
-            rows = self._scaler.scaled(raw, view.scaling, self.device)
-            rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
+            rows = self._scaler.scaled(padded, view.scaling, self.device)
+            rows[len(raw) :] = 0
             scaled[view] = rows
             pairs[view] = view.pairs(rows), Pairs(rows, rows, view.distance)
         parts = []
@@ -290,7 +292,7 @@ class KernelLearner(Learner):
         """Scale the first rows again, and compute factors again."""
         changed = self._rescale_targets(n_rows)
         if any(group.is_refreshed for group in self.groups):
-            self._scaler.refresh(self._new_rows(n_rows))
+            self._take_in(n_rows)
             self._factor(n_rows)
         if changed:
             self._retarget(n_rows)
@@ -307,10 +309,20 @@ class KernelLearner(Learner):
                 assert isinstance(group.ridge, ForwardRidge)
                 group.ridge.retarget(targets)
 
-    def _new_rows(self, n_rows: int) -> np.ndarray:
-        """Return the rows between one refresh and the next, after ``n_rows``."""
+    def _take_in(self, n_rows: int) -> None:
+        """Take statistics of the rows up to a refresh after ``n_rows``."""
         start = n_rows // 2 if n_rows > FIRST else 0
-        return self.stream.store.rows(start, n_rows)
+        self._scaler.refresh(self.stream.store.rows(start, n_rows))
+        self._whiten(n_rows)
+
+    def _whiten(self, n_rows: int) -> None:
+        """Whiten views by the first rows and their labels."""
+        whitened = [s for s in self.views if s in WHITENED]
+        if whitened and n_rows:
+            rows = np.array(self.stream.store.rows(0, n_rows), np.float64)
+            x = torch.from_numpy(rows).to(self.device)
+            for scaling in whitened:
+                self._scaler.whiten(scaling, x, self.stream.labels[:n_rows])
 
     def _factor(self, n_rows: int) -> None:
         """Compute the factors of kernels that statistics have changed."""
@@ -331,8 +343,9 @@ class KernelLearner(Learner):
     def _fill(self, view: View, n_rows: int, first: int = 0) -> None:
         if not first:
             view.forget()
-        for start in range(first, n_rows, PIECE):
-            raw = self.stream.store.rows(start, min(start + PIECE, n_rows))
+        step = BLOCK if first else PIECE  # as blocks were: products round by shape
+        for start in range(first, n_rows, step):
+            raw = self.stream.store.rows(start, min(start + step, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
 
     def _predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
@@ -453,7 +466,7 @@ class KernelLearner(Learner):
     def _measure(self, n_rows: int) -> None:
         """Take in the rows of all refreshes up to ``n_rows``."""
         for power in range(3, n_rows.bit_length()):
-            self._scaler.refresh(self._new_rows(1 << power))
+            self._take_in(1 << power)
 
     def _restore_errors(self, learned: list[Mapping[str, Tensor]]) -> None:
         """Take over errors: their last bits depend on how many columns there were."""

@@ -29,10 +29,11 @@ class KernelClassifierLearner(LabellingsLearner):
         self, members: Sequence[Member], memory: Memory, context: Context
     ) -> None:
         super().__init__(members, context.n_classes, memory, context)
-        self.calibration = ForwardSoftmax(len(members), context.n_classes)
         # The mean of the targets. The softmax is blind to what all targets have in
         # common, so that those of classes which are not known yet can be zero.
         self.mean = 0.0 if context.may_grow else 1 / context.n_classes
+        n_classes = context.n_classes
+        self.calibration = ForwardSoftmax(len(members), n_classes, self.mean)
 
     def targets(self, labels: Tensor) -> Tensor:
         """One-hot labels less their mean, (n, C)."""
@@ -50,12 +51,21 @@ class KernelClassifierLearner(LabellingsLearner):
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Log-probabilities (K, n, C) of scores."""
-        found = self.calibration.log_proba(means.numpy())
+        ratios = self._in_noises(variances)
+        found = self.calibration.log_proba(means.numpy(), ratios)
         return torch.from_numpy(found).to(self.device)
+
+    def _in_noises(self, variances: Tensor) -> np.ndarray:
+        """Variances (K, ...) in units of the noises, which they hold themselves."""
+        noises = torch.cat([group.ridge.alphas for group in self.groups]).cpu()
+        shape = -1, *[1] * (variances.ndim - 1)
+        ratios: np.ndarray = (variances / noises.reshape(shape)).clamp_min_(1).numpy()
+        return ratios
 
     def learn(self, means: Tensor, variances: Tensor, label: Tensor) -> None:
         """Calibrate."""
-        self.calibration.observe(means.numpy(), int(label))
+        ratios = self._in_noises(variances)
+        self.calibration.observe(means.numpy(), int(label), ratios)
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
@@ -74,12 +84,11 @@ class KernelClassifierLearner(LabellingsLearner):
         """
         _, calibrations, targets = self._coded(outputs)
         widths = [one.labels.shape[0] * one.n_numbers for one in outputs]
-        means = torch.split(self.means_of_others(targets, rows).cpu(), widths, 2)
+        means, variances = (each.cpu() for each in self.predict_beyond(targets, rows))
+        ratios, own = self._in_noises(variances), torch.split(means, widths, 2)
         return [
-            calibration.log_proba(given.scores(own).transpose(2, 0, 1, 3))
-            for own, given, calibration in zip(
-                means, outputs, calibrations, strict=True
-            )
+            calibration.log_proba(given.scores(part).transpose(2, 0, 1, 3), ratios)
+            for part, given, calibration in zip(own, outputs, calibrations, strict=True)
         ]
 
     def _coded(
@@ -89,7 +98,9 @@ class KernelClassifierLearner(LabellingsLearner):
         n_readouts, n_rows = len(self.columns), outputs[0].labels.shape[1]
         losses = [np.empty((n_rows, len(one.labels), n_readouts)) for one in outputs]
         calibrations = [
-            ForwardSoftmax(n_readouts, one.n_numbers, n_sets=len(one.labels))
+            ForwardSoftmax(
+                n_readouts, one.n_numbers, 1 / one.n_numbers, n_sets=len(one.labels)
+            )
             for one in outputs
         ]
         columns = [one.targets().flatten(1) for one in outputs]
@@ -97,8 +108,9 @@ class KernelClassifierLearner(LabellingsLearner):
         widths = [one.shape[1] for one in columns]
         for stretch in self.evaluated(lambda _: targets, n_rows):
             own = torch.split(stretch.means.cpu(), widths, 2)
+            ratios = self._in_noises(stretch.variances.cpu())
             for parts in zip(own, outputs, calibrations, losses, strict=True):
-                _calibrate(stretch.start, *parts)
+                _calibrate(stretch.start, ratios, *parts)
         return losses, calibrations, targets
 
     def _keep(self, kept: list[int]) -> None:
@@ -114,14 +126,16 @@ class KernelClassifierLearner(LabellingsLearner):
     def _learn_again(self) -> None:
         """Calibrate again, from the factors as they are if any rows are known."""
         labels, before = self.stream.labels[: self.n_observed], self.calibration
-        own = ForwardSoftmax(len(self.columns), len(before.counts))
+        own = ForwardSoftmax(len(self.columns), len(before.counts), self.mean)
         if self.n_observed:
             own.factors = before.factors.copy()
             targets = self.targets(labels)
             means = torch.cat([ridge.means(targets) for ridge in self._ridges])
-            scores = means.cpu().numpy().swapaxes(0, 1)
-            for row, label in zip(scores, labels.tolist(), strict=True):
-                own.observe(row, label)
+            scores = means.cpu().numpy()
+            variances = torch.cat([ridge.diagonal() for ridge in self._ridges]).square()
+            ratios = self._in_noises(variances.cpu())
+            for t, label in enumerate(labels.tolist()):
+                own.observe(scores[:, t], label, ratios[:, t])
         self.calibration = own
 
     def _take_over(
@@ -136,18 +150,23 @@ class KernelClassifierLearner(LabellingsLearner):
 
 def _calibrate(
     start: int,
+    ratios: np.ndarray,
     means: Tensor,
     given: Labellings,
     calibration: ForwardSoftmax,
     losses: np.ndarray,
 ) -> None:
-    """Code rows from ``start`` on, with scores (K, n, S C), into losses (N, S, K)."""
+    """Code rows from ``start`` on, with scores (K, n, S C), into losses (N, S, K).
+
+    Ratios (K, n) are variances in units of the noise.
+    """
     scores = given.scores(means).transpose(1, 2, 0, 3)  # (n, S, K, C)
-    for row, own in enumerate(scores, start):
-        labels = given.labels[:, row]
-        found = calibration.log_proba(own[:, :, np.newaxis])[:, :, 0]
+    for i, own in enumerate(scores):
+        row, labels = start + i, given.labels[:, start + i]
+        some = ratios[:, i : i + 1]
+        found = calibration.log_proba(own[:, :, np.newaxis], some)[:, :, 0]
         losses[row] = -np.take_along_axis(found, labels[:, None, None], -1)[..., 0]
-        calibration.observe(own, labels)
+        calibration.observe(own, labels, ratios[:, i])
 
 
 class Units(NamedTuple):

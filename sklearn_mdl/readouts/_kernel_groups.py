@@ -292,6 +292,11 @@ class OpenBlock:
         """Leave it out of files."""
         return type(None), ()
 
+    @property
+    def is_full(self) -> bool:
+        """True if all of its rows are observed."""
+        return self.n_observed == self.factor.shape[1]
+
     def is_next(self, raw: np.ndarray) -> bool:
         """Return True for the row (d,) that is to be predicted next."""
         t = self.n_observed

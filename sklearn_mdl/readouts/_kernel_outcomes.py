@@ -20,9 +20,10 @@ from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings, LabellingsLearner
 from sklearn_mdl.readouts._kernel_rows import Memory
+from sklearn_mdl.readouts._row_learners import CalibratedLearner
 
 
-class KernelClassifierLearner(LabellingsLearner):
+class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     """Kernel readouts of classes: scores of one-hot labels, calibrated forwards."""
 
     def __init__(
@@ -49,23 +50,12 @@ class KernelClassifierLearner(LabellingsLearner):
         self.n_added += n
         self._block = None  # opened again when it is needed
 
-    def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C) of scores."""
-        ratios = self._in_noises(variances)
-        found = self.calibration.log_proba(means.numpy(), ratios)
-        return torch.from_numpy(found).to(self.device)
-
-    def _in_noises(self, variances: Tensor) -> np.ndarray:
+    def in_noises(self, variances: Tensor) -> np.ndarray:
         """Variances (K, ...) in units of the noises, which they hold themselves."""
         noises = torch.cat([group.ridge.alphas for group in self.groups]).cpu()
         shape = -1, *[1] * (variances.ndim - 1)
         ratios: np.ndarray = (variances / noises.reshape(shape)).clamp_min_(1).numpy()
         return ratios
-
-    def learn(self, means: Tensor, variances: Tensor, label: Tensor) -> None:
-        """Calibrate."""
-        ratios = self._in_noises(variances)
-        self.calibration.observe(means.numpy(), int(label), ratios)
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
@@ -85,7 +75,7 @@ class KernelClassifierLearner(LabellingsLearner):
         _, calibrations, targets = self._coded(outputs)
         widths = [one.labels.shape[0] * one.n_numbers for one in outputs]
         means, variances = (each.cpu() for each in self.predict_beyond(targets, rows))
-        ratios, own = self._in_noises(variances), torch.split(means, widths, 2)
+        ratios, own = self.in_noises(variances), torch.split(means, widths, 2)
         return [
             calibration.log_proba(given.scores(part).transpose(2, 0, 1, 3), ratios)
             for part, given, calibration in zip(own, outputs, calibrations, strict=True)
@@ -108,20 +98,10 @@ class KernelClassifierLearner(LabellingsLearner):
         widths = [one.shape[1] for one in columns]
         for stretch in self.evaluated(lambda _: targets, n_rows):
             own = torch.split(stretch.means.cpu(), widths, 2)
-            ratios = self._in_noises(stretch.variances.cpu())
+            ratios = self.in_noises(stretch.variances.cpu())
             for parts in zip(own, outputs, calibrations, losses, strict=True):
                 _calibrate(stretch.start, ratios, *parts)
         return losses, calibrations, targets
-
-    def _keep(self, kept: list[int]) -> None:
-        self.calibration.retire(kept)
-
-    def _learned(self) -> list[dict[str, Tensor]]:
-        own = self.calibration
-        return [
-            {"factors": torch.tensor(one), "curvature": torch.tensor(other)}
-            for one, other in zip(own.factors, own.curvature, strict=True)
-        ]
 
     def _learn_again(self) -> None:
         """Calibrate again, from the factors as they are if any rows are known."""
@@ -133,19 +113,10 @@ class KernelClassifierLearner(LabellingsLearner):
             means = torch.cat([ridge.means(targets) for ridge in self._ridges])
             scores = means.cpu().numpy()
             variances = torch.cat([ridge.diagonal() for ridge in self._ridges]).square()
-            ratios = self._in_noises(variances.cpu())
+            ratios = self.in_noises(variances.cpu())
             for t, label in enumerate(labels.tolist()):
                 own.observe(scores[:, t], label, ratios[:, t])
         self.calibration = own
-
-    def _take_over(
-        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
-    ) -> None:
-        own = self.calibration
-        own.factors = np.stack([one["factors"].numpy() for one in learned])
-        own.curvature = np.stack([one["curvature"].numpy() for one in learned])
-        counts = np.bincount(labels.cpu().numpy(), minlength=len(own.counts))
-        own.counts = counts.astype(np.float64)
 
 
 def _calibrate(

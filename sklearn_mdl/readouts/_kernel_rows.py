@@ -192,19 +192,20 @@ class RowScaler:
         if scaling is None:
             return x
         if scaling == "unit":
-            return _of_unit_length(x)
+            return unit_rows(x)
         if self._current is None:
-            x = _of_unit_length(x)
+            x = unit_rows(x)
         elif scaling == "standard":
             mean, transform = self._current.mean.to(x), self._current.transform.to(x)
             x = ((x - mean) * transform).clamp_(-REACH, REACH).div_(x.shape[1] ** 0.5)
         elif scaling in WHITENED:
-            x = _of_unit_length(self._whitened[scaling](x))
+            x = unit_rows(self._whitened[scaling].apply(x))
         else:
-            x = _of_unit_length(x - self._current.mean.to(x))
+            x = unit_rows(x - self._current.mean.to(x))
         return torch.cat([x, x.new_full((len(x), 1), OFFSET)], 1)
 
 
-def _of_unit_length(x: Tensor) -> Tensor:
+def unit_rows(x: Tensor) -> Tensor:
+    """Rows (n, d) divided by their lengths."""
     unit: Tensor = x / x.norm(dim=1, keepdim=True).clamp_min(TINY)
     return unit

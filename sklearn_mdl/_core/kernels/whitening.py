@@ -42,7 +42,7 @@ class Whitening(NamedTuple):
     vectors: Tensor
     gains: Tensor
 
-    def __call__(self, rows: Tensor) -> Tensor:
+    def apply(self, rows: Tensor) -> Tensor:
         """Whiten rows (n, d)."""
         centred = rows - self.mean
         changed = (centred @ self.vectors.mT).mul_(self.gains) @ self.vectors
@@ -63,8 +63,8 @@ def whitening(
         Share ``h`` of the covariance of all rows in it, for ``d`` rows.
     """
     n_rows, d = rows.shape
-    mean = rows.mean(0)
-    rows = rows - mean
+    centred = centring(rows)
+    mean, rows = centred.mean, rows - centred.mean
     products = rows.mT @ rows if d <= n_rows else rows @ rows.mT
     level = float(products.trace()) / (n_rows * d)
     spread = float(products.square().sum()) / (n_rows * d) ** 2
@@ -84,7 +84,7 @@ def whitening(
         base = d * strength / total * share * level
         base += LEAST * (float(root.square().sum()) / d + base)
     if base <= 0:  # rows are all equal
-        return Whitening(mean, 1.0, rows[:0], rows[:0, 0])
+        return centred
     by_features = d <= n_rows
     values, vectors = torch.linalg.eigh(
         root.mT @ root if by_features else root @ root.mT
@@ -95,6 +95,11 @@ def whitening(
     if by_features:
         return Whitening(mean, 1 / least, vectors.mT.contiguous(), gains * values)
     return Whitening(mean, 1 / least, vectors.mT @ root, gains)
+
+
+def centring(rows: Tensor) -> Whitening:
+    """Return the map that only takes off the mean of rows (n, d)."""
+    return Whitening(rows.mean(0), 1.0, rows[:0], rows[:0, 0])
 
 
 def oas_share(spread: float, level: float, d: int, n_rows: int) -> float:

@@ -19,7 +19,8 @@ KINDS = {
     "discriminant": DiscriminantReadout(),
     "shrunk more": DiscriminantReadout(2.0),
     "centroid": CentroidReadout(),
-    "raw centroid": CentroidReadout(centered=False),
+    "raw centroid": CentroidReadout(None),
+    "whitened centroid": CentroidReadout("within-class"),
 }
 
 
@@ -45,8 +46,8 @@ OTHERS = np.array([[1.0, 0], [0, 5]])
 # Unit rows are (.6 .8) (.8 .6) | (0 1) (.6 .8), so that sums over n + 1 are
 # (1.4 1.4) / 3 and (.6 1.8) / 3, whose squares are 3.92 / 9 and 3.6 / 9.
 DISCRIMINANT = [
-    [(1.4 / 3 - 1.96 / 9) / math.sqrt(2), (0.2 - 0.2) / math.sqrt(2), 0],
-    [(1.4 / 3 - 1.96 / 9) / math.sqrt(2), (0.6 - 0.2) / math.sqrt(2), 0],
+    [1.4 / 3 - 1.96 / 9, 0.2 - 0.2, 0],
+    [1.4 / 3 - 1.96 / 9, 0.6 - 0.2, 0],
 ]
 # Sums are (7 7) and (6 10).
 CENTROID = [
@@ -60,7 +61,7 @@ CENTROID = [
     [
         (DiscriminantReadout(), DISCRIMINANT),
         (CentroidReadout(), CENTROID),
-        (CentroidReadout(centered=False), CENTROID),
+        (CentroidReadout(None), CENTROID),
     ],
     ids=str,
 )
@@ -68,7 +69,7 @@ def test_scores_of_a_few_rows_are_those_by_hand(readout, table):
     readout.partial_fit(ROWS, LABELS, classes=[0, 1, 2])
     assert_allclose(scores(readout, OTHERS), table, atol=1e-14)
     calibration, expected = ForwardSoftmax(1, 3), []
-    first = [[0, 0, 0], [(0.5 * 0.96 - 0.125) / math.sqrt(2), 0, 0]]
+    first = [[0, 0, 0], [0.5 * 0.96 - 0.125, 0, 0]]
     if isinstance(readout, CentroidReadout):
         first[1][0] = 0.96
     for row, label in zip(first, LABELS[:2], strict=True):
@@ -96,27 +97,23 @@ def refitted(readout, X, y, t):
     """Scores of row ``t`` from scratch: from the rows before it, straight."""
     refresh = 1 << (t.bit_length() - 1) if t >= 8 else 0
     known, d = X[:refresh], X.shape[1]
-    rows = X[: t + 1]
-    if isinstance(readout, CentroidReadout):
-        rows = rows - known.mean(0) if refresh and readout.centered else rows
-    elif refresh:
-        rows = rows - known.mean(0)
-    else:
+    rows, root = X[: t + 1], np.eye(d)
+    if readout.scaling == "within-class" and not refresh:
         rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    inverse = np.eye(d)
-    if refresh and isinstance(readout, DiscriminantReadout):
-        inverse = np.linalg.inv(covariance(known, y[:refresh], readout.shrinkage))
-    found = np.zeros(10)
+    if refresh and readout.scaling is not None:
+        rows = rows - known.mean(0)
+    if refresh and readout.scaling == "within-class":
+        own = covariance(known, y[:refresh], readout.shrinkage)
+        root = np.linalg.inv(np.linalg.cholesky(own)).T
+    rows, found = rows @ root, np.zeros(10)
     for label in set(y[:t]):
         own = rows[:t][y[:t] == label]
+        mean = own.sum(0) / (len(own) + 1)
         if isinstance(readout, CentroidReadout):
-            mean = own.mean(0)
-            lengths = np.linalg.norm(mean) * np.linalg.norm(rows[t])
-            found[label] = mean @ rows[t] / lengths
+            found[label] = mean @ rows[t] / np.linalg.norm(mean)
         else:
-            mean = own.sum(0) / (len(own) + 1)
-            found[label] = mean @ inverse @ (rows[t] - mean / 2) / math.sqrt(d)
-    return found
+            found[label] = mean @ (rows[t] - mean / 2)
+    return found / np.linalg.norm(rows[t])
 
 
 @for_each("name", KINDS)

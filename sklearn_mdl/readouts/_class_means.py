@@ -20,6 +20,7 @@ from sklearn_mdl._core.numerics import flushed_denormals, one_thread
 from sklearn_mdl._core.stream.learner import Learned
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_rows import (
+    WITHIN,
     Memory,
     is_refresh,
     last_refresh,
@@ -39,60 +40,49 @@ class Reference(NamedTuple):
     Attributes
     ----------
     column : int
-    shrinkage : float or None
-        Of the covariance within classes by which rows are whitened, for the score
-        ``m' x - m' m / 2`` of a discriminant; None is the cosine.
-    is_centered : bool
-        Compare rows less the mean of all rows, if they are not whitened.
+    scaling : {"within-class", "centered", None}
+    shrinkage : float
+        Of the covariance within classes.
+    is_cosine : bool
+        Compare by the cosine; otherwise by ``(m' x - m' m / 2) / |x|``.
     """
 
     column: int
-    shrinkage: float | None
-    is_centered: bool = False
+    scaling: str | None
+    shrinkage: float
+    is_cosine: bool
 
     def mapping(self, rows: Tensor, labels: Tensor) -> Mapping:
         """Return how rows are seen by statistics of some (n, d), with their labels."""
-        if self.shrinkage is not None:
+        if self.scaling == WITHIN:
             return whitening(rows, labels, self.shrinkage).apply
-        return centring(rows).apply if self.is_centered else _as_is
+        return _as_is if self.scaling is None else centring(rows).apply
 
 
-class Scores(NamedTuple):
-    """Scores of rows by their products with the sums of classes.
+def scores_of(
+    products: np.ndarray,
+    squares: np.ndarray,
+    sums: np.ndarray,
+    counts: np.ndarray,
+    is_cosine: np.ndarray,
+) -> np.ndarray:
+    """Return scores (K, n, C), zero for classes that have no rows.
 
-    Attributes
+    Parameters
     ----------
+    products : ndarray of shape (K, n, C)
+        Of rows with the sums of classes.
+    squares, sums : ndarray of shape (K, n) and (K, C)
+        Squared lengths of rows and sums.
+    counts : ndarray of shape (C,)
     is_cosine : ndarray of shape (K, 1, 1)
-    scale : float
-        Of scores of discriminants: one over the root of the width.
     """
-
-    is_cosine: np.ndarray
-    scale: float
-
-    def of(
-        self,
-        products: np.ndarray,
-        lengths: np.ndarray,
-        squares: np.ndarray,
-        counts: np.ndarray,
-    ) -> np.ndarray:
-        """Return scores (K, n, C), zero for classes that have no rows.
-
-        Parameters
-        ----------
-        products : ndarray of shape (K, n, C)
-            Of rows with the sums.
-        lengths : ndarray of shape (K, n)
-            Squared lengths of the rows.
-        squares : ndarray of shape (K, C)
-            Of the sums.
-        counts : ndarray of shape (C,)
-        """
-        squares, shrunk = squares[:, np.newaxis], counts + 1.0
-        straight = (products - squares / (2 * shrunk)) * (self.scale / shrunk)
-        norms = np.sqrt(lengths[..., np.newaxis]) * np.sqrt(squares)
-        return np.where(self.is_cosine, products / np.maximum(norms, TINY), straight)
+    lengths = np.maximum(np.sqrt(squares), TINY)[..., np.newaxis]
+    sums, shrunk = sums[:, np.newaxis], counts + 1.0
+    straight = (products - sums / (2 * shrunk)) / shrunk
+    cosine = products / np.maximum(np.sqrt(sums), TINY)
+    found: np.ndarray = np.where(is_cosine, cosine, straight) / lengths
+    return found
 
 
 class OpenMeans:
@@ -107,7 +97,7 @@ class OpenMeans:
     sums : Tensor of shape (K, C, d)
         Of the rows before, by class.
     counts : ndarray of shape (C,)
-    scores : Scores
+    is_cosine : ndarray of shape (K, 1, 1)
     """
 
     def __init__(
@@ -116,15 +106,14 @@ class OpenMeans:
         rows: Tensor,
         sums: Tensor,
         counts: np.ndarray,
-        scores: Scores,
+        is_cosine: np.ndarray,
     ) -> None:
         self.raw, self.rows = raw, rows
         self.products = torch.bmm(rows, sums.mT).cpu().numpy()
         self.among = torch.bmm(rows, rows.mT).cpu().numpy()
-        self.lengths = np.diagonal(self.among, axis1=1, axis2=2)
-        self.squares = sums.square().sum(2).cpu().numpy()
-        self.counts = counts.copy()
-        self.scores = scores
+        self.squares = np.diagonal(self.among, axis1=1, axis2=2)
+        self.sums = sums.square().sum(2).cpu().numpy()
+        self.counts, self.is_cosine = counts.copy(), is_cosine
         self.n_observed = 0
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
@@ -148,8 +137,9 @@ class OpenMeans:
     def means(self) -> Tensor:
         """Return scores (K, C) of the next row."""
         row = slice(self.n_observed, self.n_observed + 1)
-        given = self.products[:, row], self.lengths[:, row], self.squares, self.counts
-        return torch.from_numpy(self.scores.of(*given)[:, 0])
+        of_row = self.products[:, row], self.squares[:, row]
+        found = scores_of(*of_row, self.sums, self.counts, self.is_cosine)
+        return torch.from_numpy(found[:, 0])
 
     def variances(self) -> Tensor:
         """Return ones (K,): scores have no variance."""
@@ -158,8 +148,7 @@ class OpenMeans:
     def observe(self, target: Tensor) -> None:
         """Take in the label of the next row."""
         t, label = self.n_observed, int(target)
-        added = 2 * self.products[:, t, label] + self.lengths[:, t]
-        self.squares[:, label] += added
+        self.sums[:, label] += 2 * self.products[:, t, label] + self.squares[:, t]
         self.products[:, :, label] += self.among[:, :, t]
         self.counts[label] += 1
         self.n_observed += 1
@@ -193,12 +182,14 @@ class MeansLearner(CalibratedLearner):
         self._sums = torch.zeros(shape, dtype=torch.float64, device=self.device)
         self._counts = np.zeros(len(counts))  # of what is in the sums
         self._maps: list[Mapping]
-        self._maps = [unit_rows if m.shrinkage else _as_is for m in self.members]
+        self._maps = [
+            unit_rows if member.scaling == WITHIN else _as_is for member in self.members
+        ]
 
     @property
-    def _scores(self) -> Scores:
-        is_cosine = np.array([member.shrinkage is None for member in self.members])
-        return Scores(is_cosine[:, None, None], self.n_features**-0.5)
+    def _is_cosine(self) -> np.ndarray:
+        found = np.array([member.is_cosine for member in self.members])
+        return found[:, None, None]
 
     def targets(self, labels: Tensor) -> Tensor:
         """Labels themselves."""
@@ -220,7 +211,7 @@ class MeansLearner(CalibratedLearner):
         raw, padded = self._read(start)
         rows = self._mapped(padded)
         rows[:, len(raw) :] = 0
-        return OpenMeans(raw, rows, self._sums, self._counts, self._scores)
+        return OpenMeans(raw, rows, self._sums, self._counts, self._is_cosine)
 
     def _close(self, block: Opened) -> None:
         assert isinstance(block, OpenMeans)
@@ -256,15 +247,14 @@ class MeansLearner(CalibratedLearner):
         sums, counts = self._sums, self._counts
         if self.n_observed > start:
             block = self._block or self._open(self.n_observed)
-            own, counts = block.rows[:, : block.n_observed], block.counts
+            known, counts = block.rows[:, : block.n_observed], block.counts
             labels = self.stream.labels[start : self.n_observed]
-            sums = sums.index_add(1, labels, own)
+            sums = sums.index_add(1, labels, known)
         rows = self._mapped(raw.cpu().numpy())
-        sizes = rows.square().sum(2), sums.square().sum(2)
-        products, lengths, squares = (
-            each.cpu().numpy() for each in (torch.bmm(rows, sums.mT), *sizes)
-        )
-        found = torch.from_numpy(self._scores.of(products, lengths, squares, counts))
+        of_rows = torch.bmm(rows, sums.mT), rows.square().sum(2), sums.square().sum(2)
+        products, squares, own = (each.cpu().numpy() for each in of_rows)
+        scores = scores_of(products, squares, own, counts, self._is_cosine)
+        found = torch.from_numpy(scores)
         return found, torch.ones(found.shape[:2], dtype=torch.float64)
 
     def _recompute(self) -> None:

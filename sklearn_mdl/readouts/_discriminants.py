@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.readouts._base import POSITIVE, BaseReadout
 from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._class_means import MeansLearner, Reference
-from sklearn_mdl.readouts._kernel_rows import Memory
+from sklearn_mdl.readouts._kernel_rows import WITHIN, Memory
 
 
 @dataclass(eq=False, repr=False)
 class MeansReadout(BaseReadout):
     """Base of the readouts that compare a row with the mean of every class."""
 
-    scaling = None  # not a parameter: each has one of its own
     random_state = 0  # nothing is drawn
     takes_raw_rows = True
+    is_cosine: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[Constraints] = {
         **BaseReadout._parameter_constraints,
         "shrinkage": [POSITIVE],
-        "centered": ["boolean"],
         "window": [Interval(Integral, 64, None, closed="left"), None],
         "restart": [Interval(Integral, 8, None, closed="left"), None],
+        "scaling": [StrOptions({"centered", WITHIN}), None],
     }
-
-    @property
-    def pool_group(self) -> str:
-        """Kind: settings of one switch."""
-        return self.architecture
-
-    @abstractmethod
-    def reference(self, column: int) -> Reference:
-        """Return the settings as a learner takes them."""
 
     @classmethod
     def learners_of(
@@ -46,7 +36,12 @@ class MeansReadout(BaseReadout):
     ) -> list[MeansLearner]:
         """One learner for all that remember the same rows."""
         alike = grouped(
-            (Memory(None, readout.window, readout.restart), readout.reference(column))
+            (
+                Memory(None, readout.window, readout.restart),
+                Reference(
+                    column, readout.scaling, float(readout.shrinkage), readout.is_cosine
+                ),
+            )
             for column, readout in members
         )
         return [MeansLearner(own, memory, context) for memory, own in alike.items()]
@@ -68,7 +63,7 @@ class DiscriminantReadout(MeansReadout):
     their covariance, shrunk by the oracle approximating rule, and ``h`` the shrinkage.
     Means of classes move after every label. In whitened coordinates less the mean of
     all rows they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and scores
-    :math:`(m_c^T x - m_c^T m_c / 2) / \sqrt d`, which become probabilities as those of
+    :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`, which become probabilities as those of
     :class:`~sklearn_mdl.KernelReadout` do, without variances. Before row 8 rows are
     divided by their length. From row 8,192 on, or 2,048 where there are more than 2,048
     features, whitening stays as it is.
@@ -124,14 +119,13 @@ class DiscriminantReadout(MeansReadout):
     window: int | None = None
     restart: int | None = None
 
+    scaling = WITHIN  # not a parameter
+    is_cosine = False
+
     @property
     def architecture(self) -> str:
         """Short name: "discriminant"."""
         return "discriminant"
-
-    def reference(self, column: int) -> Reference:
-        """Return the settings as a learner takes them."""
-        return Reference(column, float(self.shrinkage))
 
 
 @dataclass(eq=False, repr=False)
@@ -144,9 +138,12 @@ class CentroidReadout(MeansReadout):
 
     Parameters
     ----------
-    centered : bool, default=True
-        Take the mean of all rows off first: that of the rows before row 8, 16, 32, and
-        so on up to 8,192.
+    scaling : {"centered", "within-class"} or None, default="centered"
+        "centered" takes the mean of all rows off first: that of the rows before row 8,
+        16, 32, and so on up to 8,192. "within-class" also whitens rows by their
+        covariance within classes, as :class:`DiscriminantReadout` does.
+    shrinkage : float, default=0.1
+        Of that covariance.
     batch_size : int, default=32
         Minibatches of a run; this readout learns row by row whatever it is.
     device : str, default="auto"
@@ -183,7 +180,8 @@ class CentroidReadout(MeansReadout):
     True
     """
 
-    centered: bool = True
+    scaling: str | None = "centered"
+    shrinkage: float = 0.1
     _: KW_ONLY
     batch_size: int = 32
     device: str = "auto"
@@ -194,10 +192,6 @@ class CentroidReadout(MeansReadout):
     def architecture(self) -> str:
         """Short name: "class mean"."""
         return "class mean"
-
-    def reference(self, column: int) -> Reference:
-        """Return the settings as a learner takes them."""
-        return Reference(column, None, bool(self.centered))
 
 
 MeansReadout.family = MeansReadout

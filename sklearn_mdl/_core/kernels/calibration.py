@@ -10,8 +10,8 @@ comes with the variance of its prediction in units of the noise, :math:`v_t`,
 
 where :math:`q_c` is the score as a share, with the mean of the targets added again, and
 ``(b, v, u, a)`` take one online Newton step of the log-loss a row, after its label is
-paid. Then ``p`` is mixed with a small share of the uniform distribution. Without
-variances ``v`` and ``u`` are left out.
+paid, but ``v`` and ``u`` only from label 64 on. Then ``p`` is mixed with a small share
+of the uniform distribution. Without variances ``v`` and ``u`` are left out.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ USUAL = math.log(1.5)  # of a variance in units of the noise
 LEAST = 0.02  # added to shares
 LOWEST = 0.05  # factor of the scores
 FLOOR = 1e-4  # share of the uniform distribution
+FIRST = 64  # labels after which variances are read: few teach more noise than that
 
 
 class ForwardSoftmax:
@@ -44,6 +45,8 @@ class ForwardSoftmax:
         come without variances.
     curvature : sequence of float
         Diagonal of the Hessian before the first row.
+    first : int
+        Labels after which ``v`` and ``u`` are learned.
     n_sets : int or None
         Labellings ``S`` of the same rows, which stand on an axis before all others;
         None is one, without that axis.
@@ -65,9 +68,10 @@ class ForwardSoftmax:
         mean: float | None = None,
         *,
         curvature: Sequence[float] = CURVATURE,
+        first: int = FIRST,
         n_sets: int | None = None,
     ) -> None:
-        self.mean = mean
+        self.mean, self.first = mean, first
         sets = () if n_sets is None else (n_sets,)
         used = [0, 3] if mean is None else [0, 1, 2, 3]
         diagonal = np.diag(np.array(curvature, np.float64)[used])
@@ -111,9 +115,10 @@ class ForwardSoftmax:
     def _features(self, scores: Floats, variances: Floats | None) -> Floats:
         """Return what the factors are those of, (K, n, F, C)."""
         shape = *scores.shape[:-1], self.factors.shape[-1], scores.shape[-1]
-        found = np.empty(shape)
+        found = np.zeros(shape)
         found[..., 0, :] = scores
-        if self.mean is not None and variances is not None:
+        is_late = self.counts.sum(-1).max() >= self.first
+        if is_late and self.mean is not None and variances is not None:
             by_variance = (np.log(variances) - USUAL)[..., np.newaxis]
             np.multiply(scores, by_variance, out=found[..., 1, :])
             found[..., 2, :] = np.log(np.maximum(scores + self.mean, 0) + LEAST)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.nets.mlp import count_parameters
+from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
 from sklearn_mdl.readouts._dummy import DummyReadout
 from sklearn_mdl.readouts._dummy_regressor import DummyReadoutRegressor
 from sklearn_mdl.readouts._grid import build_grid
@@ -70,6 +71,12 @@ KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
     {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
 ]
+# Those that see covariances: chosen on Caltech 101, GTSRB and pneumonia.
+WITHIN: dict[str, Any] = {"kernel": "rbf", "scaling": "within-class"}
+COVARIANCES: list[dict[str, Any]] = [
+    {"kernel": "rbf", "scaling": "whiten"},
+    {"kernel": "linear"},
+]
 # Of the list "linear", which chooses between encoders from few labels: chosen on three
 # datasets of ``python -m benchmarks choice``.
 LINEAR_KERNELS: list[dict[str, Any]] = [
@@ -79,11 +86,11 @@ LINEAR_KERNELS: list[dict[str, Any]] = [
 NAMES = ("linear", "closed-form", "nets", "mixed", "drift")
 PARTS = {
     "linear": ("linear",),
-    "closed-form": ("kernels",),
+    "closed-form": ("kernels", "covariances", "means"),
     "nets": ("nets",),
-    None: ("nets", "kernels"),
-    "mixed": ("nets", "kernels", "others"),
-    "drift": ("nets", "kernels", "forgetful", "labels"),
+    None: ("nets", "kernels", "means"),
+    "mixed": ("nets", "kernels", "means", "others"),
+    "drift": ("nets", "kernels", "means", "forgetful", "labels"),
 }
 # How the kernels of the list "drift" forget. Each window forgets down to half of its
 # own, so that from 64 to 2,048 rows after a change one of them holds at least a quarter
@@ -104,6 +111,10 @@ class Kinds(NamedTuple):
         MLPs, kernels, and readouts that ignore features.
     alphas : tuple of float
         Noises of each kernel.
+    within : list of dict
+        Kernels that whiten by labels, too: of classes alone.
+    means : list of readout
+        Readouts that compare rows with means of classes.
     strategies : tuple of str
         Of readouts that ignore features.
     """
@@ -112,17 +123,27 @@ class Kinds(NamedTuple):
     kernels: type
     labels: type
     alphas: tuple[float, ...]
+    within: Sequence[dict[str, Any]]
+    means: Sequence[BaseEstimator]
     strategies: tuple[str, ...]
 
 
 CLASSES = Kinds(
     *(MLPReadout, KernelReadout, DummyReadout),
     alphas=(0.003, 0.3),
+    within=[WITHIN],
+    means=[
+        *(DiscriminantReadout(shrinkage) for shrinkage in (0.1, 0.5)),
+        CentroidReadout(),
+        CentroidReadout("within-class"),
+    ],
     strategies=("frequency", "decayed", "transition"),
 )
 REALS = Kinds(
     *(MLPReadoutRegressor, KernelReadoutRegressor, DummyReadoutRegressor),
     alphas=(0.003, 0.03, 1.0),
+    within=[],
+    means=[],
     strategies=("mean", "decayed", "last"),
 )
 
@@ -149,6 +170,11 @@ def _listed(
         readouts += _kernels(kinds, LINEAR_KERNELS)
     if "kernels" in parts:
         readouts += _kernels(kinds, KERNELS)
+    if "covariances" in parts:
+        readouts += _kernels(kinds, COVARIANCES)
+    if "means" in parts:
+        readouts += _kernels(kinds, kinds.within)
+        readouts += [clone(readout) for readout in kinds.means]
     if "others" in parts:
         readouts += _others(n_features)
     if "forgetful" in parts:

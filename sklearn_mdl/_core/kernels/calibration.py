@@ -24,9 +24,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Of the factors of scores, of scores by variance, of shares, and of class frequencies:
+# Of the factors of scores, of scores by variance, of shares, and of class frequencies,
+# and the diagonal of the Hessian before the first row:
 START = (5.0, 0.0, 0.0, 1.0)
-CURVATURE = (1.0, 3.0, 30.0, 10.0)  # diagonal of the Hessian before the first row
+CURVATURE = (1.0, 3.0, 30.0, 10.0)
+# The same of scores that are no shares: they may be much larger.
+PLAIN_START = (1.0, 1.0)
+PLAIN_CURVATURE = (0.3, 10.0)
 USUAL = math.log(1.5)  # of a variance in units of the noise
 LEAST = 0.02  # added to shares
 LOWEST = 0.05  # factor of the scores
@@ -43,8 +47,8 @@ class ForwardSoftmax:
     mean : float or None
         What makes scores shares when it is added to them; None if they are none, and
         come without variances.
-    curvature : sequence of float
-        Diagonal of the Hessian before the first row.
+    curvature : sequence of float or None
+        Diagonal of the Hessian before the first row; None is the usual one.
     first : int
         Labels after which ``v`` and ``u`` are learned.
     n_sets : int or None
@@ -67,15 +71,16 @@ class ForwardSoftmax:
         n_classes: int,
         mean: float | None = None,
         *,
-        curvature: Sequence[float] = CURVATURE,
+        curvature: Sequence[float] | None = None,
         first: int = FIRST,
         n_sets: int | None = None,
     ) -> None:
         self.mean, self.first = mean, first
         sets = () if n_sets is None else (n_sets,)
-        used = [0, 3] if mean is None else [0, 1, 2, 3]
-        diagonal = np.diag(np.array(curvature, np.float64)[used])
-        self.factors: Floats = np.tile(np.array(START)[used], (*sets, n_readouts, 1))
+        start = np.array(PLAIN_START if mean is None else START)
+        usual = PLAIN_CURVATURE if mean is None else CURVATURE
+        diagonal = np.diag(np.array(curvature or usual, np.float64))
+        self.factors: Floats = np.tile(start, (*sets, n_readouts, 1))
         self.curvature: Floats = np.tile(diagonal, (*sets, n_readouts, 1, 1))
         self.counts = np.zeros((*sets, n_classes))
 

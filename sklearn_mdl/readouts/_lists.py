@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
@@ -61,8 +61,8 @@ class DefaultGrid(list[Any]):
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
 MAX_WHITENED_BY_DEFAULT = 1024
-# The kernels of the list "closed-form", each at two noises: chosen by measurement on
-# two orders of digits and on seven cells of deep features.
+# Kernels, each at two noises or more: chosen by measurement on two orders of digits and
+# on seven cells of deep features.
 KERNELS: list[dict[str, Any]] = [
     {"scaling": "unit"},
     {"scaling": "centered-unit"},
@@ -71,8 +71,15 @@ KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
     {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
 ]
-# Those that see covariances: chosen on Caltech 101, GTSRB and pneumonia.
-WITHIN: dict[str, Any] = {"kernel": "rbf", "scaling": "within-class"}
+# Those that are left beside readouts that see covariances, and the kernels among these.
+# They and the networks beside them were chosen on seven cells of Caltech 101, GTSRB and
+# pneumonia: other kernels, deeper networks and whitened rows gain nothing there.
+FEW_KERNELS: list[dict[str, Any]] = [
+    {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
+    {"kernel": "rbf", "width": 1.0, "scaling": "unit"},
+    {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
+    {"kernel": "rbf", "scaling": "within-class"},
+]
 COVARIANCES: list[dict[str, Any]] = [
     {"kernel": "rbf", "scaling": "whiten"},
     {"kernel": "linear"},
@@ -83,14 +90,26 @@ LINEAR_KERNELS: list[dict[str, Any]] = [
     {"kernel": "linear", "scaling": "standard"},
     {"kernel": "linear", "scaling": "centered-unit"},
 ]
+KERNEL_PARTS = {
+    "linear": LINEAR_KERNELS,
+    "kernels": KERNELS,
+    "few kernels": FEW_KERNELS,
+    "covariances": COVARIANCES,
+}
 NAMES = ("linear", "closed-form", "nets", "mixed", "drift")
 PARTS = {
     "linear": ("linear",),
-    "closed-form": ("kernels", "covariances", "means"),
+    "closed-form": ("few kernels", "covariances", "means"),
     "nets": ("nets",),
-    None: ("nets", "kernels", "means"),
-    "mixed": ("nets", "kernels", "means", "others"),
-    "drift": ("nets", "kernels", "means", "forgetful", "labels"),
+    None: ("few nets", "few kernels", "means"),
+    "mixed": ("nets", "few kernels", "means", "others"),
+    "drift": ("nets", "kernels", "forgetful", "labels"),
+}
+REAL_PARTS = {
+    "closed-form": ("kernels",),
+    "nets": ("nets",),
+    None: ("nets", "kernels"),
+    "drift": ("nets", "kernels", "forgetful", "labels"),
 }
 # How the kernels of the list "drift" forget. Each window forgets down to half of its
 # own, so that from 64 to 2,048 rows after a change one of them holds at least a quarter
@@ -111,10 +130,6 @@ class Kinds(NamedTuple):
         MLPs, kernels, and readouts that ignore features.
     alphas : tuple of float
         Noises of each kernel.
-    within : list of dict
-        Kernels that whiten by labels, too: of classes alone.
-    means : list of readout
-        Readouts that compare rows with means of classes.
     strategies : tuple of str
         Of readouts that ignore features.
     """
@@ -123,27 +138,17 @@ class Kinds(NamedTuple):
     kernels: type
     labels: type
     alphas: tuple[float, ...]
-    within: Sequence[dict[str, Any]]
-    means: Sequence[BaseEstimator]
     strategies: tuple[str, ...]
 
 
 CLASSES = Kinds(
     *(MLPReadout, KernelReadout, DummyReadout),
     alphas=(0.003, 0.3),
-    within=[WITHIN],
-    means=[
-        *(DiscriminantReadout(shrinkage) for shrinkage in (0.1, 0.5)),
-        CentroidReadout(),
-        CentroidReadout("within-class"),
-    ],
     strategies=("frequency", "decayed", "transition"),
 )
 REALS = Kinds(
     *(MLPReadoutRegressor, KernelReadoutRegressor, DummyReadoutRegressor),
     alphas=(0.003, 0.03, 1.0),
-    within=[],
-    means=[],
     strategies=("mean", "decayed", "last"),
 )
 
@@ -157,7 +162,7 @@ def named_readouts(
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
     """Return the list that "closed-form", "nets", "drift" or None stands for."""
-    return _listed(REALS, PARTS[name], n_features, N_OUTPUTS)
+    return _listed(REALS, REAL_PARTS[name], n_features, N_OUTPUTS)
 
 
 def _listed(
@@ -166,15 +171,14 @@ def _listed(
     readouts = DefaultGrid()
     if "nets" in parts:
         readouts += _default_grid(kinds.nets, n_features, n_outputs)
-    if "linear" in parts:
-        readouts += _kernels(kinds, LINEAR_KERNELS)
-    if "kernels" in parts:
-        readouts += _kernels(kinds, KERNELS)
-    if "covariances" in parts:
-        readouts += _kernels(kinds, COVARIANCES)
+    if "few nets" in parts:
+        readouts += _few_nets(n_features, n_outputs)
+    for part, kernels in KERNEL_PARTS.items():
+        if part in parts:
+            readouts += _kernels(kinds, kernels)
     if "means" in parts:
-        readouts += _kernels(kinds, kinds.within)
-        readouts += [clone(readout) for readout in kinds.means]
+        readouts += [DiscriminantReadout(0.1), DiscriminantReadout(0.5)]
+        readouts += [CentroidReadout(), CentroidReadout("within-class")]
     if "others" in parts:
         readouts += _others(n_features)
     if "forgetful" in parts:
@@ -198,16 +202,15 @@ def _kernels(
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     """Return the default grid for features of width ``d`` and ``C`` classes.
 
-    Networks, the list "nets": linear readouts and MLPs of one to three hidden layers,
-    on standardised and on whitened features, with and without averaged weights; and
-    kernels, the list "closed-form". Both were chosen by measurement on digits and on
-    deep features (``python -m benchmarks codelength`` and ``lists``).
+    Kernels, discriminants and class means, most of them in the list "closed-form", too,
+    and few networks: linear readouts and MLPs of one hidden layer, on standardised
+    features, with and without averaged weights. All were chosen by measurement on
+    digits and on deep features (``python -m benchmarks codelength`` and ``lists``).
 
     One rule bounds the cost of an example: the number of replay streams is the largest
-    of 30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8.
-    Features wider than 1,024 are not whitened. The grid depends on ``d`` and ``C``
-    alone, since the length of a stream is unknown while it is evaluated, and dividing
-    it into calls must change nothing.
+    of 30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8. The
+    grid depends on ``d`` and ``C`` alone, since the length of a stream is unknown while
+    it is evaluated, and dividing it into calls must change nothing.
 
     Parameters
     ----------
@@ -215,14 +218,14 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
 
     Returns
     -------
-    readouts : list of LinearReadout, MLPReadout and KernelReadout
+    readouts : list of readouts
 
     Examples
     --------
     >>> from sklearn_mdl.readouts import default_readouts
     >>> readouts = default_readouts(64, 10)
     >>> len(readouts), readouts[0].architecture, readouts[-1].architecture
-    (52, 'linear', 'rbf kernel')
+    (26, 'linear', 'class mean')
     """
     return list(named_readouts(None, n_features, n_classes))
 
@@ -266,6 +269,23 @@ def _default_grid(kind: type, n_features: int, n_outputs: int) -> list[BaseEstim
         for settings in DEFAULTS[kind]
         for readout in build_grid(kind, {**settings, **shared})
     ]
+    return _replaying(grid, n_features, n_outputs)
+
+
+def _few_nets(n_features: int, n_outputs: int) -> list[BaseEstimator]:
+    """Return the networks of the default list, of classes."""
+    grid = [
+        readout
+        for settings in DEFAULTS[MLPReadout][:4]
+        for readout in build_grid(
+            MLPReadout, {**settings, "ema_step_size": [1.0, 0.03]}
+        )
+    ]
+    return _replaying(grid, n_features, n_outputs)
+
+
+def _replaying(grid: list[Any], n_features: int, n_outputs: int) -> list[BaseEstimator]:
+    """Give networks as many replay streams as their parameters allow."""
     n_trained = sum(
         count_parameters((n_features, *readout.hidden_layer_sizes, n_outputs))
         for readout in grid

@@ -559,10 +559,13 @@ def test_lists_by_name_hold_what_they_say():
         for name in (None, "nets", "linear", "closed-form", "mixed", "drift")
     }
     nets = {"LinearReadout", "MLPReadout"}
-    assert kinds["closed-form"] == kinds["linear"] == {"KernelReadout"}
+    assert kinds["linear"] == {"KernelReadout"}
+    means = {"DiscriminantReadout", "CentroidReadout"}
+    assert kinds["closed-form"] == kinds["linear"] | means
     assert kinds["nets"] == nets
+    assert kinds[None] == kinds["closed-form"] | nets
     assert kinds["mixed"] == kinds[None] | {"KNeighborsReadout", "RefitReadout"}
-    assert kinds["drift"] == kinds[None] | {"DummyReadout"}
+    assert kinds["drift"] == kinds["linear"] | nets | {"DummyReadout"}
     regressors = {
         name: {type(readout).__name__ for readout in named_regressors(name, 64)}
         for name in (None, "drift")

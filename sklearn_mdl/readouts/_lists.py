@@ -102,7 +102,7 @@ PARTS = {
     "closed-form": ("few kernels", "covariances", "means"),
     "nets": ("nets",),
     None: ("few nets", "few kernels", "means"),
-    "mixed": ("nets", "few kernels", "means", "others"),
+    "mixed": ("few nets", "few kernels", "means", "others"),
     "drift": ("nets", "kernels", "forgetful", "labels"),
 }
 REAL_PARTS = {

@@ -95,6 +95,7 @@ KERNEL_PARTS = {
     "kernels": KERNELS,
     "few kernels": FEW_KERNELS,
     "covariances": COVARIANCES,
+    "straight": COVARIANCES[1:],
 }
 NAMES = ("linear", "closed-form", "nets", "mixed", "drift")
 PARTS = {
@@ -106,9 +107,9 @@ PARTS = {
     "drift": ("nets", "kernels", "forgetful", "labels"),
 }
 REAL_PARTS = {
-    "closed-form": ("kernels",),
+    "closed-form": ("kernels", "straight"),
     "nets": ("nets",),
-    None: ("nets", "kernels"),
+    None: ("nets", "kernels", "straight"),
     "drift": ("nets", "kernels", "forgetful", "labels"),
 }
 # How the kernels of the list "drift" forget. Each window forgets down to half of its

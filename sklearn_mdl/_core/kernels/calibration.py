@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 # Of the factors of scores, of scores by variance, of shares, and of class frequencies,
 # and the diagonal of the Hessian before the first row:
 START = (5.0, 0.0, 0.0, 1.0)
-CURVATURE = (1.0, 3.0, 30.0, 10.0)
+CURVATURE = (1.0, 3.0, 10.0, 10.0)
 # The same of scores that are no shares: they may be much larger.
 PLAIN_START = (1.0, 1.0)
 PLAIN_CURVATURE = (0.3, 10.0)

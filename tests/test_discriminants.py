@@ -68,7 +68,7 @@ CENTROID = [
 def test_scores_of_a_few_rows_are_those_by_hand(readout, table):
     readout.partial_fit(ROWS, LABELS, classes=[0, 1, 2])
     assert_allclose(scores(readout, OTHERS), table, atol=1e-14)
-    calibration, expected = ForwardSoftmax(1, 3), []
+    calibration, expected = ForwardSoftmax(1, 3, has_variances=False), []
     first = [[0, 0, 0], [0.5 * 0.96 - 0.125, 0, 0]]
     if isinstance(readout, CentroidReadout):
         first[1][0] = 0.96
@@ -121,7 +121,7 @@ def test_a_pass_equals_refits_at_every_row(name):
     X, y = digits(75)
     X = X.astype(np.float32).astype(np.float64)
     readout = clone(KINDS[name]).partial_fit(X, y, classes=range(10))
-    calibration, expected = ForwardSoftmax(1, 10), []
+    calibration, expected = ForwardSoftmax(1, 10, has_variances=False), []
     for t, label in enumerate(y):
         row = refitted(readout, X, y, t)
         expected.append(-calibration.log_proba(row[None, None])[0, 0, label])

@@ -119,7 +119,7 @@ def test_golden_numbers_of_the_arithmetic():
     ratios = deviations.numpy() ** 2 / 0.1
     for prior, expected in LOG_PROBA.items():
         begins = {"first": 99} if prior is None else {"curvature": prior, "first": 0}
-        calibration = ForwardSoftmax(1, 3, 1 / 3, **begins)
+        calibration = ForwardSoftmax(1, 3, **begins)
         found = -calibrated(calibration, scores, CLASSES, ratios)
         np.testing.assert_allclose(found, expected, atol=1e-10)
         assert -found.sum() == pytest.approx(NATS[prior], abs=1e-12)
@@ -157,7 +157,7 @@ def variance_of(rows, alpha, kernel, **options):
 
 
 def recalibrated(scores, y, variances, alpha=0.1):
-    return calibrated(ForwardSoftmax(1, 10, 0.1), scores, y, variances / alpha)
+    return calibrated(ForwardSoftmax(1, 10), scores, y, variances / alpha)
 
 
 @pytest.mark.parametrize("name", ["linear rows", "of scikit-learn"])

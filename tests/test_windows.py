@@ -96,7 +96,7 @@ def test_a_window_is_calibrated_on_the_rows_that_it_keeps():
     own = fitted(with_window(KERNELS[1]), X, y)
     before = fitted(KERNELS[1], X, y)._run.learners[0].calibration
     fresh = fitted(KERNELS[1], X[32:], y[32:])._run.learners[0]
-    expected = ForwardSoftmax(1, 10, 0.1)
+    expected = ForwardSoftmax(1, 10)
     expected.factors = before.factors.copy()
     ridge = fresh.groups[0].ridge
     means = ridge.means(fresh.targets(torch.tensor(y[32:])))

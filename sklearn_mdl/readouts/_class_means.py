@@ -85,7 +85,7 @@ def scores_of(
     return found
 
 
-class OpenMeans:
+class OpenMeans(Opened):
     """A block of rows whose labels are observed one by one.
 
     Parameters
@@ -108,31 +108,13 @@ class OpenMeans:
         counts: np.ndarray,
         is_cosine: np.ndarray,
     ) -> None:
-        self.raw, self.rows = raw, rows
+        super().__init__(raw, rows.shape[1])
+        self.rows = rows
         self.products = torch.bmm(rows, sums.mT).cpu().numpy()
         self.among = torch.bmm(rows, rows.mT).cpu().numpy()
         self.squares = np.diagonal(self.among, axis1=1, axis2=2)
         self.sums = sums.square().sum(2).cpu().numpy()
         self.counts, self.is_cosine = counts.copy(), is_cosine
-        self.n_observed = 0
-
-    def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Leave it out: copies open their own, if they go on."""
-        return
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Leave it out of files."""
-        return type(None), ()
-
-    @property
-    def is_full(self) -> bool:
-        """True if all of its rows are observed."""
-        return self.n_observed == self.rows.shape[1]
-
-    def is_next(self, raw: np.ndarray) -> bool:
-        """Return True for the row (d,) that is to be predicted next."""
-        t = self.n_observed
-        return t < len(self.raw) and bool(np.array_equal(self.raw[t], raw))
 
     def means(self) -> Tensor:
         """Return scores (K, C) of the next row."""
@@ -171,9 +153,12 @@ class MeansLearner(CalibratedLearner):
         self.members = list(members)
         self.columns = [member.column for member in members]
         self.n_features = context.n_features
-        self.calibration = ForwardSoftmax(len(members), context.n_classes)
+        self.calibration = self._calibration(context.n_classes)
         self._block: OpenMeans | None = None
         self._forget()
+
+    def _calibration(self, n_classes: int) -> ForwardSoftmax:
+        return ForwardSoftmax(len(self.columns), n_classes, has_variances=False)
 
     def _forget(self) -> None:
         """Know no row."""
@@ -272,7 +257,7 @@ class MeansLearner(CalibratedLearner):
         """Calibrate again, too: by the maps as they are, from the factors before."""
         self._recompute()
         labels, before = self.stream.labels[: self.n_observed], self.calibration
-        own = ForwardSoftmax(len(self.columns), len(before.counts))
+        own = self._calibration(len(before.counts))
         if len(labels):
             own.factors = before.factors.copy()
             sums, counts = self._sums, self._counts

@@ -17,6 +17,7 @@ from sklearn_mdl._core.kernels.reduced import (
     landmark_root,
 )
 from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge
+from sklearn_mdl.readouts._row_learners import Opened
 
 
 class Member(NamedTuple):
@@ -251,7 +252,7 @@ class KernelGroup:
         return self.values(self.view.pairs(self.view.rows[one], other))
 
 
-class OpenBlock:
+class OpenBlock(Opened):
     """A block of rows whose targets are observed one by one.
 
     Parameters
@@ -271,8 +272,8 @@ class OpenBlock:
         scaled: dict[View, Tensor],
         parts: list[Block],
     ) -> None:
+        super().__init__(raw, parts[0].factor.shape[1])
         self.start = start
-        self.raw = raw
         self.scaled = scaled
         self.parts = parts
         self.factor = torch.cat([part.factor for part in parts]).cpu()  # (K, B, B)
@@ -282,25 +283,6 @@ class OpenBlock:
         self.deviations = self.factor.diagonal(dim1=1, dim2=2)  # (K, B)
         self._variances = self.deviations.square() + torch.cat(beyond).cpu()
         self._means: Tensor | None = None  # of the next row
-        self.n_observed = 0
-
-    def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Leave it out: copies open their own, if they go on."""
-        return
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Leave it out of files."""
-        return type(None), ()
-
-    @property
-    def is_full(self) -> bool:
-        """True if all of its rows are observed."""
-        return self.n_observed == self.factor.shape[1]
-
-    def is_next(self, raw: np.ndarray) -> bool:
-        """Return True for the row (d,) that is to be predicted next."""
-        t = self.n_observed
-        return t < len(self.raw) and np.array_equal(self.raw[t], raw)
 
     def means(self) -> Tensor:
         """Return predictions (K, P) of the next row."""

@@ -30,11 +30,10 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         self, members: Sequence[Member], memory: Memory, context: Context
     ) -> None:
         super().__init__(members, context.n_classes, memory, context)
-        # The mean of the targets. The softmax is blind to what all targets have in
+        self.calibration = ForwardSoftmax(len(members), context.n_classes)
+        # The mean of the targets. Calibration is blind to what all targets have in
         # common, so that those of classes which are not known yet can be zero.
         self.mean = 0.0 if context.may_grow else 1 / context.n_classes
-        n_classes = context.n_classes
-        self.calibration = ForwardSoftmax(len(members), n_classes, self.mean)
 
     def targets(self, labels: Tensor) -> Tensor:
         """One-hot labels less their mean, (n, C)."""
@@ -88,9 +87,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         n_readouts, n_rows = len(self.columns), outputs[0].labels.shape[1]
         losses = [np.empty((n_rows, len(one.labels), n_readouts)) for one in outputs]
         calibrations = [
-            ForwardSoftmax(
-                n_readouts, one.n_numbers, 1 / one.n_numbers, n_sets=len(one.labels)
-            )
+            ForwardSoftmax(n_readouts, one.n_numbers, n_sets=len(one.labels))
             for one in outputs
         ]
         columns = [one.targets().flatten(1) for one in outputs]
@@ -106,7 +103,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def _learn_again(self) -> None:
         """Calibrate again, from the factors as they are if any rows are known."""
         labels, before = self.stream.labels[: self.n_observed], self.calibration
-        own = ForwardSoftmax(len(self.columns), len(before.counts), self.mean)
+        own = ForwardSoftmax(len(self.columns), len(before.counts))
         if self.n_observed:
             own.factors = before.factors.copy()
             targets = self.targets(labels)

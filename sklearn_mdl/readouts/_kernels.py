@@ -128,11 +128,14 @@ class KernelReadout(KernelSettings, BaseReadout):
 
     .. math::
 
-        \log p_c = b\, s_c + a \log(n_c + 1/2) - \mathrm{const},
+        \log p_c = b\, s_c + v\, s_c \log(v_t / 1.5) + u \log(\max(q_c, 0) + 0.02)
+            + a \log(n_c + 1/2) - \mathrm{const},
 
-    where ``(b, a)`` take one Newton step of the log-loss after each label, and
-    :math:`n_c` counts the labels before; ``p`` is then mixed with a share of 1e-4 of
-    the uniform distribution. Nothing waits for a minibatch, and nothing is drawn.
+    where ``(b, v, u, a)`` take one Newton step of the log-loss after each label, ``v``
+    and ``u`` from label 64 on; :math:`v_t = R_{tt}^2 / \alpha` is the variance,
+    :math:`q_c = s_c + 1 / C` the score as a probability, and :math:`n_c` counts the
+    labels before. ``p`` is then mixed with a share of 1e-4 of the uniform
+    distribution. Nothing waits for a minibatch, and nothing is drawn.
 
     All kernel readouts of one switcher make their pass together: those of one scaling
     share inner products and distances, those of one kernel its matrix.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,24 +16,48 @@ from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_rows import LaterRows, Memory, block_of
 
 
-class Opened(Protocol):
-    """A block of rows of which labels are observed one by one."""
+class Opened(ABC):
+    """A block of ``B`` rows of which labels are observed one by one.
 
-    n_observed: int
+    Parameters
+    ----------
+    raw : ndarray of shape (n, d)
+        Its rows, as far as they are known.
+    size : int
+        ``B``.
+    """
+
+    def __init__(self, raw: np.ndarray, size: int) -> None:
+        self.raw, self.size = raw, size
+        self.n_observed = 0
+
+    def __deepcopy__(self, memo: dict[int, object]) -> None:
+        """Leave it out: copies open their own, if they go on."""
+        return
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """Leave it out of files."""
+        return type(None), ()
 
     @property
     def is_full(self) -> bool:
         """True if all of its rows are observed."""
+        return self.n_observed == self.size
 
     def is_next(self, raw: np.ndarray) -> bool:
         """Return True for the row (d,) that is to be predicted next."""
+        t = self.n_observed
+        return t < len(self.raw) and np.array_equal(self.raw[t], raw)
 
+    @abstractmethod
     def means(self) -> Tensor:
         """Return predictions (K, P) of the next row."""
 
+    @abstractmethod
     def variances(self) -> Tensor:
         """Return variances (K,) of the next row's prediction."""
 
+    @abstractmethod
     def observe(self, target: Tensor) -> None:
         """Take in the target of the next row."""
 

@@ -8,7 +8,7 @@ comes with the variance of its prediction in units of the noise, :math:`v_t`,
     \log p_c = b\, s_c + v\, s_c \log(v_t / 1.5) + u \log(\max(q_c, 0) + 0.02)
         + a \log(n_c + 1/2) - \mathrm{const},
 
-where :math:`q_c` is the score as a share, with the mean of the targets added again, and
+where :math:`q_c = s_c + (1 - \sum_k s_k) / C` is the score as a share, and
 ``(b, v, u, a)`` take one online Newton step of the log-loss a row, after its label is
 paid, but ``v`` and ``u`` only from label 64 on. Then ``p`` is mixed with a small share
 of the uniform distribution. Without variances ``v`` and ``u`` are left out.
@@ -44,9 +44,9 @@ class ForwardSoftmax:
     Parameters
     ----------
     n_readouts, n_classes : int
-    mean : float or None
-        What makes scores shares when it is added to them; None if they are none, and
-        come without variances.
+    has_variances : bool
+        True for predictions of one-hot labels, or of these less a constant; False for
+        other scores, which are no shares and come without variances.
     curvature : sequence of float or None
         Diagonal of the Hessian before the first row; None is the usual one.
     first : int
@@ -69,16 +69,16 @@ class ForwardSoftmax:
         self,
         n_readouts: int,
         n_classes: int,
-        mean: float | None = None,
         *,
+        has_variances: bool = True,
         curvature: Sequence[float] | None = None,
         first: int = FIRST,
         n_sets: int | None = None,
     ) -> None:
-        self.mean, self.first = mean, first
+        self.first = first
         sets = () if n_sets is None else (n_sets,)
-        start = np.array(PLAIN_START if mean is None else START)
-        usual = PLAIN_CURVATURE if mean is None else CURVATURE
+        start = np.array(START if has_variances else PLAIN_START)
+        usual = CURVATURE if has_variances else PLAIN_CURVATURE
         diagonal = np.diag(np.array(curvature or usual, np.float64))
         self.factors: Floats = np.tile(start, (*sets, n_readouts, 1))
         self.curvature: Floats = np.tile(diagonal, (*sets, n_readouts, 1, 1))
@@ -123,10 +123,11 @@ class ForwardSoftmax:
         found = np.zeros(shape)
         found[..., 0, :] = scores
         is_late = self.counts.sum(-1).max() >= self.first
-        if is_late and self.mean is not None and variances is not None:
+        if is_late and variances is not None:
             by_variance = (np.log(variances) - USUAL)[..., np.newaxis]
             np.multiply(scores, by_variance, out=found[..., 1, :])
-            found[..., 2, :] = np.log(np.maximum(scores + self.mean, 0) + LEAST)
+            shares = scores + (1 - scores.sum(-1, keepdims=True)) / scores.shape[-1]
+            found[..., 2, :] = np.log(np.maximum(shares, 0) + LEAST)
         found[..., -1, :] = np.log(self.counts + 0.5)[..., np.newaxis, np.newaxis, :]
         return found
 

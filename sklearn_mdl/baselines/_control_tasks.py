@@ -188,7 +188,7 @@ def selectivity(
     own, held_out = controls[:, : len(y)], controls[:, len(y) :]
     fitted = clone(probe).fit(X, y)
     accuracy = float(np.mean(fitted.predict(X_test) == y_test))
-    if isinstance(fitted, KernelReadout):
+    if isinstance(fitted, KernelReadout) and not fitted.reads_labels:
         predicted = fitted.predict_relabelled(own, X_test)
     else:
         fits = (clone(probe).fit(X, control) for control in own)

@@ -50,7 +50,7 @@ def check_permutations(n_permutations: object) -> None:
 
 
 def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
-    """Return the kernel readouts of a list, but for those that forget.
+    """Return the kernel readouts of a list that neither forget nor whiten by labels.
 
     Raises
     ------
@@ -59,7 +59,11 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     """
     kinds = KernelReadout, KernelReadoutRegressor
     lasting = [readout for readout in readouts if not readout.forgets]
-    kernels = [readout for readout in lasting if isinstance(readout.inner, kinds)]
+    kernels = [
+        readout
+        for readout in lasting
+        if isinstance(readout.inner, kinds) and not readout.inner.reads_labels
+    ]
     if not kernels:
         raise ValueError(
             "A permutation test needs kernel readouts, whose one factor serves all "

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sklearn_mdl._core.kernels.whitening import MAX_VALUES, oas_share
 from sklearn_mdl._core.numerics import flushed_denormals
 from sklearn_mdl._core.stream.samples import SampleStore, SomeFeatures
 from sklearn_mdl._core.stream.schedule import Schedule
@@ -30,7 +31,7 @@ from sklearn_mdl._core.stream.schedule import Schedule
 ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in place
 Features = tuple[int, ...] | None  # columns of X; None is all of them
 
-MAX_WHITENED_FEATURES = 2048
+MAX_WHITENED_FEATURES = MAX_VALUES
 BLOCK = 1024  # rows that are scaled and predicted at once, at most
 GROWTH = 32  # parts of one size that are learned before it doubles, at first
 TAKEN_AT_ONCE = 2**21  # numbers of which moments are computed in one go
@@ -201,11 +202,9 @@ def check_width(scaling: str | None, n_features: int) -> None:
 def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
     """Shrink the covariance (d, d) of ``n_rows`` rows by the rule named above."""
     d = len(covariance)
-    spread = covariance.square().mean()
-    level = covariance.diagonal().mean()
-    numerator = spread + level**2
-    denominator = (n_rows + 1) * (spread - level**2 / d)
-    share = (numerator / denominator).clamp(max=1.0) if denominator > 0 else 1.0
+    spread = float(covariance.square().mean())
+    level = float(covariance.diagonal().mean())
+    share = oas_share(spread, level, d, n_rows)
     return (1 - share) * covariance + share * level * torch.eye(
         d, dtype=covariance.dtype
     )

@@ -32,6 +32,7 @@ Mapping = Callable[[Tensor], Tensor]  # rows (n, d) to rows as they are compared
 
 LAST = 8192  # rows after which statistics stay; of wider rows than whiten, a quarter
 TINY = 1e-150
+ROUNDING = 1e-6  # lengths of sums, at most, over those of rows, that are no lengths
 
 
 class Reference(NamedTuple):
@@ -80,7 +81,8 @@ def scores_of(
     lengths = np.maximum(np.sqrt(squares), TINY)[..., np.newaxis]
     sums, shrunk = sums[:, np.newaxis], counts + 1.0
     straight = (products - sums / (2 * shrunk)) / shrunk
-    cosine = products / np.maximum(np.sqrt(sums), TINY)
+    # Where rows cancel, their sum is nothing but rounding errors.
+    cosine = products / np.maximum(np.sqrt(np.maximum(sums, 0)), ROUNDING * lengths)
     found: np.ndarray = np.where(is_cosine, cosine, straight) / lengths
     return found
 

@@ -25,6 +25,7 @@ from sklearn_mdl import (
     decode_labels,
     encode_labels,
 )
+from sklearn_mdl._core.kernels import reduced
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.functions import Kernel, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge
@@ -310,11 +311,12 @@ def test_nothing_jumps_where_the_first_rows_become_landmarks():
 
 
 @pytest.mark.parametrize(("n_landmarks", "n_rows"), [(32, 130), (320, 500)])
-def test_landmark_features_equal_the_dual_form(n_landmarks, n_rows):
+def test_landmark_features_equal_the_dual_form(n_landmarks, n_rows, monkeypatch):
     """Beyond the landmarks it is exact kernel ridge regression with another kernel.
 
     First by a longer factor, then by a posterior (from rows 64 and 480 on).
     """
+    monkeypatch.setattr(reduced, "LEFT_OUT", 0.0)
     X, y = digits(n_rows)
     X = X.astype(np.float32) / 16
     options = {"gamma": 0.3, "scaling": None, "max_exact": n_landmarks + 8}
@@ -332,6 +334,29 @@ def test_landmark_features_equal_the_dual_form(n_landmarks, n_rows):
         variances[t] -= weights @ known[:t, t]
     expected = recalibrated(scores, y, variances)
     np.testing.assert_allclose(readout.codelengths_, expected, atol=1e-7)
+
+
+def test_a_posterior_uses_as_many_landmarks_as_explain_the_others():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3))[rng.integers(60, size=200)]
+    kernel = RBF(2.0)(rows) + 1e-12 * np.eye(200)
+    whole = torch.linalg.cholesky(torch.tensor(kernel))
+    places, root = (part.numpy() for part in reduced.leading_landmarks(whole))
+    chosen = kernel[np.ix_(places, places)]
+    np.testing.assert_allclose(root @ root.T, chosen, atol=1e-9)
+    assert len(np.unique(rows[places], axis=0)) == len(places) < 60
+
+    def left_out(some):
+        cross = kernel[:, some]
+        explained = cross @ np.linalg.solve(kernel[np.ix_(some, some)], cross.T)
+        return 1 - explained.trace() / kernel.trace()
+
+    assert left_out(places) <= reduced.LEFT_OUT < left_out(places[:-1])
+    for n in range(1, len(places)):  # each is the one that those before explain least
+        cross = kernel[:, places[:n]]
+        gram = kernel[np.ix_(places[:n], places[:n])]
+        rest = kernel.diagonal() - (cross.T * np.linalg.solve(gram, cross.T)).sum(0)
+        assert rest[places[n]] == pytest.approx(rest.max(), abs=1e-9)
 
 
 def test_no_state_grows_beyond_the_landmarks():

@@ -15,6 +15,7 @@ from sklearn_mdl._core.kernels.reduced import (
     ExtendedRidge,
     ReducedRidge,
     landmark_root,
+    leading_landmarks,
 )
 from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge
 from sklearn_mdl.readouts._row_learners import Opened
@@ -267,11 +268,11 @@ class KernelGroup:
         learned : sequence of mapping
             The posterior of every readout.
         """
-        root, names = self._root(), ("covariance", "weights")
+        leading, names = leading_landmarks(self._root()), ("covariance", "weights")
         own = (torch.stack([one[name] for one in learned]) for name in names)
-        covariance, weights = (part.to(root.device) for part in own)
+        covariance, weights = (part.to(self.device) for part in own)
         alphas = self.ridge.alphas
-        self.ridge = ReducedRidge(root, alphas, covariance, weights, n_rows)
+        self.ridge = ReducedRidge(leading, alphas, covariance, weights, n_rows)
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
         """Return what does not follow from rows and labels, by readout."""

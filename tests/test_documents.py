@@ -44,7 +44,7 @@ HEADING_OR_ITEM = re.compile(
 FEW_DIGITS = 300
 MORE_DIGITS = {
     "docs/displays.md": 1500,
-    "docs/images-and-vtab.md": 1797,
+    "docs/vtab.md": 1797,
     "docs/readouts.md": 600,
 }
 

@@ -202,6 +202,26 @@ def test_links_between_documents_lead_somewhere():
     assert faults == []
 
 
+def anchors(path):
+    """Return the anchors of a page's headings, as the site and GitHub make them."""
+    text = FENCE.sub("", path.read_text(encoding="utf-8"))
+    titles = (title.lower() for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+
+
+def test_links_to_headings_lead_to_one():
+    faults = [
+        f"{relative(path)}: {page}#{anchor}"
+        for path in DOCUMENTS
+        for page, anchor in re.findall(
+            r"\]\((?!https?:)([^)\s#]*)#([^)\s]+)\)",
+            FENCE.sub("", path.read_text(encoding="utf-8")),
+        )
+        if anchor not in anchors(path.parent / page if page else path)
+    ]
+    assert faults == []
+
+
 @pytest.mark.skipif(not API.is_file(), reason="docs/api.md is not there")
 def test_the_reference_names_what_is_public():
     assert sorted(set(names_in(API.read_text(encoding="utf-8")))) == list(PATHS)

@@ -30,7 +30,7 @@ from sklearn_mdl.report import _report
 from sklearn_mdl.switcher import save_losses
 
 PACKAGE = Path(sklearn_mdl.__file__).parent
-TABLE = PACKAGE.parent / "docs" / "contributing.md"
+TABLE = PACKAGE.parent / "docs" / "architecture.md"
 # Methods and functions that write, whatever they belong to.
 WRITE = {
     "FileLock",

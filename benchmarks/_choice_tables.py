@@ -186,13 +186,12 @@ def _with_interval(values, digits=3):
 
 
 def print_by_labels(found, title, field, labels):
-    """One measure at each number of labels, mean over datasets and draws."""
+    """Print one measure at each number of labels: mean over datasets and draws."""
     print(f"\n{title}, at labels")
-    print(" " * WIDTH + "".join(f"{n:>9}" for n in labels))
+    print(" " * WIDTH + "".join(f"{n:>16}" for n in labels))
     for name, ones in found.items():
-        values = [getattr(one, field) for one in ones]
-        cells = [f"{np.mean(value):.4f}" if len(value) else "-" for value in values]
-        print(f"{name:{WIDTH}}" + "".join(f"{cell:>9}" for cell in cells))
+        cells = [_with_interval(getattr(one, field).mean(1), 4) for one in ones]
+        print(f"{name:{WIDTH}}" + "".join(f"{cell:>16}" for cell in cells))
 
 
 def print_seconds(kept, labels):

@@ -4,10 +4,13 @@
 views in one pass. ``auroc`` takes binary datasets of ``text``, nine views of its byte
 transformer and 100 labels, and compares the mixture of all views with the single view,
 and strength of a logistic regression, of the best cross-validated ROC AUC, and with one
-on all views side by side. All are measured on rows that nothing has seen.
+on all views side by side. All are measured on rows that nothing has seen. ``shift``
+codes 400 rows of a dataset and then up to 200 of its shifted set, with four encoders as
+views: nats a label just before the shift, just after it, and later.
 
     python -m benchmarks views seconds
     python -m benchmarks views auroc --model text/model.pt
+    python -m benchmarks views shift --model text/model.pt
 """
 
 import time
@@ -36,7 +39,7 @@ class Seconds:
     }
     params = [["linear", "closed-form"]]
     param_names = ["readouts"]
-    formats = {"track_cpu_seconds": ".1f", "track_nats": ".1f", "track_left": "d"}
+    formats = {"track_cpu_seconds": ".1f", "track_nats": ".1f", "track_left": ".0f"}
 
     def setup(self, readouts):
         rng = np.random.default_rng(0)
@@ -128,6 +131,63 @@ class Auroc:
                 f"all views less {title}: {gaps.mean():+.4f}, paired 90 % interval "
                 f"{gaps.mean() - half:+.4f} to {gaps.mean() + half:+.4f}"
             )
+
+
+class Shift:
+    """Nats a label before and after a shift of the texts, by code."""
+
+    options = {
+        "--model": {"type": Path, "default": Path("text/model.pt")},
+        "--before": {"type": int, "default": 400, "help": "rows before the shift"},
+        "--after": {"type": int, "default": 200, "help": "rows after it, at most"},
+    }
+    views = ("words-128", "characters-128", "wordllama", "transformer layers.1")
+
+    def prepare(self):
+        parts = data.parts()
+        self.network = data.byte_model(self.model, parts["others"][-12:])
+        print(f"{'nats a label':28}{'code':>12}{'before':>9}{'after':>9}{'later':>9}")
+        found = []
+        for path in sorted((data.folder() / "OOD data").glob("*_OOD.csv.zst")):
+            name = path.name.removesuffix("_OOD.csv.zst")
+            if set(data.read(path)[1]) != set(data.load(name, self.before)[1]):
+                continue  # classes have other names there
+            rows = self.coded(path, name)
+            for title, values in rows.items():
+                cells = "".join(f"{value:9.3f}" for value in values)
+                print(f"{name[:27]:28}{title:>12}{cells}", flush=True)
+            found.append(list(rows.values()))
+        means = np.mean(found, axis=0)
+        for title, values in zip(rows, means, strict=True):
+            cells = "".join(f"{value:9.3f}" for value in values)
+            print(f"{f'mean of {len(found)}':28}{title:>12}{cells}")
+
+    def coded(self, path, name):
+        texts, y = data.load(name, self.before)
+        others, labels = data.read(path)
+        rows = np.random.default_rng(0).permutation(len(labels))[: self.after]
+        every = [*texts, *(others[row] for row in rows)]
+        arrays = data.features(every, self.network)
+        X = np.hstack([arrays[view] for view in self.views])
+        ends = np.cumsum([arrays[view].shape[1] for view in self.views]).tolist()
+        columns = dict(zip(self.views, map(slice, [0, *ends[:-1]], ends), strict=True))
+        labels = np.concatenate([y, labels[rows]])
+        switcher = MDLReadoutSwitcher(block_readouts(columns, "linear"), random_state=0)
+        switcher.fit(X, labels)
+        codes = {
+            "pool": switcher.codelengths_,
+            "switching": switcher.switching_codelengths_,
+            "labels alone": switcher.reference_codelengths_,
+        }
+        start, n = len(y), len(rows) // 2
+        parts = [
+            slice(start - n, start),
+            slice(start, start + n),
+            slice(start + n, None),
+        ]
+        return {
+            k: [float(nats[part].mean()) for part in parts] for k, nats in codes.items()
+        }
 
 
 def _tuned(X, y):

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from benchmarks import _agreement as agreement, _criteria as criteria, choice
+from benchmarks import (
+    _agreement as agreement,
+    _criteria as criteria,
+    _text_data as text_data,
+    choice,
+)
 from benchmarks._choice_tables import Kept, print_tables, summarise
 
 LABELS = np.repeat([3, 1, 7, 5], [10, 40, 30, 30])
@@ -161,3 +166,20 @@ def test_summaries_are_of_draws_that_all_tasks_have():
     assert_allclose(found.regret, [[1]])
     assert_allclose(found.better, [[0.5]])
     assert_allclose(summarise(table, truth, ["a"], [5]).tau, [[1], [1]])
+
+
+def test_the_auc_of_probes_is_one_where_classes_are_apart_and_a_half_by_chance():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 40)
+    apart = rng.normal(size=(120, 3)) + 20 * np.eye(3)[y]
+    assert criteria.rival("AUC", apart, y)[0] == {"AUC": 1.0}
+    chance = criteria.rival("AUC", rng.normal(size=(120, 3)), y)[0]["AUC"]
+    assert 0.4 < chance < 0.65  # the best of nine settings
+
+
+def test_texts_of_one_source_are_all_kept_apart_or_none():
+    parts = text_data.parts()
+    apart, others = ({text_data.family(n) for n in names} for names in parts.values())
+    assert list(parts) == ["apart", "others"]
+    assert not apart & others
+    assert len(parts["apart"]) >= len(parts["others"])

@@ -136,7 +136,8 @@ class Texts(torch.nn.Module):
 
 
 def test_models_that_encode():
-    assert names([Texts()], TEXTS, Y) == ["Texts"]
+    for texts in (TEXTS, pd.Series(TEXTS), np.array(TEXTS)):
+        assert names([Texts()], texts, Y) == ["Texts"]
     expected = code(Texts().encode(TEXTS))
     found = compare([Texts().encode], TEXTS, Y, **QUICK)
     assert found.scorer.codelengths_.item() == expected

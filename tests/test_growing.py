@@ -112,7 +112,9 @@ def test_after_a_part_as_large_a_share_of_the_streams_replays():
     scaled.extend(160)
     streams = ReplayStreams(30)
     for start, end in scaled.parts(160):
-        (x, _), replayed = training_batches(scaled, streams, start, end)
+        (x, _), replayed = training_batches(
+            scaled, streams, start, end, streams.n_streams
+        )
         assert x[0, :, 0].tolist() == list(range(start, end))
         known = [some.max() < end for some, _ in replayed]
         assert all(known)

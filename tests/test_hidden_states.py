@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from torch import nn
 
+from sklearn_mdl import RepresentationScorer
 from sklearn_mdl.datasets import load_features
 from sklearn_mdl.encoders import (
     CachedEncoder,
@@ -140,6 +141,21 @@ def test_files_differ_in_all_that_features_depend_on(model, tmp_path):
         model.embed.weight[1] += 1
     paths.add(path())
     assert len(paths) == 5
+
+
+def test_a_ranking_takes_texts(model, tmp_path):
+    encoders = {
+        "last": HiddenStatesEncoder(model, tokenize, positions="last"),
+        "mean": CachedEncoder(
+            HiddenStatesEncoder(model, tokenize), tmp_path / "states"
+        ),
+    }
+    texts = [f"the {label} {verb}" for label in ("cat", "dog") for verb in WORDS[4:]]
+    data = {"animals": (texts, ["cat"] * 3 + ["dog"] * 3)}
+    scorer = RepresentationScorer(results=tmp_path / "r", n_orders=1, random_state=0)
+    scorer.fit(data, encoders)
+    assert scorer.codelengths_.shape == (1, 2)
+    assert not hasattr(encoders["last"], "block_names_")
 
 
 @pytest.mark.parametrize(

@@ -280,3 +280,6 @@ def test_results_are_written_when_cells_were_deleted(tmp_path):
     names = {path.name for path in paths}
     assert {"cells.csv", "cells.json", "report.html"} <= names
     assert all(path.exists() for path in paths)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "fit again to know if it is chance" in page
+    assert "± nan" not in page

@@ -370,7 +370,7 @@ def test_a_damaged_cell_is_reported_and_scored_again(tmp_path, monkeypatch, dama
     [
         (lambda whole: whole["identity"].update(seed=7), "it describes another cell"),
         (lambda whole: whole["cell"].pop("seed"), "its entries are not those of a"),
-        (lambda whole: whole.update(format=99), "its format is 99, not 4"),
+        (lambda whole: whole.update(format=99), "its format is 99, not 5"),
         (
             lambda whole: whole["cell"].update(n_samples=3),
             "its trace is of 40 ",

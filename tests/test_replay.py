@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from sklearn_mdl import LinearReadout
+from sklearn_mdl._core.stream.learner import Replay
 from sklearn_mdl._core.stream.steps import ReplayStreams
 
 WIDTH = 3
@@ -165,3 +167,39 @@ def test_positions_handed_out_do_not_change_afterwards():
     kept = before.copy()
     streams.advance()
     np.testing.assert_array_equal(before, kept)
+
+
+# Replay that thins
+
+
+def test_streams_fall_with_the_root_of_the_rows():
+    replay = Replay.requested((30, 3))
+    rows = [0, 1000, 1001, 4000, 10_000, 110_000, 10**7]
+    assert [replay.at(n) for n in rows] == [30, 30, 30, 15, 10, 3, 3]
+    assert {Replay.requested(30).at(n) for n in rows} == {30}
+    assert {Replay.requested((7, 7)).at(n) for n in rows} == {7}
+
+
+@pytest.mark.parametrize("pair", [(3, 30), (1, 2, 3), (3, -1), (3.5, 1), ("3", "1")])
+def test_pairs_of_other_numbers_are_refused(pair):
+    readout = LinearReadout(n_replay_streams=pair)
+    with pytest.raises(ValueError, match="n_replay_streams must be"):
+        readout.fit(np.eye(4), [0, 1, 0, 1])
+
+
+def test_thinning_begins_late_and_any_cut_gives_the_same_bits(monkeypatch):
+    monkeypatch.setattr("sklearn_mdl._core.stream.learner.FULL_REPLAY", 32)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(160, WIDTH)), rng.integers(0, 2, 160)
+    codes = [
+        LinearReadout(n_replay_streams=streams, random_state=0).fit(X, y).codelengths_
+        for streams in (4, (4, 4), (4, 0), (4, 1))
+    ]
+    np.testing.assert_array_equal(codes[0], codes[1])
+    for thinned in codes[2:]:  # 4 streams are 3 after 64 rows
+        np.testing.assert_array_equal(thinned[:96], codes[0][:96])
+        assert (thinned[96:] != codes[0][96:]).any()
+    parts = LinearReadout(n_replay_streams=(4, 1), random_state=0)
+    for piece in np.split(np.arange(160), [7, 70, 71, 130]):
+        parts.partial_fit(X[piece], y[piece], classes=[0, 1])
+    np.testing.assert_array_equal(parts.codelengths_, codes[3])

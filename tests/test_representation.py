@@ -336,7 +336,6 @@ def test_one_encoder_ranks_first_and_has_no_critical_difference():
     scorer = small().fit({"two": blobs()}, {"raw": None})
     assert scorer.average_ranks_.tolist() == [1.0]
     assert np.isnan(scorer.critical_difference_)
-    assert "1.00" in scorer.summary()
     assert "nan" not in scorer.summary()
 
 
@@ -855,7 +854,8 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
     expected = friedman_test(fitted.codelengths_)
     assert f"F = {expected.f_statistic:.2f}, p = {expected.f_p_value:.2g}" in test
     assert f"critical difference {fitted.critical_difference_:.2f}" in foot
-    assert "alpha = 0.1, 3 encoders, 3 datasets, orders of each: 2" in foot
+    assert "alpha = 0.1, 3 encoders, 3 datasets)" in foot
+    assert spread.endswith("; orders of each: 2")
 
 
 def test_columns_of_the_summary_line_up():
@@ -864,8 +864,11 @@ def test_columns_of_the_summary_line_up():
     text = small().fit({"d": (names, y)}).summary()
     tables = text.split("\n\n", 1)[1]  # below the verdict
     lines = [line for line in tables.splitlines() if line.startswith("  ")]
-    assert len({len(line) for line in lines[:3]}) == 1
-    assert len({len(line) for line in lines[3:]}) == 1
+    assert len(lines) == 3
+    assert len({len(line) for line in lines}) == 1
+    tables = small().fit({"c": (names, y), "d": (names, y)}).summary()
+    lines = [line for line in tables.split("\n\n")[-1].splitlines() if line[:2] == "  "]
+    assert len({len(line) for line in lines}) == 1
 
 
 @pytest.mark.parametrize(("verbose", "shown"), [(0, False), (1, True)])

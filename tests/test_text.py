@@ -75,8 +75,7 @@ def write_table(path, rows, header=("text", "label")):
 
 
 def test_texts_of_a_csv_file_are_ranked(tmp_path, capsys):
-    texts = [f"{text} number {row}" for row, text in enumerate(TEXTS)]
-    rows = [*zip(texts, LABELS, strict=True), ("no label", "")]
+    rows = [*zip(TEXTS, LABELS, strict=True), ("no label", "")]
     path = write_table(tmp_path / "animals.csv", rows, ("review", "kind"))
     rank = ["rank", str(path), "--out", str(tmp_path / "ranking"), "--n-orders", "1"]
     rank += ["--text", "review", "--label", "kind"]

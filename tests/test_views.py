@@ -6,7 +6,11 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
+from sklearn_mdl import (
+    KernelReadout,
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+)
 from sklearn_mdl.display import ViewPosteriorDisplay
 from sklearn_mdl.encoders import _views, views_of
 from sklearn_mdl.model_selection import compare_views
@@ -191,6 +195,26 @@ def test_rows_of_a_group_count_as_one():
     # A sure answer must not come of saying everything twice.
     assert len(np.unique(alone.remix_by_block().known)) == 40
     assert len(np.unique(twice.remix_by_block().known)) == 40
+
+
+def test_views_of_real_labels_are_compared():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 6))
+    y = X[:, 3] + 0.1 * rng.normal(size=60)
+    readouts = block_readouts({"a": slice(0, 3), "b": slice(3, 6)}, "closed-form")
+    switcher = MDLReadoutSwitcherRegressor(readouts, random_state=0).fit(X, y)
+    found = compare_views(switcher)
+    assert found.best == "b"
+    assert found.codelength < found.reference_codelength
+    assert "no view shows" not in str(found)
+
+
+def test_useless_views_are_said_to_be_useless():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(40, 4)), rng.integers(0, 2, 40)
+    readouts = block_readouts({"a": slice(0, 2), "b": slice(2, 4)}, "linear")
+    switcher = MDLReadoutSwitcher(readouts, random_state=0).fit(X, y)
+    assert "no view shows anything about the labels" in str(compare_views(switcher))
 
 
 def test_one_view_is_refused():

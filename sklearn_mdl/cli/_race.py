@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 import sklearn_mdl
-from sklearn_mdl._core.validation import damaged
 from sklearn_mdl.cli import _options
 
 HELP = "Compare encoders while you label, and stop as soon as the answer is sure."
@@ -69,11 +68,9 @@ def run(options: argparse.Namespace) -> None:
     for texts in () if race.should_stop_ else _steps(options, race.labels_):
         start, end = race.n_labels_, race.n_labels_ + len(texts)
         if end > n_rows:
-            raise damaged(
-                options.features,
-                f"a row for each of {end} labels",
-                f"it has {n_rows}",
-                "extract features of more rows, or leave out labels",
+            raise ValueError(
+                f"{options.features} must hold a row for each of {end} labels, but it "
+                f"has {n_rows}; extract features of more rows, or leave out labels"
             )
         rows = {name: features[name][start:end] for name in race.alive_}
         race.update(rows, _labels(texts, start, options.classes is None))
@@ -129,8 +126,10 @@ def _check_former(
         same = found == label or (is_real and found and float(found) == float(label))
         if not same:
             held = "it is gone" if found is None else f"it is {found!r}"
-            cure = "put it back, or begin again with another --out"
-            raise damaged(path, f"{label!r} in line {i + 1}, as before", held, cure)
+            raise ValueError(
+                f"{path} must hold {label!r} in line {i + 1}, as before, but {held}; "
+                "put it back, or begin again with another --out"
+            )
 
 
 def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list[float]:

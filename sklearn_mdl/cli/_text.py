@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sklearn_mdl.datasets import Representations
 
 TEXT, LABEL = "text", "label"
+WIDTH = 128
 
 
 def is_table(options: argparse.Namespace) -> bool:
@@ -60,9 +61,10 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     texts = table.pop("text").tolist()
     if options.targets == "real":
         table["label"] = table["label"].astype(np.float64)
+    width = max(2, min(WIDTH, len(texts) // 2))  # a decomposition has no more to say
     features = {
         name: np.asarray(sklearn_mdl.encoders.encode(encoder, texts), np.float32)
-        for name, encoder in sklearn_mdl.encoders.text_baselines().items()
+        for name, encoder in sklearn_mdl.encoders.text_baselines(width).items()
     }
     datasets = {path.stem: (features, *table.values())}
     kind = "a CSV file of texts"

@@ -2,6 +2,7 @@
 
 from sklearn_mdl._core.images.rows import image_rows
 from sklearn_mdl.encoders._base import ImageEncoder as ImageEncoder
+from sklearn_mdl.encoders._block_encoder import BlockEncoder as BlockEncoder
 from sklearn_mdl.encoders._cache import (
     CachedEncoder,
     FeatureCache,

@@ -51,7 +51,7 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : images, text or what else the encoder takes
+        X : images, texts, or whatever the encoder takes
             As ``fit`` takes them.
 
         Returns
@@ -77,7 +77,7 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : images, text or what else the encoder takes
+        X : images, texts, or whatever the encoder takes
 
         Returns
         -------
@@ -101,7 +101,7 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : images, text or what else the encoder takes
+        X : images, texts, or whatever the encoder takes
         start : int, default=0
 
         Yields

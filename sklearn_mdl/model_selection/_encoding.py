@@ -27,9 +27,9 @@ from sklearn_mdl._core.validation import (
     warn_caller,
 )
 from sklearn_mdl.encoders import (
+    BlockEncoder,
     CachedEncoder,
     FeatureCache,
-    ImageEncoder,
     encode,
     keeps_data,
 )
@@ -166,10 +166,10 @@ def gather(
 
 
 def _shown(encoder: BaseEstimator) -> BaseEstimator:
-    """Return an image encoder that shows a bar; others have none."""
+    """Return an encoder of blocks that shows a bar; others have none."""
     if isinstance(encoder, CachedEncoder):
         return clone(encoder).set_params(encoder__verbose=1)
-    is_ours = isinstance(encoder, ImageEncoder)
+    is_ours = isinstance(encoder, BlockEncoder)
     return clone(encoder).set_params(verbose=1) if is_ours else encoder
 
 
@@ -229,7 +229,7 @@ def _encoded(
             features = encode(encoder, given)
             check(features)
             return features if keeps_data(encoder) else _owned(features)
-        if isinstance(encoder, ImageEncoder):
+        if isinstance(encoder, BlockEncoder):
             encoder = clone(encoder)  # it is fitted
         return cache.features(encoder, given, name=names, check=check)
     except Exception as error:

@@ -22,11 +22,10 @@ from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.kernels.calibration import FLOOR
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.validation import as_labels, damaged, invalid
-from sklearn_mdl.readouts import BlockSettings, KernelReadout, last_refresh
+from sklearn_mdl.readouts import REACH, BlockSettings, KernelReadout, last_refresh
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 Floats = NDArray[np.float64]
-REACH = 6.0  # deviations at which the readout clips
 SCALINGS = ("standard", "centered-unit")
 SMALL = 0.25  # of a row's distance from the mean, where probabilities are far from 0
 
@@ -70,7 +69,7 @@ class ExportedProbe:
     threshold: float | None = None
 
     def pipeline(self) -> Any:
-        """Return a fitted estimator of scikit-learn, whose pickle needs nothing of us.
+        """Return a fitted scikit-learn estimator, which unpickles without this package.
 
         Returns
         -------
@@ -176,8 +175,9 @@ def export_probe(
 ) -> ExportedProbe:
     """Export the linear readout of the shortest code, as plain weights.
 
-    It is learned once more on the same rows in the same order, and the weights are read
-    off its predictions, so that they are its own to rounding.
+    The readout is fitted once more on the same rows in the same order, and its weights
+    are read off its predictions. They are exact up to rounding, except that the file
+    leaves out the small share of the uniform distribution in every prediction (1e-4).
 
     Parameters
     ----------

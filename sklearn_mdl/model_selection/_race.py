@@ -60,7 +60,8 @@ class RaceForecast(NamedTuple):
         high = f"{self.high:.0f}" if np.isfinite(self.high) else f"over {self.most}"
         if not np.isfinite(self.labels):
             return f"{self.low:.0f} or many more labels"
-        return f"about {self.labels:.0f} more labels ({self.low:.0f} to {high})"
+        plural = "" if self.labels == 1 else "s"
+        return f"about {self.labels:.0f} more label{plural} ({self.low:.0f} to {high})"
 
 
 class RaceHistory(NamedTuple):
@@ -303,6 +304,8 @@ class EncoderRace(BaseEstimator):
         if n_compared < 10:
             cure = f"add {10 - n_compared} more labels"
             raise invalid("labels", "at least 10 after the start", n_compared, cure)
+        if self.should_stop_:
+            return RaceForecast(0.0, 0.0, 0.0, most)
         drawn = forecast_stop(self._race, self.losses_, most=most)
         low, middle, high = (
             np.quantile(drawn, q, method="inverted_cdf") for q in (0.1, 0.5, 0.9)
@@ -342,8 +345,10 @@ class EncoderRace(BaseEstimator):
                 "It was stopped by the asymptotic process; the exact one"
                 f"{also} would need more labels."
             )
+        share = f"most {100 * self.alpha:g} % of races err, whenever you look"
+        exact = self.method == "exact"
         lines.append(
-            f"At most {100 * self.alpha:g} % of races err, whenever you look; this "
+            f"{'At' if exact else 'By a normal approximation at'} {share}; this "
             "compares predictions of these labels, not accuracies on others."
         )
         return "\n".join(lines)

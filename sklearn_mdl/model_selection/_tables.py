@@ -283,7 +283,7 @@ def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
         lines.append(
             f"critical difference {ranking.critical_difference_:.2f} "
             f"(Nemenyi, alpha = {ranking.alpha:g}, {n_encoders} encoders, "
-            f"{n_datasets} datasets, orders of each: {_span(ranking.n_orders_)})"
+            f"{n_datasets} datasets)"
         )
     return "\n".join(lines)
 
@@ -311,5 +311,6 @@ def spread_text(ranking: RankStatistics) -> str:
     return (
         "standard deviation over orders, of the codelength: median "
         f"{np.nanmedian(relative):.2%}, most {relative[i, j]:.2%} "
-        f"({ranking.encoder_names_[j]} on {ranking.dataset_names_[i]})"
+        f"({ranking.encoder_names_[j]} on {ranking.dataset_names_[i]}); "
+        f"orders of each: {_span(ranking.n_orders_)}"
     )

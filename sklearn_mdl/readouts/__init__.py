@@ -40,7 +40,10 @@ from sklearn_mdl.readouts._isolation import (
     seeded as seeded,
 )
 from sklearn_mdl.readouts._kernel_labellings import Labellings as Labellings
-from sklearn_mdl.readouts._kernel_rows import last_refresh as last_refresh
+from sklearn_mdl.readouts._kernel_rows import (
+    REACH as REACH,
+    last_refresh as last_refresh,
+)
 from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor
 from sklearn_mdl.readouts._lists import (
     DefaultGrid as DefaultGrid,

@@ -48,7 +48,7 @@ class Readout(OnlineEstimator):
         "beta2": [SHARE],
         "eps": [NOT_NEGATIVE],
         "weight_decay": [NOT_NEGATIVE],
-        "n_replay_streams": [Interval(Integral, 0, 10_000, closed="both")],
+        "n_replay_streams": [Interval(Integral, 0, 10_000, closed="both"), tuple, list],
         "recency": [POSITIVE],
         "ema_step_size": [Interval(Real, 0, 1, closed="right")],
         "ema_warmup": ["boolean"],

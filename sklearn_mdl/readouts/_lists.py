@@ -178,7 +178,8 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     deep features (``python -m benchmarks codelength`` and ``lists``).
 
     One rule bounds the cost of an example: the number of replay streams is the largest
-    of 30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8.
+    of 30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8. From
+    1,000 rows on it falls, to 3 in the end.
     Features wider than 1,024 are not whitened. The grid depends on ``d`` and ``C``
     alone, since the length of a stream is unknown while it is evaluated, and dividing
     it into calls must change nothing.
@@ -246,7 +247,7 @@ def _default_grid(kind: type, n_features: int, n_outputs: int) -> list[BaseEstim
         if readout.ema_step_size == 1
     )
     fitting = [s for s in STREAMS if (s + 1) * n_trained <= UPDATES_PER_EXAMPLE]
-    n_streams = fitting[0] if fitting else STREAMS[-1]
+    n_streams = (fitting[0] if fitting else STREAMS[-1]), STREAMS[-1]
     return [readout.set_params(n_replay_streams=n_streams) for readout in grid]
 
 

@@ -52,8 +52,10 @@ class LinearReadoutRegressor(_RegressorReadout):
     ----------
     lr : float, default=0.01
         Learning rate of AdamW.
-    n_replay_streams : int, default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each.
+    n_replay_streams : int or (int, int), default=10
+        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
+        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
+        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0
@@ -138,8 +140,10 @@ class MLPReadoutRegressor(_RegressorReadout):
         Widths of the hidden layers.
     lr : float, default=0.003
         Learning rate of AdamW.
-    n_replay_streams : int, default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each.
+    n_replay_streams : int or (int, int), default=10
+        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
+        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
+        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0

@@ -36,7 +36,7 @@ class NetReadout(Readout):
 
     stack: ClassVar[type[NetStack]]
     lr: float = 0.003
-    n_replay_streams: int = 10
+    n_replay_streams: int | Sequence[int] = 10
     beta1: float = 0.9
     beta2: float = 0.999
     weight_decay: float = 0.0
@@ -91,7 +91,7 @@ class NetReadout(Readout):
 
 
 def _shape(readout: NetReadout, precision: str) -> Shape:
-    replay = Replay(int(readout.n_replay_streams), float(readout.recency))
+    replay = Replay.requested(readout.n_replay_streams, readout.recency)
     return Shape(hidden_widths(readout.hidden_layer_sizes), replay, precision)
 
 
@@ -141,8 +141,10 @@ class LinearReadout(_Readout):
     ----------
     lr : float, default=0.003
         Learning rate of AdamW.
-    n_replay_streams : int, default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each.
+    n_replay_streams : int or (int, int), default=10
+        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
+        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
+        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0
@@ -218,8 +220,10 @@ class MLPReadout(_Readout):
         Widths of the hidden layers.
     lr : float, default=0.003
         Learning rate of AdamW.
-    n_replay_streams : int, default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each.
+    n_replay_streams : int or (int, int), default=10
+        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
+        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
+        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from sklearn_mdl._core.stream.learner import Replay
+
 
 class Terms(NamedTuple):
     """What may depend on the width of features in a list of readouts.
@@ -13,7 +15,7 @@ class Terms(NamedTuple):
     ----------
     n_readouts : int
     streams : tuple of int
-        Numbers of replay streams, in ascending order.
+        Numbers of replay streams at first, in ascending order.
     scalings : tuple of str
         Scalings of features, "none" among them, in the order of the readouts.
     """
@@ -46,6 +48,10 @@ class Terms(NamedTuple):
 def terms_of(readouts: Sequence[Any]) -> Terms:
     """Return the terms of a list of readouts, of whatever kinds."""
     inner = [getattr(r, "inner", r) for r in readouts]
-    streams = {int(r.n_replay_streams) for r in inner if hasattr(r, "n_replay_streams")}
+    streams = {
+        Replay.requested(r.n_replay_streams).n_streams
+        for r in inner
+        if hasattr(r, "n_replay_streams")
+    }
     scalings = [str(r.scaling or "none") for r in inner if hasattr(r, "scaling")]
     return Terms(len(readouts), tuple(sorted(streams)), tuple(dict.fromkeys(scalings)))

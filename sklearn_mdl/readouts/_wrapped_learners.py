@@ -54,7 +54,7 @@ class Wrapped(NamedTuple):
     scaling: str | None
     calibration: bool
     seed: int
-    n_replay_streams: int = 0
+    n_replay_streams: int | Sequence[int] = 0
     growth: float = 2.0
 
 
@@ -230,7 +230,7 @@ class IncrementalLearner(WrappedLearner):
 
     def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
         super().__init__(wrapped, place, context)
-        self.replay = Replay(wrapped.n_replay_streams)
+        self.replay = Replay.requested(wrapped.n_replay_streams)
         self.replay_seed = context.seed
         self.n_updates = 0
 
@@ -272,7 +272,9 @@ class IncrementalLearner(WrappedLearner):
         self.n_updates = 0
         streams = ReplayStreams(self.replay.n_streams, seed=self.replay_seed)
         for start, stop in self.rows.parts(self.n_learned):
-            new, replayed = training_batches(self.rows, streams, start, stop)
+            new, replayed = training_batches(
+                self.rows, streams, start, stop, self.replay.at(start)
+            )
             for x, y in (new, *replayed):
                 self._update_once(x, y)
 

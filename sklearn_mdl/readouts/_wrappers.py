@@ -129,8 +129,10 @@ class IncrementalReadout(WrappedReadout):
         Replaces each ``random_state`` of the estimator that is None, and seeds what a
         skorch net draws from torch's generators, which are left as they were. None
         takes the switcher's.
-    n_replay_streams : int, default=0
-        Replay streams ``S``: each new minibatch is followed by one of each stream.
+    n_replay_streams : int or (int, int), default=0
+        Replay streams ``S``: each new minibatch is followed by one of each stream. Of a
+        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
+        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
 
     Attributes
     ----------
@@ -159,7 +161,7 @@ class IncrementalReadout(WrappedReadout):
     True
     """
 
-    n_replay_streams: int = 0
+    n_replay_streams: int | Sequence[int] = 0
 
     needed = ("partial_fit", "predict_proba")
     advice = (

@@ -325,11 +325,16 @@ class Comparison:
         (found,) = self._answer.datasets
         if found.runner_up is None:
             return [f"{found.winner} alone: {found.codelength:.0f} nats."]
+        is_known = not math.isnan(found.half_width)
         by = f"{found.margin:.2g}"
-        if not math.isnan(found.half_width):
-            by = rounded(found.margin, found.half_width)
+        by = rounded(found.margin, found.half_width) if is_known else by
         start = f"{found.winner} has the shortest code, {by} nats shorter than "
         start += f"that of {found.runner_up}."
+        if not is_known:
+            return [
+                start,
+                "Traces of cells are gone: fit again to know if it is chance.",
+            ]
         if not found.not_told_apart:
             return [start, "All others are significantly longer."]
         ties = f"Not significantly longer: {names_of(found.not_told_apart)}."

@@ -215,7 +215,8 @@ def _frozen(module: nn.Module) -> Callable[[Any], Any]:
 
 def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.ndarray:
     """Call a function on some rows at a time, with a bar if it takes long."""
-    rows = X if hasattr(X, "__getitem__") and not hasattr(X, "iloc") else np.asarray(X)
+    rows: Any = X if isinstance(X, list) else np.asarray(as_array(X))
+    rows = rows.tolist() if getattr(rows, "ndim", 0) == 1 else rows  # texts
     parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
     return np.concatenate(
         [np.asarray(as_array(run(part))) for part in shown(parts, name, verbose)]

@@ -183,7 +183,8 @@ class View:
         if np.isnan(value):
             return Cell("never" if key == "labels" else "–", float("inf"))
         if key == "nats":
-            return Cell(f"{value:.3f} ± {row.half:.3f}", value)
+            half = "" if np.isnan(row.half) else f" ± {row.half:.3f}"
+            return Cell(f"{value:.3f}{half}", value)
         if key in ("encoding", "seconds"):
             return Cell(duration_text(value), value)
         shown = {
@@ -257,7 +258,7 @@ class View:
         """Return for each encoder, against each other, where it is better."""
         best = self.encoders[:MOST_ENCODERS]
         pairs = list(combinations(best, 2))
-        if not pairs:
+        if not (pairs and self.curves):  # without traces no difference is judged
             return []
         paired = self.scorer.paired_differences(pairs)
         cells: dict[tuple[str, str], Versus] = {}

@@ -25,6 +25,7 @@ from sklearn_mdl._core.io.safetensors_io import is_archive, read_archive, write_
 from sklearn_mdl._core.io.whole_files import refuse_foreign
 from sklearn_mdl._core.numerics import fixed_arithmetic, granted_memory
 from sklearn_mdl._core.stream.checkpoint import progress_of, resume
+from sklearn_mdl._core.stream.learner import Replay
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.validation import check_finite, damaged, invalid
@@ -366,7 +367,7 @@ def _check_params(estimator: BaseEstimator, granted: int) -> None:
     for part in estimators_in(estimator):
         if hasattr(part, "_parameter_constraints"):
             part._validate_params()
-        n_streams += getattr(part, "n_replay_streams", 0)
+        n_streams += Replay.requested(getattr(part, "n_replay_streams", 0)).n_streams
     if STREAM_BYTES * n_streams > granted:
         raise ValueError(f"it asks for {n_streams} replay streams")
 

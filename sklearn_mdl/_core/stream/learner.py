@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
 from torch import Tensor
 
 from sklearn_mdl._core.stream.scaling import Features, ReExpression, ScaledRows
 from sklearn_mdl._core.stream.units import TargetScaling
+from sklearn_mdl._core.validation import invalid
 
 Learned = Mapping[int, Mapping[str, Tensor]]  # tensors by column and by name
 
@@ -31,11 +34,55 @@ class FeatureView(NamedTuple):
     scalings: Sequence[str | None] = (None,)
 
 
+FULL_REPLAY = 1000  # rows after which replay may thin
+MOST_STREAMS = 10_000
+
+
 class Replay(NamedTuple):
-    """Replay that a learner requests: number of streams, and their recency."""
+    """Replay that a learner requests.
+
+    Attributes
+    ----------
+    n_streams : int
+        Number of streams in the first 1,000 rows.
+    recency : float
+        Of the streams.
+    n_last : int or None
+        Number that is left in the end, where replay thins; None keeps all streams.
+    """
 
     n_streams: int = 0
     recency: float = 1.0
+    n_last: int | None = None
+
+    @classmethod
+    def requested(cls, n_streams: int | Sequence[int], recency: float = 1.0) -> Replay:
+        """Return what a readout requests: a number of streams, or the first and last.
+
+        Raises
+        ------
+        ValueError
+            If a pair is not of two numbers that do not grow.
+        """
+        match np.atleast_1d(n_streams).tolist():
+            case [int(constant)]:
+                return cls(constant, float(recency))
+            case [int(first), int(last)] if 0 <= last <= first <= MOST_STREAMS:
+                return cls(first, float(recency), last)
+        required = "a number, or a pair of numbers that does not grow"
+        cure = "pass for example n_replay_streams=(30, 3)"
+        raise invalid("n_replay_streams", required, n_streams, cure)
+
+    def at(self, n_rows: int) -> int:
+        """Return how many streams replay after so many rows.
+
+        The root is between what the first ten thousand rows need, whose code many
+        streams shorten, and a cost of replay that vanishes.
+        """
+        if self.n_last is None or n_rows <= FULL_REPLAY:
+            return self.n_streams
+        thinned = math.ceil(self.n_streams * math.sqrt(FULL_REPLAY / n_rows))
+        return max(self.n_last, thinned)
 
 
 class Report(NamedTuple):

@@ -108,7 +108,7 @@ class PassState:
     def attached(cls, learner: Learner, rows: ScaledRows, seed: int) -> Self:
         """Attach a learner to the rows of a run, and return its position there."""
         learner.attach(rows.of(*learner.view))
-        n_streams, recency = learner.replay
+        n_streams, recency, _ = learner.replay
         streams = ReplayStreams(n_streams, recency=recency, seed=seed)
         return cls(streams, rows.device)
 
@@ -144,7 +144,10 @@ class PassState:
             learner.calibrate(x, y)
         for start, end in parts:
             self.n_learned = end
-            (x, y), replayed = training_batches(rows, self.streams, start, end)
+            n_streams = learner.replay.at(start)
+            (x, y), replayed = training_batches(
+                rows, self.streams, start, end, n_streams
+            )
             learner.update(x, y, replayed)
 
     def next_lesson(self, learner: Learner, rows: ScaledRows) -> int:
@@ -180,7 +183,7 @@ class PassState:
 
 
 def training_batches(
-    rows: ScaledRows, streams: ReplayStreams, start: int, stop: int
+    rows: ScaledRows, streams: ReplayStreams, start: int, stop: int, n_streams: int
 ) -> tuple[Batch, Iterator[Batch]]:
     """Return the rows of a part to be learned, and what the streams replay after it.
 
@@ -191,7 +194,7 @@ def training_batches(
     place = start % rows.batch_size
     positions = streams.draw(place) if place else streams.advance()
     begin, end = rows.part(start)
-    positions = positions[: -(-len(positions) * (end - begin) // rows.batch_size)]
+    positions = positions[: -(-n_streams * (end - begin) // rows.batch_size)]
     replayed = (rows.labelled(i, stop) for i in positions.tolist())
     return (rows.between(start, stop), rows.labels[start:stop]), replayed
 

@@ -52,7 +52,7 @@ class NetworkReadout(ImageReadout):
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.0
-    n_replay_streams: int = 10
+    n_replay_streams: int | Sequence[int] = 10
     ema_step_size: float = 1.0
     ema_warmup: bool = True
     label_smoothing: float = 0.01

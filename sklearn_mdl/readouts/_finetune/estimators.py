@@ -67,8 +67,10 @@ class FineTunedReadout(NetworkReadout):
         Added to the root of the second moment of "adamw".
     weight_decay : float, default=0.0
         Decoupled in "adamw"; in "sgd" added to the gradient.
-    n_replay_streams : int, default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each.
+    n_replay_streams : int or (int, int), default=10
+        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
+        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
+        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Statistics of batch normalisation are averaged by
@@ -191,8 +193,10 @@ class ScratchReadout(NetworkReadout):
         Added to the root of the second moment of "adamw".
     weight_decay : float, default=0.0
         Decoupled in "adamw"; in "sgd" added to the gradient.
-    n_replay_streams : int, default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each.
+    n_replay_streams : int or (int, int), default=10
+        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
+        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
+        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Statistics of batch normalisation are averaged by

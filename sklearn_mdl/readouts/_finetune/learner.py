@@ -59,7 +59,7 @@ class NetworkLearner(Learner):
         self.columns = [column]
         self.view = context.view
         self.place = context.view.scalings.index(None)
-        self.replay = Replay(int(expert.n_replay_streams), float(expert.recency))
+        self.replay = Replay.requested(expert.n_replay_streams, expert.recency)
         self.shape = shape
         self.seed = expert.seed_or(context.seed)
         self.augment = augment_of(expert.augmentation, shape)

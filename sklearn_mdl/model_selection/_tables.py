@@ -25,7 +25,7 @@ P_VALUE = "p, kernels"  # of permutation tests
 POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
 OVER_LABELS = "saved over labels alone"  # nats per example
-FEW = 5  # datasets, of which resampled intervals are too short (docs/ranking.md)
+FEW = 5  # datasets, of which resampled intervals are too short (docs/how-sure.md)
 
 
 def columns_of(ranking: RankStatistics) -> list[str]:

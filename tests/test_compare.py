@@ -25,6 +25,7 @@ from sklearn_mdl import (
     compare,
     write_results,
 )
+from sklearn_mdl.encoders import _timm
 from sklearn_mdl.report import Comparison
 
 WINE = load_wine(return_X_y=True)
@@ -117,6 +118,7 @@ def test_a_name_of_timm(tmp_path, monkeypatch):
         return create(name, **options)
 
     monkeypatch.setattr(timm, "create_model", without_download)
+    monkeypatch.setattr(_timm, "check_network", lambda timm, name: None)
     pixels = np.random.default_rng(0).integers(0, 255, (6, 40, 40, 3), np.uint8)
     paths = [tmp_path / f"{i}.png" for i in range(6)]
     for path, image in zip(paths, pixels, strict=True):
@@ -295,6 +297,16 @@ def test_results_hold_the_page_of_the_comparison(wine, tmp_path):
 def test_unknown_settings_are_named():
     with pytest.raises(TypeError, match=r"compare takes .*'n_jobs'.* got 'jobs'"):
         compare({"a": A}, y=Y, jobs=2)
+
+
+def test_a_page_replaces_pages_of_ours_alone(wine, tmp_path):
+    page, theirs = tmp_path / "page.html", b'<html><meta name="generator" content="x">'
+    page.write_bytes(theirs)
+    with pytest.raises(ValueError, match=r"sklearn_mdl wrote, but .*page\.html"):
+        wine.to_html(page)
+    assert page.read_bytes() == theirs
+    page.unlink()
+    assert wine.to_html(page).read_bytes() == wine.to_html(page).read_bytes()
 
 
 def test_the_page_is_one_file(wine, tmp_path):

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.io.whole_files import refuse_foreign
 from sklearn_mdl._core.validation import invalid
 
 AXES = ("example", "layer", "position", "feature")
@@ -72,7 +73,8 @@ def views_of(
         "first", "last", "mean" and "max" refer to the real tokens of an example. An
         integer counts real tokens, from the end if it is negative.
     path : path-like, default=None
-        A ``.npy`` file for the table, which is replaced; for tables that exceed memory.
+        A new ``.npy`` file for the table, written completely or not at all; for tables
+        that exceed memory.
 
     Returns
     -------
@@ -83,7 +85,7 @@ def views_of(
     ------
     ValueError
         If axes, mask, layers or positions do not fit the activations, if an example is
-        too short for a position, or if a number is not finite.
+        too short for a position, if a number is not finite, or if the file is there.
 
     See Also
     --------
@@ -112,12 +114,20 @@ def views_of(
     ]
     columns = slices_of(views, [sizes["feature"]] * len(views))
     place = None if path is None else Path(path)
+    if place is not None:
+        refuse_foreign(place)
+
+    def blocks() -> Iterator[np.ndarray]:
+        start = 0
+        for states, real in _parts(activations, names, sizes, mask):
+            pooled = pooled_positions(states[:, taken], real, wanted, start)
+            rows = pooled.flatten(1)
+            check_views(rows, columns, start)
+            yield rows.numpy()
+            start += len(rows)
+
     table = GrowingArray(len(views) * sizes["feature"], place, dtype="<f4")
-    for states, real in _parts(activations, names, sizes, mask):
-        pooled = pooled_positions(states[:, taken], real, wanted, table.n_rows)
-        rows = pooled.flatten(1)
-        check_views(rows, columns, table.n_rows)
-        table.append(rows.numpy())
+    table.extend(blocks())
     return Views(table.rows, columns)
 
 

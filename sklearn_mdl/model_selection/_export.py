@@ -18,7 +18,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.io.safetensors_io import is_archive, read_archive, write_archive
+from sklearn_mdl._core.io.whole_files import refuse_foreign
 from sklearn_mdl._core.kernels.calibration import FLOOR
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.validation import as_labels, damaged, invalid
@@ -115,12 +116,18 @@ class ExportedProbe:
         Parameters
         ----------
         path : path-like
-            Replaced as a whole.
+            Replaced as a whole if :meth:`save` of this package wrote it.
 
         Returns
         -------
         path : Path
+
+        Raises
+        ------
+        ValueError
+            If a file of other origin is there.
         """
+        refuse_foreign(Path(path), is_archive)
         arrays = {
             name: np.asarray(getattr(self, name))
             for name in ("columns", "mean", "deviation", "weights", "intercepts")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
 from sklearn_mdl.display import CodelengthDisplay, LearningCurveDisplay, plot_extra
 from sklearn_mdl.model_selection import (
     Ranking,
@@ -202,11 +203,19 @@ class Comparison:
         return LearningCurveDisplay.from_scorer(self.scorer, dataset, **options)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write a page that needs no other file and no network; return its path."""
-        from sklearn_mdl.report._page import page_of
+        """Write a page that needs no other file and no network; return its path.
+
+        Raises
+        ------
+        ValueError
+            If a file that is no such page is there.
+        """
+        from sklearn_mdl.report._page import is_page, page_of
 
         target = Path(path)
-        target.write_text(page_of(self), encoding="utf-8")
+        refuse_foreign(target, is_page)
+        with replaced(target) as aside:
+            aside.write_text(page_of(self), encoding="utf-8")
         return target
 
     def _repr_html_(self) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from sklearn_mdl.report._comparison import Comparison, Row
 
 INSTALL = 'run pip install "sklearn_mdl[report]"'
+GENERATOR = b'<meta name="generator" content="sklearn_mdl">'
+HEAD_BYTES = 2**10  # of a page, among which that stands
 
 
 class Column(NamedTuple):
@@ -91,6 +94,12 @@ def page_of(
     return _template().render(
         found=comparison, protocols=protocols, view=View(comparison), framed=framed
     )
+
+
+def is_page(path: Path) -> bool:
+    """Return True for a file that begins as the page does."""
+    with path.open("rb") as file:
+        return GENERATOR in file.read(HEAD_BYTES)
 
 
 def notebook_of(comparison: Comparison) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from tqdm import tqdm
 
-from sklearn_mdl._core.base.classifier import OnlineClassifier
+from sklearn_mdl._core.base.classifier import NONE_NAMED, OnlineClassifier
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.io.environment import (
     SHOWN,
@@ -203,7 +203,7 @@ def decode_labels(
                     f"{name} that is {cut_short(mine)} here and {cut_short(there)} in "
                     "the message; make them the same"
                 )
-        named = estimator._classes_of(classes)
+        named = NONE_NAMED if estimator.new_classes == "escape" else classes
         estimator._begin(rows.shape[1], named, n_rows=len(rows), keys=keys)
         stream = LabelDecoderStream(read.payload)
 

@@ -22,16 +22,16 @@ class Race(BaseEstimator):
     At ``batch_size``, twice, four times as many examples and so on, but not before
     `first`, losses are compared over the last half of the examples. An expert stays if
     its loss exceeds the least one by at most ``tolerance * sqrt(first / n)`` of that
-    loss, or of what it saves over a uniform code if that is less, and `slack` beside.
-    The tolerance falls with the number ``n`` of examples, as does chance, and the lead
-    that a learning curve must make up that will still cross another. Where groups
-    of experts are pooled, the best expert of a group stays, too, if the pool needs the
-    group: if without it, and with the others' weights adapted, the pool's code of all
-    labels so far would be longer by more than `pool_slack` nats, by the second
-    derivatives that the pool has gathered. All others retire: they are not evaluated
-    and trained any more, and count as asleep, predicting what the mixture of those
-    awake predicts (Freund et al., 1997). A decoder retires the same ones, since the
-    rule reads the past alone.
+    loss, or of what it saves over a uniform code if that is less, and `slack` more. The
+    tolerance falls with the number ``n`` of examples, as does chance, and the lead that
+    a learning curve must make up that will still cross another. Where groups of experts
+    are pooled, the best expert of a group stays, too, if the pool needs the group: if
+    without it, and with the others' weights adapted, the pool's code of all labels so
+    far would be longer by more than `pool_slack` nats, by the second derivatives that
+    the pool has gathered. All others retire: they are not evaluated and trained any
+    more, and count as asleep, predicting what the mixture of those awake predicts
+    (Freund et al., 1997). A decoder retires the same ones, since the rule reads the
+    past alone.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Race(BaseEstimator):
         `first` examples; for real labels, whose losses have no zero, share of a fifth
         of a nat an example.
     slack : float, default=10.0
-        Nats by which it may do so beside.
+        Further nats by which it may do so.
     min_readouts : int, default=4
         At least so many experts stay.
     first : int, default=256

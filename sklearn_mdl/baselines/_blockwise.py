@@ -151,7 +151,7 @@ class BlockwiseCode(LabelledEstimator):
         refits.warn_of_failure()
 
     def _ends(self, n_rows: int) -> list[int]:
-        """Number of rows at the ends of blocks, increasing up to all rows."""
+        """Return the number of rows at the end of each block."""
         if isinstance(self.schedule, str) and self.schedule == "doubling":
             ends = [min(self.first_block, n_rows)]
             while ends[-1] < n_rows:

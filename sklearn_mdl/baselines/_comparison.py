@@ -106,7 +106,7 @@ class ProtocolComparison:
 
     @property
     def average_places(self) -> Floats:
-        """Places by average rank, (n_encoders, n_protocols); ties share the better place.
+        """Places by average rank, (n_encoders, n_protocols); ties share the better.
 
         NaN where the average rank is NaN.
         """

@@ -189,7 +189,7 @@ class LinearProbe(Probe):
         setting, checkpoint = trials.best
         n_steps = int(trials.steps[checkpoint])
         self.best_params_ = {**self.settings_[setting], "n_steps": n_steps}
-        self._net, self._scaler = trials.net.cpu(), scaler  # can be loaded on any device
+        self._net, self._scaler = trials.net.cpu(), scaler  # loads on any device
 
     def __getstate__(self) -> dict[str, Any]:
         """Return settings and numpy arrays, from which the net is made again."""
@@ -205,7 +205,7 @@ class LinearProbe(Probe):
         super().__setstate__(state)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
-        """Log-probabilities (n_samples, n_classes) in nats, in the order of ``classes_``."""
+        """Log-probabilities (n_samples, n_classes) in nats, by ``classes_``."""
         return self._log_proba(self._checked_rows(X))
 
     def _proba(self, X: Array) -> Floats:
@@ -306,7 +306,7 @@ class Trials(NamedTuple):
 
 
 def checkpoints(max_steps: int) -> list[int]:
-    """Return numbers of steps at which nets are evaluated: the last, and halves of it."""
+    """Return numbers of steps at which nets are evaluated: all, a half and so on."""
     found = [max_steps]
     while found[-1] // 2 >= FEWEST_STEPS:
         found.append(found[-1] // 2)

@@ -70,7 +70,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
 
 @dataclass(eq=False, repr=False)
 class KNeighborsProbe(Probe):
-    """Nearest-neighbour evaluation: votes weighted by cosine, k chosen on held-out rows.
+    """Nearest-neighbour evaluation: votes weighted by cosine, k chosen by validation.
 
     A neighbour at cosine distance ``d`` has weight ``exp(-d / temperature)``. The
     classifier is scikit-learn's, which gives some classes probability zero, so it has

@@ -73,7 +73,7 @@ class TrainTestShift:
 
     @property
     def differences(self) -> np.ndarray:
-        """Test accuracy on the own split minus the mean over reshuffled splits, by readout."""
+        """Test accuracy on the own split minus the reshuffled mean, by readout."""
         mean = self.test_accuracies[:, 1:].mean(1)
         found: np.ndarray = self.test_accuracies[:, 0] - mean
         return found

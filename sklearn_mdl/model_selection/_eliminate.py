@@ -73,7 +73,7 @@ def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
     if tasks and not kept:
         raise ValueError(
             "Some encoder must stay on every dataset to be ranked, but each was "
-            "eliminated on one ({out_text(out)}); leave out eliminate, or rank "
+            f"eliminated on one ({out_text(out)}); leave out eliminate, or rank "
             "datasets separately"
         )
     return kept

@@ -58,7 +58,7 @@ def _read_arrow(folder: Path) -> Any:
         table = pa.concat_tables(
             [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
         )
-        table.validate(full=True)  # otherwise pyarrow would read beyond the ends of buffers
+        table.validate(full=True)  # pyarrow would read beyond the ends of buffers
     return table
 
 

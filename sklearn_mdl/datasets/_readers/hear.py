@@ -35,7 +35,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _check_places(content: bytes) -> None:
-    """Raise for a memo index beyond the size of the pickle, which would be allocated."""
+    """Raise for a memo index beyond the pickle's size: it would be allocated."""
     for code, place, _ in pickletools.genops(content):
         if "PUT" in code.name and int(place or 0) > len(content):
             raise pickle.UnpicklingError(f"it names place {place} of its memo")

@@ -89,7 +89,7 @@ class VtabData:
     def reshuffled(
         self, random_state: int | RandomState | None = None, n_train: int | None = None
     ) -> tuple[VtabData, VtabData]:
-        """Shuffle all images and split at the size of VTAB's train part, as in the paper.
+        """Shuffle all images and split at VTAB's train size, as in the paper.
 
         Parameters
         ----------

@@ -79,7 +79,7 @@ def masked_crc(content: bytes) -> int:
 
 
 def crc32c(content: bytes) -> int:
-    """Castagnoli's checksum, bit by bit, since it only covers eight bytes per record."""
+    """Castagnoli's checksum, bit by bit: it only covers eight bytes per record."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc ^= byte

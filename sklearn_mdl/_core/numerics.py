@@ -69,7 +69,7 @@ class _SharedSetting:
         self, make: Callable[[], Callable[[], object]], *, in_main_thread: bool = False
     ) -> None:
         self._make = make  # returns the function that reverts it
-        self._in_main_thread = in_main_thread  # alone can it be undone
+        self._in_main_thread = in_main_thread  # only it can revert it
         self._lock = threading.Lock()
         self._n_inside = 0
         self._owed: Callable[[], object] | None = None

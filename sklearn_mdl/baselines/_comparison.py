@@ -166,7 +166,13 @@ class ProtocolComparison:
         return self._frame(self._value_columns(self._dataset(dataset)))
 
     def seconds_frame(self, dataset: str | None = None) -> DataFrame:
-        """Wall times of one dataset in seconds, laid out as in :meth:`frame`."""
+        """Wall times of one dataset in seconds, laid out as in :meth:`frame`.
+
+        Parameters
+        ----------
+        dataset : str, default=None
+            May be left out if there is only one.
+        """
         return self._frame(self._time_columns(self._dataset(dataset)))
 
     def average_frame(self) -> DataFrame:

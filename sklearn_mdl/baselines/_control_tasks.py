@@ -261,7 +261,12 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Activations (n_samples, n_components)."""
+        """Activations (n_samples, n_components).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         activations = self._scaler.transform(X) @ self.components_.T + self.biases_

@@ -205,7 +205,12 @@ class LinearProbe(Probe):
         super().__setstate__(state)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
-        """Log-probabilities (n_samples, n_classes) in nats, by ``classes_``."""
+        """Log-probabilities (n_samples, n_classes) in nats, by ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         return self._log_proba(self._checked_rows(X))
 
     def _proba(self, X: Array) -> Floats:

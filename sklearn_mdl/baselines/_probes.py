@@ -33,11 +33,21 @@ class Probe(ClassifierMixin, LabelledEstimator):
     _precisions = np.float32
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Probabilities (n_samples, n_classes), in the order of ``classes_``."""
+        """Probabilities (n_samples, n_classes), in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         return self._proba(self._checked_rows(X))
 
     def predict(self, X: ArrayLike) -> Array:
-        """Most probable class of every row, (n_samples,)."""
+        """Most probable class of every row, (n_samples,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         places = self.predict_proba(X).argmax(1)
         found: Array = self.classes_[places]
         return found

@@ -93,7 +93,12 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
         return slices_of(self.block_names_, self.block_widths_)
 
     def split_blocks(self, features: np.ndarray) -> dict[str, np.ndarray]:
-        """Split features returned by `transform` into views, by block."""
+        """Split features returned by `transform` into views, by block.
+
+        Parameters
+        ----------
+        features : ndarray of shape (N, width)
+        """
         return {name: features[:, own] for name, own in self.block_slices_.items()}
 
     def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:

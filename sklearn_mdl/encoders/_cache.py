@@ -162,7 +162,12 @@ class FeatureCache:
     def path(
         self, encoder: BaseEstimator, X: object, *, name: Sequence[str] = ()
     ) -> Path:
-        """Return the path of a set of features, which need not exist."""
+        """Return the path of a set of features, which need not exist.
+
+        Parameters
+        ----------
+        encoder, X, name : as for :meth:`features`
+        """
         return self._path(_key(encoder, X, name), name)
 
     def _path(self, key: dict[str, object], name: Sequence[str]) -> Path:
@@ -332,7 +337,12 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         return self.encoder_.block_slices_
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Return the encoder's names of features."""
+        """Return the encoder's names of features.
+
+        Parameters
+        ----------
+        input_features : ignored
+        """
         check_is_fitted(self, "encoder_")
         return self.encoder_.get_feature_names_out(input_features)
 

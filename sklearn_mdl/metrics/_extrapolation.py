@@ -87,7 +87,13 @@ class Extrapolation(NamedTuple):
         return is_narrow(self.values, self.lower, self.upper)
 
     def difference(self, i: int, j: int) -> tuple[float, float, float]:
-        """Return codelength ``i`` minus codelength ``j``, and its interval."""
+        """Return codelength ``i`` minus codelength ``j``, and its interval.
+
+        Parameters
+        ----------
+        i, j : int
+            Numbers of the curves.
+        """
         lower, upper = _interval(self.draws[:, i] - self.draws[:, j], self.level)
         return float(self.values[i] - self.values[j]), float(lower), float(upper)
 

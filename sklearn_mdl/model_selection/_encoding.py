@@ -239,8 +239,8 @@ def _encoded(
 def protected(data: object) -> object:
     """Return data that encoders cannot change in place.
 
-    Arrays, alone or in a list, become views that cannot be written to; frames and
-    tensors, which have no such views, are copied.
+    Arrays, also in a list, become views that cannot be written to; frames and tensors,
+    which have no such views, are copied.
     """
     if isinstance(data, np.ndarray):
         view = data.view()

@@ -436,7 +436,12 @@ class PrequentialSplit:
     def get_n_splits(
         self, X: object = None, y: object = None, groups: object = None
     ) -> int:
-        """Return 1, the number of splits."""
+        """Return 1, the number of splits.
+
+        Parameters
+        ----------
+        X, y, groups : ignored
+        """
         return 1
 
     def __repr__(self) -> str:

@@ -198,7 +198,13 @@ class RankStatistics(CellArrays):
         return self._named(found)
 
     def win_table(self, *, rope: float = 0.0) -> ranking.WinTable:
-        """Count datasets won and lost; see :func:`~sklearn_mdl.ranking.win_table`."""
+        """Count datasets won and lost; see :func:`~sklearn_mdl.ranking.win_table`.
+
+        Parameters
+        ----------
+        rope : float, default=0.0
+            Codelengths whose ratio is at most ``1 + rope`` tie.
+        """
         return self._named(ranking.win_table(self.comparable_, rope=rope))
 
     def order_spread(self) -> differences.OrderSpread:

@@ -121,7 +121,7 @@ class DatasetVerdict:
     def _margin(self) -> str:
         start = f"{self.dataset}: {self.winner}"
         if self.runner_up is None:
-            return f"{start} alone, {self.codelength:.0f} nats"
+            return f"{start}, the only encoder, {self.codelength:.0f} nats"
         share = f"{self.margin / (self.codelength + self.margin):.0%}"
         if math.isnan(self.half_width):
             return (

@@ -38,7 +38,12 @@ class NamedResult(ABC):
         """Return the columns of the table, all of the same length."""
 
     def named(self, encoders: Sequence[str], datasets: Sequence[str]) -> Self:
-        """Return a copy with names."""
+        """Return a copy with names.
+
+        Parameters
+        ----------
+        encoders, datasets : sequence of str
+        """
         return replace(self, encoder_names=list(encoders), dataset_names=list(datasets))
 
     def to_frame(self) -> DataFrame:

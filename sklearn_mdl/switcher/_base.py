@@ -115,7 +115,12 @@ class BaseSwitcher(FittedSwitcher):
         """Return unfitted copies of the readouts."""
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, also those of a prior, as ``switching__<name>``."""
+        """Set parameters, also those of a prior, as ``switching__<name>``.
+
+        Parameters
+        ----------
+        **params : dict
+        """
         for name, kind, noun, example in NESTED:
             value = params.get(name, getattr(self, name))
             nested = [given for given in params if given.startswith(f"{name}__")]

@@ -212,7 +212,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         if not isinstance(seed, Integral):
             generator = check_random_state(seed)
             seed = deepcopy(generator)
-            generator.randint(2**31 - 1)  # as in a switcher, each fit draws anew
+            generator.randint(2**31 - 1)  # each fit draws, as in a switcher
         switchers = [clone(pattern) for _ in range(n_outputs)]
         for j, switcher in enumerate(switchers):
             switcher.set_params(random_state=deepcopy(seed), **_folders(pattern, j))
@@ -252,18 +252,33 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return columns
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Most probable class of every row in every column, (n_samples, n_outputs)."""
+        """Most probable class of every row in every column, (n_samples, n_outputs).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         found = [switcher.predict(X) for switcher in self.estimators_]
         if len({column.dtype.kind for column in found}) > 1:  # text and numbers
             found = [column.astype(object) for column in found]
         return np.column_stack(found)
 
     def predict_proba(self, X: ArrayLike) -> list[np.ndarray]:
-        """Probabilities of the mixtures, for each column (n_samples, n_classes)."""
+        """Probabilities of the mixtures, for each column (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         return [switcher.predict_proba(X) for switcher in self.estimators_]
 
     def predict_log_proba(self, X: ArrayLike) -> list[np.ndarray]:
-        """Log-probabilities of the mixtures, for each column (n_samples, n_classes)."""
+        """Log-probabilities of the mixtures, for each column (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         return [switcher.predict_log_proba(X) for switcher in self.estimators_]
 
     def score(self, X: ArrayLike, y: Labels) -> float:

@@ -133,11 +133,29 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return log_proba
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Probabilities of the mixture, (n_samples, n_classes)."""
+        """Probabilities of the mixture, (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+        """
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Most probable class of every row, (n_samples,)."""
+        """Most probable class of every row, (n_samples,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
         return self._decoded(self.predict_log_proba(X).argmax(1))
 
     @property

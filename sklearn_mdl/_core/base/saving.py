@@ -252,8 +252,8 @@ def _check_classes(settings: object, known: Container[str]) -> None:
     match settings:
         case {"class": str(name), "params": dict()} if name not in known:
             raise TypeError(
-                "A file may only hold settings of this package's estimators, got "
-                "{name}; pickle can keep it"
+                f"A file may only hold settings of this package's estimators, got "
+                f"{name}; pickle can keep it"
             )
         case dict():
             parts = list(settings.values())

@@ -115,8 +115,8 @@ def as_json(value: object, name: str) -> object:
 
 # Booleans, integers, floats, text and objects: what as_json writes.
 _DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f(2|4|8|16)|U[0-9]{1,9})")
-PLAIN_BYTES = 2**24  # of an array, which any text may ask for
-BYTES_A_LETTER = 64  # and more for longer ones: a dtype may be wider than its words
+PLAIN_BYTES = 2**24  # size of an array that any text may request
+BYTES_A_LETTER = 64  # more for longer text: a dtype may be wider than it
 
 
 def array_of(items: object, dtype: str) -> np.ndarray:

@@ -95,7 +95,8 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
     ----------
     path : Path
     is_ours : callable or None
-        Returns True if an existing file is ours; None if there is no way to know.
+        Returns True if this package wrote an existing file; None if there is no way to
+        know.
 
     Raises
     ------

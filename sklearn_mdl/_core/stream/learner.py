@@ -160,7 +160,7 @@ class Learner(ABC):
     def retire(self, columns: Collection[int]) -> None:
         """Drop some of its readouts; the others continue with the same bits.
 
-        The run drops a learner if none of its readouts remain.
+        The run drops a learner when all its readouts are dropped.
         """
         raise TypeError(
             f"{type(self).__name__} must hold several readouts to drop some of them, "

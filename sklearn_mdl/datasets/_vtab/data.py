@@ -65,7 +65,12 @@ class VtabData:
         return self.images[i], int(self.y[i])
 
     def take(self, rows: ArrayLike) -> VtabData:
-        """Return some rows, in their order."""
+        """Return some rows, in their order.
+
+        Parameters
+        ----------
+        rows : array-like of int
+        """
         rows = np.asarray(rows, dtype=np.int64)
         parts = None if self.parts is None else self.parts[rows]
         return replace(self, images=self.images.take(rows), y=self.y[rows], parts=parts)

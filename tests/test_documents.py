@@ -21,7 +21,6 @@ import pytest
 import sklearn.datasets
 from each_case import for_each
 from public_names import PATHS, public
-from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
 
 import sklearn_mdl
@@ -238,20 +237,6 @@ def test_no_file_names_a_place_of_one_machine():
 
 
 # Docstrings
-
-ESTIMATORS = [
-    name
-    for name in PATHS
-    if isinstance(public(name), type) and issubclass(public(name), BaseEstimator)
-]
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_estimators_document_their_parameters_and_no_others(name):
-    validate = pytest.importorskip("numpydoc.validate").validate
-    errors = validate(PATHS[name])["errors"]
-    assert [text for code, text in errors if code in {"PR01", "PR02"}] == []
-
 
 # Constants have none.
 DOCUMENTED = {}

@@ -686,7 +686,7 @@ def test_a_callable_is_refused_where_it_would_be_written_down(tmp_path):
     X, y = digits(60)
     for kernel in (lambda a, b: a @ b.T, RBF()):
         readout = KernelReadout(kernel).fit(X, y)
-        with pytest.raises(TypeError, match=r"kernel must be made of"):
+        with pytest.raises(TypeError, match=r"kernel must consist of"):
             readout.save(tmp_path / "readout.safetensors")
 
 

@@ -433,7 +433,7 @@ def test_a_readout_that_diverges_predicts_what_the_labels_suggest():
 
 
 def test_all_that_diverge_are_reported():
-    with pytest.warns(UserWarning, match="what the labels alone suggest"):
+    with pytest.warns(UserWarning, match="predicted without features"):
         LinearReadoutRegressor(lr=1e38).fit(*data())
 
 

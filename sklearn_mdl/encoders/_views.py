@@ -27,15 +27,15 @@ Positions = Sequence[str | int] | str | int
 
 
 class Views(NamedTuple):
-    """Views side by side in one table, and which columns belong to each.
+    """Views joined in one table, and the columns of each.
 
     Attributes
     ----------
     X : ndarray of shape (n_examples, n_views * n_features), float32
-        Read-only; a memory map where a path was given.
+        Read-only; a memory map if a path was given.
     columns : dict of str to slice
-        By the name of the view, as :func:`~sklearn_mdl.readouts.block_readouts` takes
-        them: ``layer 3|last``.
+        Columns by name of the view, such as ``layer 3|last``, for
+        :func:`~sklearn_mdl.readouts.block_readouts`.
     """
 
     X: NDArray[np.float32]
@@ -60,13 +60,13 @@ def views_of(
     ----------
     activations : array, torch.Tensor, or sequence of arrays
         Hidden states with the given axes. Memory maps and arrays of h5py are read in
-        parts. A list holds one array for each example, so that lengths may differ.
+        parts. A list contains one array per example, so lengths may differ.
     axes : sequence of str, default=("example", "layer", "position", "feature")
         What each axis means, in any order. "layer" and "position" may be missing. In a
         list, each array has these axes without "example".
     mask : array-like of shape (n_examples, n_positions), default=None
-        True, or 1, where a token is real: the attention mask of a tokenizer. Padding
-        may be on either side. None takes all tokens.
+        True, or 1, for real tokens: the attention mask of a tokenizer. Padding may be
+        on either side. None takes all tokens.
     layers : sequence of int, default=None
         Layers to take, counted from 0, or from the end if negative; None takes all.
     positions : str, int or sequence of them, default=("last", "mean")
@@ -132,14 +132,14 @@ def views_of(
 
 
 def slices_of(names: Sequence[str], widths: Sequence[int]) -> dict[str, slice]:
-    """Return the columns of views that stand side by side, by name."""
+    """Return the columns of joined views, by name."""
     ends = list(accumulate(widths))
     starts = [0, *ends[:-1]]
     return dict(zip(names, map(slice, starts, ends), strict=True))
 
 
 def view_name(layer: int | str | None, position: str | int | None) -> str:
-    """Name a view by its layer and position, of which one may be missing."""
+    """Return the name of a view from its layer and position; one may be missing."""
     layer = f"layer {layer}" if isinstance(layer, Integral) else layer
     found = "|".join(str(part) for part in (layer, position) if part is not None)
     return found or "features"
@@ -164,7 +164,7 @@ def pooled_positions(
     ----------
     states : Tensor of shape (n, n_layers, n_tokens, width)
     real : Tensor of shape (n, n_tokens), bool
-        Which tokens count.
+        True for tokens that count.
     positions : sequence of str or int
     start : int, default=0
         Number of the first example, for messages.
@@ -208,7 +208,7 @@ def pooled_positions(
 
 
 def check_views(rows: Tensor, columns: dict[str, slice], start: int) -> None:
-    """Refuse rows (n, width) that are not finite, and name example and view."""
+    """Raise for rows (n, width) that are not finite, naming example and view."""
     if bool(rows.isfinite().all()):
         return
     row, place = (~rows.isfinite()).nonzero()[0].tolist()
@@ -251,7 +251,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
-    """Return the length of each axis, 1 where it is missing; of a list, its first."""
+    """Return the length of each axis, 1 if missing; for a list, of the first array."""
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
         raise invalid("activations", "of one example or more", 0, "pass some")
@@ -267,7 +267,7 @@ def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
 def _parts(
     activations: Any, names: list[str], sizes: dict[str, int], mask: ArrayLike | None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield some examples (n, layers, tokens, width) and which tokens are real."""
+    """Yield examples (n, layers, tokens, width) and a mask of real tokens."""
     n = sizes["example"]
     if isinstance(activations, list | tuple):
         if mask is not None:
@@ -279,7 +279,7 @@ def _parts(
             what = f"Example {number} of activations"
             found = dict(zip(own, _shape(example, own, what), strict=True))
             if any(found[name] != sizes[name] for name in fixed):
-                required = f"as the first, with {[(k, sizes[k]) for k in fixed]}"
+                required = f"like the first, with {[(k, sizes[k]) for k in fixed]}"
                 raise invalid(what, required, found, "leave it out")
             states = _in_order(example, own)[None]
             yield states, torch.ones(1, states.shape[2], dtype=torch.bool)
@@ -311,9 +311,9 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
 
 
 def _in_order(array: Any, names: Sequence[str]) -> Tensor:
-    """Return float32 with the axes of `AXES`, less "example" where it is missing."""
+    """Return float32 with the axes of `AXES`, without "example" if it is missing."""
     if not isinstance(array, Tensor):
-        with np.errstate(over="ignore"):  # infinities are refused by view
+        with np.errstate(over="ignore"):  # infinities raise an error later, by view
             array = torch.from_numpy(np.array(array, dtype=np.float32))
     tensor: Tensor = array.detach().cpu().float()
     tensor = tensor.permute([names.index(axis) for axis in AXES if axis in names])

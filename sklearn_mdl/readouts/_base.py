@@ -79,7 +79,7 @@ class Readout(OnlineEstimator):
 
     @property
     def forgets(self) -> bool:
-        """True if it forgets rows at some time: whoever loses now may win later."""
+        """True if it forgets rows at some time, so that it may win later."""
         names = "window", "restart"
         return any(getattr(self.inner, name, None) is not None for name in names)
 
@@ -94,7 +94,12 @@ class Readout(OnlineEstimator):
         return None if self.takes_raw_rows else self.scaling
 
     def check_width(self, n_features: int) -> None:
-        """Raise a ValueError if it cannot scale so many features."""
+        """Raise a ValueError if it cannot scale so many features.
+
+        Parameters
+        ----------
+        n_features : int
+        """
         check_width(self.scaling, n_features)
 
     @classmethod

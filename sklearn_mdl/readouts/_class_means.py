@@ -284,7 +284,7 @@ class MeansLearner(CalibratedLearner):
         self._block = None  # opened again when it is needed
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts; the others go on with the same bits."""
+        """Drop some readouts; the others keep their bits."""
         kept = [i for i, column in enumerate(self.columns) if column not in columns]
         self.columns = [self.columns[i] for i in kept]
         self.members = [self.members[i] for i in kept]

@@ -80,7 +80,7 @@ class DiscriminantReadout(MeansReadout):
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     window, restart : int, default=None
-        As of :class:`~sklearn_mdl.KernelReadout`: rows that means and covariance are of
+        See :class:`~sklearn_mdl.KernelReadout`: rows that means and covariance are of
         at most, and where they begin again.
 
     Attributes
@@ -149,7 +149,7 @@ class CentroidReadout(MeansReadout):
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     window, restart : int, default=None
-        As of :class:`~sklearn_mdl.KernelReadout`: rows that means are of at most, and
+        See :class:`~sklearn_mdl.KernelReadout`: rows that means are of at most, and
         where they begin again.
 
     Attributes

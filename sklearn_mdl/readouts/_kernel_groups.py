@@ -106,7 +106,7 @@ class View:
 
 
 class Stretch(NamedTuple):
-    """Predictions of some rows, each from the rows before it alone.
+    """Predictions of some rows, each from only the rows before it.
 
     Attributes
     ----------

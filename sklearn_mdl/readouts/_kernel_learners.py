@@ -286,7 +286,7 @@ class KernelLearner(RowLearner):
         return torch.cat(means).cpu(), torch.cat(variances).cpu()
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts; the others go on with the same bits."""
+        """Drop some readouts; the others keep their bits."""
         kept = []
         for group, places in list(places_of(self.groups)):
             awake = [column not in columns for column in self.columns[places]]

@@ -100,7 +100,12 @@ class KernelSettings(Readout):
         return Memory(self.max_exact, self.window, self.restart)
 
     def check_width(self, n_features: int) -> None:
-        """Raise a ValueError if rows and features are too many to be whitened."""
+        """Raise a ValueError if rows and features are too many to be whitened.
+
+        Parameters
+        ----------
+        n_features : int
+        """
         self.memory.check_width(self.scaling, n_features)
 
     def member(self, column: int) -> Member:
@@ -172,7 +177,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         varies, and their kernel is divided by its mean diagonal. "unit" divides rows by
         their length; None leaves rows and kernel alone.
     max_exact : int, default=2048
-        Rows after which kernels are approximated; None is no bound. These rows are
+        Rows after which kernels are approximated; None is unlimited. These rows are
         landmarks from then on, and statistics, such as the covariance that whitens,
         stay those of the last refresh before.
         Half as many rows later, memory grows no more. Whole blocks count, so that it is
@@ -341,7 +346,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         varies, and their kernel is divided by its mean diagonal. "unit" divides rows by
         their length; None leaves rows and kernel alone.
     max_exact : int, default=2048
-        Rows after which kernels are approximated; None is no bound. These rows are
+        Rows after which kernels are approximated; None is unlimited. These rows are
         landmarks from then on, and statistics, such as the covariance that whitens,
         stay those of the last refresh before.
         Half as many rows later, memory grows no more. Whole blocks count, so that it is
@@ -351,7 +356,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     window, restart : int, default=None
-        As of :class:`~sklearn_mdl.KernelReadout`. Until row 8 after a restart targets
+        See :class:`~sklearn_mdl.KernelReadout`. Until row 8 after a restart targets
         are measured in the units of the rows known before.
     likelihood : {"student-t", "gaussian"}, default="student-t"
         Density of the label.

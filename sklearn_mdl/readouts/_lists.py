@@ -71,8 +71,8 @@ KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
     {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
 ]
-# Those that are left beside readouts that see covariances, and the kernels among these.
-# They and the networks beside them were chosen on seven cells of Caltech 101, GTSRB and
+# Those that are left besides readouts that see covariances, and the kernels among these.
+# They and the networks next to them were chosen on seven cells of Caltech 101, GTSRB and
 # pneumonia: other kernels, deeper networks and whitened rows gain nothing there.
 FEW_KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "unit"},

@@ -32,7 +32,7 @@ class Opened(ABC):
         self.n_observed = 0
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Leave it out: copies open their own, if they go on."""
+        """Leave it out: copies open their own, if they continue."""
         return
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:

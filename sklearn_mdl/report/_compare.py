@@ -216,7 +216,7 @@ def _encode(
 
 
 def _balanced(X: np.ndarray) -> np.ndarray:
-    """Scale features to a total variance of one: beside others they count the same."""
+    """Scale features to a total variance of one: next to others they count the same."""
     total = float(X.var(0, dtype=np.float64).sum())
     return X / np.sqrt(total) if total > 0 else X
 

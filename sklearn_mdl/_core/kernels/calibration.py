@@ -140,7 +140,7 @@ class ForwardSoftmax:
         return proba
 
     def add_classes(self, n: int) -> None:
-        """Go on with more classes, none of which was seen."""
+        """Continue with more classes, none of which was seen."""
         room = np.zeros((*self.counts.shape[:-1], n))
         self.counts = np.concatenate([self.counts, room], -1)
 

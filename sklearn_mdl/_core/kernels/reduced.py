@@ -59,7 +59,7 @@ class ExtendedRidge(ForwardRidge):
 
     def __init__(self, exact: ForwardRidge, root: Tensor) -> None:
         super().__init__(exact.alphas.tolist(), exact.n_outputs, root.device)
-        vars(self).update(vars(exact))  # it goes on with its panels
+        vars(self).update(vars(exact))  # it continues with its panels
         self._root = root
         self._later = root.new_empty(0, len(root))  # features of later rows
 
@@ -188,7 +188,7 @@ class ReducedRidge:
         return pending.completed(means, variances, near)
 
     def add_outputs(self, n: int) -> None:
-        """Go on with more columns of targets, which were zero so far."""
+        """Continue with more columns of targets, which were zero so far."""
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
     def retire(self, kept: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ The covariance is that of rows :math:`E` plus a multiple of the identity,
   \sqrt\beta) D` for :math:`\alpha D^T D + \beta R^T R`.
 
 :math:`S^{-1/2}` is applied by the singular vectors of ``E``, from the smaller one of
-its two products: the width alone bounds nothing.
+its two products: there is no limit on the width by itself.
 """
 
 from __future__ import annotations

@@ -71,9 +71,10 @@ KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
     {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
 ]
-# Those that are left besides readouts that see covariances, and the kernels among these.
-# They and the networks next to them were chosen on seven cells of Caltech 101, GTSRB and
-# pneumonia: other kernels, deeper networks and whitened rows gain nothing there.
+# Those that are left next to readouts that see covariances, and the kernels among
+# these. They and the networks of the list were chosen on seven cells of Caltech 101,
+# GTSRB and pneumonia: other kernels, deeper networks and whitened rows gain nothing
+# there.
 FEW_KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
     {"kernel": "rbf", "width": 1.0, "scaling": "unit"},

@@ -35,7 +35,7 @@ def scores(readout, X):
     run = readout._run
     with run.threads.arithmetic():
         x = run.rows.scaled(np.asarray(X, np.float32))
-        return run.learners[0]._predict_others(x[0, : len(X)])[0].numpy()[0]
+        return run.learners[0].predict_others(x[0, : len(X)])[0].numpy()[0]
 
 
 # By hand

@@ -70,7 +70,7 @@ def scores(readout, X):
     run = readout._run
     with run.threads.arithmetic():
         x = run.rows.scaled(X[:20].astype(np.float32))
-        return run.learners[0]._predict_others(x[0])[0].numpy()
+        return run.learners[0].predict_others(x[0])[0].numpy()
 
 
 @pytest.mark.parametrize("readout", KERNELS, ids=str)

@@ -229,7 +229,7 @@ class MeansLearner(CalibratedLearner):
         self._sums = self._sums.index_add(1, labels, rows)
         np.add.at(self._counts, labels.cpu().numpy(), 1)
 
-    def _predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+    def predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
         start, _ = self._ends(self.n_observed)
         sums, counts = self._sums, self._counts
         if self.n_observed > start:

@@ -265,7 +265,7 @@ class KernelLearner(RowLearner):
             raw = self.stream.store.rows(start, min(start + step, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
 
-    def _predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+    def predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
         rows, (start, _) = raw.cpu().numpy(), self._ends(self.n_observed)
         block = None
         if self.n_observed > start:

@@ -8,7 +8,8 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+import torch
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
@@ -301,6 +302,27 @@ class KernelReadout(KernelSettings, BaseReadout):
             KernelClassifierLearner(own, memory, context)
             for memory, own in by_memory(members).items()
         ]
+
+    def uncalibrated_scores(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return what calibration turns into probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_classes)
+            Means of the kernel regression on labels.
+        prior : ndarray of shape (n_classes,)
+            Logits that calibration adds for the frequencies of classes.
+        """
+        (learner,) = self._run.threads.learners
+        assert isinstance(learner, KernelClassifierLearner)
+        means, _ = learner.predict_others(torch.as_tensor(np.asarray(X)))
+        calibration = learner.calibration
+        prior = calibration.factors[0, -1] * np.log(calibration.counts + 0.5)
+        return means[0].cpu().numpy(), prior
 
 
 @dataclass(eq=False, repr=False)

@@ -117,7 +117,7 @@ class RowLearner(Learner):
         """Learn the rows that are known, as if these were all."""
 
     @abstractmethod
-    def _predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+    def predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
         """Predict rows that need not be the next ones of the stream.
 
         Returns
@@ -131,7 +131,7 @@ class RowLearner(Learner):
         raw = x[self.place]
         block = self._block_of(raw)
         if block is None:
-            self._others = self._predict_others(raw)
+            self._others = self.predict_others(raw)
             return self.predictive(*self._others)
         variances = block.variances()[:, None]
         return self.predictive(block.means()[:, None], variances)

@@ -2,12 +2,13 @@
 
 For labels drawn from a distribution ``u``, and a code of lengths ``-log p``, the mean
 of ``p / u`` is the sum of all probabilities ``p``. Print the means, and their standard
-errors, of all cases, or some, over 200 seeds::
+errors, of all cases, or some, over 200 seeds, or those that fit in some CPU minutes::
 
-    python tests/test_random_labels.py [name ...]
+    python tests/test_random_labels.py [--minutes M] [name ...]
 """
 
-import sys
+import argparse
+import time
 import warnings
 from math import comb
 
@@ -97,22 +98,29 @@ CASES = {
 }
 
 
-def mean_ratio(name, n_seeds=N_SEEDS):
-    """Return the mean of p / u over seeds, and its standard error."""
+def mean_ratio(name, seconds=np.inf):
+    """Return the mean of p / u over seeds, its standard error, and how many seeds."""
+    stop, ratios = time.process_time() + seconds, []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ratios = np.exp([CASES[name](seed) for seed in range(n_seeds)])
-    return ratios.mean(), ratios.std(ddof=1) / np.sqrt(n_seeds)
+        while len(ratios) < N_SEEDS and time.process_time() < stop:
+            ratios.append(np.exp(CASES[name](len(ratios))))
+    n = len(ratios)
+    return np.mean(ratios), np.std(ratios, ddof=1) / np.sqrt(n), n
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_random_labels_are_not_compressed_by_any_list_or_feature(name):
-    mean, error = mean_ratio(name)
+    mean, error, _ = mean_ratio(name)
     assert mean <= 1 + 3 * error
 
 
 if __name__ == "__main__":
-    for chosen in sys.argv[1:] or CASES:
-        mean, error = mean_ratio(chosen)
-        print(f"{chosen:20} {mean:7.3f} +- {error:.3f}", flush=True)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=np.inf, help="of CPU, a case")
+    parser.add_argument("names", nargs="*", metavar="name")
+    given = parser.parse_args()
+    for name in given.names or CASES:
+        mean, error, n = mean_ratio(name, 60 * given.minutes)
+        print(f"{name:20} {mean:7.3f} +- {error:.3f} ({n} seeds)", flush=True)

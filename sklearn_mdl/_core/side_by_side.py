@@ -11,9 +11,10 @@ import time
 from itertools import count
 from multiprocessing import current_process
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
+from joblib.parallel import get_active_backend
 
 PASSES = 2  # attempts for tasks whose process died, by its own fault or another's
 # Raised by joblib and Dask when a process dies. A task that cannot be unpickled breaks
@@ -22,6 +23,7 @@ DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
 CLAIMED: dict[str, int] = {}  # places of GPUs taken by this process, by run
 WATCHED: set[int] = set()  # the parent of this process, once it is watched
 WATCH_SECONDS = 1.0
+OWN_PROCESSES = {"LokyBackend", "MultiprocessingBackend"}  # of this machine
 
 
 def end_with(parent: int) -> None:
@@ -39,6 +41,19 @@ def end_with(parent: int) -> None:
     if is_parent and parent not in WATCHED:
         WATCHED.add(parent)
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def watched() -> dict[str, Any]:
+    """Return what lets joblib's workers end with this process from their start.
+
+    Without it, a worker that has not got a task yet outlives a parent that is killed.
+    A user's own initializer stays, and workers of a cluster have none.
+    """
+    backend = get_active_backend()[0]
+    own = type(backend).__name__ in OWN_PROCESSES
+    if not own or "initializer" in backend.backend_kwargs:
+        return {}
+    return {"initializer": end_with, "initargs": (os.getpid(),)}
 
 
 def _watch(parent: int) -> None:

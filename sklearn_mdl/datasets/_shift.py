@@ -25,6 +25,7 @@ from sklearn.utils import (
 )
 
 from sklearn_mdl._core.numerics import as_array
+from sklearn_mdl._core.side_by_side import watched
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl._core.validation import (
     as_labels,
@@ -175,7 +176,7 @@ def train_test_shift(
     classifiers = _seeded(readouts, rng)
     orders = [np.arange(n), *(rng.permutation(n) for _ in range(n_reshuffles))]
     jobs = (delayed(_accuracies)(classifiers, parts, order) for order in orders)
-    found = Parallel(n_jobs=n_jobs)(jobs)
+    found = Parallel(n_jobs=n_jobs, **watched())(jobs)
     test_found, train_found = (np.array(a).T for a in zip(*found, strict=True))
     return TrainTestShift(
         tuple(classifiers),

@@ -13,7 +13,14 @@ from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
-from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices, end_with
+from sklearn_mdl._core.side_by_side import (
+    DEATHS,
+    OWN_PROCESSES,
+    PASSES,
+    Devices,
+    end_with,
+    watched,
+)
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import kept_warnings, warn_caller
 from sklearn_mdl.model_selection._budget import Outcomes, check_budget, rounds
@@ -24,7 +31,6 @@ from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
 PORTION = 4  # tasks per job, if outcomes are only returned together
-BY_FILE = {"LokyBackend", "MultiprocessingBackend"}  # send memory maps as file names
 
 
 class Measurable(Protocol):
@@ -209,7 +215,7 @@ def _attempt_all(
     """Yield outcomes as soon as they are known; end early if a process dies."""
     with Devices() as devices:
         backend = type(get_active_backend()[0]).__name__
-        if backend in BY_FILE and effective_n_jobs(n_jobs) > 1:
+        if backend in OWN_PROCESSES and effective_n_jobs(n_jobs) > 1:
             tasks = ((i, _portable(task)) for i, task in tasks)
         calls = (delayed(_attempt)(measure, *item, devices) for item in tasks)
         step, return_as = None, "generator_unordered"
@@ -219,7 +225,11 @@ def _attempt_all(
             step, return_as = PORTION * effective_n_jobs(n_jobs) - 1, "list"
         try:
             while (first := next(calls, None)) is not None:
-                settings = {"return_as": return_as, "pre_dispatch": "n_jobs"}
+                settings = {
+                    "return_as": return_as,
+                    "pre_dispatch": "n_jobs",
+                    **watched(),
+                }
                 portion = chain([first], islice(calls, step))
                 parallel = Parallel(n_jobs=n_jobs, **settings)
                 yield from parallel(portion if step is None else list(portion))

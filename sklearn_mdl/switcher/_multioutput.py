@@ -18,6 +18,7 @@ from sklearn.utils import Tags, check_random_state
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import NotYet
+from sklearn_mdl._core.side_by_side import watched
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.metrics import PrequentialMeasures
@@ -221,7 +222,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def _side_by_side(self, calls: Iterable[object]) -> list[OnlineClassifier]:
         # A run reads memory-mapped rows again later, but arrays that joblib maps into
         # memory are gone when all jobs have ended.
-        return list(Parallel(n_jobs=self.n_jobs, max_nbytes=None)(calls))
+        return list(Parallel(self.n_jobs, max_nbytes=None, **watched())(calls))
 
     def _check_further(
         self, columns: list[np.ndarray], classes: list[np.ndarray | None]

@@ -28,7 +28,7 @@ from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.safetensors_io import read_archive, read_some, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
 from sklearn_mdl._core.numerics import fixed_arithmetic
-from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices
+from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices, watched
 from sklearn_mdl._core.stream.checkpoint import (
     TRACE,
     Checkpoint,
@@ -242,7 +242,8 @@ class Processes:
         if backend.supports_return_generator:
             return_as = "generator_unordered"
         found: Iterator[Evaluated]
-        found = Parallel(return_as=return_as, pre_dispatch="all")(calls)
+        settings = {"return_as": return_as, "pre_dispatch": "all", **watched()}
+        found = Parallel(**settings)(calls)
         yield from found
 
     def _joined(self, start: int, stop: int, awake: np.ndarray) -> Iterator[Scores]:

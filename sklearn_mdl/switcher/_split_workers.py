@@ -16,7 +16,7 @@ from joblib.parallel import get_active_backend
 from sklearn_mdl._core.io.environment import environment_of, first_difference
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.numerics import fixed_arithmetic, memory_of, resolve_device
-from sklearn_mdl._core.side_by_side import end_with
+from sklearn_mdl._core.side_by_side import end_with, watched
 from sklearn_mdl._core.validation import warn_caller
 
 PLAN = "plan.json"
@@ -62,7 +62,7 @@ def workers_of(folder: str, device: str) -> list[Worker]:
         return list(client.run(introduce, folder, device, os.getpid()).values())
     n_calls = PROBES * effective_n_jobs()
     call = delayed(introduce)(folder, device, os.getpid())
-    return list(Parallel()(call for _ in range(n_calls)))
+    return list(Parallel(**watched())(call for _ in range(n_calls)))
 
 
 def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:

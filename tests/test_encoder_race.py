@@ -344,14 +344,10 @@ def test_notebooks_show_who_leads_and_names_are_texts():
     evil = "<script>alert(1)</script>"
     race = EncoderRace(["whole", evil], n_classes=3, start=5, switcher=SWITCHER)
     assert "EncoderRace" in race._repr_html_()  # not begun: its settings
-    race.update(
-        {"whole": FEATURES["whole"][:4], evil: FEATURES["noise"][:4]}, LABELS[:4]
-    )
-    assert "leads" not in race._repr_html_()
-    rows = slice(4, None)
-    race.update(
-        {"whole": FEATURES["whole"][rows], evil: FEATURES["noise"][rows]}, LABELS[rows]
-    )
+    for rows in (slice(4), slice(4, None)):
+        assert "leads" not in race._repr_html_()
+        given = {"whole": FEATURES["whole"][rows], evil: FEATURES["noise"][rows]}
+        race.update(given, LABELS[rows])
     shown = race._repr_mimebundle_()["text/html"]
     assert shown == race._repr_html_()
     assert "<script" not in shown

@@ -9,8 +9,15 @@ from typing import Protocol
 import numpy as np
 
 WIDTH = 220  # pixels of the figure
-CELL = "style='text-align:{};padding:.2em .7em'"
-HEADS = ("encoder", "", "nats per label behind the leader", "", "evidence of that")
+CELL = "style='text-align:{};white-space:{};padding:.2em .7em'"
+# Titles of columns, where their texts are aligned, and whether these are wrapped.
+COLUMNS = (
+    ("encoder", "left", "normal"),
+    ("state", "left", "nowrap"),
+    ("nats per label behind the leader", "right", "nowrap"),
+    ("", "left", "nowrap"),
+    ("evidence of being behind", "right", "nowrap"),
+)
 
 
 class Race(Protocol):
@@ -58,7 +65,8 @@ def html_of_race(race: Race) -> str:
             texts = [f"{one:.3g} to {other:.3g}", f"{race.e_values_[i].max():.3g}"]
             bar = _bar(one, other, low, high)
         rows.append([escape(name), state, texts[0], bar, texts[1]])
-    heads = [*HEADS[:-1], f"{HEADS[-1]} (out at {race.threshold_:.3g})"]
+    heads = [title for title, *_ in COLUMNS]
+    heads[-1] += f" (out at {race.threshold_:.3g})"
     body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
     return (
         f"{''.join(lines)}<table><thead><tr>{_cells('th', heads)}</tr></thead>"
@@ -67,10 +75,9 @@ def html_of_race(race: Race) -> str:
 
 
 def _cells(tag: str, texts: Sequence[str]) -> str:
-    sides = ("left", "left", "right", "left", "right")
     return "".join(
-        f"<{tag} {CELL.format(side)}>{text}</{tag}>"
-        for side, text in zip(sides, texts, strict=True)
+        f"<{tag} {CELL.format(*style)}>{text}</{tag}>"
+        for (_, *style), text in zip(COLUMNS, texts, strict=True)
     )
 
 
@@ -80,7 +87,8 @@ def _bar(one: float, other: float, low: float, high: float) -> str:
         round(4 + (WIDTH - 8) * (x - low) / (high - low), 1) for x in (0, one, other)
     )
     return (
-        f"<svg width='{WIDTH}' height='14' aria-hidden='true'>"
+        f"<svg viewBox='0 0 {WIDTH} 14' aria-hidden='true' "
+        f"style='width:{WIDTH}px;max-width:none;height:14px;vertical-align:middle'>"
         f"<path d='M{zero} 0V14' stroke='currentColor' opacity='.5'/>"
         f"<rect x='{start}' y='4' width='{max(end - start, 1):.1f}' height='6' rx='2' "
         "fill='#2f86bf'/></svg>"

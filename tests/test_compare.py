@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import timm
 import torch
+from each_case import for_each
 from numpy.testing import assert_array_equal
 from PIL import Image
 from scipy.sparse import csr_array
@@ -168,6 +169,11 @@ def test_one_folder(tmp_path):
     for name, array in {"clip": A, "labels": Y}.items():
         np.save(folder / f"{name}.npy", array)
     assert names(datasets=folder.parent) == ["clip"]
+    found = compare(datasets=folder, **QUICK)
+    assert (found.scorer.dataset_names_, found.scorer.encoder_names_) == (
+        ["wine"],
+        ["clip"],
+    )
     line = re.escape(f"compare(datasets={str(folder)!r})")
     with pytest.raises(TypeError, match=line):
         compare(folder)
@@ -203,6 +209,15 @@ def test_real_targets():
     found = compare({"a": A}, y=target, verbose=0)
     assert found.scorer.first_cells_[0].is_real
     assert "accuracy" not in found.table
+    assert ">n/a</td>" in found._repr_html_().replace("&gt;", ">").replace("&lt;", "<")
+
+
+@for_each("late", [0.0, 60.0])
+def test_bars_say_what_they_count(late, capsys, monkeypatch):
+    monkeypatch.setattr("sklearn_mdl.model_selection._running.LATE", late)
+    compare({"clip": A, "dino": B}, y=Y, **QUICK | {"verbose": 1, "top_k": 2})
+    said = capsys.readouterr().err
+    assert ("cells: 100%" in said, "pairs: 100%" in said) == (late == 0, late == 0)
 
 
 def test_two_columns_of_labels():

@@ -872,7 +872,8 @@ def test_columns_of_the_summary_line_up():
 
 
 @pytest.mark.parametrize(("verbose", "shown"), [(0, False), (1, True)])
-def test_the_bar_shows_only_if_asked(capsys, verbose, shown):
+def test_the_bar_shows_only_if_asked(capsys, verbose, shown, monkeypatch):
+    monkeypatch.setattr("sklearn_mdl.model_selection._running.LATE", 0.0)
     data, encoders = {"two": blobs()}, {"a": None, "b": PCA(1)}
     small(verbose=verbose).fit(data, encoders)
     out, err = capsys.readouterr()

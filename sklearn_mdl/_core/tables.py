@@ -111,5 +111,7 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(n_bytes: int) -> str:
-    """Write a number of bytes as MB or GB."""
+    """Write a number of bytes in the unit that suits it."""
+    if n_bytes < 1e6:
+        return f"{n_bytes / 1e3:.0f} kB"
     return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"

@@ -18,6 +18,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders import keeps_data
 from sklearn_mdl.model_selection._encoding import check_features, protected
 from sklearn_mdl.model_selection._race_folder import RaceFolder, Step
+from sklearn_mdl.model_selection._race_html import html_of_race
 from sklearn_mdl.model_selection._race_input import (
     LEARN_NOTHING,
     base_switcher,
@@ -365,6 +366,11 @@ class EncoderRace(BaseEstimator):
                 found.append((race.log_values().max(-1), *race.bounds(leader=leader)))
         parts = np.reshape(found, (len(found), 3, len(self.encoder_names_)))
         return RaceHistory(parts[:, 0], parts[:, 1], parts[:, 2])
+
+    def _html_repr(self) -> str:
+        """Return what a notebook shows, of a race that has begun who leads in it."""
+        begun = hasattr(self, "_race")
+        return html_of_race(self) if begun else str(super()._html_repr())
 
     def _new_race(self) -> LossRace:
         return LossRace(

@@ -193,6 +193,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     verbose: int = 0
     random_state: int = 0
 
+    _bar_title: ClassVar = "cells"
     _parameter_constraints: ClassVar[Constraints] = {
         "switcher": [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, None],
         "targets": [StrOptions({"auto", "classes", "real"})],
@@ -423,6 +424,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             store=self._store(),
             verbose=self.verbose,
             budget=self.time_budget,
+            desc=self._bar_title,
         )
 
     def _without_failures(

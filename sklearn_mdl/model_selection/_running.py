@@ -30,6 +30,7 @@ from sklearn_mdl.model_selection._forecast import jobs_for
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
+LATE = 2.0  # seconds until a bar appears
 PORTION = 4  # tasks per job, if outcomes are only returned together
 
 
@@ -58,6 +59,7 @@ def run_tasks(
     store: CellStore | None = None,
     verbose: int = 0,
     budget: float | None = None,
+    desc: str = "cells",
 ) -> list[Cell | Failure | None]:
     """Score the missing cells, and return all in the order of the tasks.
 
@@ -70,10 +72,12 @@ def run_tasks(
     store : CellStore or None
         Store in which cells are looked up, and saved as soon as they are scored.
     verbose : int
-        Show a bar if above 0.
+        Show a bar if above 0, once they take long.
     budget : float or None
         Seconds after which no cell is started; running cells are finished. Cells are
         then scored round by round, see ``in_round``.
+    desc : str
+        Title of the bar.
 
     Returns
     -------
@@ -94,7 +98,7 @@ def run_tasks(
         if budget is not None and missing and end is None:
             check_budget(budget, list(missing.values()))
             end = time.monotonic() + budget
-        found |= _run_missing(missing, store, n_jobs, verbose, len(kept), end)
+        found |= _run_missing(missing, store, n_jobs, verbose, len(kept), end, desc)
         if not found.keys() >= set(due):
             break
     return [found.get(i) for i in range(len(tasks))]
@@ -123,14 +127,22 @@ def _run_missing(
     verbose: int,
     n_done: int,
     end: float | None,
+    desc: str,
 ) -> Iterator[tuple[int, Cell | Failure]]:
     """Score cells, keep them in the store, and yield them with their numbers."""
     if store is not None:
         store.warn_of_other_terms(list(tasks.values()))
     n_jobs = jobs_for(list(tasks.values()), n_jobs)
-    for i, outcome in run_side_by_side(
-        score_cell, tasks, n_jobs=n_jobs, verbose=verbose, n_done=n_done, end=end
-    ):
+    outcomes = run_side_by_side(
+        score_cell,
+        tasks,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        n_done=n_done,
+        desc=desc,
+        end=end,
+    )
+    for i, outcome in outcomes:
         if store is not None and isinstance(outcome, Cell):
             outcome = store.save(tasks[i], outcome)
         yield i, outcome
@@ -155,7 +167,7 @@ def run_side_by_side(
     tasks : mapping of int to task
     n_jobs : int or None
     verbose : int
-        Show a bar if above 0.
+        Show a bar if above 0, once they take long.
     n_done : int
         Number of finished tasks, for the bar.
     desc : str
@@ -175,7 +187,8 @@ def run_side_by_side(
     n_all = n_done + len(missing)
     causes: dict[str, list[tuple[str, T]]] = {}  # of warnings from all processes
     # No hidden bar: it would take tqdm's lock, too.
-    bar = tqdm(total=n_all, initial=n_done, desc=desc) if verbose > 0 else None
+    said_of = {"total": n_all, "initial": n_done, "desc": desc, "delay": LATE}
+    bar = tqdm(**said_of) if verbose > 0 else None
     with nullcontext() if bar is None else bar:
         for _ in range(PASSES):
             for i, outcome, said in (

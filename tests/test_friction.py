@@ -146,6 +146,13 @@ def test_a_ranking_on_few_rows_starts_no_worker(monkeypatch):
     assert asked == [1, 2]
 
 
+def test_a_ranking_whose_cells_are_all_kept_is_read_again(tmp_path):
+    scorer = RepresentationScorer(switcher(), n_jobs=2, results=tmp_path)
+    first = scorer.fit({"A": ({"a": X}, Y)}).order_codelengths_
+    again = scorer.fit({"A": ({"a": X}, Y)}).order_codelengths_
+    np.testing.assert_array_equal(again, first)
+
+
 def test_without_a_bar_no_lock_of_tqdm_is_taken():
     """The child of a fork may hold it for good after a Ctrl-C."""
     lock = tqdm.get_lock()

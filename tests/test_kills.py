@@ -79,6 +79,14 @@ if __name__ == "__main__":
 """,
 }
 
+ONE_TASK = """
+import sys, time
+from joblib import Parallel, delayed
+from sklearn_mdl._core.side_by_side import watched
+print("began", flush=True)
+Parallel(2, **({} if "unwatched" in sys.argv else watched()))([delayed(time.sleep)(99)])
+"""
+
 
 def started(code, folder, *more):
     script = folder.parent / "kill.py"
@@ -86,15 +94,17 @@ def started(code, folder, *more):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = str(Path(__file__).parents[1])
     command = [sys.executable, str(script), str(folder), *more]
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    with open(folder.parent / "errors.txt", "ab") as errors:
+        return subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=errors
+        )
 
 
 def finished(process):
     text, _ = process.communicate(timeout=120)
+    script = Path(process.args[1])
+    assert process.returncode == 0, (script.parent / "errors.txt").read_text()
     lines = text.decode().splitlines()
-    assert process.returncode == 0
     return next(line for line in lines if line.startswith("done"))
 
 
@@ -128,6 +138,28 @@ def left_of(pid, below):
     return [p for p in below if is_running(p)] + [p.name for p in maps]
 
 
+def seconds_left_of(process):
+    """Kill a process: the seconds until nothing of it is left."""
+    process.send_signal(signal.SIGSTOP)  # it starts no more of them
+    below = descendants(process.pid)
+    process.send_signal(signal.SIGKILL)
+    killed = time.monotonic()
+    process.wait()  # not for the end of its output, which its workers may hold open
+    while left := left_of(process.pid, below):
+        assert time.monotonic() - killed < SECONDS_LEFT, left
+        time.sleep(0.2)
+    return time.monotonic() - killed
+
+
+@pytest.mark.parametrize("seconds", [0.5, 15.0])  # while workers start, and afterwards
+def test_a_worker_that_got_no_task_ends_with_its_parent(seconds, tmp_path):
+    process = started(ONE_TASK, tmp_path / "none")
+    process.stdout.readline()
+    time.sleep(seconds)
+    assert len(descendants(process.pid)) >= 2
+    seconds_left_of(process)
+
+
 @pytest.mark.parametrize("kind", [k for k in KINDS if "Dask" not in k])
 def test_what_was_killed_is_resumed_and_leaves_nothing(kind, tmp_path):
     process = started(KINDS[kind], tmp_path / "whole")
@@ -145,16 +177,8 @@ def test_what_was_killed_is_resumed_and_leaves_nothing(kind, tmp_path):
             assert finished(process) == expected
             n_ended += 1
             continue
-        process.send_signal(signal.SIGSTOP)  # it starts no more of them
-        below = descendants(process.pid)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
         n_killed += 1
-        killed = time.monotonic()
-        while left := left_of(process.pid, below):
-            assert time.monotonic() - killed < SECONDS_LEFT, left
-            time.sleep(0.2)
-        longest = max(longest, time.monotonic() - killed)
+        longest = max(longest, seconds_left_of(process))
     assert finished(started(KINDS[kind], folder)) == expected
     print(
         f"{kind}: {n_killed} kills, {n_ended + 1} passes that ended alike, nothing "

@@ -162,7 +162,7 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
     if backend != "LokyBackend" or effective_n_jobs(n_jobs) == 1:
         return n_jobs
     is_small = sum(task.X.size for task in tasks) <= FEW_NUMBERS
-    if not (is_small and all(map(_is_short_and_ours, tasks))):
+    if not (tasks and is_small and all(map(_is_short_and_ours, tasks))):
         return n_jobs
     largest = max(tasks, key=lambda task: task.X.size)
     try:

@@ -10,7 +10,7 @@ import numpy as np
 
 WIDTH = 220  # pixels of the figure
 CELL = "style='text-align:{};white-space:{};padding:.2em .7em'"
-# Titles of columns, where their texts are aligned, and whether these are wrapped.
+# Titles of columns, where their texts are aligned, and whether cells wrap them.
 COLUMNS = (
     ("encoder", "left", "normal"),
     ("state", "left", "nowrap"),
@@ -76,8 +76,8 @@ def html_of_race(race: Race) -> str:
 
 def _cells(tag: str, texts: Sequence[str]) -> str:
     return "".join(
-        f"<{tag} {CELL.format(*style)}>{text}</{tag}>"
-        for (_, *style), text in zip(COLUMNS, texts, strict=True)
+        f"<{tag} {CELL.format(side, 'normal' if tag == 'th' else wrap)}>{text}</{tag}>"
+        for (_, side, wrap), text in zip(COLUMNS, texts, strict=True)
     )
 
 

@@ -220,8 +220,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return switchers
 
     def _side_by_side(self, calls: Iterable[object]) -> list[OnlineClassifier]:
-        # A run reads memory-mapped rows again later, but arrays that joblib maps into
-        # memory are gone when all jobs have ended.
+        # A run reads mapped rows again later, but joblib's maps end with its jobs.
         return list(Parallel(self.n_jobs, max_nbytes=None, **watched())(calls))
 
     def _check_further(

@@ -186,7 +186,7 @@ def _with_interval(values, digits=3):
 
 
 def print_by_labels(found, title, field, labels):
-    """One measure at each number of labels, mean over datasets and draws."""
+    """Print one measure at each number of labels: mean over datasets and draws."""
     print(f"\n{title}, at labels")
     print(" " * WIDTH + "".join(f"{n:>16}" for n in labels))
     for name, ones in found.items():

@@ -32,6 +32,7 @@ from benchmarks.logistic import best_codelength
 from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
 from sklearn_mdl._core.stream import steps
 from sklearn_mdl.readouts._kernel_learners import KernelLearner
+from sklearn_mdl.readouts._row_learners import RowLearner
 
 LISTS = {
     "plain nets": NETS,
@@ -316,11 +317,11 @@ class Shares:
     def score_segment(self, part, labels):
         """Time a segment of one learner, and weigh it if it is one of kernels."""
         learner = part[0].gi_frame.f_locals["learner"]
-        is_kernel = isinstance(learner, KernelLearner)
+        is_kernel = isinstance(learner, RowLearner)  # or a discriminant
         start = time.process_time()
         found = self.plain(part, labels)
         self.seconds[is_kernel] += time.process_time() - start
-        if is_kernel:
+        if isinstance(learner, KernelLearner):
             self.held = max(self.held, _bytes_of(learner))
         return found
 

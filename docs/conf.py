@@ -118,7 +118,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "sklearn_mdl"},
-    "header_links_before_dropdown": 5,
+    "header_links_before_dropdown": 6,
     "show_toc_level": 2,
     "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
@@ -126,10 +126,5 @@ html_theme_options = {
     "footer_end": [],
 }
 html_sidebars = {
-    "index": [],
-    "theory": [],
-    "get-started": [],
-    "changelog": [],
-    "contributing": [],
-    "benchmarks": [],
+    page: [] for page in ("index", "get-started", "changelog", "contributing")
 }

@@ -29,6 +29,8 @@ from sklearn_mdl import (
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
     BlockReadout,
+    CentroidReadout,
+    DiscriminantReadout,
     DummyReadout,
     DummyReadoutRegressor,
     KernelReadoutRegressor,
@@ -51,11 +53,13 @@ LISTS = {
         KernelReadout(),
         KernelReadout("rbf", gamma=0.1, scaling=None, max_exact=32),
         KernelReadout(alpha=0.1),
+        DiscriminantReadout(),
         DummyReadout("transition"),
     ],
     "forgetting": [
         KernelReadout(scaling="unit", restart=16),
-        KernelReadout(window=64),
+        KernelReadout("rbf", scaling="within-class", window=64),
+        CentroidReadout(restart=16),
         KNeighborsReadout(3, restart=12),
         KNeighborsReadout(3),
     ],

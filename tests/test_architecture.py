@@ -80,7 +80,7 @@ def test_the_contract_of_a_learner_is_small_and_documented():
     names |= set(Learner.__annotations__)
     members = {name for name in names if not name.startswith("_")}
     assert len(members) <= 19
-    page = (PACKAGE.parent / "docs" / "contributing.md").read_text("utf-8")
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8")
     table = page.split("## The contract of a learner")[1].split("\n## ")[0]
     cells = [line.split("|")[1] for line in table.splitlines() if line[:3] == "| `"]
     assert set(re.findall(r"`(\w+)", " ".join(cells))) == members

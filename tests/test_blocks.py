@@ -30,6 +30,8 @@ from sklearn_mdl.encoders import TimmEncoder, TorchEncoder
 from sklearn_mdl.readouts import (
     BlockReadout,
     BlockReadoutRegressor,
+    CentroidReadout,
+    DiscriminantReadout,
     DummyReadout,
     DummyReadoutRegressor,
     FrozenReadout,
@@ -50,6 +52,9 @@ CLASSIFIERS = [
     KernelReadout(),
     KernelReadout("rbf", scaling="centered-unit", max_exact=64),
     KernelReadout("rbf", alpha=0.3, scaling="unit"),
+    KernelReadout("rbf", scaling="within-class"),
+    DiscriminantReadout(),
+    CentroidReadout(),
     IncrementalReadout(GaussianNB(), scaling="whiten"),
     RefitReadout(LogisticRegression(), schedule=1.5),
     DummyReadout(),

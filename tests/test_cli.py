@@ -282,7 +282,7 @@ def test_dry_run_lists_cells_and_scores_nothing(study, capsys):
     assert status == 0
     text, err = capsys.readouterr()
     assert not out.exists()
-    assert "12 cells to run, 1 side by side: about" in text
+    assert "12 cells to run, 1 in parallel: about" in text
     lines = [line.split() for line in text.splitlines()]
     assert ["two", "good", "60", "x", "4", "2", "3", "0"] in [li[:8] for li in lines]
     assert err == ""
@@ -731,7 +731,7 @@ def test_remix_takes_labels_that_a_readout_holds_impossible(fitted, capsys):
 def test_remix_refuses_a_file_without_examples(tmp_path, capsys):
     save_losses(tmp_path / "none.npy", np.ones((0, 3)))
     assert main(["remix", str(tmp_path / "none.npy")]) == 2
-    assert "cover 1 or more examples" in complaint(capsys, "remix")
+    assert "cover at least one example" in complaint(capsys, "remix")
 
 
 def test_remix_refuses_files_in_a_sentence(fitted, tmp_path, capsys):

@@ -34,6 +34,8 @@ from sklearn_mdl.baselines import (
 from sklearn_mdl.readouts import (
     BlockReadout,
     BlockReadoutRegressor,
+    CentroidReadout,
+    DiscriminantReadout,
     DummyReadout,
     DummyReadoutRegressor,
     KernelReadoutRegressor,
@@ -62,6 +64,8 @@ ESTIMATORS = [
     KNeighborsReadout(),
     KernelReadout(batch_size=100),
     IncrementalReadout(GaussianNB(), batch_size=100),
+    DiscriminantReadout(batch_size=100),
+    CentroidReadout(batch_size=100),
     DummyReadout(),
     DummyReadoutRegressor(),
     KernelReadoutRegressor(batch_size=100),

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import timm
 import torch
+from each_case import for_each
 from numpy.testing import assert_array_equal
 from PIL import Image
 from scipy.sparse import csr_array
@@ -25,6 +26,7 @@ from sklearn_mdl import (
     compare,
     write_results,
 )
+from sklearn_mdl.encoders import _timm
 from sklearn_mdl.report import Comparison
 
 WINE = load_wine(return_X_y=True)
@@ -117,6 +119,7 @@ def test_a_name_of_timm(tmp_path, monkeypatch):
         return create(name, **options)
 
     monkeypatch.setattr(timm, "create_model", without_download)
+    monkeypatch.setattr(_timm, "check_network", lambda timm, name: None)
     pixels = np.random.default_rng(0).integers(0, 255, (6, 40, 40, 3), np.uint8)
     paths = [tmp_path / f"{i}.png" for i in range(6)]
     for path, image in zip(paths, pixels, strict=True):
@@ -166,6 +169,11 @@ def test_one_folder(tmp_path):
     for name, array in {"clip": A, "labels": Y}.items():
         np.save(folder / f"{name}.npy", array)
     assert names(datasets=folder.parent) == ["clip"]
+    found = compare(datasets=folder, **QUICK)
+    assert (found.scorer.dataset_names_, found.scorer.encoder_names_) == (
+        ["wine"],
+        ["clip"],
+    )
     line = re.escape(f"compare(datasets={str(folder)!r})")
     with pytest.raises(TypeError, match=line):
         compare(folder)
@@ -201,6 +209,15 @@ def test_real_targets():
     found = compare({"a": A}, y=target, verbose=0)
     assert found.scorer.first_cells_[0].is_real
     assert "accuracy" not in found.table
+    assert ">n/a</td>" in found._repr_html_().replace("&gt;", ">").replace("&lt;", "<")
+
+
+@for_each("late", [0.0, 60.0])
+def test_bars_say_what_they_count(late, capsys, monkeypatch):
+    monkeypatch.setattr("sklearn_mdl.model_selection._running.LATE", late)
+    compare({"clip": A, "dino": B}, y=Y, **QUICK | {"verbose": 1, "top_k": 2})
+    said = capsys.readouterr().err
+    assert ("cells: 100%" in said, "pairs: 100%" in said) == (late == 0, late == 0)
 
 
 def test_two_columns_of_labels():
@@ -295,6 +312,16 @@ def test_results_hold_the_page_of_the_comparison(wine, tmp_path):
 def test_unknown_settings_are_named():
     with pytest.raises(TypeError, match=r"compare takes .*'n_jobs'.* got 'jobs'"):
         compare({"a": A}, y=Y, jobs=2)
+
+
+def test_a_page_replaces_pages_of_ours_alone(wine, tmp_path):
+    page, theirs = tmp_path / "page.html", b'<html><meta name="generator" content="x">'
+    page.write_bytes(theirs)
+    with pytest.raises(ValueError, match=r"sklearn_mdl wrote, but .*page\.html"):
+        wine.to_html(page)
+    assert page.read_bytes() == theirs
+    page.unlink()
+    assert wine.to_html(page).read_bytes() == wine.to_html(page).read_bytes()
 
 
 def test_the_page_is_one_file(wine, tmp_path):

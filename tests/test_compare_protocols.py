@@ -282,7 +282,8 @@ def test_a_process_that_dies_leaves_a_reason(data, monkeypatch):
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
-def test_the_bar_shows_only_if_asked(data, capsys, verbose):
+def test_the_bar_shows_only_if_asked(data, capsys, verbose, monkeypatch):
+    monkeypatch.setattr("sklearn_mdl.model_selection._running.LATE", 0.0)
     X, y = data
     compare_protocols({"raw": X}, None, y, protocols=["logme"], verbose=verbose)
     assert ("measurements: 100%" in capsys.readouterr().err) == bool(verbose)

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from each_case import for_each
 from image_cases import network, pixels
 from numpy.testing import assert_array_equal
 from PIL import Image
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import make_blobs
 from sklearn.decomposition import PCA
@@ -336,6 +338,37 @@ def test_the_verdict_says_what_is_certified():
         assert "most 5 % of races err" in verdict
         assert ("By a normal approximation" in verdict) == (method == "asymptotic")
         assert ("asymptotic process" in verdict) == (method == "asymptotic")
+
+
+def test_notebooks_show_who_leads_and_names_are_texts():
+    evil = "<script>alert(1)</script>"
+    race = EncoderRace(["whole", evil], n_classes=3, start=5, switcher=SWITCHER)
+    assert "EncoderRace" in race._repr_html_()  # not begun: its settings
+    for rows in (slice(4), slice(4, None)):
+        assert "leads" not in race._repr_html_()
+        given = {"whole": FEATURES["whole"][rows], evil: FEATURES["noise"][rows]}
+        race.update(given, LABELS[rows])
+    shown = race._repr_mimebundle_()["text/html"]
+    assert shown == race._repr_html_()
+    assert "<script" not in shown
+    page = ElementTree.fromstring(f"<div>{shown}</div>")
+    lines = ["".join(line.itertext()) for line in page.findall("div")]
+    assert lines == race.verdict().splitlines()
+    texts = [[cell.text for cell in row] for row in page.findall("table/tbody/tr")]
+    low, high = race.bounds_[1]
+    (value,) = race.e_values_[1, :1]
+    assert texts == [
+        ["whole", "leads", "–", None, "–"],
+        [
+            evil,
+            f"out at {race.out_at_[evil]}",
+            f"{low:.3g} to {high:.3g}",
+            None,
+            f"{value:.3g}",
+        ],
+    ]
+    with config_context(display="text"):
+        assert not hasattr(race, "_repr_html_")
 
 
 def test_forecasts_say_about_how_many_labels_are_missing():

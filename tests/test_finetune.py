@@ -634,7 +634,7 @@ def test_networks_of_another_shape_are_not_taken_over():
     one = scored(X[:32], y[:32], [ScratchReadout(Net, **LEARNS)])
     other = ScratchReadout(Net, model_options={"width": 3}, **LEARNS)
     (learner,) = scored(X[:1], y[:1], [other])._run.learners
-    with pytest.raises(ValueError, match=r"needs network\.trunk.* to go on"):
+    with pytest.raises(ValueError, match=r"needs network\.trunk.* to continue"):
         learner.load_state_dict(one._run.learners[0].state_dict())
 
 

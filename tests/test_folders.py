@@ -149,7 +149,9 @@ def test_a_folder_of_a_run_with_files_of_others_is_refused(tmp_path):
         path.unlink()
     np.save(folder / "features.npy", DIGITS)
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"alone, but holds features\.npy of other"):
+    with pytest.raises(
+        ValueError, match=r"of sklearn_mdl, but holds features\.npy of other"
+    ):
         small(checkpoint=tmp_path).fit(*data())
     assert contents(tmp_path) == before
 
@@ -475,7 +477,10 @@ def test_200_kills_leave_a_run_that_goes_on_and_nothing_else(tmp_path):
 
 
 def test_whoever_waits_says_so(tmp_path):
-    with exclusive(tmp_path), pytest.raises(UserWarning, match=r"writes .* waited for"):
+    with (
+        exclusive(tmp_path),
+        pytest.raises(UserWarning, match=r"waiting for another call"),
+    ):
         exclusive(tmp_path).__enter__()
 
 

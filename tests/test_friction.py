@@ -108,7 +108,7 @@ def cells(**options):
     ("options", "n_jobs"),
     [
         ({}, 1),
-        ({"readouts": "closed-form"}, 1),
+        ({"readouts": "linear"}, 1),
         ({"readouts": LinearReadout()}, 1),
         ({"readouts": [LinearReadout(), IncrementalReadout(GaussianNB())]}, 2),
         ({"readouts": [OfSomebody()]}, 2),

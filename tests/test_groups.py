@@ -149,9 +149,9 @@ def test_a_kernel_learns_from_what_it_predicted_when_units_change_in_a_group(
         learned.append(float(self.scale**2 * variances[0]))
         plain_learn(self, means, variances, label)
 
-    plain_predict = KernelRegressorLearner._predict_others
+    plain_predict = KernelRegressorLearner.predict_others
     plain_learn = KernelRegressorLearner.learn
-    monkeypatch.setattr(KernelRegressorLearner, "_predict_others", predict)
+    monkeypatch.setattr(KernelRegressorLearner, "predict_others", predict)
     monkeypatch.setattr(KernelRegressorLearner, "learn", learn)
     X, y = stream()
     fitted = MDLReadoutSwitcherRegressor([KernelReadoutRegressor()], device="cpu")

@@ -40,7 +40,7 @@ def test_an_interrupted_stream_refuses_to_go_on(interrupted):
 
 
 def test_an_interrupted_stream_is_not_saved(interrupted, tmp_path):
-    with pytest.raises(ValueError, match="must be whole to be saved"):
+    with pytest.raises(ValueError, match="must be complete to be saved"):
         interrupted.save(tmp_path / "stream.safetensors")
     assert list(tmp_path.iterdir()) == []
 

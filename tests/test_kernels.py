@@ -11,11 +11,12 @@ import torch
 from each_case import for_each
 from scipy.stats import multivariate_t
 from sklearn.base import clone
+from sklearn.covariance import oas
 from sklearn.datasets import load_digits
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
 
 from sklearn_mdl import (
     KernelReadout,
@@ -24,10 +25,12 @@ from sklearn_mdl import (
     decode_labels,
     encode_labels,
 )
+from sklearn_mdl._core.kernels import reduced
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.functions import Kernel, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge
 from sklearn_mdl.readouts import KernelReadoutRegressor, _kernel_learners
+from sklearn_mdl.readouts._kernel_rows import WHITENED
 from sklearn_mdl.readouts._lists import named_readouts, named_regressors
 
 KINDS = {
@@ -38,6 +41,8 @@ KINDS = {
     "rbf of unit rows": {"kernel": "rbf", "scaling": "unit"},
     "raw": {"kernel": "rbf", "gamma": 0.01, "scaling": None},
     "linear": {"kernel": "linear", "scaling": "centered-unit"},
+    "whitened": {"kernel": "rbf", "scaling": "whiten"},
+    "within classes": {"kernel": "rbf", "scaling": "within-class"},
     "polynomial": {"kernel": "polynomial", "degree": 2, "scaling": "unit"},
     "of scikit-learn": {"kernel": ConstantKernel(0.5) * RBF(2.0) + DotProduct(0.1)},
 }
@@ -82,7 +87,15 @@ SCORES = [
     [-0.3802427891, 0.2088319385, 0.1714108505],
 ]
 VARIANCES = [1.1, 0.7655641444, 0.7137839791, 0.1823952363, 0.1816682584]
-LOG_PROBA = [-1.0986122887, -3.8954811244, -4.1251777734, -0.9010619731, -0.7056844684]
+# Log-probabilities of the labels, by the calibration's prior: with slope and counts
+# alone, and with four numbers and two curvatures of the third.
+FIRM, LOOSE = (1, 3, 30, 10), (1, 3, 10, 10)
+LOG_PROBA = {
+    None: [-1.0986122887, -3.8954811244, -4.1251777734, -0.9010619731, -0.7056844684],
+    LOOSE: [-1.0986122887, -3.8954811244, -3.6667718224, -0.9350113041, -0.7932640839],
+    FIRM: [-1.0986122887, -3.8954811244, -3.7809369920, -0.9079398295, -0.7356718317],
+}
+NATS = {None: 10.72601762797511, LOOSE: 10.389140623482, FIRM: 10.418642066174}
 FACTORS = [3.8738093614, 0.7872352274]
 
 
@@ -106,30 +119,48 @@ def test_golden_numbers_of_the_arithmetic():
     scores = (onehot - deviations[:, None] * errors).numpy()
     np.testing.assert_allclose(deviations**2, VARIANCES, rtol=1e-9)
     np.testing.assert_allclose(scores[3:], SCORES, atol=1e-10)
-    calibration, found = ForwardSoftmax(1, 3), []
-    for score, label in zip(scores, CLASSES, strict=True):
-        found.append(calibration.log_proba(score[None, None])[0, 0, label])
-        calibration.observe(score[None], label)
-    np.testing.assert_allclose(found, LOG_PROBA, atol=1e-10)
-    np.testing.assert_allclose(calibration.factors[0], FACTORS, atol=1e-10)
-    assert -sum(found) == pytest.approx(10.72601762797511, abs=1e-12)
+    ratios = deviations.numpy() ** 2 / 0.1
+    for prior, expected in LOG_PROBA.items():
+        begins = {"first": 99} if prior is None else {"curvature": prior, "first": 0}
+        calibration = ForwardSoftmax(1, 3, **begins)
+        found = -calibrated(calibration, scores, CLASSES, ratios)
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+        assert -found.sum() == pytest.approx(NATS[prior], abs=1e-12)
+        if prior is None:
+            found = calibration.factors[0, [0, 3]]
+            np.testing.assert_allclose(found, FACTORS, atol=1e-10)
 
 
 def test_golden_numbers_of_the_readout():
     readout = KernelReadout("rbf", 0.1, gamma=0.5, scaling=None).fit(PLACES, CLASSES)
-    np.testing.assert_allclose(readout.codelengths_, np.negative(LOG_PROBA), atol=1e-10)
-    assert readout.codelength_ == pytest.approx(10.72601762797511, abs=1e-12)
+    expected = np.negative(LOG_PROBA[None])  # as few as these teach no more
+    np.testing.assert_allclose(readout.codelengths_, expected, atol=1e-10)
+    assert readout.codelength_ == pytest.approx(NATS[None], abs=1e-12)
 
 
 # Refits
 
 
-def recalibrated(scores, y):
-    calibration, found = ForwardSoftmax(1, 10), []
-    for score, label in zip(scores, y, strict=True):
-        found.append(-calibration.log_proba(score[None, None])[0, 0, label])
-        calibration.observe(score[None], label)
-    return found
+def calibrated(calibration, scores, y, ratios):
+    found = []
+    for score, label, ratio in zip(scores, y, ratios, strict=True):
+        row = score[None, None], np.full((1, 1), ratio)
+        found.append(-calibration.log_proba(*row)[0, 0, label])
+        calibration.observe(row[0][0], int(label), row[1][0])
+    return np.array(found)
+
+
+def variance_of(rows, alpha, kernel, **options):
+    """Variance of the last row's prediction from those before, noise included."""
+    matrix = pairwise_kernels(rows, metric=kernel, **options)
+    past, cross, own = matrix[:-1, :-1], matrix[-1, :-1], matrix[-1, -1]
+    return (
+        own + alpha - cross @ np.linalg.solve(past + alpha * np.eye(len(past)), cross)
+    )
+
+
+def recalibrated(scores, y, variances, alpha=0.1):
+    return calibrated(ForwardSoftmax(1, 10), scores, y, variances / alpha)
 
 
 @pytest.mark.parametrize("name", ["linear rows", "of scikit-learn"])
@@ -146,13 +177,15 @@ def test_a_pass_equals_scikit_learns_kernel_ridge_refitted_at_every_row(name):
     }[name]
     readout = KernelReadout(alpha=0.1, scaling=None, **options)
     readout.partial_fit(X, y, classes=range(10))
-    scores = np.zeros((75, 10))
-    onehot = np.eye(10)[y] - 0.1
-    for t in range(1, 75):
-        model = KernelRidge(alpha=0.1, **witness)
-        rows = X.astype(np.float64)
-        scores[t] = model.fit(rows[:t], onehot[:t]).predict(rows[t : t + 1])[0]
-    np.testing.assert_allclose(readout.codelengths_, recalibrated(scores, y), atol=1e-9)
+    scores, variances = np.zeros((75, 10)), np.full(75, np.nan)
+    onehot, rows = np.eye(10)[y] - 0.1, X.astype(np.float64)
+    for t in range(75):
+        variances[t] = variance_of(rows[: t + 1], 0.1, **witness)
+        if t:
+            model = KernelRidge(alpha=0.1, **witness)
+            scores[t] = model.fit(rows[:t], onehot[:t]).predict(rows[t : t + 1])[0]
+    expected = recalibrated(scores, y, variances)
+    np.testing.assert_allclose(readout.codelengths_, expected, atol=1e-9)
 
 
 def test_variances_equal_scikit_learns_gaussian_process_refitted_at_every_row():
@@ -167,7 +200,21 @@ def test_variances_equal_scikit_learns_gaussian_process_refitted_at_every_row():
         assert variance == pytest.approx(float(deviation[0]) ** 2 + 0.1, abs=1e-9)
 
 
-def scaled_by(X, start, scaling):
+def whitened(past, y):
+    """Inverse root of the covariance of rows, or of that within their classes."""
+    n, d = past.shape
+    covariance = oas(past - past.mean(0), assume_centered=True)[0]
+    if y is not None:
+        within = past - np.stack([past[y == label].mean(0) for label in y])
+        freedom = max(1, n - len(set(y)))
+        share = d / (d + 4 * freedom)
+        covariance = (1 - share) * within.T @ within / freedom + share * covariance
+        covariance += 1e-3 * np.trace(covariance) / d * np.eye(d)
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors / np.sqrt(values)) @ vectors.T
+
+
+def scaled_by(X, start, scaling, y=None):
     """Rows up to the block that begins at ``start``, as its kernels see them."""
     refresh = 1 << (start.bit_length() - 1) if start >= 8 else 0
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
@@ -182,8 +229,11 @@ def scaled_by(X, start, scaling):
         usual = positive[(len(positive) - 1) // 2]
         scaled = (X - past.mean(0)) / np.sqrt(variance + usual)
         scaled = scaled.clip(-6, 6) / np.sqrt(X.shape[1])
-        if scaling == "centered-unit":
+        if scaling != "standard":
             scaled = X - past.mean(0)
+            if scaling in WHITENED:
+                labels = y[:refresh] if scaling == "within-class" else None
+                scaled = scaled @ whitened(past, labels)
             scaled = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
     return np.column_stack([scaled, np.full(len(X), 0.3)])
 
@@ -210,24 +260,28 @@ def test_arc_cosine_kernel_is_that_of_rectified_units():
     assert float(same) == pytest.approx(a @ a)
 
 
-@for_each("scaling", ["unit", "standard", "centered-unit"])
+@for_each("scaling", ["unit", *WHITENED, "standard", "centered-unit"])
 def test_rows_are_scaled_by_those_before_row_8_16_32(scaling):
     X, y = digits(75)
     X = X.astype(np.float32).astype(np.float64)
     readout = KernelReadout("rbf", 0.1, width=0.5, scaling=scaling)
     readout.partial_fit(X, y, classes=range(10))
     onehot, scores = np.eye(10)[y] - 0.1, np.zeros((75, 10))
+    variances = np.full(75, 1.1)
     for t in range(1, 75):
-        rows = scaled_by(X, t, scaling)
+        rows = scaled_by(X, t, scaling, y)
         refresh = 1 << (t.bit_length() - 1) if t >= 8 else 0
         squares = euclidean_distances(rows[:refresh], squared=True) if refresh else None
         median = 1.0
         if refresh:
             above = np.sort(squares[np.triu_indices(refresh, 1)])
             median = above[(len(above) - 1) // 2]
-        model = KernelRidge(alpha=0.1, kernel="rbf", gamma=1 / (0.5 * median))
+        witness = {"kernel": "rbf", "gamma": 1 / (0.5 * median)}
+        model = KernelRidge(alpha=0.1, **witness)
         scores[t] = model.fit(rows[:t], onehot[:t]).predict(rows[t : t + 1])[0]
-    np.testing.assert_allclose(readout.codelengths_, recalibrated(scores, y), atol=1e-7)
+        variances[t] = variance_of(rows[: t + 1], 0.1, **witness)
+    expected = recalibrated(scores, y, variances)
+    np.testing.assert_allclose(readout.codelengths_, expected, atol=1e-7)
 
 
 def test_a_factor_is_that_of_the_whole_matrix_however_many_panels_it_has():
@@ -257,11 +311,12 @@ def test_nothing_jumps_where_the_first_rows_become_landmarks():
 
 
 @pytest.mark.parametrize(("n_landmarks", "n_rows"), [(32, 130), (320, 500)])
-def test_landmark_features_equal_the_dual_form(n_landmarks, n_rows):
+def test_landmark_features_equal_the_dual_form(n_landmarks, n_rows, monkeypatch):
     """Beyond the landmarks it is exact kernel ridge regression with another kernel.
 
     First by a longer factor, then by a posterior (from rows 64 and 480 on).
     """
+    monkeypatch.setattr(reduced, "LEFT_OUT", 0.0)
     X, y = digits(n_rows)
     X = X.astype(np.float32) / 16
     options = {"gamma": 0.3, "scaling": None, "max_exact": n_landmarks + 8}
@@ -271,11 +326,37 @@ def test_landmark_features_equal_the_dual_form(n_landmarks, n_rows):
     landmarks = kernel[:, :n_landmarks]
     explained = landmarks @ np.linalg.solve(landmarks[:n_landmarks], landmarks.T)
     onehot, scores = np.eye(10)[y] - 0.1, np.zeros((n_rows, 10))
+    variances = np.full(n_rows, 1.1)
     for t in range(1, n_rows):
         known = explained if t >= n_landmarks else kernel
-        noisy = known[:t, :t] + 0.1 * np.eye(t)
-        scores[t] = known[t, :t] @ np.linalg.solve(noisy, onehot[:t])
-    np.testing.assert_allclose(readout.codelengths_, recalibrated(scores, y), atol=1e-7)
+        weights = np.linalg.solve(known[:t, :t] + 0.1 * np.eye(t), known[:t, t])
+        scores[t] = weights @ onehot[:t]
+        variances[t] -= weights @ known[:t, t]
+    expected = recalibrated(scores, y, variances)
+    np.testing.assert_allclose(readout.codelengths_, expected, atol=1e-7)
+
+
+def test_a_posterior_uses_as_many_landmarks_as_explain_the_others():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3))[rng.integers(60, size=200)]
+    kernel = RBF(2.0)(rows) + 1e-12 * np.eye(200)
+    whole = torch.linalg.cholesky(torch.tensor(kernel))
+    places, root = (part.numpy() for part in reduced.leading_landmarks(whole))
+    chosen = kernel[np.ix_(places, places)]
+    np.testing.assert_allclose(root @ root.T, chosen, atol=1e-9)
+    assert len(np.unique(rows[places], axis=0)) == len(places) < 60
+
+    def left_out(some):
+        cross = kernel[:, some]
+        explained = cross @ np.linalg.solve(kernel[np.ix_(some, some)], cross.T)
+        return 1 - explained.trace() / kernel.trace()
+
+    assert left_out(places) <= reduced.LEFT_OUT < left_out(places[:-1])
+    for n in range(1, len(places)):  # each is the one that those before explain least
+        cross = kernel[:, places[:n]]
+        gram = kernel[np.ix_(places[:n], places[:n])]
+        rest = kernel.diagonal() - (cross.T * np.linalg.solve(gram, cross.T)).sum(0)
+        assert rest[places[n]] == pytest.approx(rest.max(), abs=1e-9)
 
 
 def test_no_state_grows_beyond_the_landmarks():
@@ -505,10 +586,13 @@ def test_lists_by_name_hold_what_they_say():
         for name in (None, "nets", "linear", "closed-form", "mixed", "drift")
     }
     nets = {"LinearReadout", "MLPReadout"}
-    assert kinds["closed-form"] == kinds["linear"] == {"KernelReadout"}
+    assert kinds["linear"] == {"KernelReadout"}
+    means = {"DiscriminantReadout", "CentroidReadout"}
+    assert kinds["closed-form"] == kinds["linear"] | means
     assert kinds["nets"] == nets
+    assert kinds[None] == kinds["closed-form"] | nets
     assert kinds["mixed"] == kinds[None] | {"KNeighborsReadout", "RefitReadout"}
-    assert kinds["drift"] == kinds[None] | {"DummyReadout"}
+    assert kinds["drift"] == kinds["linear"] | nets | {"DummyReadout"}
     regressors = {
         name: {type(readout).__name__ for readout in named_regressors(name, 64)}
         for name in (None, "drift")
@@ -569,6 +653,29 @@ def test_factors_that_memory_cannot_hold_are_refused(monkeypatch):
     KernelReadout().fit(*digits(60))
 
 
+def test_whitening_is_refused_where_both_rows_and_features_are_many():
+    X, y = np.ones((8, 2049), np.float32), np.arange(8) % 2
+    for scaling in WHITENED:
+        for many in ({"max_exact": None}, {"max_exact": 4096}, {"window": 4096}):
+            with pytest.raises(ValueError, match="at most 2048 to whiten 2049 feat"):
+                KernelReadout(scaling=scaling, **many).fit(X, y)
+        KernelReadout(scaling=scaling).fit(X, y)
+        KernelReadout(scaling=scaling, max_exact=None).fit(X[:, :2048], y)
+
+
+def test_one_factor_serves_no_labellings_where_labels_whiten():
+    X, y = digits(60)
+    readout = kind("within classes").fit(X, y)
+    with pytest.raises(ValueError, match='"whiten", or fit a copy for each'):
+        readout.predict_relabelled(y[None], X)
+    readouts = [kind("within classes"), kind("whitened")]
+    both, one = (
+        fitted(some, X, y).null_codelengths(3, shuffled=True)
+        for some in (readouts, readouts[1:])
+    )
+    np.testing.assert_array_equal(both, one)
+
+
 @pytest.mark.parametrize("alpha", [0, -1.0])
 def test_a_noise_must_be_positive(alpha):
     with pytest.raises(ValueError, match="alpha"):
@@ -579,7 +686,7 @@ def test_a_callable_is_refused_where_it_would_be_written_down(tmp_path):
     X, y = digits(60)
     for kernel in (lambda a, b: a @ b.T, RBF()):
         readout = KernelReadout(kernel).fit(X, y)
-        with pytest.raises(TypeError, match=r"kernel must be made of"):
+        with pytest.raises(TypeError, match=r"kernel must consist of"):
             readout.save(tmp_path / "readout.safetensors")
 
 

@@ -19,6 +19,8 @@ from sklearn_mdl import (
 )
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
+    CentroidReadout,
+    DiscriminantReadout,
     DummyReadout,
     DummyReadoutRegressor,
     IncrementalReadout,
@@ -40,6 +42,9 @@ READOUTS = [
     MLPReadout((4,), lr=0.03, ema_step_size=0.1, n_replay_streams=2),
     KernelReadout(),
     KernelReadout("rbf", gamma=0.1, scaling=None, max_exact=32),
+    KernelReadout("rbf", scaling="within-class"),
+    DiscriminantReadout(),
+    CentroidReadout(restart=16),
     DummyReadout("transition"),
     KNeighborsReadout(3),
     KernelReadout(scaling="unit", restart=16),

@@ -125,7 +125,9 @@ def test_cells_have_p_values_of_their_kernels_alone(tmp_path):
     page = (tmp_path / "out" / "report.html").read_text()
     for text in (scorer.summary(), page):
         assert "p, kernels" in text
-        assert "both of the kernel readouts alone; the largest of 2 orders" in text
+        assert (
+            "both codes only use the kernel readouts; the largest of 2 orders" in text
+        )
         assert f"{max(p_values[2:]):.3g}" in text
     assert rank(n_orders=2, results=tmp_path).cells_[3].seconds == (
         scorer.cells_[3].seconds  # read, not run again
@@ -154,7 +156,7 @@ def test_the_command_line_permutes_labels(tmp_path, capsys):
     switcher = MDLReadoutSwitcher("closed-form", shuffle=True, random_state=0)
     test = switcher.fit(X, y % 2).permutation_test(4)
     printed = capsys.readouterr().out
-    assert f"kernel readouts alone: {test.codelength:.1f} nats; 4 permuta" in printed
+    assert f"kernel readouts only: {test.codelength:.1f} nats; 4 permuta" in printed
     assert printed.endswith(f"p = {test.p_value:.3g}\n")
     study = ["rank", str(tmp_path / "features"), "--out", str(tmp_path / "out")]
     assert main([*study, *quick, "--n-jobs", "1"]) == 0

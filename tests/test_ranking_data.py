@@ -3,7 +3,6 @@
 import os
 import pickle
 import shutil
-import types
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from sklearn_mdl import (
 )
 from sklearn_mdl._core.images.lazy import LazyImages
 from sklearn_mdl._core.io.parameters import as_json
+from sklearn_mdl._core.side_by_side import Devices
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection import _forecast, _running as running
 from sklearn_mdl.model_selection._encoding import protected
@@ -128,8 +128,8 @@ def sent(task):
 
 
 def attempt(task):
-    devices = types.SimpleNamespace(claim=lambda device: None)
-    return running._attempt(running.score_cell, 0, task, devices)[1]
+    with Devices() as devices:
+        return running._attempt(running.score_cell, 0, task, devices)[1]
 
 
 def test_a_worker_reads_the_file_of_a_map(mapped):

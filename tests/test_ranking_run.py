@@ -373,7 +373,7 @@ def test_a_damaged_cell_is_reported_and_scored_again(tmp_path, monkeypatch, dama
         (lambda whole: whole.update(format=99), "its format is 99, not 5"),
         (
             lambda whole: whole["cell"].update(n_samples=3),
-            "its trace is of 40 ",
+            "its trace has 40 ",
         ),
         (lambda whole: whole["cell"].update(seconds="1 s"), "its seconds is '1 s'"),
         (lambda whole: whole["cell"]["readouts"].update(a=[]), r"'a' has \[\] nats"),
@@ -781,9 +781,7 @@ def test_unlike_machines_are_reported(tmp_path, monkeypatch):
         lambda device: {"machine": "another"},
     )
     assert running.score_cell is real
-    with pytest.warns(
-        UserWarning, match=r"different machines .*, so that their numbers"
-    ):
+    with pytest.warns(UserWarning, match=r"different machines .*, so their results"):
         small(results=tmp_path).fit(study(2))
 
 
@@ -809,7 +807,7 @@ def test_a_dry_run_scored_nothing_and_lists_all(tmp_path, monkeypatch):
     assert found.bytes == max(r.bytes for r in found.rows)
     text = str(found)
     assert len(text.splitlines()) == 6
-    assert "8 cells to run, 1 side by side: about" in text
+    assert "8 cells to run, 1 in parallel: about" in text
     assert "40 x 3" in text
 
 

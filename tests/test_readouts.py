@@ -220,7 +220,7 @@ def test_stacks_gather_readouts_by_shape_and_replay_the_most_expensive_first():
         [7],
         [5],
     ]
-    replays = [tuple(stack.replay) for stack in stacks]
+    replays = [tuple(stack.replay[:2]) for stack in stacks]
     assert replays == [(10, 1), (10, 1), (10, 1), (10, 2), (3, 1)]
     for stack in stacks:
         assert list(stack.view.scalings) == ["standard", "whiten"]
@@ -645,7 +645,8 @@ def test_default_pool_takes_the_most_streams_that_its_budget_allows(
     n_features, n_classes
 ):
     pool = named_readouts("nets", n_features, n_classes)
-    (n_streams,) = {readout.n_replay_streams for readout in pool}
+    ((n_streams, last),) = {readout.n_replay_streams for readout in pool}
+    assert last == 3
     assert n_streams in (3, 10, 30)
     per_stream = n_updates_per_example(pool, n_features, n_classes) / (n_streams + 1)
     allowed = [s for s in (30, 10, 3) if (s + 1) * per_stream <= 150_000_000]
@@ -654,7 +655,7 @@ def test_default_pool_takes_the_most_streams_that_its_budget_allows(
 
 def test_default_pool_thins_its_replay_as_features_and_classes_grow():
     streams = [
-        default_readouts(d, c)[0].n_replay_streams
+        default_readouts(d, c)[0].n_replay_streams[0]
         for d, c in [(64, 10), (768, 100), (1024, 1000), (20_000, 1000)]
     ]
     assert streams == sorted(streams, reverse=True)

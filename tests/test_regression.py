@@ -433,7 +433,7 @@ def test_a_readout_that_diverges_predicts_what_the_labels_suggest():
 
 
 def test_all_that_diverge_are_reported():
-    with pytest.warns(UserWarning, match="what the labels alone suggest"):
+    with pytest.warns(UserWarning, match="predicted without features"):
         LinearReadoutRegressor(lr=1e38).fit(*data())
 
 
@@ -611,7 +611,7 @@ def test_entropy_coding_is_for_classes_only():
 
 def test_default_pool_depends_on_the_width_alone_and_fits_its_budget():
     few, many = (named_regressors("nets", d) for d in (10, 2000))
-    assert {readout.n_replay_streams for readout in few} == {30}
+    assert {readout.n_replay_streams for readout in few} == {(30, 3)}
     assert {readout.scaling for readout in many} == {"standard"}
     assert len({str(readout.get_params()) for readout in few}) == len(few)
 

@@ -848,7 +848,7 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
         e = fitted.encoder_names_.index(row.split()[0])
         lower, upper = intervals.lower[e], intervals.upper[e]
         assert row.endswith(f"  [{lower:.2f}, {upper:.2f}]")
-    assert warning == "intervals resample 3 datasets; of so few they are too short"
+    assert warning == "intervals resample 3 datasets; with so few they are too short"
     relative = fitted.order_codelengths_.std(-1, ddof=1) / fitted.codelengths_
     assert f"median {np.median(relative):.2%}, most {relative.max():.2%}" in spread
     expected = friedman_test(fitted.codelengths_)
@@ -872,7 +872,8 @@ def test_columns_of_the_summary_line_up():
 
 
 @pytest.mark.parametrize(("verbose", "shown"), [(0, False), (1, True)])
-def test_the_bar_shows_only_if_asked(capsys, verbose, shown):
+def test_the_bar_shows_only_if_asked(capsys, verbose, shown, monkeypatch):
+    monkeypatch.setattr("sklearn_mdl.model_selection._running.LATE", 0.0)
     data, encoders = {"two": blobs()}, {"a": None, "b": PCA(1)}
     small(verbose=verbose).fit(data, encoders)
     out, err = capsys.readouterr()

@@ -65,9 +65,13 @@ def written(scorer, tmp_path_factory):
     return folder, write_results(scorer, folder)
 
 
-def test_it_writes_what_it_says(written):
+LIST = ".sklearn_mdl"  # the names of our files in a folder
+
+
+def test_it_writes_what_it_says_and_lists_it(written):
     folder, paths = written
-    assert sorted(folder.iterdir()) == sorted(paths)
+    assert sorted(folder.iterdir()) == sorted([*paths, folder / LIST])
+    assert (folder / LIST).read_text().splitlines() == sorted(TABLES)
     assert [path.name for path in paths] == TABLES
 
 
@@ -161,12 +165,13 @@ def test_without_jinja_the_page_is_left_out(scorer, tmp_path, monkeypatch):
         paths = write_results(scorer, tmp_path)
     assert caught[0].filename == __file__
     assert [path.name for path in paths] == TABLES[:-1]
-    assert sorted(tmp_path.iterdir()) == sorted(paths)
+    assert sorted(tmp_path.iterdir()) == sorted([*paths, tmp_path / LIST])
 
 
-def test_files_of_the_same_names_are_replaced(scorer, tmp_path):
+def test_our_files_of_the_same_names_are_replaced(scorer, tmp_path):
     for name in TABLES:
         (tmp_path / name).write_text("an older and much longer result\n" * 1000)
+    (tmp_path / LIST).write_text("\n".join(TABLES))
     (tmp_path / "notes.txt").write_text("mine")
     write_results(scorer, tmp_path)
     assert len(rows_of(tmp_path / "cells.csv")) == 12
@@ -208,8 +213,7 @@ SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n")
 def test_odd_names_stay_inside_the_directory(tmp_path, name):
     folder = tmp_path / "a" / "b"
     paths = write_results(rank([name], ENCODERS[:1]), folder)
-    assert sorted(folder.iterdir()) == sorted(paths)
-    assert set(tmp_path.rglob("*.*")) == set(paths)
+    assert set(tmp_path.rglob("*.*")) == {*paths, folder / LIST}
     head, row, *_ = read_rows(folder / "cells.csv")
     assert row[head.index("dataset")] == name
     assert name in read_rows(folder / "ranking.csv")[0]

@@ -231,7 +231,9 @@ def test_a_writable_map_that_is_filled_again_is_refused(tmp_path):
         block = buffer if not start else np.array(buffer)
         switcher.partial_fit(block, y[start : start + 40], classes=range(3))
         if not start:
-            with pytest.raises(ValueError, match="lie where rows from 0 of this"):
+            with pytest.raises(
+                ValueError, match="at the same place as rows from 0 on of this"
+            ):
                 switcher.partial_fit(buffer, y[:40])
             X = np.concatenate([X[40:80], X[40:]])  # that is in the buffer from now on
     X_mapped = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", "<f4", X.shape)

@@ -202,11 +202,11 @@ def test_nothing_is_saved_of_what_has_not_begun(tmp_path):
 
 def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
     switcher = pool(random_state=np.random.RandomState(0)).fit(X[:60], Y[:60])
-    with pytest.raises(TypeError, match=r"random_state must be .* use pickle"):
+    with pytest.raises(TypeError, match=r"random_state must consist of .* use pickle"):
         switcher.save(tmp_path / "a.safetensors")
     assert not list(tmp_path.iterdir())
     assert_same(pickle.loads(pickle.dumps(switcher)), switcher)
-    with pytest.raises(TypeError, match="as skops does, but this one holds"):
+    with pytest.raises(TypeError, match="as by skops, but this one holds"):
         switcher._run.__reduce__()
 
 
@@ -246,7 +246,7 @@ CHANGES = {
     "format 1, but its format is 9": lambda about: about.update(format=9),
     "it lacks classes": lambda about: about.pop("classes"),
     "it lacks seed": lambda about: about.update(seed="0"),
-    "Parameters must be made of": lambda about: about["estimator"].update(
+    "Parameters must consist of": lambda about: about["estimator"].update(
         {"class": "X"}
     ),
     "with the same parameters": lambda about: about["estimator"]["params"].update(a=1),
@@ -271,7 +271,7 @@ def test_a_file_can_name_no_class_but_ours(tmp_path, name):
         about["estimator"]["params"]["switching"] = {"class": name, "params": {}}
 
     rewritten(path, change)
-    with pytest.raises(ValueError, match="Parameters must be made of"):
+    with pytest.raises(ValueError, match="Parameters must consist of"):
         MDLReadoutSwitcher.load(path)
 
 
@@ -828,12 +828,12 @@ BAD = {
 
 @for_each("place", BAD)
 def test_the_place_of_what_cannot_be_written_down_is_named(place):
-    with pytest.raises(TypeError, match=rf"^of\.{re.escape(place)} must be made of"):
+    with pytest.raises(TypeError, match=rf"^of\.{re.escape(place)} must consist of"):
         as_json(BAD[place], "of.x")
     named = LinearReadout(lr=BAD[place])
     place = place.replace("x", "lr", 1)
     for prefix in ("", "of."):
-        message = rf"^{re.escape(prefix + place)} must be made of"
+        message = rf"^{re.escape(prefix + place)} must consist of"
         with pytest.raises(TypeError, match=message):
             settings_of(named, (), *([prefix] if prefix else []))
 
@@ -853,11 +853,11 @@ def test_the_place_of_what_cannot_be_written_down_is_named(place):
     ],
 )
 def test_json_of_others_is_refused(text):
-    with pytest.raises(ValueError, match="Parameters must be made of FixedShare, Lea"):
+    with pytest.raises(ValueError, match="Parameters must consist of FixedShare, Lea"):
         from_json([text], CLASSES)
 
 
 @for_each("value", [object(), {1: 2}, {1, 2}, print, 1j])
 def test_what_cannot_be_written_down_is_named(value):
-    with pytest.raises(TypeError, match=r"grid\[1\] must be made of"):
+    with pytest.raises(TypeError, match=r"grid\[1\] must consist of"):
         as_json([0, value], "grid")

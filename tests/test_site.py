@@ -1,5 +1,6 @@
 """The site takes in every page, and docstrings say what numpydoc asks of them."""
 
+import dataclasses
 import inspect
 import re
 from pathlib import Path
@@ -10,15 +11,16 @@ from public_names import PATHS, public
 import sklearn_mdl
 
 validate = pytest.importorskip("numpydoc.validate").validate
+NumpyDocString = pytest.importorskip("numpydoc.docscrape").NumpyDocString
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(path.stem for path in DOCS.glob("*.md"))
 TOCTREE = re.compile(r"```\{toctree\}\n(?P<body>.*?)```", re.DOTALL)
 
-# Sections and their order, summaries in the imperative and on one line, and parameters
-# that are those of the signature, in its order, each with a type. Not asked: a text for
-# every parameter that its name and type tell whole, See Also, and an example
-# everywhere; nor a form of words, which the linter's rules D hold.
+# Sections and their order, summaries in the imperative and on one line, and all
+# parameters of the signature, in its order, each with a type. Not required: a text for
+# parameters that name and type explain, See Also, and an example everywhere; nor a form
+# of words, which the linter's rules D check.
 CHECKS = {
     "GL05",  # no tabs
     "GL06",  # no unknown section
@@ -30,6 +32,7 @@ CHECKS = {
     "SS03",  # and ends with a full stop
     "SS04",  # no leading blanks
     "SS06",  # on one line
+    "PR01",  # all parameters are documented
     "PR02",  # no parameter that is not there
     "PR03",  # in the order of the signature
     "PR04",  # each has a type
@@ -39,6 +42,14 @@ CHECKS = {
     "YD01",  # a generator says what it yields
 }
 PUBLIC = [name for name in PATHS if callable(public(name))]
+
+# Methods that the package calls itself, whose summary describes their parameters. The
+# set may only shrink.
+DESCRIBED = {
+    *("add_classes", "begins_at", "check_length", "check_params", "code", "coder"),
+    *("components", "cost", "learners_of", "load_state_dict", "member", "mix"),
+    *("next_count", "places", "retire", "seed_or", "to_html", "transition", "wrapped"),
+}
 
 
 def own_methods(name):
@@ -52,6 +63,23 @@ def own_methods(name):
         if not method.startswith("_")
         and getattr(value, "__module__", "").startswith("sklearn_mdl.")
     ]
+
+
+def fields_of_records(name):
+    """Name the fields of a record, all of which its attributes document."""
+    thing = public(name)
+    names = getattr(thing, "_fields", None)
+    if names is None and dataclasses.is_dataclass(thing):
+        names = [field.name for field in dataclasses.fields(thing) if field.init]
+    documented = NumpyDocString(inspect.getdoc(thing))["Attributes"]
+    attributes = {n for entry in documented for n in entry.name.split(", ")}
+    inherited = {"encoder_names", "dataset_names"}  # of all ``NamedResult`` records
+    return names and attributes and set(names) <= attributes | inherited
+
+
+def is_complete(name, method):
+    """Return True where PR01 asks for more than readers need."""
+    return method in DESCRIBED if method else fields_of_records(name)
 
 
 def listed():
@@ -77,7 +105,11 @@ def test_docstrings_of_public_names_and_their_methods_are_valid_numpydoc():
     for documented in [own for name in PUBLIC for own in (name, *own_methods(name))]:
         thing, _, method = documented.partition(".")
         errors = validate(".".join(filter(None, [PATHS[thing], method])))["errors"]
-        faults += [f"{documented}: {c} {text}" for c, text in errors if c in CHECKS]
+        faults += [
+            f"{documented}: {code} {text}"
+            for code, text in errors
+            if code in CHECKS and not (code == "PR01" and is_complete(thing, method))
+        ]
     assert faults == []
 
 

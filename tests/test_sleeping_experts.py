@@ -97,7 +97,7 @@ def test_those_awake_share_what_is_left_however_little():
     "losses, weights, words",
     [
         ([[1, math.nan], [1, 1]], None, "must stay NaN .* column 1"),
-        ([[math.nan, math.nan]], None, "one expert at least at every step"),
+        ([[math.nan, math.nan]], None, "at least one expert at every step"),
         ([[1, math.nan]], [0, 1], "with prior weight must stay awake"),
         ([[1, math.nan], [-math.inf, math.nan]], None, "got -inf"),
     ],

@@ -414,7 +414,7 @@ def test_other_types_are_not_written(tmp_path):
     ("name", "error", "words"),
     [
         ("losses.npz", ValueError, r"ends in \.npy, got"),
-        ("losses.npy", FileNotFoundError, "which is no file; check the path"),
+        ("losses.npy", FileNotFoundError, "which is not a file; check the path"),
     ],
 )
 def test_what_is_not_there_is_refused(tmp_path, name, error, words):

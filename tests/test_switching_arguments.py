@@ -349,7 +349,7 @@ class TestLosses:
             ([0.1, 0.2], r"shape \(n_steps, n_experts\), got \(2,\)"),
             (np.zeros((2, 2, 2)), r"got \(2, 2, 2\)"),
             (np.zeros((2, 0)), r"got \(2, 0\)"),
-            ([[math.nan, math.nan]], "one expert at least at every step"),
+            ([[math.nan, math.nan]], "at least one expert at every step"),
             ([[0.1, -math.inf]], "got -inf"),
             (1.0, r"got \(\)"),
         ],

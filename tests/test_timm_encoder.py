@@ -265,7 +265,7 @@ def test_weights_are_unpickled_once_and_without_code(checkpoint, monkeypatch, op
 
 def test_timm_reads_no_file_by_an_option(tmp_path):
     options = {"model_options": {"checkpoint_path": str(tmp_path)}}
-    words = "model_options must not name a checkpoint_path"
+    words = "model_options must not contain checkpoint_path"
     with pytest.raises(ValueError, match=words):
         TimmEncoder("test_vit", pretrained=False, **options).fit(IMAGES)
     with pytest.raises(ValueError, match=words):

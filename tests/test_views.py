@@ -93,6 +93,14 @@ def test_kinds_of_arrays_and_parts_of_them_give_the_same(states, tmp_path, monke
     )
 
 
+def test_a_file_of_views_is_whole_or_not_there(states, tmp_path, monkeypatch):
+    monkeypatch.setattr(_views, "READ_AT_ONCE", 2 * L * S * H)
+    states[-1] = np.nan  # read last
+    with pytest.raises(ValueError, match="finite"):
+        views_of(states, path=tmp_path / "views.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_axes_may_be_missing(states):
     layers = views_of(states[:, :, 0], ("example", "layer", "feature"))
     assert_array_equal(layers.X, states[:, :, 0].reshape(N, -1))

@@ -26,7 +26,7 @@ torchvision = pytest.importorskip("torchvision")
 import vtab_files  # noqa: E402, it needs Pillow
 
 PAPER = SHARED.parent / "paper" / "vtab_tasks.csv"
-PAGE = Path(__file__).parents[1] / "docs" / "images-and-vtab.md"
+PAGE = Path(__file__).parents[1] / "docs" / "vtab.md"
 
 
 @pytest.fixture(autouse=True)

@@ -24,6 +24,8 @@ from sklearn_mdl import (
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl.metrics import gaussian_codelengths
 from sklearn_mdl.readouts import (
+    CentroidReadout,
+    DiscriminantReadout,
     DummyReadout,
     DummyReadoutRegressor,
     KernelReadoutRegressor,
@@ -37,6 +39,9 @@ KERNELS = [
     KernelReadout(),  # scaled by statistics of the rows that it knows
     KernelReadout(scaling="unit", alpha=0.3),  # none
     KernelReadout("rbf", width=0.3, scaling="unit"),  # the median distance alone
+    KernelReadout("rbf", scaling="within-class"),  # these, by their labels
+    DiscriminantReadout(),
+    CentroidReadout(),
 ]
 
 
@@ -65,7 +70,7 @@ def scores(readout, X):
     run = readout._run
     with run.threads.arithmetic():
         x = run.rows.scaled(X[:20].astype(np.float32))
-        return run.learners[0]._predict_others(x[0])[0].numpy()
+        return run.learners[0].predict_others(x[0])[0].numpy()
 
 
 @pytest.mark.parametrize("readout", KERNELS, ids=str)
@@ -93,9 +98,11 @@ def test_a_window_is_calibrated_on_the_rows_that_it_keeps():
     fresh = fitted(KERNELS[1], X[32:], y[32:])._run.learners[0]
     expected = ForwardSoftmax(1, 10)
     expected.factors = before.factors.copy()
-    means = fresh.groups[0].ridge.means(fresh.targets(torch.tensor(y[32:])))
-    for row, label in zip(means[0].numpy(), y[32:], strict=True):
-        expected.observe(row[None], label)
+    ridge = fresh.groups[0].ridge
+    means = ridge.means(fresh.targets(torch.tensor(y[32:])))
+    ratios = (ridge.diagonal()[0].square() / ridge.alphas).numpy()
+    for row, label, ratio in zip(means[0].numpy(), y[32:], ratios, strict=True):
+        expected.observe(row[None], label, ratio[None])
     found = own._run.learners[0].calibration
     for name in ("factors", "curvature", "counts"):
         assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
@@ -106,6 +113,9 @@ BEGINNING = [
     (KERNELS[1], 57, 32),  # rounded to whole blocks
     (KERNELS[1], 9, 8),
     (KERNELS[2], 31, 16),
+    (KERNELS[3], 31, 16),
+    (KERNELS[4], 32, 32),
+    (KERNELS[5], 9, 8),
     (KernelReadoutRegressor(standardize_targets=False), 32, 32),
     (DummyReadout(), 21, 21),
     (DummyReadout("decayed"), 21, 21),
@@ -187,6 +197,9 @@ def test_no_state_grows_with_a_window():
 FORGETFUL = [
     with_window(KERNELS[0]),
     with_window(KERNELS[2], 128),
+    with_window(KERNELS[3]),
+    with_window(KERNELS[4]),
+    clone(KERNELS[5]).set_params(restart=32),
     clone(KERNELS[0]).set_params(restart=32),
     clone(KERNELS[1]).set_params(restart=16, window=64),
     KNeighborsReadout(5, window=40),
@@ -262,7 +275,7 @@ def test_old_labels_fade_from_a_mean():
 def forgetting(**options):
     """Readouts of the list for drift, fewer and with shorter windows."""
     readouts = [
-        *KERNELS[1:],
+        *KERNELS[1:3],
         with_window(KERNELS[1]),
         clone(KERNELS[1]).set_params(restart=16),
         DummyReadout("transition"),

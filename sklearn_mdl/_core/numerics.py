@@ -1,4 +1,4 @@
-"""Arithmetic of a run: quick, and with the same bits every time."""
+"""Arithmetic of a run: fast, and with the same bits every time."""
 
 from __future__ import annotations
 
@@ -19,25 +19,24 @@ from torch import Tensor
 
 from sklearn_mdl._core.unsupported import unsupported
 
-# Intel's library of products may otherwise sum in an order that depends on where in
-# memory a number lies (it does on processors of other makers), and a stack of readouts
-# would not equal its parts. It is read at the first product of a process, and costs no
-# time.
+# Otherwise MKL may sum in an order that depends on memory addresses (on processors of
+# other makers it does), and a stack of readouts would not equal its parts. It is read
+# at the first product of a process, and costs no time.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
 
-LANES = 64  # more than a vector register holds
+LANES = 64  # larger than a vector register
 
 PRECISIONS = ("float32", "bfloat16", "tf32")
-AMPERE = 8  # the first generation of GPUs that multiplies both of the short kinds
+AMPERE = 8  # the first generation of GPUs that supports bfloat16 and TF32
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch to one thread: small products lose more than they win by a second.
+    """Limit torch to one thread, which is faster for small products.
 
     It also makes the numbers independent of how many cores a machine has. The limit
-    holds in this thread alone: neither in others nor in those that they start.
+    only applies to this thread, neither to others nor to those that they start.
     """
     n_threads = torch.get_num_threads()
     if n_threads == 1:
@@ -45,8 +44,8 @@ def one_thread() -> Iterator[None]:
         return
     with _ONE_AT_A_TIME:
         torch.set_num_threads(1)
-        # Torch keeps one number for this thread and one for threads that are yet to
-        # start, and sets both. Another thread can set the second one back.
+        # Torch sets one number for this thread and one for threads that start later.
+        # Another thread can reset the second one.
         other = threading.Thread(target=torch.set_num_threads, args=(n_threads,))
         other.start()
         other.join()
@@ -60,17 +59,17 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class _SharedSetting:
-    """A setting of the whole process while any thread needs it.
+    """A setting of the whole process, active while any thread needs it.
 
-    The first thread that enters makes it, and the last that leaves undoes it: threads
-    that each saved and restored it would restore each other's.
+    The first thread to enter applies it, and the last one to leave reverts it: if each
+    thread saved and restored it, threads would restore each other's setting.
     """
 
     def __init__(
         self, make: Callable[[], Callable[[], object]], *, in_main_thread: bool = False
     ) -> None:
-        self._make = make  # returns what undoes it
-        self._in_main_thread = in_main_thread  # alone can it be undone
+        self._make = make  # returns the function that reverts it
+        self._in_main_thread = in_main_thread  # only it can revert it
         self._lock = threading.Lock()
         self._n_inside = 0
         self._owed: Callable[[], object] | None = None
@@ -113,7 +112,7 @@ def _default_to_float32() -> Callable[[], object]:
     return partial(torch.set_default_dtype, before)
 
 
-# OpenBLAS takes a lower limit in any thread, a higher one in the main thread alone.
+# OpenBLAS accepts lower limits in any thread, higher ones only in the main thread.
 one_blas_thread = _SharedSetting(_limit_blas, in_main_thread=True)
 _float32 = _SharedSetting(_default_to_float32)
 _here = threading.local()
@@ -123,8 +122,8 @@ _here = threading.local()
 def default_torch() -> Iterator[None]:
     """Compute as if torch had its default settings.
 
-    Whatever a program has chosen for itself - default dtype and device, autocast,
-    inference mode, gradients - changes no number, and is as it was afterwards.
+    Settings of the calling program (default dtype and device, autocast, inference mode,
+    gradients) do not affect results, and are restored afterwards.
     """
     if getattr(_here, "is_default", False):
         yield
@@ -154,13 +153,13 @@ def fixed_arithmetic() -> Iterator[None]:
 
 @contextmanager
 def flushed_denormals(flush: bool = True) -> Iterator[None]:
-    """Take numbers below 1e-38 for zero, in this thread; or see that it does not.
+    """Flush denormal numbers (below 1e-38) to zero in this thread, or do not.
 
-    Moments and gradients of rare features fade to such numbers, with which a processor
-    is many times slower; no prediction is moved by them.
+    Moments and gradients of rare features decay to such numbers, which slow a processor
+    down many times and do not affect predictions.
     """
     smallest = torch.tensor(1e-40, dtype=torch.float32, device="cpu")
-    flushes = not bool((smallest * 1.0).any())  # what the thread did before
+    flushes = not bool((smallest * 1.0).any())  # the thread's setting before
     torch.set_flush_denormal(flush)
     try:
         yield
@@ -171,9 +170,9 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
 def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Apply an elementwise function to values of any shape, in whole vectors.
 
-    On a CPU the last bits of a vector instruction differ from those of a scalar one,
-    which takes what is left over at the end: the numbers of a readout or a row would
-    depend on its neighbours.
+    On a CPU the last bits of vector instructions differ from those of scalar ones,
+    which process the remainder of an array: results of a readout or a row would depend
+    on its neighbours.
     """
     flat = values.reshape(-1)
     whole = torch.nn.functional.pad(flat, (0, -len(flat) % LANES))
@@ -182,13 +181,13 @@ def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
 
 def mixture(log_proba: Iterable[Tensor], weights: Iterable[Tensor]) -> Tensor:
     """Mix predictions (n, C), one for each readout, by as many weights (n,)."""
-    # One after the other: no K x n x C numbers are made, and the sum has one order.
+    # One after the other: needs no K x n x C numbers, and sums in a fixed order.
     terms = (w[:, None] * p.exp() for p, w in zip(log_proba, weights, strict=True))
     return reduce(Tensor.add_, terms)
 
 
 def as_array(values: object) -> Any:
-    """Return tensors of any device as arrays, and leave everything else alone."""
+    """Return tensors of any device as arrays, and anything else unchanged."""
     if not isinstance(values, torch.Tensor):
         return values
     values = values.detach().cpu()
@@ -196,7 +195,7 @@ def as_array(values: object) -> Any:
 
 
 def dense(rows: Any) -> Any:
-    """Return sparse rows as an array of float32, and leave everything else alone.
+    """Return sparse rows as an array of float32, and anything else unchanged.
 
     Raises
     ------
@@ -216,7 +215,7 @@ def dense(rows: Any) -> Any:
 
 
 def resolve_device(device: str) -> torch.device:
-    """Return the device a name stands for; "auto" takes a GPU where there is one."""
+    """Return the device of that name; "auto" is a GPU if there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -229,7 +228,7 @@ def resolve_device(device: str) -> torch.device:
 
 
 def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
-    """Refuse a precision of products, below float32, that the device lacks."""
+    """Raise for a precision below float32 that the device does not support."""
     if not _multiplies(precision, device):
         gpu = f"a GPU of compute capability {AMPERE}.0"
         needed = f"a CPU with AVX-512 BF16, or {gpu} and torch 2.8"
@@ -243,12 +242,12 @@ def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
 
 
 def _multiplies(precision: str, device: torch.device) -> bool:
-    """Return whether the device multiplies factors of this kind itself."""
+    """Return True if the device supports products of this precision."""
     if device.type == "cuda":
         is_new = torch.cuda.get_device_capability(device)[0] >= AMPERE
         version = tuple(map(int, torch.__version__.split(".")[:2]))
         return is_new and (precision == "tf32" or version >= (2, 8))
-    # What torch asks itself; elsewhere it emulates, which is slower than float32.
+    # Torch's own check; otherwise it emulates, which is slower than float32.
     found = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
     return device.type == "cpu" and precision == "bfloat16" and bool(found)
 
@@ -256,8 +255,8 @@ def _multiplies(precision: str, device: torch.device) -> bool:
 def rounded_product(a: Tensor, b: Tensor) -> Tensor:
     """Multiply stacks of bfloat16 matrices; sums and the product are float32.
 
-    On a CPU torch rounds the sums to bfloat16 at the end, as it knows no other product
-    of such factors there.
+    On a CPU torch rounds finished sums to bfloat16, since it has no other product of
+    such factors there.
     """
     if a.device.type == "cpu":
         return torch.bmm(a, b).float()
@@ -266,7 +265,7 @@ def rounded_product(a: Tensor, b: Tensor) -> Tensor:
 
 @contextmanager
 def tensor_floats() -> Iterator[None]:
-    """Let a GPU round the factors of float32 products to TF32, in this process."""
+    """Allow a GPU to round the factors of float32 products to TF32, in this process."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
@@ -276,8 +275,8 @@ def tensor_floats() -> Iterator[None]:
 
 
 def last_level_cache() -> int | None:
-    """Bytes of the largest cache that a core reads, or None if the system is silent."""
-    # Not SC_LEVEL3_CACHE_SIZE, which may count the caches of cores that are not ours.
+    """Bytes of the largest cache of a core, or None if unknown."""
+    # Not SC_LEVEL3_CACHE_SIZE, which may include caches of other cores.
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         with suppress(OSError, ValueError):
@@ -290,7 +289,7 @@ _granted: ContextVar[int | None] = ContextVar("granted", default=None)
 
 @contextmanager
 def granted_memory(n_bytes: int) -> Iterator[None]:
-    """Let :func:`memory_of` name so many bytes: what a file may ask for is its size."""
+    """Limit :func:`memory_of`, such as by the size of a file to be loaded."""
     token = _granted.set(n_bytes)
     try:
         yield
@@ -299,9 +298,9 @@ def granted_memory(n_bytes: int) -> Iterator[None]:
 
 
 def memory_of(device: torch.device) -> int | None:
-    """Memory of a device that may be filled, in bytes: all, unless less was granted.
+    """Available memory of a device in bytes: all, unless it is limited.
 
-    None where the system does not say.
+    None if the system does not report it.
     """
     if (granted := _granted.get()) is not None:
         return granted

@@ -1,4 +1,4 @@
-"""Processes that work side by side: their GPUs, their parent, and how they die."""
+"""Parallel processes: their GPUs, their parent, and how they die."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any, Self
 import torch
 from joblib.parallel import get_active_backend
 
-PASSES = 2  # over tasks whose process died: by its own doing, or by another's
+PASSES = 2  # attempts for tasks whose process died, by its own fault or another's
 # Raised by joblib and Dask when a process dies. A task that cannot be unpickled breaks
 # a pool, too, but would do so again.
 DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
-CLAIMED: dict[str, int] = {}  # by this process, for a run
+CLAIMED: dict[str, int] = {}  # places of GPUs taken by this process, by run
 WATCHED: set[int] = set()  # the parent of this process, once it is watched
 WATCH_SECONDS = 1.0
 OWN_PROCESSES = {"LokyBackend", "MultiprocessingBackend"}  # of this machine
@@ -32,8 +32,8 @@ def end_with(parent: int) -> None:
     Parameters
     ----------
     parent : int
-        Process that dealt out the work. Nothing happens if it is not the parent of this
-        one, as where it deals to threads, or to workers of a cluster.
+        Process that distributes the work. Nothing happens if it is not the parent of
+        this one, such as with threads or workers of a cluster.
     """
     is_parent, is_self = os.getppid() == parent, os.getpid() == parent
     if current_process().name.startswith("LokyProcess") and not (is_parent or is_self):
@@ -63,11 +63,11 @@ def _watch(parent: int) -> None:
 
 
 class Devices:
-    """Deals the GPUs of a machine out to the processes of a run.
+    """Assigns the GPUs of a machine to the processes of a run.
 
     A process takes the first place that is free and keeps it; place ``p`` is GPU
-    ``p mod n``. Places are files in the directory for temporary files, so that every
-    machine deals out its own.
+    ``p mod n``. Places are files in the directory for temporary files, so each machine
+    assigns its own GPUs.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Devices:
         self.parent = os.getpid()
 
     @property
-    def _folder(self) -> Path:  # of this machine, whichever dealt out the tasks
+    def _folder(self) -> Path:  # of this machine, wherever tasks come from
         return Path(tempfile.gettempdir()) / f"sklearn_mdl-{self.run}"
 
     def __enter__(self) -> Self:
@@ -87,12 +87,12 @@ class Devices:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def claim(self, device: str) -> str | None:
-        """Return the device of this process, where there is more than one to choose.
+        """Return the device of this process, if there are several to choose from.
 
         Parameters
         ----------
         device : str
-            As an estimator has it; only "auto" and "cuda" leave a choice.
+            As for an estimator; only "auto" and "cuda" leave a choice.
         """
         n_devices = torch.cuda.device_count() if device in ("auto", "cuda") else 0
         if n_devices < 2:

@@ -1,4 +1,4 @@
-"""The only module that touches scikit-learn's private names."""
+"""The only module that uses scikit-learn's private names."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def validate_params(constraints: Constraints) -> Callable[[Method], Method]:
 def predict_proba(classifier: Any, X: Any) -> np.ndarray:
     """Return probabilities (n, C) as scikit-learn 1.9 does.
 
-    Before, a linear classifier whose one-vs-rest probabilities of a row were all zero
-    divided zero by zero; it is as well to say that they are all alike.
+    Earlier versions of linear classifiers divided zero by zero if all one-vs-rest
+    probabilities of a row were zero; such rows become uniform.
     """
     proba = np.array(classifier.predict_proba(X), dtype=np.float64)
     lost = np.isnan(proba).all(axis=1)
@@ -99,7 +99,7 @@ class FitTasks:
         self._part.call_on_fit_task_begin(estimator=self._estimator)
 
     def end_part(self) -> bool:
-        """Notify that the part has ended; returns True if a callback wants to stop."""
+        """Notify that the part has ended; return True if a callback wants to stop."""
         return bool(self._part.call_on_fit_task_end(estimator=self._estimator))
 
     def end(self) -> None:

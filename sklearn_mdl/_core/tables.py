@@ -1,4 +1,4 @@
-"""Tables of texts, aligned for the screen or set for LaTeX."""
+"""Tables of text, aligned for the screen or for LaTeX."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Table:
     n_left : int, default=1
         Number of columns that are aligned on the left; the others are numbers.
     bold : collection of (int, int), default=()
-        Rows and columns of the cells that are set bold, where that is possible.
+        Rows and columns of bold cells, where that is possible.
     """
 
     head: Sequence[str]
@@ -83,10 +83,9 @@ _WORDS = re.compile(r" (?=\w+=|#\d+$)")
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Leave out of names of readouts the settings in which those shown do not differ.
+    """Omit from names of readouts the settings that are equal in all of them.
 
-    Names of one architecture are compared with each other, so that names that are
-    different stay so.
+    Names are compared within an architecture, so different names stay different.
 
     Examples
     --------
@@ -112,5 +111,7 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(n_bytes: int) -> str:
-    """Write a number of bytes as MB or GB."""
+    """Write a number of bytes in the unit that suits it."""
+    if n_bytes < 1e6:
+        return f"{n_bytes / 1e3:.0f} kB"
     return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"

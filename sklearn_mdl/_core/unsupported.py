@@ -1,6 +1,6 @@
 """The table of all pairs of features that cannot be combined, each with its reason.
 
-Nothing else may refuse a combination of features that are supported by themselves. The
+No other code may raise for a combination of features that are supported separately. The
 table may only shrink; tests draw pairs of features and read it.
 """
 

@@ -1,4 +1,4 @@
-"""Checks of features and labels, and of steps that would make a codelength lie."""
+"""Checks of features and labels, and of steps that would make codelengths invalid."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from sklearn.utils.multiclass import check_classification_targets
 
 OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages between a warning and its caller
 CHECKED_AT_ONCE = 2**24  # numbers
-LARGE = 2**53  # from which on float64 does not tell whole numbers apart
+LARGE = 2**53  # from here on float64 cannot represent all whole numbers
 GROUPED = (
     "y should come in no particular order, but it is grouped by class, wholly or "
     "nearly, and the codelength depends on that; pass shuffle=True or permute the rows"
 )
 GROUPED_NATS = 14.0
 SHOWN = 200  # letters of a value in a message
-MANY_VALUES = 20  # of whole floats, from which on they may well be no classes
+MANY_VALUES = 20  # values of whole floats, beyond which they may not be classes
 
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
@@ -39,11 +39,11 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
     Parameters
     ----------
     name : str
-        Of the parameter, or what the user gave.
+        Name of the parameter.
     required : str
         What it must be.
     given : object
-        Shown as its ``repr``, cut short.
+        Value given, shown as its ``repr``, shortened.
     cure : str
         What to write instead.
     """
@@ -53,7 +53,7 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
 
 
 def damaged(path: object, required: str, found: object, cure: str) -> ValueError:
-    """Return the error of a file that holds something else than it must."""
+    """Return the error of a file with unexpected content."""
     return ValueError(f"{path} must hold {required}, but {found}; {cure}")
 
 
@@ -62,7 +62,7 @@ _SAID: ContextVar[list[str] | None] = ContextVar("said", default=None)
 
 @contextmanager
 def kept_warnings() -> Iterator[list[str]]:
-    """Keep what :func:`warn_caller` would say in this thread, for the caller to say."""
+    """Collect warnings of :func:`warn_caller` in this thread, to give later."""
     said: list[str] = []
     token = _SAID.set(said)
     try:
@@ -72,7 +72,7 @@ def kept_warnings() -> Iterator[list[str]]:
 
 
 def warn_caller(message: str) -> None:
-    """Warn at the line that called this package, whatever lies in between."""
+    """Warn at the line that called this package."""
     if (said := _SAID.get()) is not None:
         said.append(message)
         return
@@ -86,7 +86,7 @@ def warn_caller(message: str) -> None:
 
 
 def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
-    """Refuse features (n, d) that are not finite as float32, and say where.
+    """Raise for features (n, d) that are not finite as float32, naming the place.
 
     Raises
     ------
@@ -95,11 +95,11 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
     """
     step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
     for start in range(0, len(X), step):
-        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        with np.errstate(over="ignore", invalid="ignore"):  # raises an error below
             rows = X[start : start + step].astype(np.float32, copy=False)
             total = rows.sum(dtype=np.float64)
         if np.isfinite(total):
-            continue  # no number is out of range, or the sum would be, too
+            continue  # if a number were out of range, the sum would be, too
         row, column = np.argwhere(~np.isfinite(rows))[0]
         what = "NaN" if np.isnan(rows[row, column]) else "infinity or a value too large"
         where = f"row {start + row}, column {column}"
@@ -112,15 +112,16 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
 
 
 def as_labels(y: Any) -> Any:
-    """Return labels with whole numbers as they are, however large; others untouched.
+    """Return labels with exact whole numbers, however large; others unchanged.
 
     Columns of pandas and lists of numbers of both signs would become float64, which
-    does not tell all numbers beyond 2^53 apart; objects are no numbers to scikit-learn.
+    cannot represent all integers beyond 2^53; scikit-learn does not treat objects as
+    numbers.
 
     Raises
     ------
     ValueError
-        If whole numbers need more than 64 bits, or stand beside real ones.
+        If whole numbers need more than 64 bits, or are mixed with real ones.
     """
     if y is None or (isinstance(y, np.ndarray) and y.dtype != object) or issparse(y):
         return y
@@ -136,7 +137,7 @@ def as_labels(y: Any) -> Any:
         if labels.dtype.kind == "f" and any(abs(v) > LARGE for v in large):
             raise ValueError(
                 f"Labels must be whole numbers or real ones, got {max(large, key=abs)} "
-                "beside others, with which it would be rounded; pass whole ones alone"
+                "together with others, so it would be rounded; pass only whole ones"
             )
         return y
     for kind in (np.int64, np.uint64):
@@ -161,12 +162,12 @@ def may_be_real(labels: np.ndarray) -> bool:
 
 
 def check_class_labels(y: np.ndarray) -> None:
-    """Refuse labels that are no classes, such as real numbers.
+    """Raise for labels that are not classes, such as real numbers.
 
     Raises
     ------
     ValueError
-        Begins as scikit-learn's own message does, and says where real labels go.
+        Begins like scikit-learn's own message, and names the estimator for real labels.
     """
     try:
         check_classification_targets(y)
@@ -180,7 +181,7 @@ def check_class_labels(y: np.ndarray) -> None:
 
 
 def refuse_missing(y: object) -> object:
-    """Return labels as they were given; numpy's own text type as objects.
+    """Return labels unchanged, but numpy's text type as objects.
 
     Raises
     ------
@@ -190,7 +191,7 @@ def refuse_missing(y: object) -> object:
     """
     try:
         labels = np.asarray(y)
-    except (TypeError, ValueError):  # no labels at all, which is said later
+    except (TypeError, ValueError):  # no labels at all, which raises an error later
         return y
     is_text = labels.dtype.kind == "T"  # scikit-learn does not know it
     if is_text:
@@ -215,7 +216,7 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
         If a name is missing: None, NaN, masked, or pandas' value for it.
     """
     names = np.asarray(groups)
-    # Beside text NaN would become text.
+    # Together with text, NaN would become text.
     given = groups if isinstance(groups, np.ndarray) else np.asarray(groups, object)
     missing = np.ma.getmaskarray(given)
     if given.dtype.kind == "f":
@@ -227,7 +228,7 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
         row = np.argwhere(missing)[0][0]
         raise ValueError(
             f"{title} must name the group of every row, but that of row {row} is "
-            "missing; drop such rows, or give each a name of its own"
+            "missing; drop such rows, or give each its own name"
         )
     return names
 
@@ -235,7 +236,7 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
 def _is_missing(label: Any) -> bool:
     try:
         return label is None or bool(label != label)
-    except (TypeError, ValueError):  # of pandas' NA nothing is true; arrays are refused
+    except (TypeError, ValueError):  # pandas' NA is not a bool; arrays raise
         return np.ndim(label) == 0
 
 
@@ -245,7 +246,7 @@ def distinct_classes(labels: np.ndarray, name: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        Naming the one that needs them, unless there are two or more.
+        Unless there are two or more; names the estimator.
     """
     check_class_labels(labels)
     classes = np.unique(labels)
@@ -260,11 +261,10 @@ def distinct_classes(labels: np.ndarray, name: str) -> np.ndarray:
 def is_grouped(labels: np.ndarray) -> bool:
     """Return True if encoded labels are sorted class by class, or nearly so.
 
-    Labels may be written down by their order, given how often each class occurs, or by
-    their runs: how many there are, where they begin, and the class of each. They are
-    grouped if there are fewer runs than in random order, and these are shorter by a
-    quarter, and by 14 nats: of labels in random order any code saves so much with a
-    probability of at most ``exp(-14) < 1e-6``.
+    Compares two codes of labels: of their order, given the number of examples of each
+    class, and of their runs: number, starts and classes. Labels are grouped if there
+    are fewer runs than in random order and the second code is shorter by a quarter and
+    by 14 nats: in random order the probability of that is at most ``exp(-14) < 1e-6``.
     """
     counts = np.unique(labels, return_counts=True)[1]
     n, n_classes = len(labels), len(counts)
@@ -279,10 +279,11 @@ def is_grouped(labels: np.ndarray) -> bool:
 
 
 def labelled_step(transformer: BaseEstimator) -> str | None:
-    """Name of the first step that would fit on the labels, None if there is none.
+    """Return the first step that would fit on the labels, None if there is none.
 
-    Features may depend on no label that is coded: selecting the best of 1,000 random
-    features by the labels "compresses" random labels. Frozen steps were fitted before.
+    Features must not depend on labels that are coded: selecting the best of 1,000
+    random features by the labels "compresses" random labels. Frozen steps were fitted
+    before.
     """
     if transformer is None or isinstance(transformer, (FrozenEstimator, str)):
         return None
@@ -308,7 +309,7 @@ def _steps(transformer: BaseEstimator) -> list[BaseEstimator]:
 
 
 def _learns_y(transformer: BaseEstimator) -> bool:
-    """Read tags; selectors by a score of y lack them, and so does PLS."""
+    """Return True if tags require y; also for selectors by a score of y and PLS."""
     y = inspect.signature(transformer.fit).parameters.get("y")
     return (
         get_tags(transformer).target_tags.required
@@ -335,7 +336,7 @@ def refuse_weights(given: Mapping[str, object], caller: str) -> None:
     """Raise TypeError for weights of labels, by name."""
     for name in given:
         raise TypeError(
-            f"{caller} needs labels that all count once, since a weighted sum is "
-            f"the length of no code, but got {name}; leave it out, and repeat or "
+            f"{caller} needs labels that all count once, since a weighted sum is not a "
+            f"codelength, but got {name}; leave it out, and repeat or "
             "drop rows to weigh them"
         )

@@ -1,4 +1,4 @@
-"""Base of estimators that are fitted on all labelled rows at once, and their rows."""
+"""Base class of estimators that are fitted on all labelled rows at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Labelled(NamedTuple):
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Not copied if they have one of the precisions wanted.
+        Not copied if the dtype is one of those accepted.
     labels : ndarray of shape (n_samples,)
         0, ..., C - 1.
     classes : ndarray of shape (n_classes,)
@@ -52,14 +52,14 @@ class Labelled(NamedTuple):
 
 
 class LabelledEstimator(BaseEstimator):
-    """Base of estimators whose ``_fit`` takes checked rows and labels."""
+    """Base class of estimators whose ``_fit`` takes checked rows and labels."""
 
     classes_: Array
     n_features_in_: int
     _precisions: ClassVar[DTypeLike | tuple[DTypeLike, ...]] = PRECISIONS
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit on all rows; the estimator stays as it was if they are refused.
+        """Fit on all rows; the estimator does not change if they are invalid.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class LabelledEstimator(BaseEstimator):
         ------
         ValueError
             If a parameter is out of range, if rows are not finite numbers, if labels
-            are no classes or of one class only, or if no fit is possible.
+            are not classes or are of a single class, or if no fit is possible.
         TypeError
             If ``estimator`` is not of the kind needed.
 
@@ -82,7 +82,7 @@ class LabelledEstimator(BaseEstimator):
         -----
         UserWarning
             If the last fit of an ``estimator`` or its predictions raised, so that an
-            earlier one or the class frequencies predicted in its place.
+            earlier fit or the class frequencies predicted instead.
         """
         self._validate_params()
         before = dict(vars(self))
@@ -110,8 +110,8 @@ class LabelledEstimator(BaseEstimator):
     def _validated(
         self, X: ArrayLike, *y: ArrayLike, reset: bool
     ) -> tuple[Array, Array]:
-        """Return rows, and labels if there are any, else the rows again."""
-        with np.errstate(over="ignore"):  # refused below, with its place
+        """Return rows, and labels if there are any, otherwise the rows again."""
+        with np.errstate(over="ignore"):  # an error below names its position
             found = validate_data(
                 self,
                 *map(as_array, (X, *y)),
@@ -141,7 +141,7 @@ def scaler_of(X: Array) -> StandardScaler:
 
 
 def scaled_array(X: Array, scaler: StandardScaler | None, dtype: DTypeLike) -> Array:
-    """Copy rows (n, d) in a scaling, or as they are, as numbers of a type."""
+    """Copy rows (n, d), scaled or not, to a dtype."""
     if scaler is None:
         return X.astype(dtype)
     found = np.empty_like(X, dtype, subok=False)
@@ -153,7 +153,7 @@ def scaled_array(X: Array, scaler: StandardScaler | None, dtype: DTypeLike) -> A
 def scaled_tensor(
     X: Array, scaler: StandardScaler | None, device: torch.device
 ) -> torch.Tensor:
-    """Copy rows (n, d) in a scaling, or as they are, to a device as float32."""
+    """Copy rows (n, d), scaled or not, to a device as float32."""
     found = torch.empty(X.shape, dtype=torch.float32, device=device)
     for rows in _blocks(X):
         block = X[rows].astype(np.float64 if scaler else np.float32)

@@ -18,7 +18,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Labelled, LabelledEstimator, Seed
 from sklearn_mdl.baselines._refits import Refits, check_classifier
 
-# In per cent of the rows, as Voita and Titov's experiments have them.
+# In per cent of the rows, as in the experiments of Voita and Titov.
 FRACTIONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)
 
 
@@ -26,23 +26,23 @@ FRACTIONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)
 class BlockwiseCode(LabelledEstimator):
     """Online code of Voita and Titov: a classifier refitted block by block.
 
-    The labels of the first block are sent by the uniform code. Those of every later
-    block are sent by the predictions of the classifier that was fitted, from scratch,
-    on all blocks before it. The codelength is the sum::
+    The labels of the first block are coded uniformly. The labels of every later block
+    are coded by the predictions of a classifier fitted from scratch on all earlier
+    blocks. The codelength is the sum::
 
         t_1 log C - sum_i log p_i(y of block i + 1 | x of block i + 1) ,
 
-    all of it in nats. It is a code if the settings of the classifier were fixed before
-    the labels were seen: the best of several settings in hindsight is none.
+    all in nats. This is a code only if the settings of the classifier were fixed before
+    the labels were seen, not if they are the best of several in hindsight.
 
-    :class:`~sklearn_mdl.RefitReadout` is the same idea as a readout of a switcher,
-    where blocks end with minibatches and the number of rows need not be known; here
-    they end at fractions of it.
+    :class:`~sklearn_mdl.RefitReadout` is the same idea as a readout of a switcher:
+    blocks end with minibatches, and the number of rows need not be known. Here, blocks
+    end at fractions of the number of rows.
 
     Parameters
     ----------
     estimator : classifier, default=None
-        With ``fit`` and ``predict_proba``; it is copied and stays as it is. None takes
+        With ``fit`` and ``predict_proba``; it is copied and not changed. None takes
         ``LogisticRegression(max_iter=1000)``.
     schedule : {"fractions", "doubling"} or array-like, default="fractions"
         Where blocks end. "fractions": at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25,
@@ -50,24 +50,24 @@ class BlockwiseCode(LabelledEstimator):
         ``first_block`` rows, twice, four times as many and so on; or increasing
         percentages up to 100.
     first_block : int, default=32
-        Rows of the first block of "doubling".
+        Number of rows in the first block of "doubling".
     calibration : bool, default=False
-        Hold a tenth of the rows out of each fit, and multiply the log-probabilities by
-        the factor of the smallest loss on these rows (Bornschein, Li and Hutter, 2022).
-        Fits on fewer than ten rows stay uncalibrated.
+        Hold out a tenth of the rows of each fit, and multiply the log-probabilities by
+        the factor with the smallest loss on these rows (Bornschein, Li and Hutter,
+        2022). Fits on fewer than ten rows stay uncalibrated.
     scaling : {"standard"} or None, default="standard"
         Standardise features, by the rows of each fit.
     shuffle : bool, default=True
         Permute the rows first.
     random_state : int, RandomState instance or None, default=None
-        The permutation; also stands in where one of the estimator is None.
+        Seeds the permutation, and the estimator if its ``random_state`` is None.
 
     Attributes
     ----------
     codelength_ : float
-        Of all labels, in nats.
+        Codelength of all labels, in nats.
     codelengths_ : ndarray of shape (n_samples,)
-        The same by example, in ``order_``.
+        Codelength of each example in nats, in ``order_``.
     block_ends_ : ndarray of shape (n_blocks,)
         Rows up to the end of each block.
     block_codelengths_ : ndarray of shape (n_blocks,)
@@ -75,22 +75,22 @@ class BlockwiseCode(LabelledEstimator):
     uniform_codelength_ : float
         ``N log C`` nats.
     compression_ : float
-        ``uniform_codelength_ / codelength_``: Voita and Titov's second number.
+        ``uniform_codelength_ / codelength_``, also reported by Voita and Titov.
     order_ : ndarray of shape (n_samples,)
         Order in which the labels were coded.
     notes_ : list of str
-        Exceptions and warnings of the estimator, each once.
+        Distinct exceptions and warnings of the estimator.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
 
     Notes
     -----
-    No label is impossible: classes that a fit has not seen get the estimate of
-    Krichevsky and Trofimov, with which all probabilities are mixed by a share of
-    ``1 / (n + 2)`` after ``n`` labels, as in :class:`~sklearn_mdl.RefitReadout`. For
-    blocks that double that costs about a nat a block at most. Where a fit raises, as
-    many do on one class, the fit before it predicts, and class frequencies before the
-    first or where it gives no probabilities.
+    No label is impossible: classes that a fit has not seen get the Krichevsky-Trofimov
+    estimate, which is mixed into all probabilities with weight ``1 / (n + 2)`` after
+    ``n`` labels, as in :class:`~sklearn_mdl.RefitReadout`. If blocks double, this costs
+    at most about a nat per block. If a fit raises, as many do for a single class, the
+    previous fit predicts; without one, or if it gives no probabilities, class
+    frequencies do.
 
     References
     ----------
@@ -151,7 +151,7 @@ class BlockwiseCode(LabelledEstimator):
         refits.warn_of_failure()
 
     def _ends(self, n_rows: int) -> list[int]:
-        """Rows at the ends of blocks, increasing, the last being all."""
+        """Return the number of rows at the end of each block."""
         if isinstance(self.schedule, str) and self.schedule == "doubling":
             ends = [min(self.first_block, n_rows)]
             while ends[-1] < n_rows:

@@ -52,7 +52,7 @@ ROWS_PER_TYPE = 10
 
 
 class Encoded(NamedTuple):
-    """Features of one encoder, or why there are none, and the time spent on them."""
+    """Features of one encoder, or the reason why there are none, and encoding time."""
 
     X: Array | None
     reason: str = ""
@@ -71,9 +71,9 @@ class Study(NamedTuple):
     data : array-like or None
         Rows before any encoder.
     features : dict of str to Encoded
-        References stand last.
+        References come last.
     n_classes : int
-        Classes among the rows learned.
+        Number of classes among the rows learned.
     split : Split
     """
 
@@ -111,11 +111,11 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> ProtocolComparison:
-    """Measure encoders by several protocols, side by side.
+    """Measure encoders by several protocols on the same rows.
 
-    Rows are permuted once and split. All protocols learn from, or code, the same train
-    rows; accuracies are those on the test rows. Encoders are fitted on all rows without
-    labels, as :class:`~sklearn_mdl.RepresentationScorer` fits them.
+    Rows are permuted once and split. All protocols learn or code the same train rows;
+    accuracies are on the test rows. Encoders are fitted on all rows without labels, as
+    in :class:`~sklearn_mdl.RepresentationScorer`.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     y : array-like of shape (n_samples,), default=None
         Labels; None if X is a mapping.
     protocols : sequence of str or mapping of str to estimator, default=None
-        None takes all there are, by name:
+        None takes all of them, by name:
 
         * "linear", "mlp", "knn": accuracy of a
           :class:`~sklearn_mdl.baselines.LinearProbe`, of an
@@ -137,10 +137,10 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         * "selectivity": of the linear probe, on a control task
           (:func:`~sklearn_mdl.baselines.selectivity`)
         * "logme": :func:`~sklearn_mdl.baselines.log_evidence`
-        * "rankme": :func:`~sklearn_mdl.baselines.rank_me`, for which no label is used
+        * "rankme": :func:`~sklearn_mdl.baselines.rank_me`, which uses no labels
         * "vinfo": :func:`~sklearn_mdl.baselines.usable_information` of linear models
-        * "permutation": nats saved against the mean of 20 permutations of the labels,
-          by kernels (:meth:`~sklearn_mdl.MDLReadoutSwitcher.permutation_test`)
+        * "permutation": nats saved by kernels relative to the mean of 20 permutations
+          of the labels (:meth:`~sklearn_mdl.MDLReadoutSwitcher.permutation_test`)
         * "blockwise": :class:`~sklearn_mdl.baselines.BlockwiseCode`
         * "variational": :class:`~sklearn_mdl.baselines.VariationalCode`
         * "sdl", "esc": :func:`~sklearn_mdl.metrics.surplus_description_length` and
@@ -149,30 +149,28 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
           that run, over its loss on test rows and over the loss at its end
         * "mdl": the codelength of :class:`~sklearn_mdl.MDLReadoutSwitcher`
 
-        In a mapping each may have its own estimator, or None for the default. A
-        classifier at "blockwise" is refitted by blocks; one at "sdl" or "esc" is fitted
-        on subsamples (:func:`~sklearn_mdl.baselines.subsampled_losses`). Any other name
-        needs a classifier, whose accuracy is taken.
+        In a mapping each name may have its own estimator, or None for the default. A
+        classifier for "blockwise" is refitted by blocks; one for "sdl" or "esc" is
+        fitted on subsamples (:func:`~sklearn_mdl.baselines.subsampled_losses`). Any
+        other name needs a classifier, and its accuracy is measured.
     types : array-like of shape (n_samples,) or mapping of dataset to such, default=None
         Types of the rows, for control tasks. None takes clusters of X.
     references : sequence of {"random", "shuffled"}, default=()
-        Rows for comparison beside the encoders: a
-        :class:`~sklearn_mdl.baselines.RandomEncoder` of the width of the widest, and
-        the first encoder's features with their rows permuted against the labels, which
-        carry nothing.
+        Additional rows of the table for comparison: a
+        :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder, and
+        the first encoder's features with permuted rows, which carry no information.
     test_size : float, default=0.2
-        Share of the rows on which accuracy is taken.
+        Share of the rows on which accuracy is measured.
     epsilon : float, default=None
-        Loss that is good enough, in nats a label; None takes half the entropy of the
-        labels.
+        Target loss, in nats per label; None takes half the entropy of the labels.
     results : path-like, default=None
-        A directory in which features of transformers are kept as float32, as
-        :class:`~sklearn_mdl.RepresentationScorer` keeps them.
+        A directory in which features of transformers are cached as float32, as in
+        :class:`~sklearn_mdl.RepresentationScorer`.
     random_state : int, RandomState instance or None, default=0
-        Split, references, and every ``random_state`` of an estimator that is None.
+        Seeds split, references, and every estimator whose ``random_state`` is None.
     n_jobs : int, default=None
-        Measurements side by side, as processes; wall times then contend. On a machine
-        with several GPUs each process takes one.
+        Number of measurements in parallel, as processes; this makes wall times longer.
+        On a machine with several GPUs each process uses one.
     verbose : int, default=0
         Show a progress bar over measurements, with the time left.
 
@@ -184,8 +182,8 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     Raises
     ------
     ValueError, TypeError
-        If encoders, data, protocols or settings are not of that form. An exception of a
-        protocol or of an encoder is kept as a reason.
+        If encoders, data, protocols or settings are invalid. Exceptions of a protocol
+        or of an encoder are stored in ``reasons`` instead.
 
     Examples
     --------
@@ -238,7 +236,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
 
 
 def _on_equal_terms(estimators: Sequence[Served], study: Study) -> Iterator[Served]:
-    """Yield the estimators of a study: of switchers all encoders have one list."""
+    """Yield the estimators of a study; all encoders share a switcher's list."""
     widths = [e.X.shape[1] for e in study.features.values() if e.X is not None]
     for served, estimator in estimators:
         if widths and isinstance(estimator, MDLReadoutSwitcher):
@@ -247,7 +245,7 @@ def _on_equal_terms(estimators: Sequence[Served], study: Study) -> Iterator[Serv
 
 
 def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
-    """Return the datasets by name; a single one has none."""
+    """Return the datasets by name; a single one has an empty name."""
     if not isinstance(X, Mapping):
         if y is None:
             raise invalid("y", "labels", y, "or pass datasets as X, {name: (X, y)}")
@@ -275,7 +273,7 @@ def _types_by_name(types: object, datasets: Datasets) -> Mapping[str, object]:
 def _encode_all(
     datasets: Datasets, encoders: object, cache: FeatureCache | None
 ) -> dict[str, Gathered]:
-    """Run the encoders over all datasets, as a ranking does."""
+    """Run the encoders over all datasets, as in a ranking."""
     if encoders is None:
         return {
             name: (None, labels, {e: _encoded(X) for e, X in features.items()})
@@ -342,7 +340,7 @@ def _split(
     epsilon: float | None,
     seed: int,
 ) -> Study:
-    """Draw the rows to be learned, the same for every encoder."""
+    """Draw the train rows, the same for every encoder."""
     data, y, features = gathered
     order = np.random.default_rng(seed).permutation(len(y))
     n_train = max(0, len(y) - int(np.ceil(test_size * len(y))))
@@ -364,7 +362,7 @@ def _split(
 
 
 def _table_of(data: object) -> Array | None:
-    """Return data as a table of finite numbers, or None where they are none."""
+    """Return data as a table of finite numbers, or None if they are not numbers."""
     try:
         table = np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError):  # paths, texts, data frames with words
@@ -386,7 +384,7 @@ def _reference(reference: str, study: Study, seed: int) -> Encoded:
     usable = [e.X for e in study.features.values() if e.X is not None]
     if not usable:
         return Encoded(None, "no encoder has features")
-    if reference == "shuffled":  # rows that have lost their labels
+    if reference == "shuffled":  # rows permuted relative to the labels
         places = np.random.default_rng(seed).permutation(len(study.split.y))
         return Encoded(usable[0][places])
     table = _table_of(study.data)
@@ -404,7 +402,7 @@ def _assembled(
     measured: Sequence[tuple[Measurement, Measured | Failure]],
     n_references: int,
 ) -> ProtocolComparison:
-    """Put values, times and reasons in their places."""
+    """Collect values, times and reasons in a comparison."""
     splits, encoders = [study.split for study in studies], list(studies[0].features)
     places = list(product([study.name for study in studies], encoders, wanted))
     reasons = {

@@ -40,7 +40,7 @@ class ProtocolComparison:
     Attributes
     ----------
     dataset_names, encoder_names : tuple of str
-        References stand last among encoders; they have values and no ranks.
+        References come last among encoders; they have values but no ranks.
     protocols : tuple of Protocol
         Each with ``name``, ``title``, ``unit`` and ``greater_is_better``.
     values : ndarray of shape (n_datasets, n_encoders, n_protocols)
@@ -50,19 +50,18 @@ class ProtocolComparison:
     seconds : ndarray of shape (n_datasets, n_encoders, n_protocols)
         Wall time; protocols that share one run have the time of that run.
     encoding_seconds : ndarray of shape (n_datasets, n_encoders)
-        Wall time of features; 0 where they were given.
+        Wall time of encoding; 0 for precomputed features.
     reasons : dict of (dataset, encoder, protocol) to str
         Why there is no value.
     notes : dict of (dataset, encoder, protocol) to list of str
         Warnings of the computation.
     n_train, n_test, n_classes : tuple of int
-        Rows learned and coded, rows on which accuracy is taken, and classes among the
-        former, by dataset.
+        Number of train rows, of test rows, and of classes among train rows, by dataset.
     epsilons : tuple of float
-        The loss that is good enough for surplus description length and sample
-        complexity, in nats a label, by dataset.
+        Target loss of surplus description length and sample complexity, in nats per
+        label, by dataset.
     n_references : int
-        Rows that are no encoder.
+        Number of references among the rows.
     """
 
     dataset_names: tuple[str, ...]
@@ -84,8 +83,8 @@ class ProtocolComparison:
     def ranks(self) -> Floats:
         """Ranks of encoders, 1 is best and ties share, of the shape of ``values``.
 
-        NaN for references, and for all encoders where one of them has no value: ranks
-        over unequal sets mean nothing.
+        NaN for references, and for all encoders if one of them has no value, since
+        ranks over unequal sets are meaningless.
         """
         found = np.full(self.values.shape, np.nan)
         n_ranked = len(self.encoder_names) - self.n_references
@@ -100,16 +99,16 @@ class ProtocolComparison:
     def average_ranks(self) -> Floats:
         """Mean over datasets of the ranks, (n_encoders, n_protocols).
 
-        NaN where a rank is on any dataset.
+        NaN if a rank is NaN on any dataset.
         """
         mean: Floats = self.ranks.mean(0)
         return mean
 
     @property
     def average_places(self) -> Floats:
-        """Places by average ranks, (n_encoders, n_protocols); equals share the better.
+        """Places by average rank, (n_encoders, n_protocols); ties share the better.
 
-        NaN where the average rank is.
+        NaN where the average rank is NaN.
         """
         ranks = self.average_ranks
         found: Floats = rankdata(ranks, method="min", axis=0, nan_policy="omit")
@@ -117,7 +116,7 @@ class ProtocolComparison:
 
     @property
     def heldout_accuracies(self) -> dict[str, dict[tuple[str, str], float]]:
-        """Accuracies on the rows held out, by protocol, then dataset and encoder."""
+        """Accuracies on held-out rows, by protocol, then dataset and encoder."""
         cells = list(product(self.dataset_names, self.encoder_names))
         return {
             name: dict(zip(cells, self.values[..., p].ravel().tolist(), strict=True))
@@ -150,25 +149,30 @@ class ProtocolComparison:
         Parameters
         ----------
         dataset : str, default=None
-            May be left out if there is one only.
+            May be left out if there is only one.
 
         Returns
         -------
         frame : DataFrame
-            A row for each encoder; for each protocol a column of its name and one of
-            its name and " rank".
+            A row for each encoder; for each protocol the columns NAME and "NAME rank".
 
         Raises
         ------
         ValueError
-            If there are several datasets and none is named, or if it is not there.
+            If there are several datasets and none is named, or if the name is unknown.
         ImportError
             If pandas is not installed.
         """
         return self._frame(self._value_columns(self._dataset(dataset)))
 
     def seconds_frame(self, dataset: str | None = None) -> DataFrame:
-        """Wall times of one dataset in seconds, as :meth:`frame` has its values."""
+        """Wall times of one dataset in seconds, laid out as in :meth:`frame`.
+
+        Parameters
+        ----------
+        dataset : str, default=None
+            May be left out if there is only one.
+        """
         return self._frame(self._time_columns(self._dataset(dataset)))
 
     def average_frame(self) -> DataFrame:
@@ -177,10 +181,10 @@ class ProtocolComparison:
         Returns
         -------
         frame : DataFrame
-            A row for each encoder; for each protocol the average rank and, under its
-            name and " #", the place by it. Accuracies have their mean over datasets
-            beside it, under " mean": accuracies of unlike tasks are not commensurable,
-            and their order may be another.
+            A row for each encoder; for each protocol the average rank in column NAME,
+            and the place in "NAME #". Accuracies also have a mean over datasets, in
+            "NAME mean"; accuracies of different tasks are not commensurable, so it may
+            order encoders differently.
         """
         return self._frame(self._average_columns())
 
@@ -230,7 +234,7 @@ class ProtocolComparison:
 
     def _legend(self) -> str:
         better = {True: "greater is better", False: "smaller is better"}
-        lines = ["Protocols, and after each the rank (#) of the encoder by it"]
+        lines = ["Protocols, each followed by the rank (#) of the encoder"]
         lines += [
             f"  {p.name}: {p.title}, {p.unit}, {better[p.greater_is_better]}"
             for p in self.protocols
@@ -257,7 +261,7 @@ class ProtocolComparison:
 
 
 class Column(NamedTuple):
-    """A column of a table: its names in a frame and in text, values and their texts."""
+    """A column of a table: names in frames and in text, values and their texts."""
 
     name: str
     title: str
@@ -271,16 +275,16 @@ class Column(NamedTuple):
 
 
 def best_first(ranks: Floats) -> list[int]:
-    """Return encoders by number, sorted by ranks (n_encoders, n_protocols).
+    """Return indices of encoders, sorted by ranks (n_encoders, n_protocols).
 
-    The first protocol counts, then the second; those without a rank come last.
+    Sort by the first protocol, then the second; encoders without a rank come last.
     """
     order: list[int] = np.lexsort(ranks.T[::-1]).tolist()
     return order
 
 
 def value_text(comparison: ProtocolComparison, d: int, e: int, p: int) -> str:
-    """Return a value in the digits of its unit, marked if it is a lower bound."""
+    """Return a value with the decimals of its unit, marked if it is a lower bound."""
     bound = ">= " if comparison.is_bound[d, e, p] else ""
     digits = DIGITS.get(comparison.protocols[p].unit, 0)
     return bound + number(comparison.values[d, e, p], f".{digits}f")

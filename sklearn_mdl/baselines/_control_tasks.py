@@ -1,9 +1,9 @@
 """Control tasks and selectivity: how much of its accuracy a probe memorises.
 
 A control task gives every *type* of rows a label drawn at random: only a probe that
-memorises types predicts it. Selectivity is the accuracy on a task less that on a
-control task (Hewitt and Liang, 2019). The random encoder is the control of encoders
-that were trained.
+memorises types can predict it. Selectivity is the accuracy on a task minus the accuracy
+on a control task (Hewitt and Liang, 2019). The random encoder is the control for
+trained encoders.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Selectivity(NamedTuple):
     value : float
         ``accuracy - control_accuracy``: greater is better.
     accuracy, control_accuracy : float
-        On the test rows; a mean over control tasks, if there are several.
+        Accuracies on the test rows, averaged over control tasks if there are several.
     """
 
     value: float
@@ -57,9 +57,9 @@ def control_labels(
     ----------
     types : array-like of shape (n_samples,)
         Arguments of the control task: words, identities, clusters
-        (:func:`cluster_types`). They must not depend on the features under test. Where
-        every row has its own type, control labels are random labels, and no probe
-        predicts them on new rows.
+        (:func:`cluster_types`). They must not depend on the features under test. If
+        every row has its own type, control labels are random, and no probe can predict
+        them on new rows.
     y : array-like of shape (n_samples,)
         Labels of the task.
     random_state : int, RandomState instance or None, default=None
@@ -96,14 +96,14 @@ def control_labels(
 
 
 def cluster_types(X: ArrayLike, n_types: int, *, random_state: Seed = None) -> Array:
-    """Sort rows into types by k-means, for data that have none of their own.
+    """Cluster rows into types by k-means, for data without types.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The data before any encoder, so that the control task is the same for all.
+        The data before encoding, so that all encoders have the same control task.
     n_types : int
-        Clusters; many more than classes, and many fewer than rows.
+        Number of clusters: many more than classes, and far fewer than rows.
     random_state : int, RandomState instance or None, default=None
 
     Returns
@@ -135,15 +135,15 @@ def selectivity(
     ----------
     probe : classifier
         Copied and fitted once for each task; a :class:`~sklearn_mdl.KernelReadout`
-        learns all control tasks by one factor.
+        learns all control tasks with a single factorisation.
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,).
     types : (array-like, array-like)
-        Of the train and of the test rows; see :func:`control_labels`.
+        Types of the train and of the test rows; see :func:`control_labels`.
     n_controls : int, default=1
-        Control tasks, each with labels of its own for the types.
+        Number of control tasks, each with different labels for the types.
     random_state : int, RandomState instance or None, default=None
-        Of the control labels; the probe has its own.
+        Seeds the control labels; the probe has its own ``random_state``.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def selectivity(
     Raises
     ------
     ValueError
-        If lengths differ, or if there is no control task.
+        If lengths differ, or if `n_controls` is not positive.
 
     References
     ----------
@@ -188,7 +188,7 @@ def selectivity(
     own, held_out = controls[:, : len(y)], controls[:, len(y) :]
     fitted = clone(probe).fit(X, y)
     accuracy = float(np.mean(fitted.predict(X_test) == y_test))
-    if isinstance(fitted, KernelReadout):
+    if isinstance(fitted, KernelReadout) and not fitted.reads_labels:
         predicted = fitted.predict_relabelled(own, X_test)
     else:
         fits = (clone(probe).fit(X, control) for control in own)
@@ -201,15 +201,15 @@ def selectivity(
 class RandomEncoder(TransformerMixin, BaseEstimator):
     """A reference: one layer of rectified units with random weights.
 
-    Features are standardised, multiplied by a Gaussian matrix and rectified. An encoder
-    that was trained should leave a shorter code than this one of the same width. For
-    your own network the better reference is the same network before training, for
-    example ``TimmEncoder(..., pretrained=False)``.
+    Features are standardised, multiplied by a Gaussian matrix and rectified. A trained
+    encoder should give a shorter code than a random one of the same width. For your own
+    network, a better reference is the same network before training, for example
+    ``TimmEncoder(..., pretrained=False)``.
 
     Parameters
     ----------
     n_components : int, default=None
-        Units; None takes as many as there are features.
+        Number of units; None takes the number of features.
     random_state : int, RandomState instance or None, default=None
 
     Attributes
@@ -261,7 +261,12 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Activations (n_samples, n_components)."""
+        """Activations (n_samples, n_components).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         activations = self._scaler.transform(X) @ self.components_.T + self.biases_

@@ -10,9 +10,9 @@ that ``y ~ N(0, X X' / alpha + I / beta)``. With the singular values ``s_i`` of 
         + \frac{1}{v} \Bigl( \sum_i \frac{z_i^2}{s_i^2 + l}
         + \frac{\|y\|^2 - \|z\|^2}{l} \Bigr), \qquad v = 1 / \alpha .
 
-For a given ``l`` the best ``v`` is the bracket divided by ``n``. There remains a
-function of one number, searched on a grid and then refined: unlike the fixed-point
-iteration of the article this cannot stop short of the optimum.
+For a given ``l`` the best ``v`` is the bracket divided by ``n``. The remaining function
+of ``l`` is searched on a grid and then refined. Unlike the fixed-point iteration of the
+article, this cannot stop before the optimum.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ GRID = np.linspace(np.log(1e-10), np.log(1e6), 60)
 
 
 class LogEvidence(NamedTuple):
-    """Evidence of linear models, one for each class against the others.
+    """Evidence of linear models, each for one class versus the rest.
 
     Attributes
     ----------
     value : float
         Mean over classes of the log evidence per example, in nats: greater is better.
-        It is a density at zeros and ones, of either sign, and no codelength of labels.
+        It is the density of zeros and ones, may have either sign, and is not a
+        codelength of labels.
     by_class : ndarray of shape (n_classes,)
-        Log evidence per example of each.
+        Log evidence per example of each class.
     alphas, betas : ndarray of shape (n_classes,)
-        The precision of the weights and of the noise that attain it.
+        The precisions of the weights and of the noise at the maximum.
     """
 
     value: float
@@ -55,9 +56,9 @@ class LogEvidence(NamedTuple):
 def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     """Compute LogME, the maximum evidence of linear models of one-hot labels.
 
-    Cheap: one singular value decomposition, no training. Features are taken as they
-    are, neither centred nor scaled against each other, as in the article, and the
-    number depends on both. Multiplying all of them by one factor changes nothing.
+    Cheap: one singular value decomposition, no training. As in the article, features
+    are neither centred nor scaled, and the result depends on both. Multiplying all
+    features by the same factor does not change it.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     Raises
     ------
     ValueError
-        If there is one class only, if rows are not finite or all zero, or if the
+        If there is a single class, if rows are not finite or all zero, or if the
         features reproduce the labels without error on fewer dimensions than examples:
         the evidence then grows without bound.
 

@@ -1,4 +1,4 @@
-"""RankMe: the effective rank of features, for which no label is needed."""
+"""RankMe: the effective rank of features, without labels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ROUNDING = 1e-7  # the constant of the article, for float32
 def rank_me(X: ArrayLike) -> float:
     """Return the exponential of the entropy of the singular values' shares.
 
-    With singular values ``s_k`` of the features, neither centred nor scaled, and their
-    shares ``p_k = s_k / sum_j s_j + 1e-7``, it is ``exp(-sum_k p_k log p_k)``: between
-    1 and the smaller side of the table, up to rounding.
+    Let ``s_k`` be the singular values of the features, neither centred nor scaled, and
+    ``p_k = s_k / sum_j s_j + 1e-7`` their shares. The rank is ``exp(-sum_k p_k log
+    p_k)``, up to rounding between 1 and the smaller dimension of X.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def rank_me(X: ArrayLike) -> float:
     Returns
     -------
     rank : float
-        Dimensions that are used.
+        Effective number of dimensions.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Linear and MLP probes: the accuracy protocols of the paper.
 
-Settings of a net are trained side by side, and the best on held-out rows is kept.
+All settings are trained together, and the best on held-out rows is kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sklearn_mdl.readouts import (
     readout_grid,
 )
 
-# The paper, appendix A.4; it leaves open the width of its perceptrons of 1 to 7 layers.
+# The paper, appendix A.4, which does not give the width of its MLPs of 1 to 7 layers.
 LEARNING_RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 WEIGHT_DECAYS = (0.0, 1e-6, 1e-4, 1e-2)
 EMA_STEP_SIZES = (1e-4, 1e-2, 1.0)
@@ -63,44 +63,46 @@ class LinearProbe(Probe):
         Steps of the averaged weights to be tried: ``average <- (1 - step) average +
         step weights``; at 1 the weights themselves predict.
     ema_warmup : bool, default=True
-        Let the ``n``-th averaging step be at least ``1 / (n + 1)``; without it a step
-        of 1e-4 hardly leaves the initial weights within 1,000 steps.
+        Make the ``n``-th averaging step at least ``1 / (n + 1)``; otherwise, with a
+        step of 1e-4, averages stay close to the initial weights within 1,000 steps.
     label_smoothing : float, default=0.0
         Share of each training target spread over all classes.
     batch_size : int, default=1024
-        Rows of a minibatch, at most.
+        Largest number of rows in a minibatch.
     max_steps : int, default=1000
-        Steps of the optimiser. Weights are tried on the held-out rows after the last,
-        after half as many, a quarter and so on: their number is a setting like others.
+        Steps of the optimiser. Weights are evaluated on the held-out rows after all
+        steps, a half, a quarter and so on: the number of steps is a setting like the
+        others.
     validation_fraction : float, default=0.1
         Share of the rows, drawn at random, on which settings are compared.
     scaling : {"standard"} or None, default="standard"
         Standardise features by the rows learned from.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. Features are held there.
+        Torch device; "auto" uses a GPU if there is one. Features are moved there.
     random_state : int, RandomState instance or None, default=None
-        Held-out rows, initial weights and minibatches.
+        Seeds held-out rows, initial weights and minibatches.
 
     Attributes
     ----------
     best_params_ : dict
-        The setting of the smallest mean log-loss on the held-out rows, and ``n_steps``.
+        The setting with the smallest mean log-loss on the held-out rows, and
+        ``n_steps``.
     settings_ : list of dict, n_settings
-        All that were tried.
+        All settings that were tried.
     steps_ : ndarray of shape (n_checkpoints,)
-        Numbers of steps after which they were.
+        Numbers of steps after which settings were evaluated.
     validation_scores_ : ndarray of shape (n_settings, n_checkpoints)
         Accuracy on the held-out rows; NaN where a setting diverged.
     validation_losses_ : ndarray of shape (n_settings, n_checkpoints)
-        Mean log-loss there in nats; infinite where a setting diverged.
+        Mean log-loss on the held-out rows, in nats; infinite where a setting diverged.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
 
     Notes
     -----
-    Settings of one shape are trained as stacks, and settings that differ in their
-    averaging step alone share one training. The winner is not trained again on all
-    rows, as in the paper, appendix "Accuracy-based evaluations".
+    Settings of one shape are trained as stacks, and settings that only differ in their
+    averaging step share one training. As in the paper, the winner is not trained again
+    on all rows, see its appendix "Accuracy-based evaluations".
 
     References
     ----------
@@ -148,7 +150,7 @@ class LinearProbe(Probe):
 
     @property
     def hidden_layer_sizes(self) -> int | Sequence[int | Sequence[int]]:
-        """Widths of the nets to be tried: a linear probe has no hidden layers."""
+        """Hidden layers of the nets to be tried: a linear probe has none."""
         return ((),)
 
     def _fit(self, data: Labelled) -> None:
@@ -187,7 +189,7 @@ class LinearProbe(Probe):
         setting, checkpoint = trials.best
         n_steps = int(trials.steps[checkpoint])
         self.best_params_ = {**self.settings_[setting], "n_steps": n_steps}
-        self._net, self._scaler = trials.net.cpu(), scaler  # to be loaded anywhere
+        self._net, self._scaler = trials.net.cpu(), scaler  # loads on any device
 
     def __getstate__(self) -> dict[str, Any]:
         """Return settings and numpy arrays, from which the net is made again."""
@@ -203,7 +205,12 @@ class LinearProbe(Probe):
         super().__setstate__(state)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
-        """Log-probabilities (n_samples, n_classes) in nats, as ``classes_`` go."""
+        """Log-probabilities (n_samples, n_classes) in nats, by ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         return self._log_proba(self._checked_rows(X))
 
     def _proba(self, X: Array) -> Floats:
@@ -219,16 +226,16 @@ class LinearProbe(Probe):
 
 @dataclass(eq=False, repr=False)
 class MLPProbe(LinearProbe):
-    """MLP evaluation: perceptrons of several depths, the best on held-out rows.
+    """MLP evaluation: MLPs of several depths, the best chosen on held-out rows.
 
-    The depth is a setting like the others. The paper's grid is the default, with the
-    width of 512 that it leaves open: 7 x 48 settings in 7 x 16 trainings, for a GPU; on
-    a CPU pass a few settings and depths.
+    The depth is a setting like the others. The default is the paper's grid, with a
+    width of 512, which the paper does not give: 7 x 48 settings in 7 x 16 trainings. It
+    is meant for a GPU; on a CPU pass a few settings and depths.
 
     Parameters
     ----------
     hidden_layer_sizes : sequence of tuple of int, default=((512,), ..., 7 * (512,))
-        Widths of hidden layers to be tried; the widths of one net stand for that net.
+        Widths of hidden layers to be tried; a single tuple is a single net.
     lr : float or sequence of float, default=(1e-4, 3e-4, 1e-3, 3e-3)
     weight_decay : float or sequence of float, default=(0, 1e-6, 1e-4, 1e-2)
     ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)
@@ -245,7 +252,7 @@ class MLPProbe(LinearProbe):
     Attributes
     ----------
     best_params_, settings_, steps_, validation_scores_, validation_losses_
-        As those of :class:`LinearProbe`.
+        As in :class:`LinearProbe`.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
 
@@ -272,7 +279,7 @@ class MLPProbe(LinearProbe):
 
 NetReadout = LinearReadout | MLPReadout
 EVALUATED_AT_ONCE = 2**23  # outputs of a layer
-FEWEST_STEPS = 8  # before which no weights are tried
+FEWEST_STEPS = 8  # steps before which no weights are evaluated
 
 
 class Rows(NamedTuple):
@@ -293,7 +300,7 @@ class Trials(NamedTuple):
     best : (int, int)
         Setting and checkpoint of the smallest loss.
     net : StackedMLP
-        The weights that they left: a stack of one.
+        The best weights, as a stack of one.
     """
 
     steps: Integers
@@ -304,7 +311,7 @@ class Trials(NamedTuple):
 
 
 def checkpoints(max_steps: int) -> list[int]:
-    """Return numbers of steps at which nets are tried: the last, and halves of it."""
+    """Return numbers of steps at which nets are evaluated: all, a half and so on."""
     found = [max_steps]
     while found[-1] // 2 >= FEWEST_STEPS:
         found.append(found[-1] // 2)
@@ -323,14 +330,14 @@ def try_readouts(
 ) -> Trials:
     """Train every readout on minibatches, and keep the best on held-out rows.
 
-    Those of one shape are trained as stacks, with the same minibatches for all, so that
-    the numbers of one do not depend on which others are tried. Shapes follow each
-    other: memory holds the stacks of one.
+    Readouts of one shape are trained as stacks, with the same minibatches for all, so
+    results of one do not depend on which others are tried. Shapes are trained one after
+    the other: only stacks of one shape are in memory.
 
     Parameters
     ----------
     readouts : sequence of LinearReadout and MLPReadout
-        As settings; they stay as they are.
+        Settings; not changed.
     learned, held_out : Rows
         On one device.
     n_classes : int
@@ -339,7 +346,7 @@ def try_readouts(
     Raises
     ------
     ValueError
-        If every one of them diverged.
+        If all of them diverged.
     MemoryError
         If the readouts of one shape do not fit into the device's memory.
     """
@@ -378,7 +385,7 @@ def _stacks(
 def _train(
     stack: ReadoutStack, rows: Rows, batches: Iterator[Integers], stops: Sequence[int]
 ) -> Iterator[None]:
-    """Take steps on shuffled minibatches, and pause where it is to be tried."""
+    """Take steps on shuffled minibatches; yield whenever the net is to be evaluated."""
     for n_steps, batch in enumerate(islice(batches, stops[-1]), start=1):
         places = torch.from_numpy(batch).to(rows.y.device)
         with flushed_denormals():
@@ -388,7 +395,7 @@ def _train(
 
 
 def _minibatches(n_rows: int, batch_size: int, seed: int) -> Iterator[Integers]:
-    """Yield minibatches without end: parts of permutations, nearly equal in size."""
+    """Yield minibatches forever: parts of permutations, nearly equal in size."""
     rng = np.random.default_rng(seed)
     n_parts = -(-n_rows // batch_size)
     while True:
@@ -413,7 +420,7 @@ def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
 
 
 def _rows_at_once(net: StackedMLP, n_members: int) -> int:
-    """Count the rows whose widest layer, of all members, has so many outputs."""
+    """Return the number of rows whose widest layer, over all members, fits."""
     widest = max(weight.shape[1] for weight, _ in net.pairs)
     return max(1, EVALUATED_AT_ONCE // (n_members * widest))
 

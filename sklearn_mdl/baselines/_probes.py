@@ -1,4 +1,4 @@
-"""Accuracy probes: their common base, and nearest neighbours."""
+"""Accuracy probes: their base class, and nearest neighbours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sklearn_mdl.baselines._base import Array, Floats, Labelled, LabelledEstimat
 
 
 class Probe(ClassifierMixin, LabelledEstimator):
-    """Base of classifiers whose settings are chosen on held-out rows.
+    """Base class of classifiers whose settings are chosen on held-out rows.
 
     Subclasses fit in ``_fit`` and predict in ``_proba``.
     """
@@ -33,11 +33,21 @@ class Probe(ClassifierMixin, LabelledEstimator):
     _precisions = np.float32
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Probabilities (n_samples, n_classes), in the order of ``classes_``."""
+        """Probabilities (n_samples, n_classes), in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         return self._proba(self._checked_rows(X))
 
     def predict(self, X: ArrayLike) -> Array:
-        """Most probable class of every row, (n_samples,)."""
+        """Most probable class of every row, (n_samples,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         places = self.predict_proba(X).argmax(1)
         found: Array = self.classes_[places]
         return found
@@ -56,7 +66,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
         Raises
         ------
         ValueError
-            If there is none of either.
+            If either part would be empty.
         """
         rng = check_random_state(self.random_state)
         n_held_out = int(np.ceil(self.validation_fraction * n_rows))
@@ -70,11 +80,12 @@ class Probe(ClassifierMixin, LabelledEstimator):
 
 @dataclass(eq=False, repr=False)
 class KNeighborsProbe(Probe):
-    """Nearest-neighbour evaluation: votes weighted by the cosine, k chosen.
+    """Nearest-neighbour evaluation: votes weighted by cosine, k chosen by validation.
 
     A neighbour at cosine distance ``d`` has weight ``exp(-d / temperature)``. The
-    classifier is scikit-learn's, which gives some classes probability zero: it has an
-    accuracy, and no codelength. :class:`~sklearn_mdl.KNeighborsReadout` has one.
+    classifier is scikit-learn's, which gives some classes probability zero, so it has
+    an accuracy but no finite codelength. Use :class:`~sklearn_mdl.KNeighborsReadout`
+    for codelengths.
 
     Parameters
     ----------
@@ -91,7 +102,7 @@ class KNeighborsProbe(Probe):
     Attributes
     ----------
     best_params_ : dict
-        The number of neighbours of the greatest accuracy, the smallest of equal ones.
+        The number of neighbours with the greatest accuracy; the smallest of ties.
     settings_ : list of dict, n_settings
         All that were tried, in ascending order.
     validation_scores_ : ndarray of shape (n_settings,)
@@ -151,7 +162,7 @@ class KNeighborsProbe(Probe):
 
 
 def _weights(distances: Array, temperature: float) -> Floats:
-    """Weights (n, k), the nearest of each row with weight 1: nothing underflows."""
+    """Weights (n, k); the nearest neighbour has weight 1, so nothing underflows."""
     gaps = distances - distances.min(1, keepdims=True)
     found: Floats = np.exp(-gaps.astype(np.float64) / temperature)
     return found

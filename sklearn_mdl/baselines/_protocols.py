@@ -1,4 +1,4 @@
-"""Protocols, and how each is measured on the features of one encoder."""
+"""Protocols, and their measurement on the features of one encoder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sklearn_mdl.switcher import MDLReadoutSwitcher
 ACCURACY, EVIDENCE, NATS = "accuracy", "nats per example", "nats"
 LABELS, DIMENSIONS = "labels", "dimensions"
 Rows = tuple[Array, Array]  # and their labels
-OF_LOSSES = ("mdl", "sdl", "esc", "edl", "epiplexity")  # from those of one run
+OF_LOSSES = ("mdl", "sdl", "esc", "edl", "epiplexity")  # computed from one run
 OF_MDL = dict.fromkeys(OF_LOSSES[1:], "mdl")
 N_PERMUTATIONS = 20
 
@@ -77,7 +77,7 @@ PROTOCOLS = {
 
 
 def _small_mlp_probe() -> MLPProbe:
-    """Return a probe that a CPU trains in seconds, which the paper's grid does not."""
+    """Return a probe that a CPU trains in seconds, unlike the paper's grid."""
     return MLPProbe(
         [(128,), (128, 128)], lr=(1e-3, 3e-3), weight_decay=(0, 1e-2), max_steps=500
     )
@@ -96,18 +96,18 @@ DEFAULTS: dict[str, Callable[[], BaseEstimator]] = {
 
 
 class Split(NamedTuple):
-    """The rows of a dataset that are learned and tested, the same for every encoder.
+    """Train and test rows of a dataset, the same for every encoder.
 
     Attributes
     ----------
     y : ndarray of shape (n_samples,)
     types : ndarray of shape (n_samples,) or None
-        For control tasks.
+        Types for control tasks.
     order : ndarray of shape (n_samples,)
         A permutation, whose first ``n_train`` rows are learned.
     n_train : int
     epsilon : float
-        Loss that is good enough, in nats a label.
+        Target loss, in nats per label.
     seed : int
     """
 
@@ -136,7 +136,7 @@ class Measurement(NamedTuple):
         Features of the encoder.
     split : Split
     order : None
-        As a failure has it.
+        Present as in `Failure`.
     """
 
     dataset: str
@@ -149,7 +149,7 @@ class Measurement(NamedTuple):
 
     @property
     def device(self) -> str:
-        """The device that the estimator asks for."""
+        """The device requested by the estimator."""
         return str(getattr(self.estimator, "device", "cpu"))
 
 
@@ -159,11 +159,11 @@ class Measured(NamedTuple):
     Attributes
     ----------
     values : dict of str to (float, bool)
-        By protocol the value, and if it is a lower bound; none if the computation
+        By protocol the value, and True if it is a lower bound; empty if the computation
         failed.
     seconds : float
     reason : str
-        Why there are none; empty if there are.
+        Why there are no values; empty if there are.
     notes : list of str
         Warnings of the computation.
     """
@@ -177,17 +177,17 @@ class Measured(NamedTuple):
 def list_estimators(
     protocols: Mapping[str, BaseEstimator | None],
 ) -> list[tuple[tuple[str, ...], BaseEstimator | None]]:
-    """Gather the protocols that one computation serves, with its estimator.
+    """Group the protocols by computation, with its estimator.
 
-    The run of "mdl" serves "sdl", "esc", "edl" and "epiplexity" as well, unless these
-    have estimators of their own; "selectivity" is that of the linear probe.
+    The run of "mdl" also serves "sdl", "esc", "edl" and "epiplexity", unless these have
+    their own estimators; "selectivity" uses the linear probe.
 
     Raises
     ------
     ValueError
         If a name is unknown and has no classifier.
     TypeError
-        If the value of a name is no estimator, or with "mdl" no switcher.
+        If the value of a name is not an estimator, or with "mdl" not a switcher.
     """
     if not protocols:
         required = f"at least one of {list(PROTOCOLS)}"
@@ -227,7 +227,7 @@ def measure(task: Measurement, device: str | None = None) -> Measured:
     ----------
     task : Measurement
     device : str or None
-        Wins over the estimator's own.
+        Overrides the estimator's own.
     """
     estimator, split = task.estimator, task.split
     if device is not None and estimator is not None:
@@ -277,7 +277,7 @@ def _value(
 def _of_losses(
     estimator: BaseEstimator | None, train: Rows, test: Rows, split: Split
 ) -> dict[str, tuple[float, bool]]:
-    """Read measures off the losses of a switcher, or of fits on subsamples."""
+    """Compute measures from the losses of a switcher, or of fits on subsamples."""
     if not isinstance(estimator, MDLReadoutSwitcher):
         curve = subsampled_losses(estimator, train, test, random_state=split.seed)
         losses, sizes = curve.losses, curve.sizes
@@ -286,7 +286,7 @@ def _of_losses(
         switcher = clone(estimator)
         if switcher.random_state is None:
             switcher.set_params(random_state=split.seed)
-        # One folder would serve all encoders, one after the other or side by side.
+        # All encoders would write to the same folder.
         switcher.set_params(store="memory", checkpoint=None)
         switcher.fit(*train)
         losses, sizes = np.maximum(0.0, switcher.codelengths_), None
@@ -299,7 +299,7 @@ def _of_losses(
 
 
 def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
-    """Mean loss of the final prediction on test rows whose class was learned."""
+    """Mean loss of the final predictions on test rows whose class was learned."""
     X, y = test
     known = np.isin(y, switcher.classes_)
     if not known.all():
@@ -314,7 +314,7 @@ def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
 
 
 def _saved_by_order(estimator: MDLReadoutSwitcher, train: Rows) -> float:
-    """Return the nats by which labels cost less than permuted ones in the mean."""
+    """Return the mean cost of permuted labels minus the cost of labels, in nats."""
     settings = {"shuffle": True, "store": "memory", "checkpoint": None}
     switcher = clone(estimator).set_params(**settings).fit(*train)
     found = switcher.permutation_test(N_PERMUTATIONS)

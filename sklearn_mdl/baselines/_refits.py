@@ -1,7 +1,7 @@
-"""A classifier fitted from scratch on parts of the data: its code, its loss by size.
+"""Classifiers fitted from scratch on parts of the data: codelength, loss by size.
 
-Probabilities are completed and floored as those of
-:class:`~sklearn_mdl.RefitReadout` are, so that no label is impossible.
+Probabilities are completed and floored as in :class:`~sklearn_mdl.RefitReadout`, so
+that no label is impossible.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sklearn_mdl.baselines._base import (
 if TYPE_CHECKING:
     from sklearn.base import ClassifierMixin
 
-CALIBRATED_SHARE = 10  # one row of so many is held out, once there are as many
+CALIBRATED_SHARE = 10  # one row in ten is held out, once there are ten
 LOG_SCALES = (-4.0, 4.0)  # logarithms of the factors of log-probabilities
 
 
@@ -53,12 +53,12 @@ def check_classifier(estimator: object, caller: str) -> None:
 class Refits:
     """Predictions by the last of several fits from scratch.
 
-    Class frequencies predict before there is one.
+    Before the first fit, class frequencies predict.
 
     Parameters
     ----------
     estimator : classifier
-        With ``fit`` and ``predict_proba``; it is copied and stays as it is.
+        With ``fit`` and ``predict_proba``; it is copied and not changed.
     n_classes : int
     seed : int
         Replaces a ``random_state`` of the estimator that is None.
@@ -73,7 +73,7 @@ class Refits:
     notes : Notes
         Exceptions and warnings of the estimator.
     failure : str
-        Exception of the last fit, or of a prediction since; empty if there was none.
+        Exception of the last fit or of a later prediction; empty without one.
     """
 
     estimator: ClassifierMixin
@@ -109,10 +109,10 @@ class Refits:
         ----------
         X, labels : ndarray of shape (n_samples, d) and (n_samples,)
         sizes : iterable of int
-            Rows of each fit: the first so many in the order.
+            Number of rows of each fit, taken from the start of the order.
         order : ndarray of shape (n_samples,)
         asked : iterable of (X, labels, places)
-            For each fit the rows to be predicted, and which of them.
+            For each fit the rows to predict, their labels, and their places.
         """
         for size, (rows, targets, places) in zip(sizes, asked, strict=True):
             self.refit(X[order[:size]], labels[order[:size]])
@@ -120,7 +120,7 @@ class Refits:
             yield -log_proba[np.arange(len(places)), targets[places]]
 
     def refit(self, X: Array, labels: Integers) -> None:
-        """Fit on rows (n, d); if that raises, the fit before stays."""
+        """Fit on rows (n, d); if that raises, the previous fit stays."""
         n_rows = len(labels)
         self.counts = np.bincount(labels, minlength=len(self.counts))
         n_held_out = n_rows // CALIBRATED_SHARE if self.calibrate else 0
@@ -142,7 +142,7 @@ class Refits:
 
     @contextmanager
     def _isolated(self) -> Iterator[None]:
-        """Note warnings, and leave the generators of torch as they were."""
+        """Note warnings, and restore torch's random generators."""
         collected = readouts.collected(self.notes, int(self.counts.sum()))
         with collected, readouts.net_draws(self.is_net, self.seed):
             yield
@@ -212,7 +212,7 @@ class SubsampledLosses(NamedTuple):
     Attributes
     ----------
     sizes : ndarray of shape (M,)
-        Labels learned.
+        Numbers of labels learned.
     losses : ndarray of shape (M,)
         Mean log-loss of a test row, in nats, over repeats.
     by_repeat : ndarray of shape (n_repeats, M)
@@ -236,8 +236,8 @@ def subsampled_losses(
 
     :func:`~sklearn_mdl.metrics.surplus_description_length` and
     :func:`~sklearn_mdl.metrics.sample_complexity` take ``losses`` and ``sizes`` of such
-    a curve. A switcher has one without further fits, for the mixture of its readouts;
-    this one is for any one classifier, and costs a fit for every size and repeat.
+    a curve. A switcher gives a curve of its mixture without further fits; this function
+    accepts any classifier, and needs a fit for every size and repeat.
 
     Parameters
     ----------
@@ -247,9 +247,10 @@ def subsampled_losses(
         :class:`~sklearn_mdl.baselines.BlockwiseCode`.
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,). Subsamples are drawn from the
-        train part without replacement, those of one repeat within each other.
+        train part without replacement; within a repeat they are nested.
     sizes : array-like of int of shape (M,), default=None
-        Increasing; None takes 12 that grow in proportion, from 1 to all train rows.
+        Increasing sizes; None takes 12 in geometric progression, from 1 to all train
+        rows.
     n_repeats : int, default=5
     random_state : int, RandomState instance or None, default=None
 
@@ -263,13 +264,13 @@ def subsampled_losses(
         If the estimator has no ``fit`` or no ``predict_proba``.
     ValueError
         If sizes do not increase within the train rows, if `n_repeats` is below 1, or if
-        the parts have not the same features.
+        the parts have different features.
 
     Warns
     -----
     UserWarning
-        If the last fit of a repeat or its predictions raised, so that an earlier one or
-        the class frequencies predicted in its place.
+        If the last fit of a repeat or its predictions raised, so that an earlier fit or
+        the class frequencies predicted instead.
 
     References
     ----------

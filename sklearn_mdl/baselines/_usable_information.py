@@ -1,4 +1,4 @@
-"""V-information: what a family of predictors can use of features, on held-out rows."""
+"""V-information: information that a family of predictors can use, on held-out rows."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ class UsableInformation(NamedTuple):
     Attributes
     ----------
     value : float
-        ``without - given``, in nats per example; below zero for a family that
-        overfits.
+        ``without - given``, in nats per example; negative if the family overfits.
     without : float
-        Loss of the label frequencies, the best prediction that sees no features.
+        Loss of the label frequencies, the best prediction without features.
     given : float
         Loss of the fitted classifier.
     """
@@ -62,7 +61,7 @@ def usable_information(
     Raises
     ------
     ValueError
-        If a test label is none of the train labels, or rows are not finite numbers.
+        If a test label is not among the train labels, or rows are not finite numbers.
     TypeError
         If the estimator has no ``predict_proba``.
 
@@ -88,7 +87,7 @@ def usable_information(
     classes, counts = np.unique(labels, return_counts=True)
     places = checked_places(classes, wanted)
     proba = predict_proba(clone(estimator).fit(rows, labels), tested)
-    least = np.finfo(np.float64).tiny  # a family without a bound may say that a label
+    least = np.finfo(np.float64).tiny  # an unbounded family may predict that a label
     right = np.maximum(proba[np.arange(len(places)), places], least)  # is impossible
     without = -float(np.log(counts[places] / counts.sum()).mean())
     given = -float(np.log(right).mean())
@@ -96,7 +95,7 @@ def usable_information(
 
 
 def checked_places(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the places of labels among sorted classes."""
+    """Return the indices of labels among sorted classes."""
     unknown = labels[~np.isin(labels, classes)]
     if len(unknown):
         given, cure = unknown.tolist()[0], "leave out rows of other classes"

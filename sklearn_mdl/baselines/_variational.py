@@ -1,11 +1,10 @@
 r"""The variational code: weights and labels together, by Bayesian compression.
 
-Weights of the perceptrons are independent normals ``q(w) = N(m, s^2)``. Two priors are
-there.
+Weights are independent normals ``q(w) = N(m, s^2)``. There are two priors.
 
 *Gaussian*: ``p(w) = N(0, u^2)``, with one scale ``u`` for the weights of a layer and
-one for its biases, each a power of two that is sent beforehand. The best scale given
-``q`` is ``u^2 = mean(m^2 + s^2)``.
+one for its biases, each a power of two that is sent first. The best scale given ``q``
+is ``u^2 = mean(m^2 + s^2)``.
 
 *Normal-Jeffreys* (Louizos, Ullrich and Welling, 2017; Voita and Titov, 2020): every
 input ``i`` of a layer is multiplied by ``z_i``, with ``q(z_i) = N(m_i, s_i^2)`` and the
@@ -42,19 +41,18 @@ from sklearn_mdl.readouts import hidden_widths
 
 @dataclass(eq=False, repr=False)
 class VariationalCode(LabelledEstimator):
-    """Variational code of Voita and Titov, of a linear or MLP probe.
+    """Variational code of Voita and Titov, with a linear or MLP probe.
 
     The sender learns a distribution ``q`` over the weights of a probe, and the receiver
-    knows the prior ``p``. Sending weights and labels together costs, in expectation and
-    with bits back::
+    knows the prior ``p``. With bits-back coding, the expected cost of sending weights
+    and labels is::
 
         KL(q || p) + E_q[-log p(y | X, w)]
 
-    nats: minus the evidence lower bound. Under the Gaussian prior that is an upper
-    bound of ``-log`` of the evidence, the codelength of the Bayesian mixture of all
-    weights of this probe under this prior, and so says nothing about other probes; the
-    cost of the scales of the prior is counted. It is one number for the whole set, and
-    shows no learning curve.
+    nats: minus the evidence lower bound. Under the Gaussian prior it is an upper bound
+    of minus the log evidence, i.e. of the codelength of the Bayesian mixture of all
+    weights, for this probe and prior only; the cost of the prior's scales is included.
+    It is a single number for all labels, without a learning curve.
 
     Parameters
     ----------
@@ -63,36 +61,37 @@ class VariationalCode(LabelledEstimator):
     prior : {"gaussian", "normal-jeffreys"}, default="gaussian"
         "gaussian": weights of a layer, and its biases, have one scale each, a power of
         two that is sent. "normal-jeffreys": Voita and Titov's, with a scale for every
-        input and the improper prior ``1 / |z|`` on it, so that the divergence is known
-        up to a constant for each input only: no codelength, strictly, and to be
-        compared between features of one width.
+        input and the improper prior ``1 / |z|`` on it. The divergence is then only
+        known up to a constant per input: strictly, it is not a codelength, and only
+        comparable between features of equal width.
     lr : float, default=0.03
-        Step size of Adam, which falls linearly to zero.
+        Step size of Adam, which decreases linearly to zero.
     n_steps : int, default=1000
         Steps of Adam.
     batch_size : int, default=1024
-        Rows of a minibatch, at most.
+        Largest number of rows in a minibatch.
     n_draws : int, default=32
-        Draws of the weights by which the expected loss is measured at the end.
+        Draws of the weights to measure the final expected loss.
     scaling : {"standard"} or None, default="standard"
-        Standardise features, by all rows: the receiver has them.
+        Standardise features by all rows, which the receiver has.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one.
+        Torch device; "auto" uses a GPU if there is one.
     random_state : int, RandomState instance or None, default=None
-        Initial weights, minibatches and draws.
+        Seeds initial weights, minibatches and draws.
 
     Attributes
     ----------
     codelength_ : float
         ``weights_codelength_ + labels_codelength_``, in nats.
     weights_codelength_ : float
-        The divergence, and the cost of sending the scales of a Gaussian prior.
+        The divergence, plus the cost of the scales of a Gaussian prior.
     labels_codelength_ : float
         Expected log-loss of all labels under ``q``, as measured.
     standard_error_ : float
-        Of that measurement, in nats.
+        Standard error of ``labels_codelength_``, in nats.
     prior_scales_ : list of (float, float) or None
-        Scales of weights and biases of each layer, of a Gaussian prior.
+        Scales of weights and biases of each layer under a Gaussian prior, otherwise
+        None.
     uniform_codelength_ : float
         ``N log C`` nats.
     compression_ : float
@@ -202,12 +201,12 @@ def _expected_loss(
         for _ in range(n_draws)
     ]
     draws = torch.stack(losses)
-    # Rows are drawn independently of each other, so that their variances add up.
+    # Rows are drawn independently, so their variances add up.
     variance = draws.var(0).sum() / n_draws
     return float(draws.mean(0).sum()), float(variance.sqrt())
 
 
-# Scales of the Gaussian prior: a number among so many is sent for each group.
+# Scales of the Gaussian prior: the index of one of these is sent for each group.
 LOG2_SCALES = range(-10, 6)
 START_LOG_VARIANCE = -6.0
 # Molchanov, Ashukha and Vetrov, 2017, equation 14.
@@ -243,7 +242,7 @@ class BayesianLayer(nn.Module, ABC):
         """Draw outputs (n, n_outputs) of rows (n, n_inputs), with fresh weights each.
 
         Given its input, the outputs of a row are independent normals, which are drawn
-        in place of the weights.
+        instead of the weights.
         """
         x = self._gated(x, generator)
         mean = torch.addmm(self.bias, x, self.weight.T)
@@ -258,7 +257,7 @@ class BayesianLayer(nn.Module, ABC):
 
     @abstractmethod
     def kl(self) -> Tensor:
-        """Divergence of the weights from the prior in nats, to be minimised."""
+        """Divergence of the weights from the prior, in nats, to be minimised."""
 
     def cost(self) -> float:
         """Nats for the weights: the divergence, and the cost of scales of the prior."""
@@ -283,7 +282,7 @@ class GaussianLayer(BayesianLayer):
 
     @torch.no_grad()
     def cost(self) -> float:
-        """Nats at the best scales that can be sent, and those for sending them."""
+        """Nats at the best scales that can be sent, plus the cost of sending them."""
         return sum(
             float(gaussian_kl(*group, math.log(scale))) + math.log(len(LOG2_SCALES))
             for group, scale in zip(self._groups, self.scales(), strict=True)
@@ -346,7 +345,7 @@ class BayesianPerceptron(nn.Module):
         last = len(layer_sizes) - 2
         self.layers: list[BayesianLayer] = []
         for i, (n_inputs, n_outputs) in enumerate(pairwise(layer_sizes)):
-            # Gates multiply: under them no layer may begin at zero, or nothing moves.
+            # Gates multiply: if a layer began at zero, nothing would be learned.
             is_zero = i == last and prior == "gaussian"
             spread = 0.0 if is_zero else n_inputs**-0.5
             self.layers.append(LAYERS[prior](n_inputs, n_outputs, spread, generator))
@@ -379,7 +378,7 @@ def gaussian_kl(
 
 
 def best_log_scale(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Log of the scale at which the divergence of a group is least."""
+    """Log of the scale with the smallest divergence of a group."""
     return 0.5 * (mean.square() + log_variance.exp()).mean().log()
 
 

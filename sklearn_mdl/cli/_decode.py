@@ -20,10 +20,10 @@ EXAMPLE = "sklearn-mdl decode features.npy labels.mdl --out decoded.npy"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    _options.add_features(parser, "; labels that it may hold are not read")
-    _options.add(parser, "message", "what encode has written", "MESSAGE", type=Path)
-    _options.add_groups(parser, "; those that encode was given")
-    _options.add_output(parser, "LABELS", ".npy, or .txt with one label a line")
+    _options.add_features(parser, "; labels in it are not read")
+    _options.add(parser, "message", "a message written by encode", "MESSAGE", type=Path)
+    _options.add_groups(parser, "; the same as for encode")
+    _options.add_output(parser, "LABELS", ".npy, or .txt with one label per line")
     _options.add_switcher(parser)
 
 

@@ -23,10 +23,10 @@ from sklearn_mdl.model_selection import RepresentationScorer
 
 @dataclass(eq=False, repr=False)
 class MaskedReconstruction(TransformerMixin, BaseEstimator):
-    """Hidden layer of a perceptron that learned to fill in hidden features.
+    """Hidden layer of an MLP trained to reconstruct masked features.
 
-    A pretext task that needs no labels: half of the features, drawn independently for
-    every copy of a row, are set to zero, and the network predicts all of them.
+    A pretext task without labels: half of the features, drawn independently for every
+    copy of a row, are set to zero, and the network predicts all features.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Train the network on X, (n_samples, n_features); y is ignored."""
-        least = -(-11 // self.n_copies)  # two rows of eleven make a validation set
+        least = -(-11 // self.n_copies)  # with two of eleven rows as validation set
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=max(2, least))
         rng = check_random_state(self.random_state)
         targets = np.tile(X, (self.n_copies, 1))
@@ -78,7 +78,7 @@ def demo_datasets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def demo_encoders() -> dict[str, str | Pipeline]:
-    """Return encoders that need no labels; all but the raw features standardise."""
+    """Return encoders without labels; all except the raw features standardise."""
     encoders = {
         "PCA to 8": PCA(8, random_state=0),
         "random projection to 8": GaussianRandomProjection(8, random_state=0),

@@ -1,4 +1,4 @@
-"""``sklearn-mdl encode``: compress labels for a receiver who has the features."""
+"""``sklearn-mdl encode``: compress labels, given the features."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import math
 import sklearn_mdl
 from sklearn_mdl.cli import _options
 
-HELP = "Compress labels for someone who has the features."
+HELP = "Compress labels, for a receiver with the same features."
 EXAMPLE = "sklearn-mdl encode features.npy labels.npy --out labels.mdl"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     _options.add_features(parser)
-    default = " (default: FEATURES, if it holds them as well)"
+    default = " (default: FEATURES, if it also contains them)"
     _options.add_labels(parser, default, nargs="?")
     _options.add_groups(parser, "; the receiver needs the same file")
     _options.add_output(parser, "MESSAGE", "where to write the message")
@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write labels as a message, and print its size beside the codelength."""
+    """Write labels as a message, and print its size and the codelength."""
     inputs = options.features, options.labels, options.groups
     _options.check_output(options.out, inputs, sklearn_mdl.switcher.is_message)
     switcher = _options.switcher_of(options)

@@ -22,19 +22,19 @@ EXAMPLES = """examples:
   sklearn-mdl demo --out demo-results
       rank five encoders on datasets of scikit-learn
   sklearn-mdl rank FEATURES_DIR --out ranking
-      FEATURES_DIR holds DATASET/ENCODER.npy and DATASET/labels.npy
-      (.npz and .safetensors too), or is one such DATASET
+      FEATURES_DIR contains DATASET/ENCODER.npy and DATASET/labels.npy (.npz and
+      .safetensors too), or is one such DATASET
   sklearn-mdl race FEATURES_DIR --labels labels.txt --classes 10 --within 0.1
       compare encoders while you write labels, and stop when sure
   sklearn-mdl score features.npy labels.npy
       codelength of one set of labels given one set of features
   sklearn-mdl remix losses.npy --prior bayes --prior fixed-share:m=11
-      codelengths under other priors, from the losses that score has saved
+      codelengths under other priors, from losses saved by score
   sklearn-mdl encode features.npy labels.npy --out labels.mdl
   sklearn-mdl decode features.npy labels.mdl --out decoded.npy
       labels to bytes and back: a message as long as the codelength promises
   sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy
-      test whether train and test part are draws from one distribution
+      test whether train and test part have the same distribution
 """
 
 RESUMED = {
@@ -42,7 +42,7 @@ RESUMED = {
     "race": "; run it again to continue",
 }
 
-# What bad input raises; of RuntimeError only what torch says of a lack of memory.
+# Errors of bad input; RuntimeError only if torch lacks memory.
 REFUSALS = (
     *(ValueError, TypeError, OSError, ImportError, EOFError),
     *(MemoryError, RuntimeError),
@@ -50,7 +50,7 @@ REFUSALS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the status: 2 for bad input, 130 for Ctrl-C."""
+    """Run the command line; return the status: 2 for bad input, 130 for Ctrl-C."""
     options = make_parser().parse_args(arguments)
     try:
         options.run(options)
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Return True for an error that stands for a lack of memory, also of torch."""
+    """Return True for an error due to a lack of memory, also torch's."""
     no_memory = isinstance(error, RuntimeError) and "memory" in str(error)
     return no_memory or isinstance(error, MemoryError | RecursionError)
 
@@ -79,7 +79,7 @@ def _sentence(error: Exception) -> str:
         return "The input must not be nested this deeply; check where it comes from"
     if _lacks_memory(error) and "; " not in text:  # or it says what to do
         more = f" ({text})" if text else ""
-        return f"More memory is needed than there is{more}; take less data"
+        return f"More memory is needed than there is{more}; use less data"
     return text
 
 
@@ -87,7 +87,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="sklearn-mdl",
-        description="Say how good a representation is: codelengths of labels given it.",
+        description="Measure representations by codelengths of labels.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their values stand for."""
+"""Options that several commands share, and the objects made from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 Features = dict[str, tuple[Any, ...]]  # features by encoder, labels, perhaps groups
 FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
 LABELS_HELP = "the same kinds of files: a class for each row"
-PRECISIONS = ("float32", "bfloat16", "tf32")  # as of switchers; none is imported
+PRECISIONS = ("float32", "bfloat16", "tf32")  # as in switchers
 READOUTS = ("default", "linear", "closed-form", "nets", "mixed", "drift")
 
 
@@ -30,7 +30,7 @@ def add(
     default: Any = None,
     **settings: Any,
 ) -> None:
-    """Add an argument; a default sets its type, and its help ends with it."""
+    """Add an argument; a default sets its type and is appended to its help."""
     if default is not None:
         help = f"{help} (default: {default})"
         settings = {"type": type(default), **settings}
@@ -40,7 +40,7 @@ def add(
 def add_choice(
     parser: argparse.ArgumentParser, name: str, choices: Sequence[str], help: str
 ) -> None:
-    """Add an option of some values, the first of which is the default."""
+    """Add an option with some choices; the first is the default."""
     add(parser, name, help, default=choices[0], choices=choices)
 
 
@@ -64,8 +64,8 @@ def add_labels(
 def add_groups(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add the file of groups."""
     help = (
-        "a group for each row, such as its patient, in a file as for labels: no label "
-        "of a group is learned before all its rows are coded"
+        "a group for each row, such as a patient, in a file like that of labels: "
+        "labels of a group are learned only after all its rows are coded"
     )
     add(parser, "--groups", help + more, "PATH", type=Path)
 
@@ -85,7 +85,7 @@ def add_output(parser: argparse.ArgumentParser, metavar: str, help: str) -> None
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
-    """Add the seed of all that is random."""
+    """Add the seed."""
     add(parser, "--seed", "of orders, initial weights and replay", "N", 0)
 
 
@@ -96,15 +96,15 @@ def add_results(parser: argparse.ArgumentParser, default: Path) -> None:
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of datasets, encoders and rows, which :func:`selected` makes."""
+    """Add the options for :func:`selected`: datasets, encoders and rows."""
     for name in ("datasets", "encoders"):
         add(parser, f"--{name}", f"only these {name}", "NAME", nargs="+")
-    help = "of every dataset only so many rows, drawn at random by --seed"
+    help = "use at most this many rows of each dataset, drawn at random by --seed"
     add(parser, "--max-rows", help, "N", type=int)
 
 
 def selected(features: Features, options: argparse.Namespace) -> Features:
-    """Return the datasets, encoders and rows that the options leave."""
+    """Return the datasets, encoders and rows selected by the options."""
     found = _named(features, options.datasets, "--datasets")
     if options.encoders is not None:
         found = {
@@ -138,18 +138,18 @@ def _named(found: dict[str, T], names: Sequence[str] | None, what: str) -> dict[
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """Add the device of the arithmetic."""
+    """Add the device and the precision."""
     add(parser, "--device", "where to compute, as in cpu or cuda:0", "NAME", "auto")
     help = (
-        "to what networks round the factors of products as they learn, where the "
-        "hardware multiplies such"
+        "precision of factors of matrix products while networks learn, if the hardware "
+        "supports it"
     )
     add_choice(parser, "--precision", PRECISIONS, help)
 
 
 def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
     """Add the number of orders, and of cells that are scored in parallel."""
-    said = default or "4 for at most 500 labels if no list is named, else 1"
+    said = default or "4 for at most 500 labels and no --readouts, else 1"
     help = f"random orders of each dataset (default: {said})"
     parser.add_argument("--n-orders", type=int, default=default, metavar="N", help=help)
     add(parser, "--n-jobs", "cells scored in parallel", "N", 2)
@@ -158,20 +158,20 @@ def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
 def add_permutations(parser: argparse.ArgumentParser) -> None:
     """Add the number of permutations of a test."""
     help = (
-        "permutations of the labels for a p-value of the code of the kernel readouts "
-        "alone, as in 99 (default: no test)"
+        "permutations of the labels for a p-value of the code of the kernel readouts, "
+        "such as 99 (default: no test)"
     )
     add(parser, "--permutations", help, "N", type=int)
 
 
 def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) -> None:
-    """Add the choice of readouts, which :func:`readouts_of` reads.
+    """Add the option for :func:`readouts_of`: the list of readouts.
 
-    ``automatic`` says what happens if none is named, where that is no list.
+    ``automatic`` describes the default, if that is not a list.
     """
     help = (
-        "list of readouts: the default one; linear, linear kernels alone, for few "
-        "labels; closed-form, kernels alone, which is quicker; nets, networks alone; "
+        "list of readouts: the default one; linear, only linear kernels, for few "
+        "labels; closed-form, only kernels, which is faster; nets, only networks; "
         "mixed, which adds nearest neighbours and refitted classifiers to the default; "
         "or drift, which adds kernels that forget"
     )
@@ -183,32 +183,32 @@ def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) 
 
 
 def readouts_of(options: argparse.Namespace) -> str | None:
-    """Return the ``readouts`` of a switcher that the option stands for."""
+    """Return the parameter ``readouts`` of a switcher."""
     return None if options.readouts == READOUTS[0] else str(options.readouts)
 
 
 def add_switcher(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a switcher, which :func:`switcher_of` reads."""
+    """Add the options of a switcher, for :func:`switcher_of`."""
     add_readouts(parser)
     help = "prior by name, as in remix"
     add(parser, "--switching", help, "PRIOR", "learned-share")
-    help = "take the rows in the order of the file, unshuffled"
+    help = "evaluate the rows in the order of the file, without shuffling"
     add_flag(parser, "--keep-order", help)
     add_seed(parser)
     add_device(parser)
 
 
 def add_targets(parser: argparse.ArgumentParser) -> None:
-    """Add what labels are, which :func:`kind_of` reads."""
+    """Add the kind of labels, for :func:`kind_of`."""
     help = (
-        "what labels are: auto takes floats that are not all whole for real numbers, "
-        "and refuses whole floats of many values"
+        "kind of labels: auto takes floats that are not all whole as real numbers, and "
+        "raises an error for whole floats with many values"
     )
     add_choice(parser, "--targets", ("auto", "classes", "real"), help)
 
 
 def kind_of(options: argparse.Namespace, labels: Mapping[str, np.ndarray]) -> type[Any]:
-    """Return the kind of switcher that codes labels, by dataset, of one kind."""
+    """Return the kind of switcher for labels, by dataset, which must be of one kind."""
     check = sklearn_mdl.model_selection.checked_targets
     real = [name for name, y in labels.items() if check(y, name, options.targets)]
     if 0 < len(real) < len(labels):
@@ -240,14 +240,14 @@ def switcher_of(
 
 
 def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
-    """Return the prior that ``name`` or ``name:param=value,...`` stands for.
+    """Return the prior for ``name`` or ``name:param=value,...``.
 
-    Values are Python literals, and plain text where they are none.
+    Values are Python literals, otherwise plain text.
     """
     name, colon, rest = text.partition(":")
     prior = sklearn_mdl.switching.as_prior(name)
     known = prior.get_params()
-    # A comma separates where a name and "=" follow; others belong to a tuple.
+    # A comma followed by a name and "=" separates; others belong to a tuple.
     for item in re.split(r",(?=\s*\w+\s*=)", rest) if colon else []:
         param, equals, value = (part.strip() for part in item.partition("="))
         if not equals or param not in known:
@@ -270,7 +270,7 @@ def _literal(text: str) -> object:
 def load_rows(
     features: Path, labels: Path, targets: str = "classes"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Load features and their labels; errors name the file that is at fault."""
+    """Load features and their labels; errors name the file."""
     X = sklearn_mdl.datasets.load_features(features)
     y = np.asarray(sklearn_mdl.datasets.load_labels(labels))
     sklearn_mdl.model_selection.checked_targets(y, str(labels), targets)
@@ -279,7 +279,7 @@ def load_rows(
 
 
 def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
-    """Refuse outputs that are inputs, by whatever links or names."""
+    """Raise for outputs that are inputs, also by links or other names."""
     given = [path for path in inputs if path is not None and path.exists()]
     for output in outputs:
         same = [path for path in given if output.exists() and output.samefile(path)]
@@ -291,7 +291,7 @@ def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder for results; this fails before the run and not after."""
+    """Make a folder for results, so errors come before the run."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
@@ -305,9 +305,9 @@ def check_output(
     inputs: Iterable[Path | None],
     is_ours: Callable[[Path], bool] | None = None,
 ) -> None:
-    """Refuse an output that could not be written after the run, or is an input.
+    """Raise for an output that cannot be written after the run, or is an input.
 
-    A file that is there is replaced where ``is_ours`` says that this program wrote it.
+    An existing file is replaced if ``is_ours`` is True for it.
     """
     check_apart([path], inputs)
     from sklearn_mdl._core.io.whole_files import refuse_foreign  # imports scikit-learn
@@ -321,17 +321,17 @@ def check_output(
 
 
 def nats_line(title: str, width: int, nats: float, n_samples: int) -> str:
-    """Return a line of a codelength, also per example, behind a title."""
+    """Return a line with a title and a codelength, also per example."""
     per_example = nats / n_samples
     return f"{title:<{width}} {nats:12.1f} nats  {per_example:8.4f} per example"
 
 
 def can_draw() -> bool:
-    """Return whether matplotlib, of the extra ``plot``, is installed."""
+    """Return True if matplotlib, of the extra ``plot``, is installed."""
     return find_spec("matplotlib") is not None
 
 
 def print_missing_figures() -> None:
-    """Say how to get figures, if matplotlib is not installed."""
+    """Print how to get figures, if matplotlib is not installed."""
     if not can_draw():
         print('no figures: matplotlib is missing; pip install "sklearn_mdl[plot]"')

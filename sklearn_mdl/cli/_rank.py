@@ -22,42 +22,43 @@ EXAMPLE = "sklearn-mdl rank features --out ranking --n-orders 3"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     help = (
-        "directory of DATASET/ENCODER.npy with DATASET/labels.npy and, if rows come in "
+        "directory of DATASET/ENCODER.npy with DATASET/labels.npy and, for rows in "
         "groups, such as patients, DATASET/groups.npy; or one such DATASET; an .h5ad, "
         ".parquet, .npz or .h5 file or a folder of them; a folder of eva, of HEAR or "
         "of Hugging Face datasets; a .csv file of texts and labels, encoded by n-grams"
     )
     _options.add(parser, "features", help, "FEATURES", type=Path)
-    help = "column of labels, where a file has several"
+    help = "column of labels, if a file has several"
     _options.add(parser, "--label", help, "COLUMN")
     help = "column of texts in a .csv file (default: text)"
     _options.add(parser, "--text", help, "COLUMN")
-    help = "only these splits, where files have some (default: all rows)"
+    help = "only these splits, if files have splits (default: all rows)"
     _options.add(parser, "--splits", help, "NAME", nargs="+")
     help = (
-        "column that names the group of each row, such as its patient, whose labels "
-        "are learned after all its rows (default: DATASET/groups.npy)"
+        "column with the group of each row, such as a patient; labels of a group are "
+        "learned only after all its rows are coded (default: DATASET/groups.npy)"
     )
     _options.add(parser, "--groups", help, "COLUMN")
     _options.add_results(parser, default=Path("ranking"))
     _options.add_selection(parser)
     help = (
-        "what to do with a dataset that lacks an encoder, and with rows that lack a "
-        "label"
+        "what to do with a dataset without features of an encoder, and with rows "
+        "without a label"
     )
     _options.add_choice(parser, "--missing", ("raise", "drop"), help)
-    help = "datasets that are also ranked apart; may be given again"
+    help = "datasets that are also ranked separately; may be repeated"
     _options.add(parser, "--group", help, "NAME=DATASET,...", action="append")
-    help = "begin no cell later, and score up to --n-orders orders until then"
+    help = "start no cell after this time, and score up to --n-orders orders until then"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
-        "race the encoders of each dataset first, and score none that is out on one; "
-        "the chance that the best is lost on a dataset, as in 0.05 (default: no race)"
+        "first race the encoders on each dataset, and do not score those that lose; "
+        "the probability of losing the best one on a dataset, such as 0.05 (default: "
+        "no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
-    help = "list cells, memory and an estimate of the time, and score nothing"
+    help = "only list cells, memory and an estimate of the time"
     _options.add_flag(parser, "--dry-run", help)
-    help = "also the accuracy of a linear probe on a fifth of the rows, held out"
+    help = "also report the accuracy of a linear probe on a held-out fifth of the rows"
     _options.add_flag(parser, "--accuracy", help)
     few = "linear on at most 500 labels, closed-form on 2,048, else default"
     _options.add_readouts(parser, f"{few}; with --device or --precision always default")
@@ -93,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
         verbose=1,
     )
     if options.dry_run:
-        cells = scorer.dry_run(datasets)  # what is refused leaves nothing printed
+        cells = scorer.dry_run(datasets)  # print nothing if an error is raised
         print(found, cells, sep="\n\n")
         return
     _options.make_folder(options.out)
@@ -101,7 +102,7 @@ def run(options: argparse.Namespace) -> None:
     comparison = _accuracies(scorer, datasets) if options.accuracy else None
     print_results(scorer, options.out, comparison)
     print(f"\n{found}")
-    print(f"kept in {options.out / 'cells'}; run it again to score missing cells alone")
+    print(f"kept in {options.out / 'cells'}; run again to score missing cells")
 
 
 def _found(options: argparse.Namespace) -> Representations:
@@ -118,7 +119,7 @@ def _found(options: argparse.Namespace) -> Representations:
 
 
 def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:
-    """Return the switcher of what was named of list and arithmetic; None if nothing."""
+    """Return the switcher for list, device and precision; None without any of them."""
     where = {"device": options.device, "precision": options.precision}
     if options.readouts is None and where == {"device": "auto", "precision": "float32"}:
         return None
@@ -141,7 +142,7 @@ def _accuracies(
 
 
 def _check_apart(features: Path, out: Path) -> None:
-    """Refuse results among the features, which the next run would take for some."""
+    """Raise for results inside the features, which the next run would read."""
     features = features.resolve()
     for folder in (out.resolve(), (out / "cells").resolve()):
         if folder.is_relative_to(features):
@@ -152,7 +153,7 @@ def _check_apart(features: Path, out: Path) -> None:
 
 
 def _check_datasets(features: Path, names: Sequence[str]) -> None:
-    """Refuse a dataset for which no file or folder stands, before any is read."""
+    """Raise for an unknown dataset, before any is read."""
     folders = [path for path in features.glob("*") if path.is_dir()]
     inner = (path for folder in folders for path in folder.glob("*"))
     files = [features.resolve(), *features.glob("*"), *filter(Path.is_dir, inner)]

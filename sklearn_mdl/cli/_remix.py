@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from sklearn_mdl.switcher import StoredLosses
     from sklearn_mdl.switching import ForwardTrace
 
-POOLED = ", pooled"  # beside groups of readouts, where a store has kept them
-MAX_ROWS = 1000  # of a posterior that is written as a table
+POOLED = ", pooled"  # with groups of readouts, if they were stored
+MAX_ROWS = 1000  # of a posterior in a table, at most
 
 
 HELP = "Mix stored losses under other priors, without training again."
@@ -27,10 +27,10 @@ EXAMPLE = "sklearn-mdl remix losses.npy --prior learned-share --weights architec
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    help = ".npy or .safetensors, as score --losses writes it"
+    help = ".npy or .safetensors file written by score --losses"
     _options.add(parser, "losses", help, "LOSSES", type=Path)
     help = (
-        "prior, as in bayes or fixed-share:m=11; may be given again (default: "
+        "prior, such as bayes or fixed-share:m=11; may be repeated (default: "
         "learned-share)"
     )
     _options.add(parser, "--prior", help, "NAME[:PARAM=VALUE,...]", action="append")
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     }
     stored = sklearn_mdl.switcher.load_losses(options.losses)
     for prior in priors.values():
-        prior.check_length(stored.n_samples)  # all fail before the first one is mixed
+        prior.check_length(stored.n_samples)  # check all before mixing
     stored = replace(stored, weights=_weights(stored, options.weights))
     stems = sklearn_mdl.model_selection.file_stems(priors)
     if options.out is not None:
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     titles = [text + (POOLED if stored.mixtures else "") for text in priors]
     width = max(len("best readout"), *map(len, titles))
     print(*_lines_before(stored, width), sep="\n")
-    # Without groups there may be thousands of columns: then not all rows are kept.
+    # Without groups there may be thousands of columns, so not all rows are kept.
     groups = stored.architectures
     kept = MAX_ROWS if groups is None else None
     for stem, (text, prior) in zip(stems, priors.items(), strict=True):
@@ -93,13 +93,13 @@ def _weights(stored: StoredLosses, which: str) -> np.ndarray | None:
 
 def _lines_before(stored: StoredLosses, width: int) -> Iterator[str]:
     if not stored.n_samples:
-        raise ValueError("Losses must cover 1 or more examples, got 0; score rows")
+        raise ValueError("Losses must cover at least one example, got 0; score rows")
     totals = stored.readout_codelengths
     for name, nats in zip(stored.readouts, totals.tolist(), strict=True):
         if not nats > -np.inf:  # NaN too
             raise ValueError(
                 f"Losses must be numbers in nats or plus infinity, got {nats} in "
-                f"{name!r}; look for what is wrong with that readout"
+                f"{name!r}; check that readout"
             )
     kinds = stored.architectures
     n_kinds = "unknown" if kinds is None else len(set(kinds))

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     X, y = _options.load_rows(options.features, options.labels, options.targets)
     kind = _options.kind_of(options, {str(options.labels): y})
     if options.targets == "classes" and may_be_real(y):
-        y = y.astype(int)  # which no switcher doubts
+        y = y.astype(int)  # accepted as classes by all switchers
     switcher = _options.switcher_of(options, options.n_jobs, kind)
     groups = _options.groups_of(options)
     print(*_lines(switcher.fit(X, y, groups=groups), y), sep="\n")
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_permutations(options: argparse.Namespace) -> None:
-    """Refuse before the run what a permutation test would refuse after it."""
+    """Raise before the run what a permutation test would raise after it."""
     if options.permutations is None:
         return
     sklearn_mdl.switcher.check_permutations(options.permutations)
@@ -75,7 +75,7 @@ def _check_permutations(options: argparse.Namespace) -> None:
 def _permuted(test: sklearn_mdl.switcher.PermutationTest) -> str:
     nulls = test.null_codelengths
     return (
-        f"kernel readouts alone: {test.codelength:.1f} nats; {len(nulls)} permutations "
+        f"kernel readouts only: {test.codelength:.1f} nats; {len(nulls)} permutations "
         f"of the labels: {nulls.min():.1f} to {nulls.max():.1f}, p = {test.p_value:.3g}"
     )
 
@@ -93,7 +93,7 @@ def _lines(switcher: Any, y: np.ndarray) -> list[str]:
         alone = float(switcher.reference_codelengths_.sum())
         others = {"label frequencies": own, "labels alone": alone}
         accuracy = switcher.measures().accuracy
-        head = f"{n_classes} classes, {accuracy:.1%} of labels predicted rightly"
+        head = f"{n_classes} classes, {accuracy:.1%} of labels predicted correctly"
     saved = uniform - nats
     ratio = f", compression {uniform / nats:.2f}" if others else ""
     best = int(np.argmin(switcher.readout_codelengths_))

@@ -26,10 +26,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         _options.add(parser, name, helps[what], name.upper(), type=Path)
     help = "reshuffled splits to compare with"
     _options.add(parser, "--n-reshuffles", help, "N", 19)
-    _options.add(parser, "--level", "of the test", "N", 0.05)
-    help = "use so many rows of both parts together, drawn at random"
+    _options.add(parser, "--level", "level of the test", "N", 0.05)
+    help = "use this many rows of both parts together, drawn at random"
     _options.add(parser, "--max-samples", help, "N", type=int)
-    _options.add(parser, "--seed", "of reshuffles and draws", "N", 0)
+    _options.add(parser, "--seed", "seed of reshuffles and draws", "N", 0)
     _options.add(parser, "--n-jobs", "splits fitted in parallel", "N", 1)
 
 

@@ -17,7 +17,7 @@ WIDTH = 128
 
 
 def is_table(options: argparse.Namespace) -> bool:
-    """Return True if the path is a CSV file; refuse --text for anything else."""
+    """Return True if the path is a CSV file; raise for --text with anything else."""
     found: bool = options.features.suffix.lower() == ".csv"
     if options.text is not None and not found:
         raise ValueError(
@@ -33,7 +33,7 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     Raises
     ------
     ValueError
-        If the file lacks a column, or if labels are missing.
+        If a column or labels are missing.
     """
     path = options.features
     columns = sklearn_mdl.datasets.read_csv(path)
@@ -52,7 +52,7 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     if not is_labelled.all():
         if options.missing == "raise":
             raise ValueError(
-                f"{path} must hold a label in every row, but row "
+                f"{path} must have a label in every row, but row "
                 f"{int(np.argmin(is_labelled)) + 2} has none; fill it in or pass "
                 "--missing drop"
             )

@@ -33,7 +33,7 @@ from sklearn_mdl._core.validation import damaged, invalid
 _FEATURE_NAMES = ("features", "X")
 _LABEL_NAMES = ("labels", "y")
 _LABELS_STEM, _GROUPS_STEM = "labels", "groups"
-MOST_TO_ONE = 1100  # bytes out of one: more than deflate can make
+MOST_TO_ONE = 1100  # bytes per compressed byte: more than deflate can reach
 
 
 def load_features(path: str | Path) -> np.ndarray:
@@ -99,19 +99,19 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     Parameters
     ----------
     directory : str or Path
-        Holds one folder per dataset; that holds one ``.npy``, ``.npz`` or
-        ``.safetensors`` file per encoder, named after it, and the labels in a file
-        called "labels" with one of these suffixes; a file called "groups", if there is
-        one, names the group of each row, such as its patient. The folder of one dataset
-        is taken, too.
+        Directory with one folder per dataset. Each folder contains one ``.npy``,
+        ``.npz`` or ``.safetensors`` file per encoder, named after it, and a file
+        "labels" with one of these suffixes. An optional file "groups" names the group
+        of each row, such as a patient. You may also pass the folder of a single
+        dataset.
 
     Returns
     -------
     datasets : dict
         From the name of a dataset to a pair: a dict from the name of an encoder to its
         features, of shape (n_samples, n_features), and the labels, of shape
-        (n_samples,); where there are groups, a third part, (n_samples,). Names are
-        sorted.
+        (n_samples,); if there are groups, they are a third part, (n_samples,). Names
+        are sorted.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
 
 
 def is_dataset(folder: Path) -> bool:
-    """Return True for the folder of one dataset: it holds labels."""
+    """Return True for the folder of a single dataset, which contains labels."""
     names = (f"{_LABELS_STEM}{suffix}" for suffix in _READERS)
     return any((folder / name).is_file() for name in names)
 
@@ -157,13 +157,13 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
 
 
 def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.ndarray]:
-    """Load the features of all encoders on one dataset, whatever else is in its folder.
+    """Load the features of all encoders on one dataset; ignore other files.
 
     Parameters
     ----------
     folder : Path
     n_labels : int or None
-        Rows that there must be; None takes as many as the first encoder has.
+        Required number of rows; None takes that of the first encoder.
 
     Returns
     -------
@@ -275,14 +275,14 @@ def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
             check_member(archive.zip, name)
             array: np.ndarray = archive[name]
     except OSError as error:
-        if error.errno == errno.EINVAL:  # a place before the beginning of the file
+        if error.errno == errno.EINVAL:  # an offset before the beginning of the file
             raise ValueError("its parts are not there") from error
         raise
     return array
 
 
 def check_member(archive: zipfile.ZipFile, name: str) -> None:
-    """Refuse an array of which the archive holds less than its header promises."""
+    """Raise for an array that is smaller in the archive than its header says."""
     member = name if name in archive.namelist() else f"{name}.npy"
     info = archive.getinfo(member)
     if info.file_size > MOST_TO_ONE * info.compress_size:
@@ -298,7 +298,7 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _read_safetensors(path: Path, names: Collection[str]) -> np.ndarray:
-    # One array is taken from the file, the others are not read.
+    # Only one array is read from the file.
     with safe_open(path, framework="numpy") as archive:
         array: np.ndarray = archive.get_tensor(_choose(archive.keys(), names))
     return array
@@ -318,12 +318,12 @@ _READERS: dict[str, Callable[[Path, Collection[str]], np.ndarray]] = {
     ".safetensors": _read_safetensors,
 }
 
-# Raised by the readers for a damaged file, pickled objects, a type that numpy lacks
-# (bfloat16), and a file whose arrays have other names.
+# Raised by the readers for damaged files, pickled objects, types that numpy lacks
+# (bfloat16), and files whose arrays have other names.
 UNREADABLE = (
     MemoryError,  # an array that fits into the file, but not into memory
     RuntimeError,  # an encrypted or newer .npz
-    tokenize.TokenError,  # numpy lets it out of a damaged header
+    tokenize.TokenError,  # numpy raises it for a damaged header
     *(ValueError, TypeError, EOFError),
     *(zipfile.BadZipFile, zlib.error, SafetensorError),
 )

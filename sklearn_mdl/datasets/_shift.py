@@ -1,4 +1,4 @@
-"""Test whether a dataset's train and test part follow one distribution."""
+"""Test whether the train and test part of a dataset have the same distribution."""
 
 from __future__ import annotations
 
@@ -43,20 +43,21 @@ Part = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class TrainTestShift:
-    """Accuracies on a dataset's own split, beside those on reshuffled ones.
+    """Accuracies on a dataset's own split and on reshuffled splits.
 
     Attributes
     ----------
     readouts : tuple of str
     test_accuracies, train_accuracies : ndarray of shape (n_readouts, 1 + n_reshuffles)
-        Column 0: fitted on the train part as it is, and evaluated on the test or the
-        train part. The others: after pooling, shuffling and cutting at the same place.
+        Column 0: fitted on the original train part, and evaluated on the test or the
+        train part. Other columns: after pooling, shuffling and splitting at the same
+        sizes.
     intervals : ndarray of shape (n_readouts, 2)
         Interval of the test accuracy of one more reshuffled split, with probability
         ``1 - level``, by Student's t.
     p_value : float
-        Probability of a split that stands out as much, in any readout, if train and
-        test part are drawn from one distribution.
+        Probability that a split differs as much in any readout if train and test part
+        are drawn from one distribution.
     level : float
         Largest ``p_value`` that counts as a shift.
     n_train, n_test : int
@@ -73,7 +74,7 @@ class TrainTestShift:
 
     @property
     def differences(self) -> np.ndarray:
-        """Test accuracy on the own split less the mean reshuffled one, by readout."""
+        """Test accuracy on the own split minus the reshuffled mean, by readout."""
         mean = self.test_accuracies[:, 1:].mean(1)
         found: np.ndarray = self.test_accuracies[:, 0] - mean
         return found
@@ -117,14 +118,14 @@ def train_test_shift(
 ) -> TrainTestShift:
     """Test whether train and test part of a dataset are drawn from one distribution.
 
-    If they are, the own split is a split like any other. So classifiers are fitted and
-    evaluated on it and on reshuffled splits of the same sizes, as Li, Bornschein and
-    Hutter (2023, appendix "Distribution shift between train and test in VTAB") did to
-    find KITTI, DMLab, PatchCamelyon and SmallNORB shifted. They compared by eye; here
-    the distance of the own split from the others, in their standard deviations and in
-    the readout where it is largest, is ranked among the same distances of all
-    reshuffled splits. Under one distribution all ranks are equally likely, whatever the
-    classifiers, so that the level is exact.
+    If they are, the dataset's own split is a split like any other. So classifiers are
+    fitted and evaluated on it and on reshuffled splits of the same sizes. This is how
+    Li, Bornschein and Hutter (2023, appendix "Distribution shift between train and test
+    in VTAB") found shifts in KITTI, DMLab, PatchCamelyon and SmallNORB, by eye. Here,
+    each split gets a distance from the others: in standard deviations, for the readout
+    where it is largest. The distance of the own split is ranked among those of the
+    reshuffled splits. Under one distribution all ranks are equally likely, for any
+    classifiers, so the level is exact.
 
     Parameters
     ----------
@@ -135,14 +136,13 @@ def train_test_shift(
         layer of 256 units and 30 epochs, both on standardised features. The paper's
         readouts were chosen on held-out rows from a grid.
     n_reshuffles : int, default=19
-        Reshuffled splits; more of them find smaller shifts.
+        Number of reshuffled splits; more splits detect smaller shifts.
     level : float, default=0.05
-        Probability of calling parts different that are not; at least
-        ``1 / (n_reshuffles + 1)``.
+        Probability of a false alarm; at least ``1 / (n_reshuffles + 1)``.
     random_state : int, RandomState instance or None, default=None
-        Seeds splits, and the classifiers that have such a parameter.
+        Seeds splits, and classifiers with a ``random_state``.
     n_jobs : int, default=None
-        Splits fitted side by side, as processes; the numbers are the same.
+        Number of splits fitted in parallel, as processes; results do not depend on it.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def train_test_shift(
     ValueError
         If widths differ, a part is empty, or the level cannot be reached.
     TypeError
-        If a part is no pair.
+        If a part is not a pair.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def _accuracies(
 
 
 def _p_value(accuracies: np.ndarray) -> float:
-    """Rank the first column's distance from the others among those of all columns."""
+    """Rank the first column's distance from the others among all columns' distances."""
     distances = _distances(accuracies)
     return float(np.mean(distances >= distances[0] * (1 - 1e-9)))
 
@@ -274,7 +274,7 @@ def _p_value(accuracies: np.ndarray) -> float:
 def _distances(accuracies: np.ndarray) -> np.ndarray:
     """Largest distance of each split (of n) from the mean of the others, over readouts.
 
-    The same function of every split, so that splits stay exchangeable.
+    It is the same function for every split, so splits stay exchangeable.
     """
     n = accuracies.shape[1]
     others = (accuracies.sum(1, keepdims=True) - accuracies) / (n - 1)

@@ -25,8 +25,8 @@ def prequential_order(
 ) -> np.ndarray:
     """Draw an order in which to evaluate rows online.
 
-    A codelength depends on the order, and an order that belongs to the data (by class,
-    by day, by patient) is paid for. A random one makes rows exchangeable.
+    A codelength depends on the order, and the original order of the data (by class, by
+    day, by patient) may cost extra. A random order makes rows exchangeable.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ def prequential_order(
     random_state : int, RandomState instance or None, default=None
         Seeds the order.
     stratify : bool, default=False
-        Spread every class evenly over the stream, at random within that. Of the first
+        Spread every class evenly over the stream, otherwise at random. Of the first
         ``t`` rows, class ``c`` with ``n_c`` rows has ``t n_c / N``, within an error of
         less than ``1 + C n_c / N``. Curves of small or unbalanced data become less
         noisy, but the order then depends on the labels: a receiver of the order learns
-        something about them that the codelength does not count. Compare codelengths of
-        stratified orders with each other alone.
+        something about them that the codelength does not count. Only compare
+        codelengths of stratified orders with each other.
 
     Returns
     -------

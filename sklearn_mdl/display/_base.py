@@ -1,4 +1,4 @@
-"""Common ground of the displays: checks, axes, colours, names and legends."""
+"""Shared parts of the displays: checks, axes, colours, names and legends."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:  # also for the modules of the displays
 Floats = NDArray[np.float64]
 Style = dict[str, Any]
 
-# The palette of Okabe and Ito, which colour-blind eyes can distinguish; its yellow, too
-# pale for lines on paper, is replaced by a grey.
+# The colour-blind safe palette of Okabe and Ito; a grey replaces its yellow, which is
+# too pale for lines on paper.
 COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
     *("#E69F00", "#56B4E9", "#000000", "#8C8C8C"),
@@ -46,7 +46,7 @@ LEGEND_ROWS = 24
 LEGEND_WIDTH = 48  # characters; longer names run over several rows
 NARROW_LEGEND_WIDTH = 40
 OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # lines without a name
-NARROW = 3.6  # inches; such axes have their legend below, where it takes no width
+NARROW = 3.6  # inches; narrower axes have their legend below
 CHARACTER = 0.075  # inches, the mean width of a character
 
 
@@ -145,7 +145,7 @@ class Display:
 
 
 def plot_extra(module: str) -> ModuleType:
-    """Import a module that only figures and their tables need."""
+    """Import a module that only displays need."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -163,7 +163,7 @@ def data_frame(table: Mapping[str, object], index: str) -> DataFrame:
 
 
 def check_fitted(estimator: object, attribute: str) -> None:
-    """Refuse an object without the fitted attribute."""
+    """Raise for an object without the fitted attribute."""
     if not hasattr(estimator, attribute):
         raise AttributeError(
             f"{type(estimator).__name__} must have {attribute!r}; fit it, and pass it "
@@ -203,7 +203,7 @@ def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
 
 
 def check_choice(value: object, name: str, choices: Sequence[str | None]) -> None:
-    """Refuse a value that is none of the choices."""
+    """Raise for a value that is not one of the choices."""
     if value not in choices:
         raise invalid(name, f"one of {list(choices)}", value, "choose one")
 
@@ -220,14 +220,14 @@ def architectures(estimator: Switcher) -> dict[str, list[int]]:
 
 
 def best_first(ranking: Ranking) -> list[int]:
-    """Return the encoders of a ranking by number, the best average rank first."""
+    """Return indices of the encoders of a ranking, the best average rank first."""
     check_fitted(ranking, "average_ranks_")
     order: list[int] = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     return order
 
 
 def encoder_styles(ranking: Ranking) -> dict[str, int]:
-    """Return the number of the line style of each encoder, in all figures the same."""
+    """Return the number of the line style of each encoder, the same in all figures."""
     order = best_first(ranking)
     return {ranking.encoder_names_[i]: k for k, i in enumerate(order)}
 
@@ -281,7 +281,7 @@ def point_style(index: int) -> Style:
 
 
 def named_lines(place: ArrayLike, last: Floats, max_named: int) -> list[int]:
-    """Return the lines that a legend names: by their place, then by their end."""
+    """Return the lines that a legend names."""
     if not isinstance(max_named, Integral) or max_named < 1:
         raise invalid("max_named", "an integer of at least 1", max_named, "try 12")
     named: list[int] = np.lexsort((last, place))[:max_named].tolist()
@@ -298,7 +298,7 @@ def note(
     offset: tuple[float, float],
     **style: Any,
 ) -> Annotation:
-    """Write small text beside a place, offset by points; the text is no maths."""
+    """Write small text next to a point, offset in points, without maths."""
     place: Style = {"textcoords": "offset points", "va": "center"}
     style = {"fontsize": "small", "parse_math": False} | style
     return ax.annotate(text, at, xytext=offset, **(place | style))
@@ -310,18 +310,18 @@ def longest(names: Sequence[str]) -> int:
 
 
 def inches_of(ax: Axes) -> tuple[float, float]:
-    """Return width and height of axes before names and legends take their part."""
+    """Return width and height of axes, names and legends included."""
     dpi = ax.figure.dpi
     return ax.bbox.width / dpi, ax.bbox.height / dpi
 
 
 def size_for(n_rows: int, inches: float) -> float:
-    """Return the size of text, in points, of which so many rows fit."""
+    """Return the font size, in points, at which a number of rows fits."""
     return max(4.5, 0.8 * 72 * inches / n_rows)
 
 
 def name_ticks(axis: Axis, names: Sequence[str], inches: float | None = None) -> None:
-    """Put names at 0, 1, ... on an axis, small enough for the inches they have."""
+    """Put names at 0, 1, ... on an axis, small enough for its inches."""
     axis.set_ticks(range(len(names)), labels=names)
     for label in axis.get_ticklabels():
         label.set_parse_math(False)  # names are the user's
@@ -338,7 +338,7 @@ def put_legend(
     title: str | None = None,
     below: bool | None = None,
 ) -> None:
-    """Put a legend to the right of the axes or below; None is below narrow axes."""
+    """Put a legend to the right of the axes or below; None is by their width."""
     width, _ = inches_of(ax)
     below = width < NARROW if below is None else below
     letters = NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH
@@ -363,7 +363,7 @@ def put_legend(
 
 
 def _wrapped(label: str, width: int) -> list[str]:
-    """Break a long name into rows, at spaces alone."""
+    """Break a long name into rows, only at spaces."""
     rows = textwrap.wrap(label, width, break_long_words=False, break_on_hyphens=False)
     return rows or [""]
 

@@ -17,19 +17,19 @@ from sklearn_mdl.switching import filled_losses
 
 Reference = str | ArrayLike | Mapping[str, ArrayLike] | None
 
-# Of main lines, and of the thin ones behind them.
+# Widths of main lines, and of the thin ones behind them.
 _WEIGHTS = ({"linewidth": 2.0, "zorder": 2.5}, {"linewidth": 1.0, "zorder": 2.0})
 _NAMED, _OTHERS = "named", "others"  # marks of the lines that a legend lists
 _LONG_NAMES = {"best": "best readout", "gaussian": "Gaussian"}
 
 
 class CodelengthDisplay(base.Display):
-    """Cumulative codelengths, or regrets to a reference, against examples.
+    """Cumulative codelengths, or regrets relative to a reference, against examples.
 
-    The regret of encoders or readouts to learning from scratch, or to another one, is
-    the paper's figure of data efficiency; that of switching strategies to one of them
-    its comparison of strategies (Li, Bornschein and Hutter, 2023, Section 4 and
-    Appendix A.6).
+    Regrets of encoders or readouts, for example relative to learning from scratch, are
+    the paper's figure of data efficiency; regrets of switching strategies are its
+    comparison of strategies (Li, Bornschein and Hutter, 2023, Section 4 and Appendix
+    A.6).
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ class CodelengthDisplay(base.Display):
         Codelength of each example, in nats, under each name.
     reference : array-like of shape (n_samples,), optional
         Codelength of each example, in nats, under the code to compare with: the curves
-        become regrets, which are below zero where the curve is the better code.
+        become regrets, which are negative where the curve is the better code.
     reference_name : str, optional
         Name of the reference on the vertical axis.
     thin : mapping of str to str, optional
         The curves to draw thin, each with the legend entry that it shares with others.
     retired_at : mapping of str to int, optional
-        Curves of readouts that have retired, and after how many examples: they end
-        there with a cross.
+        Number of examples after which readouts retired: their curves end there with a
+        cross.
 
     Attributes
     ----------
@@ -96,27 +96,27 @@ class CodelengthDisplay(base.Display):
         Parameters
         ----------
         estimator : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
-            A fitted one.
+            A fitted estimator.
         reference : {"auto", "uniform", "gaussian", "best"}, array-like, mapping or None
             ``"uniform"`` is the uniform code of classes, ``"gaussian"`` the Gaussian
             code of real labels, both without features; ``"auto"`` takes the one that
-            applies. ``"best"`` is the readout that is best in hindsight. An array of
-            shape (n_samples,) holds another code, which a mapping gives a name; None is
-            no reference. For label frequencies pass
-            ``{"label frequencies": frequency_codelengths(y[estimator.order_])}``.
+            applies. ``"best"`` is the best readout in hindsight. Pass an array of shape
+            (n_samples,) for another code, or a mapping to name it; None is no
+            reference. For label frequencies pass ``{"label frequencies":
+            frequency_codelengths(y[estimator.order_])}``.
         readouts : {"best", "all"} or None
             The best readout of each architecture, all readouts, or none. The legend
-            leaves out settings in which those shown do not differ; ``lines_`` and
-            ``frame`` have full names.
+            omits settings that are equal for all curves; ``lines_`` and ``frame`` have
+            full names.
         name : str, optional
-            Name of the switcher's curve; by default that of its class.
+            Name of the switcher's curve; by default the name of its class.
         **plot_options : optional
             Passed to `plot`.
         """
         base.check_fitted(estimator, "codelengths_")
         losses = np.asarray(estimator.readout_losses_, dtype=np.float64)
         costs = estimator.switching_codelengths_[:, np.newaxis]
-        losses = np.where(np.isnan(losses), costs, losses)  # of those retired
+        losses = np.where(np.isnan(losses), costs, losses)  # retired
         codes: dict[str, ArrayLike]
         if hasattr(estimator, "classes_"):
             codes = _uniform_code(len(losses), len(estimator.classes_))
@@ -145,15 +145,15 @@ class CodelengthDisplay(base.Display):
         n_classes: int | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw given codelengths, for example one curve per encoder.
+        """Draw codelengths, for example one curve per encoder.
 
         Parameters
         ----------
         curves : mapping of str to array-like of shape (n_samples,)
             Codelength of each example, in nats, under each name.
         reference : str, array-like of shape (n_samples,), mapping or None
-            The name of a curve, ``"uniform"`` together with `n_classes`, the code
-            given, that under its name as in ``{"from scratch": codelengths}``, or none.
+            The name of a curve, ``"uniform"`` together with `n_classes`, another code,
+            optionally named as in ``{"from scratch": codelengths}``, or None.
         n_classes : int, optional
             Number of classes of the uniform code.
         **plot_options : optional
@@ -172,17 +172,17 @@ class CodelengthDisplay(base.Display):
         reference: Reference = "uniform",
         **plot_options: Any,
     ) -> Self:
-        """Draw the encoders of a ranking on one dataset, means over its orders.
+        """Draw the encoders of a ranking on one dataset, averaged over orders.
 
         Parameters
         ----------
         scorer : RepresentationScorer or Ranking
-            A fitted one.
+            A fitted estimator.
         dataset : str, optional
             Its name; not needed if there is only one.
         reference : str, array-like of shape (n_samples,), mapping or None
-            The name of an encoder, ``"uniform"``, the code given, that under its name,
-            or none; of real labels "uniform" is none.
+            The name of an encoder, ``"uniform"`` (none for real labels), another code,
+            optionally in a mapping with its name, or None.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -213,15 +213,15 @@ class CodelengthDisplay(base.Display):
         losses : array-like of shape (n_samples, n_readouts)
             In nats: ``readout_losses_`` of a switcher, or losses from a file.
         strategies : mapping of str to SwitchingPrior, optional
-            Priors, or their names, under the names that the legend shows; by default
-            those of the paper, the learned share and the run-length prior.
+            Priors, or their names, by the names shown in the legend; by default the
+            paper's priors, the learned share and the run-length prior.
         weights : array-like of shape (n_readouts,), optional
             Prior weights of the readouts; uniform if not given.
         reference : str, array-like of shape (n_samples,), mapping or None
             ``"best readout"`` in hindsight, ``"best blocks"`` (the best sequence of at
-            most three blocks of one readout each, so that what remains is the cost of
-            switching), the name of a strategy, the code given, that under its name, or
-            none.
+            most three blocks of one readout each, so the regret is the cost of
+            switching), the name of a strategy, another code, optionally in a mapping
+            with its name, or None.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -251,19 +251,19 @@ class CodelengthDisplay(base.Display):
         ax : matplotlib Axes, optional
             Where to draw; by default on a new figure.
         log_x : bool, default=False
-            Whether examples are spaced logarithmically.
+            If True, the axis of examples is logarithmic.
         symlog_y : bool, default=False
-            Whether nats beyond ten are spaced logarithmically on both sides of zero, so
-            that one bad curve does not press the others flat.
+            If True, the axis of nats is logarithmic beyond ten on both sides of zero,
+            so one bad curve does not flatten the others.
         max_points : int, default=2000
-            Longer curves are thinned to at most so many points, the last one kept.
+            Longer curves are thinned to at most this many points, with the last one.
         max_named : int, default=12
-            Of more legend entries only so many are named and have a colour: those that
-            are not thin, those below all others at any example, and those that end
-            lowest. The others are drawn grey, and the legend counts them.
+            Largest number of legend entries with a name and a colour: those that are
+            not thin, then those below all others at any example, then those that end
+            lowest. The others are grey, and the legend counts them.
         styles : mapping of str to int, optional
-            Numbers of the line styles of the legend entries, so that several figures
-            give a name one colour; by default they are counted in each figure.
+            Numbers of the line styles of the legend entries, to give a name the same
+            colour in several figures; by default each figure counts from zero.
 
         Returns
         -------
@@ -283,7 +283,7 @@ class CodelengthDisplay(base.Display):
         # An earlier display keeps its colours.
         n_taken = sum(_mark(line) != _OTHERS for line in _labelled_lines(ax))
         self.lines_: dict[str, base.Line2D] = {}
-        labelled: set[str] = set()  # the first line of an entry speaks for all of them
+        labelled: set[str] = set()  # the first line represents the entry
         for name in values:
             entry, mark, style = others, _OTHERS, base.OTHERS
             if entries[name] in named:
@@ -333,7 +333,7 @@ class CodelengthDisplay(base.Display):
         return {name: regret(c, self.reference) for name, c in self.curves.items()}
 
     def _label_axes(self, log_x: bool, symlog_y: bool) -> None:
-        """Give the axes their scale, their labels and the zero line of a regret."""
+        """Set scales and labels of the axes, and the zero line of regrets."""
         if log_x:
             self.ax_.set_xscale("log")
         if symlog_y:
@@ -346,7 +346,7 @@ class CodelengthDisplay(base.Display):
         self.ax_.spines[["top", "right"]].set_visible(False)
 
     def frame(self) -> base.DataFrame:
-        """Return the curves, not thinned, as a DataFrame: one row per example."""
+        """Return the complete curves as a DataFrame: one row per example."""
         table = base.plot_extra("pandas").DataFrame(self._values())
         return table.set_axis(np.arange(1, len(table) + 1)).rename_axis("examples")
 
@@ -354,7 +354,7 @@ class CodelengthDisplay(base.Display):
 def _readout_curves(
     estimator: base.Switcher, losses: base.Floats, readouts: str | None, taken: str
 ) -> tuple[dict[str, str], dict[str, int]]:
-    """Return the readouts' curves by name: the legend entry of each, and the column."""
+    """Return the legend entry and the column of each readout, by name of its curve."""
     base.check_choice(readouts, "readouts", ("best", "all", None))
     columns: dict[str, int] = {}
     entries: dict[str, str] = {}
@@ -363,7 +363,7 @@ def _readout_curves(
         for k in {"all": members, "best": best, None: []}[readouts]:
             name = estimator.readout_names_[k]
             if name in (taken, *columns):
-                name = f"{name} [{k}]"  # or one curve would replace the other
+                name = f"{name} [{k}]"  # otherwise one curve would replace the other
             columns[name] = k
             entries[name] = architecture if readouts == "all" else name
     return dict(zip(entries, short_names(list(entries.values())), strict=True)), columns
@@ -394,7 +394,7 @@ def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> bas
 
 
 def _mark(line: base.Line2D) -> str | None:
-    """Return the mark that a display has put on a line."""
+    """Return the mark that a display has set on a line."""
     return getattr(line, "sklearn_mdl_entry", None)
 
 
@@ -404,7 +404,7 @@ def _place_in_legend(line: base.Line2D) -> tuple[bool, float]:
 
 
 def _labelled_lines(ax: base.Axes) -> list[base.Line2D]:
-    """Return the lines that a legend lists, those of displays and those of others."""
+    """Return the lines in a legend: those of displays, and others."""
     return [
         line
         for line in ax.get_lines()

@@ -1,4 +1,4 @@
-"""The codelength of each encoder against what it costs: seconds, or width."""
+"""The codelength of each encoder against its cost: seconds, or width."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 
 MOST_TICKS = 8
-MOST_DECADES = 3  # in which 1, 2 and 5 of each are written
+MOST_DECADES = 3  # decades up to which 1, 2 and 5 are labelled
 COSTS = {"seconds": "seconds of a cell", "features": "width of features"}
 
 
 class CostDisplay(base.Display):
     """Nats per example against seconds or width, a point for each encoder.
 
-    Good encoders lie at the lower left. A line joins those than which no other one has
-    both a shorter code and a smaller cost.
+    Good encoders are at the lower left. A line joins the Pareto-optimal encoders: no
+    other encoder has both a shorter code and a smaller cost.
 
     Parameters
     ----------
     names : sequence of str of length n_encoders
     nats : array-like of shape (n_encoders,)
-        Per example; over several datasets a mean over them.
+        Nats per example, averaged over datasets.
     costs : array-like of shape (n_encoders,)
         Positive numbers.
     cost : {"seconds", "features"}, default="seconds"
-        What the costs are.
+        Kind of cost.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class CostDisplay(base.Display):
     def from_scorer(
         cls, scorer: base.Ranking, *, cost: str = "seconds", **plot_options: Any
     ) -> Self:
-        """Draw a ranking, by means over datasets and orders.
+        """Draw a ranking, averaged over datasets and orders.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class CostDisplay(base.Display):
 
     @property
     def best(self) -> list[str]:
-        """Names of those that no other one beats in both, the cheapest first."""
+        """Names of the Pareto-optimal encoders, the cheapest first."""
         found: list[int] = []
         for i in np.lexsort((self.nats, self.costs)).tolist():
             if not found or self.nats[i] < self.nats[found[-1]]:
@@ -108,8 +108,8 @@ class CostDisplay(base.Display):
             Where to draw; by default on a new figure, whose size follows the number of
             encoders and the length of their names.
         styles : mapping of str to int, optional
-            Numbers of the colours of encoders, so that several figures give a name one
-            colour; by default they are counted in this figure.
+            Numbers of the colours of encoders, to give a name the same colour in
+            several figures; by default this figure counts from zero.
 
         Returns
         -------
@@ -129,7 +129,7 @@ class CostDisplay(base.Display):
         if self.cost == "features" and len(widths) <= MOST_TICKS:
             ax.set_xticks(widths, [f"{width:.0f}" for width in widths])
             ax.minorticks_off()
-        else:  # few plain numbers, of which powers of ten alone may be too few
+        else:  # only powers of ten may be too few labels
             ticker = base.plot_extra("matplotlib.ticker")
             decades = np.log10(widths[-1] / widths[0])
             if decades < 1:

@@ -1,4 +1,4 @@
-"""Average ranks of encoders, and which of them do not differ significantly."""
+"""Average ranks of encoders, with bars over insignificant differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn_mdl.ranking import rank_groups
 
 
 class CriticalDifferenceDisplay(base.Display):
-    """Critical difference diagram: average ranks, bars over those too close to differ.
+    """Critical difference diagram: average ranks, bars over insignificant differences.
 
     Parameters
     ----------
@@ -23,9 +23,9 @@ class CriticalDifferenceDisplay(base.Display):
     names : sequence of str of length n_encoders
         Their names.
     critical_difference : float
-        The least significant difference between two average ranks.
+        The smallest significant difference between two average ranks.
     alpha : float, default=0.1
-        The level of the test behind it.
+        The level of the test.
 
     Attributes
     ----------
@@ -142,13 +142,13 @@ class CriticalDifferenceDisplay(base.Display):
         ax.tick_params("x", labelsize=self._size)
 
     def _draw_bar(self, span: base.Floats, y: float) -> base.Line2D:
-        """Draw a bar; over equal ranks, which have no length, its markers show."""
+        """Draw a bar; over equal ranks it has no length, but markers."""
         bar = self.ax_.plot(span, [y, y], "o-", color="black", linewidth=4.0)[0]
         bar.set(markersize=4.0, markeredgewidth=0.0, solid_capstyle="butt")
         return bar
 
     def _draw_names(self, first_row: float) -> None:
-        """Hang names and ranks on the axis, the best and the worst in the top row."""
+        """Draw names and ranks below the axis, best and worst in the top row."""
         n_left = (len(self._order) + 1) // 2
         for position, i in enumerate(self._order):
             left = position < n_left
@@ -176,7 +176,7 @@ class CriticalDifferenceDisplay(base.Display):
 
 
 def _lanes(spans: Sequence[base.Floats], gap: float) -> list[int]:
-    """Return for each span the first lane in which it stays clear of the others."""
+    """Return for each span the first lane in which it does not overlap others."""
     lanes: list[int] = []
     ends: list[float] = []
     for first, last in spans:

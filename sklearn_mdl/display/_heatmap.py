@@ -24,14 +24,14 @@ _CODES = {
 class RankingHeatmapDisplay(base.Display):
     """One value for each encoder and dataset, as a heat map.
 
-    ``"savings"`` shows the nats per example saved against a code without features;
-    below zero the features cost more than they inform.
+    ``"savings"`` shows the nats per example saved relative to a code without features;
+    below zero the features cost more than they save.
 
-    ``"preferred-readout"`` shows the readout of the largest mean posterior, the paper's
-    table of readout models: ``argmax_k 1/T sum_t p(k at t | labels before t)``,
+    ``"preferred-readout"`` shows the readout with the largest mean posterior, as in the
+    paper's table of readout models: ``argmax_k 1/T sum_t p(k at t | labels before t)``,
     settings summed by architecture (Li, Bornschein and Hutter, 2023, Section 4).
-    Numbers go from the first readout, usually the simplest, to the last; colours only
-    tell readouts apart.
+    Numbers run from the first readout, usually the simplest, to the last; colours have
+    no order.
 
     Parameters
     ----------
@@ -42,17 +42,17 @@ class RankingHeatmapDisplay(base.Display):
         Their names, in the order of rows and columns.
     kind : {"savings", "preferred-readout"}, default="savings"
     reference : str, default="the uniform code"
-        Name of the code that the savings are measured against.
+        Name of the code relative to which savings are measured.
     readouts : sequence of str, optional
-        All readouts, from simple to deep, whether preferred anywhere or not. By default
-        those preferred, in the order of their names, numbers in them read as numbers.
+        All readouts, from simple to deep, preferred or not. By default the preferred
+        ones, in natural order of their names.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
         Where the map was drawn last.
     image_ : matplotlib AxesImage
-        The drawn map; of preferred readouts, their places among all, counted from zero.
+        The drawn map; for preferred readouts, their indices among all readouts.
 
     Examples
     --------
@@ -109,8 +109,8 @@ class RankingHeatmapDisplay(base.Display):
             A fitted one.
         kind : {"savings", "preferred-readout"}, default="savings"
         reference : {"uniform", "frequency", "labels"}, default="uniform"
-            The code without features: all classes alike, as often as observed so far,
-            or the best that the labels before each predict.
+            The code without features: uniform, by frequencies so far, or the best code
+            given the earlier labels.
         readouts : sequence of str, optional
             Architectures, from simple to deep; by default all of the ranking, in the
             order of its readouts.
@@ -142,10 +142,10 @@ class RankingHeatmapDisplay(base.Display):
             Where to draw; by default on a new figure, whose size follows the numbers
             of encoders and datasets and the length of their names.
         within_datasets : bool, default=True
-            Whether the colours of savings go from the least to the most on each
-            dataset, where what lies farther below the median than thrice the best lies
-            above it has the last colour; otherwise they show the nats, which differ
-            more between datasets than between encoders.
+            If True, colours of savings run from the least to the most on each dataset,
+            cut off below the median by three times the distance of the best above it.
+            Otherwise they show nats, which differ more between datasets than between
+            encoders.
 
         Returns
         -------
@@ -174,7 +174,7 @@ class RankingHeatmapDisplay(base.Display):
             write_value(self.image_, (j, i), value, text, fontsize=size)
         name_fields(ax, self.datasets, self.encoders, inches)
         if savings:
-            label = f"nats per example saved against {self.reference}"
+            label = f"nats per example saved relative to {self.reference}"
             if within_datasets:
                 label += "\ncolours from the least to the most on each dataset"
             ax.set_xlabel(label, wrap=True)
@@ -183,7 +183,7 @@ class RankingHeatmapDisplay(base.Display):
         return self
 
     def _categorical(self) -> base.Colormap:
-        """Return colours that say no order; they repeat beyond thirty."""
+        """Return colours without an order; they repeat beyond thirty."""
         more = base.plot_extra("matplotlib").colormaps["tab20b"].colors
         n_colours = max(2, len(self.readouts))
         found = list(islice(cycle([*base.COLOURS, *more]), n_colours))
@@ -191,7 +191,7 @@ class RankingHeatmapDisplay(base.Display):
         return cast("base.Colormap", colours.ListedColormap(found))
 
     def _make_axes(self, ax: base.Axes | None, column: float) -> tuple[float, float]:
-        """Take the axes, and return the inches for the map: its width and height."""
+        """Set up the axes, and return width and height of the map in inches."""
         n_encoders, n_datasets = self.values.shape
         if ax is not None:
             width, height = base.inches_of(self._use_axes(ax, 0, 0))
@@ -209,7 +209,7 @@ class RankingHeatmapDisplay(base.Display):
         return width, height
 
     def _put_legend(self, below: bool | None) -> None:
-        """List the readouts, by their numbers in the map."""
+        """List the readouts with their numbers in the map."""
         patch = base.plot_extra("matplotlib.patches").Patch
         colours = self.image_.cmap(self.image_.norm(np.arange(len(self.readouts))))
         handles = [patch(facecolor=colour) for colour in colours]
@@ -226,7 +226,7 @@ class RankingHeatmapDisplay(base.Display):
 def write_value(
     image: base.AxesImage, at: tuple[int, int], value: Any, text: str, **style: Any
 ) -> None:
-    """Write into a field (x, y) of a heat map, in white where its value is dark."""
+    """Write into a cell (x, y) of a heat map, in white on dark colours."""
     colour = np.asarray(image.cmap(image.norm(value)))
     dark = np.dot(colour[:3], [0.299, 0.587, 0.114]) < 0.5
     place: base.Style = {"ha": "center", "va": "center"} | style
@@ -239,7 +239,7 @@ def name_fields(
     rows: Sequence[str],
     inches: tuple[float, float],
 ) -> None:
-    """Name columns above and rows on the left, small enough for their inches."""
+    """Label columns above and rows on the left, small enough for their inches."""
     ax.xaxis.tick_top()
     base.name_ticks(ax.xaxis, columns, inches[0])
     base.name_ticks(ax.yaxis, rows, inches[1])
@@ -249,9 +249,9 @@ def name_fields(
 
 
 def _from_least_to_most(saved: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Stretch every column to 0 ... 1; where all are alike, to the middle."""
+    """Scale every column to between 0 and 1; constant columns become 1/2."""
     most, middle = saved.max(axis=0), np.median(saved, axis=0)
-    # An outlier below must not press all others into one colour.
+    # A low outlier must not give all others the same colour.
     reach = np.where(most > middle, 4 * (most - middle), np.inf)
     least = np.maximum(saved.min(axis=0), most - reach)
     spans = most - least

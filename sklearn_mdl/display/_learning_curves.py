@@ -1,4 +1,4 @@
-"""Next-step loss against labels observed, and how soon it is low enough."""
+"""Next-step loss against labels observed, and labels until it is low enough."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from sklearn_mdl.display import _base as base
 
 
 class LearningCurveDisplay(base.Display):
-    """Mean next-step loss against labels observed, over intervals that grow.
+    """Mean next-step loss against labels observed, over growing intervals.
 
-    Labels must be classes: densities of real labels have negative codelengths and no
-    loss that is good enough; draw these by :class:`CodelengthDisplay`.
+    Labels must be classes: densities of real labels may have negative codelengths, so
+    there is no target loss; use :class:`CodelengthDisplay` for them.
 
-    With `epsilon`, a loss that is good enough, each curve has two summaries: the sample
-    complexity, the number of labels after which the loss stays at or below `epsilon`,
-    drawn as a dot; and the surplus description length, the nats above `epsilon` until
-    then (Whitney et al., 2020).
+    With a target loss `epsilon`, each curve has two summaries: the sample complexity,
+    the number of labels after which the loss stays at or below `epsilon`, drawn as a
+    dot; and the surplus description length, the nats above `epsilon` until then
+    (Whitney et al., 2020).
 
     Parameters
     ----------
     curves : mapping of str to array-like of shape (n_samples,) or (n_orders, n_samples)
-        Codelength of each example in the order of evaluation, in nats, under each
-        name; of several orders the mean is drawn.
+        Codelength of each example in the order of evaluation, in nats, by name; several
+        orders are averaged.
     epsilon : float, optional
-        Nats per label that are good enough.
+        Target loss, in nats per label.
     n_intervals : int, default=20
         Largest number of intervals over which losses are averaged.
 
@@ -91,9 +91,9 @@ class LearningCurveDisplay(base.Display):
         estimator : MDLReadoutSwitcher
             A fitted one.
         epsilon : float, optional
-            Nats per label that are good enough.
+            Target loss, in nats per label.
         name : str, optional
-            Name of the curve; by default that of the switcher's class.
+            Name of the curve; by default the name of the switcher's class.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -110,7 +110,7 @@ class LearningCurveDisplay(base.Display):
         epsilon: float | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw the encoders of a ranking on one dataset, means over its orders.
+        """Draw the encoders of a ranking on one dataset, averaged over orders.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class LearningCurveDisplay(base.Display):
         dataset : str, optional
             Its name; not needed if there is only one.
         epsilon : float, optional
-            Nats per label that are good enough.
+            Target loss, in nats per label.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -155,10 +155,10 @@ class LearningCurveDisplay(base.Display):
         ax : matplotlib Axes, optional
             Where to draw; by default on a new figure.
         log_x : bool, default=True
-            Whether labels are spaced logarithmically. Such an axis has no zero, so the
+            If True, the axis of labels is logarithmic. Such an axis has no zero, so the
             first prediction, before any label, is left out.
         log_y : bool, default=False
-            Whether losses are spaced logarithmically.
+            If True, the axis of losses is logarithmic.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class LearningCurveDisplay(base.Display):
         return self
 
     def _mark_readings(self) -> None:
-        """Mark epsilon, sample complexities and, of a curve alone, the surplus."""
+        """Mark epsilon, sample complexities and, for a single curve, the surplus."""
         ax, epsilon = self.ax_, float(self.epsilon or 0.0)
         for name, (labels, _) in self.readings().items():
             if not labels.is_bound:
@@ -222,7 +222,7 @@ class LearningCurveDisplay(base.Display):
 def _steps(
     curve: metrics.LossDataCurve, first: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the corners of the steps, from the given number of labels on."""
+    """Return the corners of the steps, starting at a number of labels."""
     kept = curve.starts >= first if len(curve.starts) > 1 else curve.starts >= 0
     x = np.append(curve.starts[kept], curve.stops[-1])
     losses = curve.losses[kept]

@@ -15,8 +15,8 @@ from sklearn_mdl.display import _base as base
 class PoolWeightsDisplay(base.Display):
     """Weight of each group of readouts in a pool, before each label.
 
-    A group of weight zero does not count; of weight one it counts in full. Negative
-    weights take away what other groups say twice.
+    A group with weight zero has no effect; with weight one its prediction is used as it
+    is. Negative weights cancel redundancy between groups.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ class PoolWeightsDisplay(base.Display):
         Parameters
         ----------
         estimator : MDLReadoutSwitcher
-            A fitted one, which pools.
+            A fitted switcher with a pool.
         **plot_options : optional
             Passed to `plot`.
 
         Raises
         ------
         ValueError
-            If nothing is pooled.
+            If the switcher has no pool.
         """
         base.check_fitted(estimator, "pool_weights_")
         if not estimator.pool_groups_:
@@ -81,13 +81,13 @@ class PoolWeightsDisplay(base.Display):
         ax : matplotlib Axes, optional
             Where to draw; by default on a new figure.
         log_x : bool, default=True
-            Whether examples are spaced logarithmically. Such an axis has no zero, so
+            If True, the axis of examples is logarithmic. Such an axis has no zero, so
             the first row is left out.
         max_points : int, default=400
             Largest number of rows to draw, first and last among them.
         max_named : int, default=12
-            Groups that the legend names: those of the largest weights at the end. The
-            others are grey.
+            Number of groups named in the legend: those with the largest final weights.
+            The others are grey.
 
         Returns
         -------

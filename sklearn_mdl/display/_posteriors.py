@@ -26,8 +26,8 @@ class Trace(Protocol):
 class PosteriorDisplay(base.Display):
     """Posterior probabilities of readouts, stacked, against examples seen.
 
-    Long posteriors are averaged over intervals before they are drawn, so that peaks
-    between two points show, and the areas keep the mean posterior.
+    Long posteriors are averaged over intervals before drawing, so short peaks stay
+    visible and areas show the mean posterior.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class PosteriorDisplay(base.Display):
     names : sequence of str of length n_groups
         Their names.
     steps : array-like of shape (n_samples,), optional
-        Examples seen before each row, increasing: ``trace.steps`` of a thinned
-        posterior. By default row ``t`` comes after ``t`` examples.
+        Number of examples seen before each row, increasing: ``trace.steps`` of a
+        thinned posterior. By default ``t`` for row ``t``.
     retirements : sequence of int, optional
         Numbers of examples after which readouts retired; marked by dotted lines.
 
@@ -86,10 +86,10 @@ class PosteriorDisplay(base.Display):
         Parameters
         ----------
         estimator : MDLReadoutSwitcher
-            A fitted one.
+            A fitted estimator.
         group : {"architecture", "block"} or None
-            Whether to add up the settings of each architecture, or the readouts of each
-            block of columns, in order of first appearance, or to show every readout.
+            Sum over the settings of each architecture, or over the readouts of each
+            block of columns, in order of first appearance; None shows every readout.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -133,20 +133,20 @@ class PosteriorDisplay(base.Display):
     ) -> Self:
         """Draw the areas; the legend lists them from the top.
 
-        Of more than 24 areas the legend lists the 24 that rise highest. Settings in
-        which those listed do not differ are left out of their names.
+        The legend lists at most 24 areas, those with the highest peaks. Names omit
+        settings that are equal in all listed areas.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Where to draw; by default on a new figure.
         log_x : bool, default=True
-            Whether examples are spaced logarithmically. Such an axis has no zero, so
+            If True, the axis of examples is logarithmic. Such an axis has no zero, so
             the first row, the prior, is left out.
         max_points : int, default=400
-            Longer posteriors are averaged over at most so many intervals that are even
-            on the axis, and drawn at the mean of their examples; the first and the
-            last row form intervals of their own.
+            Longer posteriors are averaged over at most this many intervals, evenly
+            spaced on the axis, and drawn at the mean of their examples; the first and
+            the last row are separate intervals.
 
         Returns
         -------
@@ -177,10 +177,10 @@ class PosteriorDisplay(base.Display):
     def _averaged(
         self, start: int, max_points: int, log_x: bool
     ) -> tuple[base.Floats, base.Floats]:
-        """Return where points are drawn, and the mean posterior of each."""
+        """Return the positions of points, and the mean posterior at each."""
         rows = start + _starts(len(self.posterior) - start, max_points, log_x)
-        # A row stands for the examples up to the next one, which a trace may have left
-        # out; the last, for itself.
+        # A row represents the examples up to the next row, since a trace may be
+        # thinned; the last row only itself.
         weights = np.diff(self.steps, append=self.steps[-1] + 1).astype(np.float64)
         totals = np.add.reduceat(weights, rows)
         shares = np.add.reduceat(weights[:, None] * self.posterior, rows)
@@ -194,7 +194,7 @@ class PosteriorDisplay(base.Display):
         return places, shares / totals[:, None]
 
     def frame(self) -> base.DataFrame:
-        """Return the posterior, not averaged, as a DataFrame: one row per example."""
+        """Return the complete posterior as a DataFrame: one row per example."""
         pandas = base.plot_extra("pandas")
         table = pandas.DataFrame(self.posterior, self.steps, self.names)
         return table.rename_axis("examples seen")
@@ -203,8 +203,8 @@ class PosteriorDisplay(base.Display):
 def _starts(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
     """Return the first rows of intervals to average, at most `max_points` of them.
 
-    Intervals are even on the axis drawn; the first and the last row form intervals of
-    their own.
+    Intervals are evenly spaced on the axis; the first and the last row are separate
+    intervals.
     """
     if max_points < 3:
         raise invalid("max_points", "at least 3", max_points, "raise it")
@@ -215,7 +215,7 @@ def _starts(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
 
 
 def _sums(posterior: ArrayLike, groups: Sequence[Sequence[int]]) -> base.Floats:
-    """Add up groups of columns; of a posterior on disk, few rows are read at a time."""
+    """Sum groups of columns; a posterior on disk is read a few rows at a time."""
     array = np.asarray(posterior)
     belongs = np.zeros((array.shape[1], len(groups)))
     for j, columns in enumerate(groups):

@@ -13,7 +13,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.ranking import RankIntervals, average_ranks, rank_intervals
 
-FEW = 5  # datasets, of which resampled intervals are too short
+FEW = 5  # datasets, below which resampled intervals are too short
 KINDS = ("boxes", "intervals", "by-size")
 _BOX = ("whislo", "q1", "med", "q3", "whishi")
 
@@ -21,18 +21,18 @@ _BOX = ("whislo", "q1", "med", "q3", "whishi")
 class RankDisplay(base.Display):
     """Ranks of encoders, in one of three kinds of figure; 1 is best.
 
-    ``"boxes"`` shows how the ranks scatter over datasets, the best average on top: a
-    box from the first to the third quartile with a line at the median and a point at
-    the mean, the average rank; whiskers reach the farthest ranks within 1.5
-    interquartile ranges of the box; ranks beyond are circles (Li, Bornschein and
-    Hutter, 2023, Appendix A.7).
+    ``"boxes"`` shows the distribution of ranks over datasets, the best average on top.
+    Boxes span the first to the third quartile, with a line at the median and a point at
+    the average rank; whiskers reach the farthest ranks within 1.5 interquartile ranges
+    of the box; ranks beyond are circles (Li, Bornschein and Hutter, 2023, Appendix
+    A.7).
 
     ``"intervals"`` shows average ranks with intervals from resampled datasets.
 
-    ``"by-size"`` shows average ranks against the number of labels. The codelength of
-    the first ``n`` labels is what a dataset of ``n`` labels would have cost, since no
-    prediction depends on later labels; so one prequential run ranks encoders at every
-    size.
+    ``"by-size"`` shows average ranks against the number of labels. No prediction
+    depends on later labels, so the codelength of the first ``n`` labels is the
+    codelength of a dataset of ``n`` labels, and a single prequential run ranks encoders
+    at every size.
 
     Parameters
     ----------
@@ -48,8 +48,7 @@ class RankDisplay(base.Display):
     sizes : array-like of int of shape (n_sizes,), optional
         Increasing numbers of labels, required for ``"by-size"``.
     n_datasets : array-like of int of shape (n_sizes,), optional
-        Number of datasets behind the ranks at each size, if some are too short for
-        the larger ones.
+        Number of datasets that are long enough for each size.
 
     Attributes
     ----------
@@ -57,9 +56,9 @@ class RankDisplay(base.Display):
         Where the ranks were drawn last.
     artists_ : dict of str to matplotlib artists
         For ``"boxes"`` the drawn ``boxes``, ``whiskers``, ``medians`` and ``means``,
-        from the best average rank on, and ``fliers``; for ``"intervals"`` the
-        ``intervals`` and the ``means``; ``means`` are a list of points. For
-        ``"by-size"`` the line of each encoder under its name.
+        in order of average rank, and ``fliers``; for ``"intervals"`` the ``intervals``
+        and the ``means``; ``means`` are a list of points. For ``"by-size"`` the line of
+        each encoder under its name.
 
     Examples
     --------
@@ -135,7 +134,7 @@ class RankDisplay(base.Display):
         Parameters
         ----------
         codelengths : array-like of shape (n_datasets, n_encoders)
-            In one unit within each dataset; those that tie share the mean of their
+            Codelengths, in one unit within each dataset; ties share the mean of their
             ranks.
         names : sequence of str of length n_encoders
             Names of the encoders.
@@ -159,20 +158,20 @@ class RankDisplay(base.Display):
         sizes: ArrayLike | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw the ranks of a ranking, by codelengths that are means over orders.
+        """Draw the ranks of a ranking, by codelengths averaged over orders.
 
-        By size, codelengths that agree to nine digits tie, as all do while nothing is
-        learned yet.
+        By size, codelengths that agree to nine digits are ties, as before anything is
+        learned.
 
         Parameters
         ----------
         scorer : RepresentationScorer or Ranking
-            A fitted one; intervals need two datasets and two encoders or more.
+            A fitted ranking; intervals need at least two datasets and two encoders.
         kind : {"boxes", "intervals", "by-size"}, default="boxes"
         sizes : array-like of int, optional
-            Numbers of labels for ``"by-size"``; a dataset that has fewer does not
-            count at a size. By default forty from ten to the length of the shortest
-            dataset, so that all count at all of them.
+            Numbers of labels for ``"by-size"``; datasets with fewer labels do not count
+            at a size. By default forty sizes from ten to the length of the shortest
+            dataset, so all datasets count at all sizes.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -204,15 +203,14 @@ class RankDisplay(base.Display):
             Where to draw; by default on a new figure, whose size follows the number of
             the encoders and the length of their names.
         log_x : bool, default=True
-            Whether labels are spaced logarithmically, by size.
+            If True, the axis of labels is logarithmic, by size.
         max_named : int, default=12
-            By size, of more encoders only so many have a colour and a place in the
-            legend: those whose rank is best at any size. The others are drawn grey.
-            Dotted lines mark the sizes at which datasets end, each with the number of
-            the datasets left.
+            By size, the largest number of encoders with a colour and a legend entry:
+            those with the best rank at any size. The others are grey. Dotted lines mark
+            the sizes at which datasets end, each with the number of remaining datasets.
         styles : mapping of str to int, optional
-            Numbers of the colours of encoders, so that several figures give a name one
-            colour; by default they are counted in each figure, the best average first,
+            Numbers of the colours of encoders, to give a name the same colour in
+            several figures; by default each figure counts from zero, by average rank,
             or by size in the order of the names.
 
         Returns
@@ -268,8 +266,8 @@ class RankDisplay(base.Display):
         return points
 
     def _mark_widthless(self, found: RankIntervals) -> None:
-        """Say of an interval without width that it is no certainty."""
-        words = "the same rank on all datasets, which says nothing of others"
+        """Add a note to intervals without width."""
+        words = "the same rank on all datasets; others may differ"
         if len(self.ranks) <= FEW:
             words = "too few datasets"
         for row, (e, mean) in enumerate(zip(self._order, self._means(), strict=True)):
@@ -309,7 +307,7 @@ class RankDisplay(base.Display):
         max_named: int,
         numbers: Mapping[str, int],
     ) -> None:
-        """Draw a line for each encoder; the legend lists them as they end."""
+        """Draw a line for each encoder; the legend lists them in their final order."""
         best, last = self.ranks.min(axis=0), self.ranks[-1]
         named = base.named_lines(best, last, max_named)
         styles = {
@@ -340,7 +338,7 @@ class RankDisplay(base.Display):
         base.put_legend(ax, shown, legend + others)
 
     def _mark_ends(self) -> None:
-        """Mark where the number of datasets falls."""
+        """Mark the sizes at which the number of datasets decreases."""
         if self.n_datasets is None:
             return
         for i in np.flatnonzero(np.diff(self.n_datasets)) + 1:
@@ -357,8 +355,8 @@ class RankDisplay(base.Display):
     def frame(self) -> base.DataFrame:
         """Return the numbers behind the figure as a DataFrame, the best first.
 
-        Means, quartiles and medians; average ranks with the bounds of their intervals;
-        or the average ranks, a row per size.
+        Depending on the kind: means, quartiles and medians; average ranks with the
+        bounds of their intervals; or average ranks, one row per size.
         """
         if self.kind == "by-size":
             table = base.plot_extra("pandas").DataFrame(self.ranks, columns=self.names)
@@ -409,7 +407,7 @@ def _ranks_by_size(
 
 
 def _average_ranks(nats: base.Floats) -> base.Floats:
-    """Return average ranks over the datasets, (n_datasets, n_encoders), that count."""
+    """Return average ranks over the datasets that are long enough."""
     counting = nats[~np.isnan(nats).any(axis=1)]
     scale = np.abs(counting).max(axis=1, keepdims=True)
     return average_ranks(np.round(counting / np.where(scale > 0, scale, 1.0), 9))

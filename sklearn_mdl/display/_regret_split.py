@@ -18,10 +18,10 @@ class RegretSplitDisplay(base.Display):
     """Codelengths of switching strategies, split into learning and switching.
 
     Learning is the codelength of the best sequence of a few blocks of one readout each,
-    chosen in hindsight. Switching is the regret of a strategy to this sequence. It is
-    at most minus the log probability of the sequence under the prior of the strategy,
-    and below zero where the strategy is better than the sequence, as it may be if the
-    sequence has few blocks.
+    chosen in hindsight. Switching is the regret of a strategy relative to this
+    sequence. It is at most minus the log probability of the sequence under the
+    strategy's prior, and negative if the strategy is better than the sequence, which
+    may have too few blocks.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class RegretSplitDisplay(base.Display):
         Codelength of the best sequence, in nats.
     at_most : mapping of str to float, optional
         Minus the log probability of the sequence under the prior of each strategy, in
-        nats; infinity where it excludes the sequence. By default unknown.
+        nats; infinity if the prior excludes the sequence. By default unknown.
     sequence_name : str, default="best sequence"
         Name of the sequence in the legend.
 
@@ -42,7 +42,7 @@ class RegretSplitDisplay(base.Display):
     bars_ : dict of {"learning", "switching"} to matplotlib BarContainer
         The drawn bars, the shortest code first.
     texts_ : list of matplotlib Text
-        Regret by switching and its upper bound, beside each bar.
+        Regret of switching and its upper bound, next to each bar.
 
     References
     ----------
@@ -97,8 +97,8 @@ class RegretSplitDisplay(base.Display):
         losses : array-like of shape (n_samples, n_readouts)
             In nats: ``readout_losses_`` of a switcher, or losses from a file.
         strategies : mapping of str to SwitchingPrior, optional
-            Priors, or their names, under the names that the axis shows; by default
-            those of the paper, the learned share and the run-length prior.
+            Priors, or their names, by the names shown on the axis; by default the
+            paper's priors, the learned share and the run-length prior.
         n_blocks : int, default=3
             Largest number of blocks of the sequence to compare with.
         weights : array-like of shape (n_readouts,), optional
@@ -200,7 +200,7 @@ Strategies = Mapping[str, switching.SwitchingPrior | switching.PriorName]
 
 
 def _given_or_usual(strategies: Strategies | None) -> Strategies:
-    """Return the strategies given; by default the paper's, and two that cost O(K)."""
+    """Return the strategies; by default the paper's, and two that cost O(K)."""
     if strategies is None:
         return {
             "learned share": switching.LearnedShare(),
@@ -226,7 +226,7 @@ def mix(
 
 
 def best_blocks(losses: ArrayLike, n_blocks: int) -> tuple[NDArray[np.intp], Floats]:
-    """Find the best sequence of at most so many blocks of one readout, in hindsight.
+    """Find the best sequence of at most `n_blocks` blocks of one readout, in hindsight.
 
     Returns
     -------

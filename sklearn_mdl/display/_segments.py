@@ -1,4 +1,4 @@
-"""Nats by segment of a stream, beside other codes of the same labels."""
+"""Nats by segment of a stream, compared with other codes of the same labels."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class Segments(Protocol):
 class SegmentsDisplay(base.Display):
     """Nats per example in each segment of a stream.
 
-    Where the line lies above that of restarted readouts, what was learned before
-    stands in the way; where both are high, the segment is hard; where both lie on the
-    line of the labels alone, features say nothing.
+    If the line is above the line of restarted readouts, earlier learning hurts. If both
+    are high, the segment is hard. If both are at the level of the labels alone,
+    features are not informative.
 
     Parameters
     ----------
     segments : StreamSegments
-        Of ``switcher.segments()``.
+        As returned by ``switcher.segments()``.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
         Where it was drawn last.
     lines_ : dict of str to matplotlib artist
-        By the name of the code.
+        Lines by name of the code.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class SegmentsDisplay(base.Display):
         return cls(estimator.segments(ends)).plot(**plot_options)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw a step for each segment and code, with intervals of what came.
+        """Draw a step for each segment and code, with intervals of the first.
 
         Parameters
         ----------

@@ -16,8 +16,8 @@ from sklearn_mdl.display._heatmap import name_fields, write_value
 class TransferDisplay(base.Display):
     """Nats that labels of a task (row) save a task that follows it (column).
 
-    Above zero the first task helps the second, below zero it stands in its way. Numbers
-    whose interval holds zero are pale.
+    Above zero the first task helps the second, below zero it hurts. Numbers whose
+    interval contains zero are pale.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class TransferDisplay(base.Display):
         task in the row are permuted in the first term; the diagonal is left out.
     names : sequence of length n_tasks
     intervals : array-like of shape (n_tasks, n_tasks, 2), optional
-        Of the transfer.
+        Intervals of the transfer.
 
     Attributes
     ----------

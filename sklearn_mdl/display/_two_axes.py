@@ -16,9 +16,9 @@ class TwoAxesDisplay(base.Display):
     """Nats of labels against nats of batches, for each encoder.
 
     Good embeddings have a short code of the labels and a long code of the batches: they
-    lie at the lower right. Nulls are drawn as lines: codes of the frequencies alone,
-    and for batches that of their frequencies within each label, which is as long as a
-    code can be if embeddings reveal labels and nothing else.
+    are at the lower right. Lines mark reference codes without embeddings: by
+    frequencies, and for batches also by frequencies within each label, which is the
+    ideal if embeddings reveal labels and nothing else.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class TwoAxesDisplay(base.Display):
     label_nats, batch_nats : array-like of shape (n_encoders,)
         Nats per row.
     nulls : mapping
-        Nats per row of codes that see no embeddings: "label", "batch" and "batch given
+        Nats per row of codes without embeddings: "label", "batch" and "batch given
         label".
 
     Attributes

@@ -1,4 +1,4 @@
-"""Layers by positions as a heat map: how probable each view is."""
+"""Layers by positions as a heat map: the probability of each view."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ViewPosteriorDisplay(base.Display):
         Probabilities, which sum to one.
     names : sequence of str of length n_views
         Names such as ``layer 3|last``: the layer, a bar and the position. A name
-        without a bar is of a layer alone.
+        without a bar is only a layer.
 
     Attributes
     ----------
@@ -73,12 +73,12 @@ class ViewPosteriorDisplay(base.Display):
 
     @classmethod
     def from_comparison(cls, comparison: Comparison, **plot_options: Any) -> Self:
-        """Draw the probability that each view is the best one.
+        """Draw the probability that each view is best.
 
         Parameters
         ----------
         comparison : ViewComparison
-            As :func:`~sklearn_mdl.model_selection.compare_views` returns it.
+            Result of :func:`~sklearn_mdl.model_selection.compare_views`.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -87,7 +87,7 @@ class ViewPosteriorDisplay(base.Display):
 
     @classmethod
     def from_estimator(cls, estimator: base.Switcher, **plot_options: Any) -> Self:
-        """Draw which view predicts at the end of the stream.
+        """Draw the posterior over views at the end of the stream.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Images, text and activations to features, and a cache of features."""
+"""Encoders of images, text and activations, and a cache of features."""
 
 from sklearn_mdl._core.images.rows import image_rows
 from sklearn_mdl.encoders._base import ImageEncoder as ImageEncoder

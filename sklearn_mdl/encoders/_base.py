@@ -45,10 +45,10 @@ class Frozen(NamedTuple):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ImageEncoder(BlockEncoder):
-    """Base of transformers from images to features of a frozen network.
+    """Base class of transformers from images to features of a frozen network.
 
-    Subclasses make the network in ``_load``, and in ``_last`` the outputs of its last
-    layer for a minibatch.
+    Subclasses make the network in ``_load``, and return the outputs of its last layer
+    for a minibatch in ``_last``.
     """
 
     unit = "image"
@@ -83,7 +83,7 @@ class ImageEncoder(BlockEncoder):
 
     @abstractmethod
     def _identity(self) -> dict[str, object]:
-        """Return as JSON all that features depend on beside weights and blocks."""
+        """Return as JSON all that features depend on besides weights and blocks."""
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: object, y: object = None) -> Self:
@@ -92,7 +92,7 @@ class ImageEncoder(BlockEncoder):
         Parameters
         ----------
         X : images
-            The first determines the number of features.
+            The first image determines the number of features.
         y : ignored
 
         Returns
@@ -148,13 +148,13 @@ class ImageEncoder(BlockEncoder):
         return self._frozen.device.type
 
     def fingerprint(self) -> dict[str, object]:
-        """Return all that the features depend on, beside the images; fit first.
+        """Return all that the features depend on, besides the images; fit first.
 
         Returns
         -------
         fingerprint : dict
-            As JSON can hold it. Machine, device and versions of libraries move the last
-            digits of features, and are left out.
+            JSON data. Machine, device and versions of libraries, which only affect the
+            last digits of features, are left out.
         """
         check_is_fitted(self, "block_names_")
         return {
@@ -239,7 +239,7 @@ def prepared(
     """Decode and preprocess images, and yield them as minibatches (B, C, H, W)."""
 
     def prepare(row: int) -> Tensor:
-        with default_torch():  # also where this is a thread of its own
+        with default_torch():  # also in a separate thread
             return frozen.transform(image_at(images, row, frozen.mode))
 
     return minibatches(prepare, rows, batch_size, effective_n_jobs(n_jobs))

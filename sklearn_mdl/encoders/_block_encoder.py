@@ -17,7 +17,7 @@ from sklearn_mdl.encoders._views import slices_of
 
 
 class BlockEncoder(TransformerMixin, BaseEstimator):
-    """Base of transformers whose features are blocks of columns, such as layers.
+    """Base class of transformers whose features are blocks of columns, such as layers.
 
     Subclasses set ``block_names_`` and ``block_widths_`` in ``fit``.
     """
@@ -28,7 +28,7 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
 
     @abstractmethod
     def _items(self, X: object) -> Any:
-        """Return what rows are made from, with a length; raise if X has none."""
+        """Return the items that rows are computed from, with a length."""
 
     @abstractmethod
     def _content(self, items: Any) -> object:
@@ -36,7 +36,7 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
 
     @abstractmethod
     def _encode(self, items: Any, start: int) -> Iterator[np.ndarray]:
-        """Yield features (B, width), float32, by minibatch, from a row on."""
+        """Yield features (B, width), float32, by minibatch, starting at a row."""
 
     @abstractmethod
     def fingerprint(self) -> dict[str, object]:
@@ -51,13 +51,13 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : images, texts, or whatever the encoder takes
-            As ``fit`` takes them.
+        X : images, text or other input of the encoder
+            Same kind of input as for ``fit``.
 
         Returns
         -------
         features : ndarray of shape (N, width), float32
-            Blocks side by side, in the order of ``block_names_``.
+            Features of all blocks, in the order of ``block_names_``.
 
         Raises
         ------
@@ -77,12 +77,12 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : images, texts, or whatever the encoder takes
+        X : images, text or other input of the encoder
 
         Returns
         -------
         features : dict of str to ndarray of shape (N, width)
-            By the name of the block, so that blocks can be ranked as encoders are.
+            Features by name of the block, so you can rank blocks like encoders.
         """
         return self.split_blocks(self.transform(X))
 
@@ -93,15 +93,20 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
         return slices_of(self.block_names_, self.block_widths_)
 
     def split_blocks(self, features: np.ndarray) -> dict[str, np.ndarray]:
-        """Cut features as `transform` returns them into views, by block."""
-        return {name: features[:, own] for name, own in self.block_slices_.items()}
-
-    def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:
-        """Encode minibatch by minibatch, from a row on.
+        """Split features returned by `transform` into views, by block.
 
         Parameters
         ----------
-        X : images, texts, or whatever the encoder takes
+        features : ndarray of shape (N, width)
+        """
+        return {name: features[:, own] for name, own in self.block_slices_.items()}
+
+    def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:
+        """Encode minibatch by minibatch, starting at a row.
+
+        Parameters
+        ----------
+        X : images, text or other input of the encoder
         start : int, default=0
 
         Yields
@@ -110,7 +115,7 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
         """
         self._fit_once(X)
         items = self._items(X)
-        shown = nullcontext()  # no hidden bar: it would take tqdm's lock, too
+        shown = nullcontext()  # not even a hidden bar: it would take tqdm's lock
         if self.verbose:
             name, n_items = type(self).__name__, len(items)
             shown = tqdm(desc=name, unit=self.unit, total=n_items, initial=start)
@@ -147,7 +152,7 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
         self.block_names_, self.block_widths_ = list(names), list(widths)
 
     def __sklearn_tags__(self) -> Tags:
-        """Take images or text, and need neither labels nor a fit."""
+        """Return tags: images or text as input, no labels, no fit."""
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         tags.no_validation = True

@@ -1,4 +1,4 @@
-"""Features on disk, by all that they depend on: computed once."""
+"""Cache of features on disk, keyed by all that they depend on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "num
 
 
 def encode(encoder: object, X: object) -> np.ndarray:
-    """Return the features of X by a copy of a transformer that is fitted on X alone.
+    """Return the features of X by a copy of a transformer, fitted on X without labels.
 
     A frozen transformer is not fitted again, and None and "passthrough" return X.
     """
@@ -49,23 +49,22 @@ def encode(encoder: object, X: object) -> np.ndarray:
 
 
 def keeps_data(encoder: object) -> bool:
-    """Return true for None and "passthrough", which leave data as they are."""
+    """Return True for None and "passthrough", which do not change data."""
     return encoder is None or (isinstance(encoder, str) and encoder == "passthrough")
 
 
 class FeatureCache:
-    """A folder of features, each set computed once.
+    """A folder of cached features.
 
-    The key of a set is all that it depends on. Of image encoders that is the weights,
-    preprocessing, layers and pooling, and the content of the images. Of other
-    transformers it is the transformer with its settings and, if it is frozen, all that
-    it has learned; the data (of paths of files also sizes and times of change); and the
-    versions of the libraries.
+    The key of a set of features is everything that it depends on. For image encoders:
+    weights, preprocessing, layers and pooling, and the content of the images. For other
+    transformers: the settings (and, if frozen, the learned state), the data (for paths
+    also sizes and modification times of files), and the versions of libraries.
 
-    A set is written completely or not at all. Image encoders collect rows in a file of
-    another name, and an interrupted extraction continues from its last whole minibatch;
-    processes that need the same set wait for the one that computes it. A damaged set
-    is computed again, with a warning.
+    A set is written completely or not at all. Image encoders collect rows in a
+    temporary file, and an interrupted extraction continues from its last complete
+    minibatch; processes that need the same set wait for the one that computes it. A
+    damaged set is computed again, with a warning.
 
     Parameters
     ----------
@@ -77,9 +76,9 @@ class FeatureCache:
     Notes
     -----
     Images are read each time for the key, which is fast compared with encoding them.
-    Versions of libraries and the device, which move the last digits of the features of
-    images, are written into the file but are not part of the key; nor is the code of a
-    module's ``forward``, in a :class:`~sklearn_mdl.encoders.TorchEncoder`.
+    For images, versions of libraries and the device, which only affect the last digits,
+    are written into the file but are not part of the key; neither is the code of
+    ``forward`` of a module in a :class:`~sklearn_mdl.encoders.TorchEncoder`.
 
     Examples
     --------
@@ -104,17 +103,18 @@ class FeatureCache:
         name: Sequence[str] = (),
         check: Callable[[np.ndarray], object] = len,
     ) -> np.ndarray:
-        """Return the features of X, computed if the folder does not hold them.
+        """Return the features of X, computed if they are not in the folder.
 
         Parameters
         ----------
         encoder : TimmEncoder, TorchEncoder or any other transformer
-            An image encoder is fitted, if it is not yet; of others a copy is.
-        X : images, or data as the transformer takes them
+            An image encoder is fitted if necessary; other transformers are copied and
+            fitted.
+        X : images, or other input of the transformer
         name : sequence of str, default=()
-            Words at the beginning of the file's name, such as a dataset and an encoder.
+            Words at the beginning of the file name, such as a dataset and an encoder.
         check : callable, default=len
-            Called with new features, which are not kept if it raises.
+            Called with new features; if it raises, they are not stored.
 
         Returns
         -------
@@ -124,7 +124,7 @@ class FeatureCache:
         Raises
         ------
         TypeError
-            If a transformer or its data cannot be pickled, and so have no key.
+            If a transformer or its data cannot be pickled, which the key needs.
         ValueError
             If an image cannot be read.
         OSError
@@ -147,7 +147,7 @@ class FeatureCache:
             return read_archive(path)[0][FEATURES]
         with FileLock(path.with_suffix(".lock")):
             found, _ = _read(path, key)
-            if found is None:  # no other process has written it meanwhile
+            if found is None:  # no other process has written it in the meantime
                 part = path.with_suffix(".part.npy")
                 new = _extract(encoder, encoder._items(X), part)
                 check(new)
@@ -162,7 +162,12 @@ class FeatureCache:
     def path(
         self, encoder: BaseEstimator, X: object, *, name: Sequence[str] = ()
     ) -> Path:
-        """Return the path of a set of features, which need not exist."""
+        """Return the path of a set of features, which need not exist.
+
+        Parameters
+        ----------
+        encoder, X, name : as for :meth:`features`
+        """
         return self._path(_key(encoder, X, name), name)
 
     def _path(self, key: dict[str, object], name: Sequence[str]) -> Path:
@@ -195,10 +200,10 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
 
 
 def _files_of(X: object) -> list[tuple[int, int] | None] | None:
-    """Return sizes and times of change of the files whose paths are in the data.
+    """Return sizes and modification times of files whose paths are in the data.
 
     Paths may be in a list, an array, a series, the columns of a frame or lazy images.
-    Whatever names no file, such as text, has None in its place.
+    Entries that are not paths, such as text, give None.
     """
     found = [_stat_of(path) for path in _paths_in(X)]
     return found if any(found) else None
@@ -226,7 +231,7 @@ def _stat_of(path: str | PathLike[str]) -> tuple[int, int] | None:
 
 
 def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
-    """Return the features in a file, or why it does not hold them."""
+    """Return the features in a file, or the reason why it does not contain them."""
     if not path.exists():
         return None, ""
     try:
@@ -242,7 +247,7 @@ def _extract(encoder: BlockEncoder, items: Any, part: Path) -> np.ndarray:
     """Encode items into a file, after the rows of an interrupted extraction."""
     rows = GrowingArray(sum(encoder.block_widths_), part, dtype="<f4")
     n_rows = rows.count_left() or 0
-    # Minibatches are cut where they would be, or the last bits could differ.
+    # Keep the same minibatches, since other ones could change the last bits.
     n_rows -= n_rows % encoder.batch_size
     if n_rows:
         rows.adopt(min(n_rows, len(items)))
@@ -259,7 +264,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
     ----------
     encoder : TimmEncoder or TorchEncoder
     folder : path-like
-        Of the :class:`~sklearn_mdl.encoders.FeatureCache`.
+        Folder of the :class:`~sklearn_mdl.encoders.FeatureCache`.
 
     Attributes
     ----------
@@ -276,7 +281,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
     }
 
     def _sources(self) -> Sources:
-        """Name the folder, which is read and written."""
+        """Return the folder, which is read and written."""
         return Sources(paths=[fspath(self.folder)])
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -296,7 +301,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: object) -> np.ndarray:
-        """Return the features of images, computed if the folder does not hold them.
+        """Return the features of images, computed if they are not in the folder.
 
         Parameters
         ----------
@@ -332,10 +337,15 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         return self.encoder_.block_slices_
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Name the features, as the encoder does."""
+        """Return the encoder's names of features.
+
+        Parameters
+        ----------
+        input_features : ignored
+        """
         check_is_fitted(self, "encoder_")
         return self.encoder_.get_feature_names_out(input_features)
 
     def __sklearn_tags__(self) -> Tags:
-        """Take images, as the encoder does."""
+        """Return the encoder's tags."""
         return self.encoder.__sklearn_tags__()

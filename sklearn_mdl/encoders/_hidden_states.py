@@ -38,16 +38,16 @@ Inputs = Mapping[str, Tensor]
 class HiddenStatesEncoder(BlockEncoder):
     """Layers and positions of a language model, or of any module with tokens.
 
-    Tokens are pooled while the model runs, so that only the views are kept. With a
-    :class:`~sklearn_mdl.encoders.CachedEncoder` around it they are collected in one
-    file, and an interrupted collection resumes.
+    Tokens are pooled while the model runs, so only the views are kept. Wrap the encoder
+    in a :class:`~sklearn_mdl.encoders.CachedEncoder` to collect them in one file and to
+    resume an interrupted collection.
 
     Parameters
     ----------
     module : torch.nn.Module
-        It runs where it is, in evaluation mode, and is not changed. Called as
-        ``module(**inputs)``, with ``output_hidden_states=True`` where `layers` are
-        numbers.
+        It runs on its current device, in evaluation mode, and is not changed. It is
+        called as ``module(**inputs)``, with ``output_hidden_states=True`` if `layers`
+        are numbers.
     tokenizer : callable, default=None
         A tokenizer of transformers, or any function from a list of rows to a mapping of
         tensors, such as "input_ids" and "attention_mask". None takes rows of token
@@ -60,7 +60,7 @@ class HiddenStatesEncoder(BlockEncoder):
     positions : str, int or sequence of them, default=("last", "mean")
         As for :func:`~sklearn_mdl.encoders.views_of`.
     batch_size : int, default=16
-        Rows encoded at once. It moves the last bits of features.
+        Rows encoded at once. It affects the last bits of features.
     verbose : int, default=0
         Show a progress bar.
 
@@ -71,7 +71,7 @@ class HiddenStatesEncoder(BlockEncoder):
     block_widths_ : list of int
         Their numbers of features.
     block_slices_ : dict of str to slice
-        Their columns, as :func:`~sklearn_mdl.readouts.block_readouts` takes them.
+        Their columns, for :func:`~sklearn_mdl.readouts.block_readouts`.
 
     Examples
     --------
@@ -118,11 +118,11 @@ class HiddenStatesEncoder(BlockEncoder):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: object, y: object = None) -> Self:
-        """Encode the first row, which says how wide the views are.
+        """Encode the first row, to determine the widths of the views.
 
         Parameters
         ----------
-        X : sequence of str, or what the tokenizer takes
+        X : sequence of str, or other input of the tokenizer
         y : ignored
 
         Returns
@@ -190,8 +190,8 @@ class HiddenStatesEncoder(BlockEncoder):
         Returns
         -------
         fingerprint : dict
-            As JSON can hold it: weights, layers and positions. Versions of libraries
-            and the code of ``forward`` are left out.
+            JSON data: weights, layers and positions. Versions of libraries and the code
+            of ``forward`` are left out.
         """
         kind = type(self.module)
         return {
@@ -215,7 +215,7 @@ class HiddenStatesEncoder(BlockEncoder):
         if self.tokenizer is None:
             return _padded(rows)
         options: dict[str, object] = {}
-        if hasattr(self.tokenizer, "pad_token"):  # one of transformers
+        if hasattr(self.tokenizer, "pad_token"):  # a tokenizer of transformers
             options = {"padding": True, "truncation": True, "return_tensors": "pt"}
         inputs = dict(self.tokenizer(rows, **options))
         if not inputs or not all(isinstance(v, Tensor) for v in inputs.values()):
@@ -225,7 +225,7 @@ class HiddenStatesEncoder(BlockEncoder):
         return inputs
 
     def _states(self, inputs: Inputs) -> tuple[dict[int | str, Tensor], Tensor]:
-        """Return hidden states (B, tokens, width) by layer, and which are real."""
+        """Return hidden states (B, tokens, width) by layer, and the mask of tokens."""
         moved = {name: tensor.to(self._device()) for name, tensor in inputs.items()}
         is_named = self.layers is not None and isinstance(self.layers[0], str)
         names = list(cast(Sequence[str], self.layers)) if is_named else []
@@ -271,7 +271,7 @@ class HiddenStatesEncoder(BlockEncoder):
 
 @contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Run a module in evaluation mode, and leave every part as it was."""
+    """Run a module in evaluation mode, and restore every part."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:

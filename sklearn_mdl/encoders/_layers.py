@@ -1,4 +1,4 @@
-"""Layers of an encoder, and their outputs pooled to vectors."""
+"""Layers of an encoder, and pooling of their outputs to vectors."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Layout(NamedTuple):
     """Order of axes and tokens in the outputs of a model's layers."""
 
     channels_last: bool = False  # maps are (N, H, W, C), not (N, C, H, W)
-    n_prefix_tokens: int = 0  # tokens before those of patches
-    has_class_token: bool = False  # the first of them
+    n_prefix_tokens: int = 0  # tokens before the patches
+    has_class_token: bool = False  # the class token is the first of them
 
 
 class Block(NamedTuple):
@@ -31,7 +31,7 @@ class Block(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As ``layer|pool``."""
+        """Name of the block, ``layer|pool``."""
         return f"{self.layer}|{self.pool}"
 
 
@@ -41,7 +41,8 @@ def blocks_of(layers: list[str], pools: list[str]) -> list[Block]:
     Raises
     ------
     ValueError
-        If a pool is unknown or fits no layer, or if a combination is repeated.
+        If a pool is unknown or not possible for a layer, or if a combination is
+        repeated.
     """
     blocks = [_block(layer, pool) for layer in layers for pool in pools]
     if not blocks or len(set(blocks)) < len(blocks):
@@ -67,10 +68,10 @@ def pooled(features: Tensor, block: Block, layout: Layout) -> Tensor:
     Parameters
     ----------
     features : Tensor of shape (N, d), (N, L, C), (N, C, H, W) or (N, H, W, C)
-        Vectors as they are, tokens, or maps.
+        Vectors, tokens, or maps.
     block : Block
-        Of its pools, "avg" and "max" go over the places of a map, or over the tokens of
-        patches; "cls" takes the class token; "flatten" takes all numbers.
+        "avg" and "max" pool over the pixels of a map, or over patch tokens; "cls" takes
+        the class token; "flatten" takes all numbers.
     layout : Layout
 
     Returns
@@ -80,7 +81,7 @@ def pooled(features: Tensor, block: Block, layout: Layout) -> Tensor:
     Raises
     ------
     ValueError
-        If there is no class token, or no places to pool.
+        If there is no class token, or nothing to pool over.
     """
     values = features.float()
     if block.pool == "cls":
@@ -117,8 +118,8 @@ def pooled_outputs(
 ) -> Iterator[dict[str, Tensor]]:
     """Pool the outputs of inner layers while a module runs.
 
-    They are pooled at once: later layers may overwrite an output, as rectifiers in
-    place do, and of most layers nothing but the pooled vectors is kept.
+    Outputs are pooled immediately, since later layers may overwrite them, such as
+    in-place rectifiers, and to keep only the pooled vectors.
 
     Yields
     ------

@@ -1,4 +1,4 @@
-"""Texts to features: by any object that can encode them, or by n-grams."""
+"""Encoders of texts: any object with a method ``encode``, or n-grams."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Encodes(Protocol):
 class TextEncoder(TransformerMixin, BaseEstimator):
     """Embeddings of texts, as a transformer of scikit-learn.
 
-    Vectorizers of scikit-learn are transformers already and need no wrapper.
+    scikit-learn's vectorizers are transformers already and need no wrapper.
 
     Parameters
     ----------
     model : object with a method ``encode``
-        Takes a list of n texts and returns n vectors, as models of
-        sentence-transformers and model2vec do. ``clone`` shares it.
+        ``encode`` takes a list of n texts and returns n vectors, as in models of
+        sentence-transformers and model2vec. ``clone`` shares the model.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: object, y: object = None) -> Self:
-        """Encode the first text, which says how wide embeddings are.
+        """Encode the first text, to determine the width of embeddings.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X is no sequence of texts, or the model returns no vectors.
+            If X is not a sequence of texts, or the model does not return vectors.
         """
         self.n_features_out_ = self._vectors(_texts(X)[:1]).shape[1]
         return self
@@ -95,7 +95,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X is no sequence of texts, or the model returns no vectors.
+            If X is not a sequence of texts, or the model does not return vectors.
         """
         if not hasattr(self, "n_features_out_"):
             self.fit(X)
@@ -113,7 +113,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):
         return vectors
 
     def __sklearn_tags__(self) -> Tags:
-        """Take text, and need neither labels nor a fit."""
+        """Return tags: text as input, no labels, no fit."""
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         tags.no_validation = True
@@ -138,7 +138,8 @@ def _texts(X: object) -> list[str]:
 def text_baselines(width: int = 128) -> dict[str, Pipeline]:
     """Return three encoders of text that need no pre-trained model.
 
-    An encoder that does not beat them has learned nothing that counts for the task.
+    A pre-trained encoder that does not beat them has learned nothing useful for the
+    task.
 
     Parameters
     ----------
@@ -149,7 +150,7 @@ def text_baselines(width: int = 128) -> dict[str, Pipeline]:
     -------
     encoders : dict of str to Pipeline
         Latent semantics of "words" and of "characters" (TF-IDF of n-grams, reduced by a
-        singular value decomposition), and "hashed words", 1,024 counts. None reads
+        singular value decomposition), and "hashed words", 1,024 counts. They do not use
         labels.
 
     Examples

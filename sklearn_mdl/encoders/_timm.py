@@ -33,7 +33,7 @@ NUMPY_FILES = (".npz", ".npy")
 
 
 def sources_of_name(name: str) -> Sources:
-    """Say what making a model without weights reads: of a hub's name, its settings."""
+    """Return the files that making a model without weights reads: a hub's settings."""
     kind, colon, rest = name.partition(":")
     if not colon:
         return Sources()
@@ -41,11 +41,11 @@ def sources_of_name(name: str) -> Sources:
 
 
 def check_options(options: Mapping[str, object] | None) -> None:
-    """Refuse options by which timm would read a file unasked."""
+    """Raise for options that make timm read a file."""
     if "checkpoint_path" in (options or {}):
         raise ValueError(
-            "model_options must not name a checkpoint_path, which timm would read in "
-            "its own way; pass the path to TimmEncoder"
+            "model_options must not contain checkpoint_path, which timm would load "
+            "unsafely; pass the path to TimmEncoder"
         )
 
 
@@ -65,27 +65,27 @@ def check_name(timm: ModuleType, name: str) -> None:
 
 
 def source_of(timm: ModuleType, name: str) -> str:
-    """Name the file that holds timm's weights of a model."""
+    """Return the name of the file with timm's weights of a model."""
     if name.startswith(HUBS):
         return f"model.safetensors from {name}"
     config = timm.get_pretrained_cfg(name)
     hub = getattr(config, "hf_hub_id", None)
     if hub:
-        # timm leaves out the tag where it follows from the name of the model.
+        # timm leaves out the tag if it follows from the name of the model.
         full = hub if "." in hub or not config.tag else f"{hub}.{config.tag}"
         return f"model.safetensors from huggingface.co/{full.removesuffix('/')}"
     return getattr(config, "url", None) or "a file of weights of this model"
 
 
 def check_network(timm: ModuleType, name: str) -> None:
-    """Fail at once where weights must be fetched and their host is out of reach.
+    """Raise immediately if weights must be downloaded and their host is unreachable.
 
-    The hub's client would try again for a minute or two.
+    The hub's client would retry for a minute or two.
 
     Raises
     ------
     OSError
-        If no connection can be opened, with no proxy and no weights on this disk.
+        If no connection can be opened, without a proxy or weights on this disk.
     """
     hub = needed("huggingface_hub", "TimmEncoder", "images")
     config = None if name.startswith(HUBS) else timm.get_pretrained_cfg(name)
@@ -171,10 +171,10 @@ def _converted(
     """Let timm convert weights of another program, or of another image size."""
     heads = [found[f"{h}.weight"] for h in _heads(body) if f"{h}.weight" in found]
     n_classes = heads[0].shape[0] if heads else 0
-    # What was read is handed over: timm would read the file again, in its own way.
+    # Pass the loaded state: timm would read the file again, unsafely.
     overlay = {"state_dict": found, "num_classes": n_classes}
     options = {**options, "num_classes": n_classes, "pretrained_cfg_overlay": overlay}
-    try:  # with as many classes as the file has, timm leaves out no weight in silence
+    try:  # with the file's number of classes, timm does not silently drop weights
         model = timm.create_model(name, pretrained=True, **options)
     except Exception as error:
         own, given = set(body.state_dict()), set(found)
@@ -195,47 +195,47 @@ def _mismatch(path: Path, reason: str) -> ValueError:
 
 @dataclass(eq=False, repr=False)
 class TimmEncoder(ImageEncoder):
-    """Features of images from a network of timm, frozen.
+    """Features of images from a frozen timm network.
 
-    The image is resized, cropped at the centre and normalised as the model's training
-    asks for (``timm.data.resolve_model_data_config``); the network runs in evaluation
+    The image is resized, cropped at the centre and normalised as in the model's
+    training (``timm.data.resolve_model_data_config``); the network runs in evaluation
     mode, without its classifier.
 
     Parameters
     ----------
     model_name : str
-        As ``timm.list_models()`` gives it, such as "resnet50.a1_in1k" or
+        Name from ``timm.list_models()``, such as "resnet50.a1_in1k" or
         "vit_base_patch16_224.dino".
     layer : str or list of str, default="last"
         "last", or names of modules inside the model, such as "blocks.3" or "layer2",
         whose outputs are taken; all in one pass.
     pool : str or list of str, default="default"
-        How each layer becomes one vector: "avg" and "max" over places, or over the
-        tokens of patches; "cls" the class token; "flatten" all numbers; "model", for
-        the last layer, as the model itself does before its classifier. "default" is
-        "model" for the last layer and "avg" for others. Layers and pools are combined.
+        How each layer becomes one vector: "avg" and "max" over pixels or patch tokens;
+        "cls" the class token; "flatten" all numbers; "model", for the last layer, like
+        the model itself before its classifier. "default" is "model" for the last layer
+        and "avg" for others. Layers and pools are combined.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one.
+        Torch device; "auto" uses a GPU if there is one.
     batch_size : int, default=64
-        Images encoded at once. It moves the last bits of features.
+        Images encoded at once. It affects the last bits of features.
     amp : bool, default=False
-        Run in half precision where torch deems it safe: faster on GPUs, and features
-        move in the third digit.
+        Run in half precision where torch considers it safe: faster on GPUs, but
+        features change in the third digit.
     n_jobs : int, default=None
         Threads that decode and resize images.
     verbose : int, default=0
         Show a progress bar.
     pretrained : bool, default=True
-        Take the weights that timm names, downloading them if necessary. False leaves
-        them random, unless ``checkpoint_path`` is given.
+        Use timm's weights, downloading them if necessary. False leaves them random,
+        unless ``checkpoint_path`` is given.
     checkpoint_path : path-like, default=None
         A file of weights to take instead, without a download: ``.safetensors``,
-        ``.pth``, or ``.npz`` for models that read it. It must hold every weight of the
-        model but the classifier.
+        ``.pth``, or ``.npz`` for models that read it. It must contain every weight of
+        the model except the classifier.
     model_options : mapping, default=None
         Further arguments of ``timm.create_model``, such as ``{"pad_type": "same"}``.
     data_options : mapping, default=None
-        Changes of the preprocessing: ``mean``, ``std``, ``input_size``,
+        Changes to the preprocessing: ``mean``, ``std``, ``input_size``,
         ``interpolation``, ``crop_pct``, ``crop_mode``.
     random_state : int, RandomState instance or None, default=0
         Seeds random weights.
@@ -247,16 +247,16 @@ class TimmEncoder(ImageEncoder):
     block_widths_ : list of int
         Their numbers of features.
     block_slices_ : dict of str to slice
-        Their columns, as :func:`~sklearn_mdl.readouts.block_readouts` takes them.
+        Their columns, for :func:`~sklearn_mdl.readouts.block_readouts`.
     data_config_ : dict
         The preprocessing.
 
     Notes
     -----
     Nothing is learned from images or labels, and ``transform`` works without ``fit``. A
-    pickle holds no weights: they are made again from the same name, file or seed, and
-    must have the same fingerprint. Images are taken as they are stored: orientation in
-    EXIF is not applied, as it was not in training.
+    pickle contains no weights: they are loaded again from the same name, file or seed,
+    and must have the same fingerprint. EXIF orientation of images is not applied, as in
+    training.
 
     Examples
     --------
@@ -312,7 +312,7 @@ class TimmEncoder(ImageEncoder):
         return Frozen(model, transform, "L" if channels == 1 else "RGB", layout, device)
 
     def _sources(self) -> Sources:
-        """Say what ``fit`` reads beside images."""
+        """Return what ``fit`` reads besides images."""
         found = sources_of_name(self.model_name)
         if self.checkpoint_path is not None:
             return found._replace(paths=[*found.paths, fspath(self.checkpoint_path)])

@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class TorchEncoder(ImageEncoder):
-    """Features of images from any torch module, frozen.
+    """Features of images from any frozen torch module.
 
     Parameters
     ----------
     module : torch.nn.Module
-        Takes tensors (B, C, H, W). A copy is taken in ``fit``; the module itself is
-        left as it is.
+        Module of tensors (B, C, H, W). ``fit`` copies it; the module itself is not
+        changed.
     preprocess : callable, default=None
-        From a PIL image to a tensor (C, H, W) of one shape for all. None scales pixels
-        to 0 to 1 and does no more.
+        Maps a PIL image to a tensor (C, H, W), all of the same shape. None only scales
+        pixels to between 0 and 1.
     layer : str or list of str, default="last"
         "last", for the output of the module, or names of modules inside it; all in one
         pass.
     pool : str or list of str, default="default"
-        How each layer becomes one vector: "avg" and "max" over places, or over tokens;
-        "cls" the first token, which is one of the prefix then; "flatten" all numbers;
-        "model" takes vectors (B, width) as they are. "default" is "model" for the last
-        layer and "avg" for others. Layers and pools are combined.
+        How each layer becomes one vector: "avg" and "max" over pixels or tokens; "cls"
+        the first token, which must be a prefix token; "flatten" all numbers; "model"
+        takes vectors (B, width). "default" is "model" for the last layer and "avg" for
+        others. Layers and pools are combined.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one.
+        Torch device; "auto" uses a GPU if there is one.
     batch_size : int, default=64
-        Images encoded at once. It moves the last bits of features.
+        Images encoded at once. It affects the last bits of features.
     amp : bool, default=False
-        Run in half precision where torch deems it safe.
+        Run in half precision where torch considers it safe.
     n_jobs : int, default=None
         Threads that decode and preprocess images.
     verbose : int, default=0
@@ -57,9 +57,9 @@ class TorchEncoder(ImageEncoder):
     mode : {"RGB", "L"}, default="RGB"
         Colours of the images given to ``preprocess``: colour or grey.
     channels_last : bool, default=False
-        Whether maps inside the module are (B, H, W, C).
+        True if maps inside the module are (B, H, W, C).
     n_prefix_tokens : int, default=0
-        Tokens before those of patches, which "avg" and "max" leave out.
+        Number of tokens before the patch tokens, which "avg" and "max" ignore.
 
     Attributes
     ----------
@@ -68,12 +68,12 @@ class TorchEncoder(ImageEncoder):
     block_widths_ : list of int
         Their numbers of features.
     block_slices_ : dict of str to slice
-        Their columns, as :func:`~sklearn_mdl.readouts.block_readouts` takes them.
+        Their columns, for :func:`~sklearn_mdl.readouts.block_readouts`.
 
     Notes
     -----
-    A pickle holds the module, since it cannot be made again. ``clone`` shares it, since
-    no encoder changes it.
+    A pickle contains the module, since it cannot be made again. ``clone`` shares the
+    module, since encoders do not change it.
 
     Examples
     --------
@@ -165,6 +165,6 @@ class TorchEncoder(ImageEncoder):
 
 
 def to_tensor(image: Image) -> Tensor:
-    """Make a tensor (C, H, W) from 0 to 1 of a PIL image."""
+    """Convert a PIL image to a tensor (C, H, W) of numbers from 0 to 1."""
     pixels = np.atleast_3d(np.asarray(image, dtype=np.float32) / 255)
     return torch.from_numpy(pixels.transpose(2, 0, 1).copy())

@@ -24,13 +24,12 @@ PLAIN = (str, int, float, list, tuple, dict, PathLike, type(None))
 class EncoderTrunk(nn.Module):
     """The network of an image encoder, as a module whose parameters can be trained.
 
-    Its outputs are the features of the encoder: the same layers and poolings, side by
-    side.
+    Its outputs are the features of the encoder, with the same layers and poolings.
 
     Parameters
     ----------
     encoder : TimmEncoder or TorchEncoder
-        Fitted. Its network is copied.
+        Fitted encoder, whose network is copied.
     """
 
     def __init__(self, encoder: ImageEncoder) -> None:
@@ -55,27 +54,27 @@ class EncoderTrunk(nn.Module):
 
 
 def image_encoder_of(encoder: AnyEncoder) -> ImageEncoder:
-    """Return the fitted encoder behind a cache, or an image encoder itself."""
+    """Return the fitted encoder inside a cached one, or an image encoder itself."""
     return cast(ImageEncoder, getattr(encoder, "encoder_", encoder))
 
 
 def distinct_encoders(
     encoders: Sequence[AnyEncoder], shapes: Sequence[Shape]
 ) -> list[AnyEncoder]:
-    """Make fitted copies of encoders, one for all that make the same features.
+    """Make fitted copies of encoders, one for all with the same features.
 
     Parameters
     ----------
     encoders : sequence of TimmEncoder, TorchEncoder or CachedEncoder
         They are not changed.
     shapes : sequence of (H, W, C)
-        Of the images of each.
+        Shapes of the images of each encoder.
 
     Returns
     -------
     copies : list
-        One for each encoder; the same object where shapes are the same, and settings,
-        or the weights and all else that features depend on.
+        One for each encoder; the same object if shapes are equal and either settings or
+        everything that features depend on are.
     """
     by_settings: dict[tuple[str, Shape], AnyEncoder] = {}
     by_content: dict[tuple[str, Shape], AnyEncoder] = {}
@@ -90,7 +89,7 @@ def distinct_encoders(
 
 
 def _settings(encoder: AnyEncoder) -> str:
-    """Write settings down; other objects than plain values count by identity."""
+    """Return settings as text; objects other than plain values count by identity."""
     params = encoder.get_params(deep=True)
     words = [
         f"{name}={value!r}" if isinstance(value, PLAIN) else f"{name}@{id(value)}"

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.io.whole_files import refuse_foreign
 from sklearn_mdl._core.validation import invalid
 
 AXES = ("example", "layer", "position", "feature")
@@ -26,15 +27,15 @@ Positions = Sequence[str | int] | str | int
 
 
 class Views(NamedTuple):
-    """Views side by side in one table, and which columns belong to each.
+    """Views joined in one table, and the columns of each.
 
     Attributes
     ----------
     X : ndarray of shape (n_examples, n_views * n_features), float32
-        Read-only; a memory map where a path was given.
+        Read-only; a memory map if a path was given.
     columns : dict of str to slice
-        By the name of the view, as :func:`~sklearn_mdl.readouts.block_readouts` takes
-        them: ``layer 3|last``.
+        Columns by name of the view, such as ``layer 3|last``, for
+        :func:`~sklearn_mdl.readouts.block_readouts`.
     """
 
     X: NDArray[np.float32]
@@ -59,20 +60,21 @@ def views_of(
     ----------
     activations : array, torch.Tensor, or sequence of arrays
         Hidden states with the given axes. Memory maps and arrays of h5py are read in
-        parts. A list holds one array for each example, so that lengths may differ.
+        parts. A list contains one array per example, so lengths may differ.
     axes : sequence of str, default=("example", "layer", "position", "feature")
         What each axis means, in any order. "layer" and "position" may be missing. In a
         list, each array has these axes without "example".
     mask : array-like of shape (n_examples, n_positions), default=None
-        True, or 1, where a token is real: the attention mask of a tokenizer. Padding
-        may be on either side. None takes all tokens.
+        True, or 1, for real tokens: the attention mask of a tokenizer. Padding may be
+        on either side. None takes all tokens.
     layers : sequence of int, default=None
         Layers to take, counted from 0, or from the end if negative; None takes all.
     positions : str, int or sequence of them, default=("last", "mean")
         "first", "last", "mean" and "max" refer to the real tokens of an example. An
         integer counts real tokens, from the end if it is negative.
     path : path-like, default=None
-        A ``.npy`` file for the table, which is replaced; for tables that exceed memory.
+        A new ``.npy`` file for the table, written completely or not at all; for tables
+        that exceed memory.
 
     Returns
     -------
@@ -83,7 +85,7 @@ def views_of(
     ------
     ValueError
         If axes, mask, layers or positions do not fit the activations, if an example is
-        too short for a position, or if a number is not finite.
+        too short for a position, if a number is not finite, or if the file is there.
 
     See Also
     --------
@@ -112,24 +114,32 @@ def views_of(
     ]
     columns = slices_of(views, [sizes["feature"]] * len(views))
     place = None if path is None else Path(path)
+    if place is not None:
+        refuse_foreign(place)
+
+    def blocks() -> Iterator[np.ndarray]:
+        start = 0
+        for states, real in _parts(activations, names, sizes, mask):
+            pooled = pooled_positions(states[:, taken], real, wanted, start)
+            rows = pooled.flatten(1)
+            check_views(rows, columns, start)
+            yield rows.numpy()
+            start += len(rows)
+
     table = GrowingArray(len(views) * sizes["feature"], place, dtype="<f4")
-    for states, real in _parts(activations, names, sizes, mask):
-        pooled = pooled_positions(states[:, taken], real, wanted, table.n_rows)
-        rows = pooled.flatten(1)
-        check_views(rows, columns, table.n_rows)
-        table.append(rows.numpy())
+    table.extend(blocks())
     return Views(table.rows, columns)
 
 
 def slices_of(names: Sequence[str], widths: Sequence[int]) -> dict[str, slice]:
-    """Return the columns of views that stand side by side, by name."""
+    """Return the columns of joined views, by name."""
     ends = list(accumulate(widths))
     starts = [0, *ends[:-1]]
     return dict(zip(names, map(slice, starts, ends), strict=True))
 
 
 def view_name(layer: int | str | None, position: str | int | None) -> str:
-    """Name a view by its layer and position, of which one may be missing."""
+    """Return the name of a view from its layer and position; one may be missing."""
     layer = f"layer {layer}" if isinstance(layer, Integral) else layer
     found = "|".join(str(part) for part in (layer, position) if part is not None)
     return found or "features"
@@ -154,7 +164,7 @@ def pooled_positions(
     ----------
     states : Tensor of shape (n, n_layers, n_tokens, width)
     real : Tensor of shape (n, n_tokens), bool
-        Which tokens count.
+        True for tokens that count.
     positions : sequence of str or int
     start : int, default=0
         Number of the first example, for messages.
@@ -198,7 +208,7 @@ def pooled_positions(
 
 
 def check_views(rows: Tensor, columns: dict[str, slice], start: int) -> None:
-    """Refuse rows (n, width) that are not finite, and name example and view."""
+    """Raise for rows (n, width) that are not finite, naming example and view."""
     if bool(rows.isfinite().all()):
         return
     row, place = (~rows.isfinite()).nonzero()[0].tolist()
@@ -241,7 +251,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
-    """Return the length of each axis, 1 where it is missing; of a list, its first."""
+    """Return the length of each axis, 1 if missing; for a list, of the first array."""
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
         raise invalid("activations", "of one example or more", 0, "pass some")
@@ -257,7 +267,7 @@ def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
 def _parts(
     activations: Any, names: list[str], sizes: dict[str, int], mask: ArrayLike | None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield some examples (n, layers, tokens, width) and which tokens are real."""
+    """Yield examples (n, layers, tokens, width) and a mask of real tokens."""
     n = sizes["example"]
     if isinstance(activations, list | tuple):
         if mask is not None:
@@ -269,7 +279,7 @@ def _parts(
             what = f"Example {number} of activations"
             found = dict(zip(own, _shape(example, own, what), strict=True))
             if any(found[name] != sizes[name] for name in fixed):
-                required = f"as the first, with {[(k, sizes[k]) for k in fixed]}"
+                required = f"like the first, with {[(k, sizes[k]) for k in fixed]}"
                 raise invalid(what, required, found, "leave it out")
             states = _in_order(example, own)[None]
             yield states, torch.ones(1, states.shape[2], dtype=torch.bool)
@@ -301,9 +311,9 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
 
 
 def _in_order(array: Any, names: Sequence[str]) -> Tensor:
-    """Return float32 with the axes of `AXES`, less "example" where it is missing."""
+    """Return float32 with the axes of `AXES`, without "example" if it is missing."""
     if not isinstance(array, Tensor):
-        with np.errstate(over="ignore"):  # infinities are refused by view
+        with np.errstate(over="ignore"):  # infinities raise an error later, by view
             array = torch.from_numpy(np.array(array, dtype=np.float32))
     tensor: Tensor = array.detach().cpu().float()
     tensor = tensor.permute([names.index(axis) for axis in AXES if axis in names])

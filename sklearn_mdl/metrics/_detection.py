@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_mdl.metrics._references import Floats, checked_count
 
 Interval = tuple[float, float]
-FEWEST = 2  # examples of each kind, below which nothing can be resampled
+FEWEST = 2  # examples of each kind, at least, to resample
 
 
 class DetectionMeasures(NamedTuple):
-    """Measures of the scores of a detector, with intervals of the bootstrap.
+    """Measures of a detector's scores, with bootstrap intervals.
 
     Attributes
     ----------
@@ -31,8 +31,8 @@ class DetectionMeasures(NamedTuple):
         The lowest score at which at most ``max_false_positives`` of the negative
         examples are flagged; infinity if there is none.
     max_false_positives : float
-        A share of the negative examples. If they are fewer than its inverse, 100 for
-        1 %, no false positive is allowed.
+        A share of the negative examples. With fewer negatives than its inverse (100 for
+        1 %), no false positive is allowed.
     level : float
         Coverage of each interval.
     """
@@ -75,10 +75,10 @@ class DetectionMeasures(NamedTuple):
 def positive_probabilities(
     codelengths: ArrayLike, labels: ArrayLike, positive: object = 1
 ) -> Floats:
-    """Return the probability of the positive class that each row was predicted with.
+    """Return the predicted probability of the positive class for each row.
 
-    Of two classes, the codelength of the label that came is all that is needed:
-    ``exp(-codelength)`` is its probability.
+    With two classes the codelength is enough: ``exp(-codelength)`` is the probability
+    of the observed label.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def positive_probabilities(
     Returns
     -------
     probabilities : ndarray of shape (N,)
-        Each predicted before its label was known.
+        Probability of the positive class, predicted before the label was known.
 
     Raises
     ------
@@ -132,10 +132,10 @@ def detection_measures(
     n_resamples: int = 1000,
     random_state: int = 0,
 ) -> DetectionMeasures:
-    """Measure scores as those of a detector, with intervals.
+    """Measure how well scores detect positive examples, with intervals.
 
-    Measure prequential scores, each made before its label was known, by
-    :func:`positive_probabilities`, or held-out scores, by ``predict_proba``.
+    Pass prequential scores from :func:`positive_probabilities`, each made before its
+    label was known, or held-out scores from ``predict_proba``.
 
     Parameters
     ----------
@@ -147,8 +147,8 @@ def detection_measures(
     level : float, default=0.9
         Coverage of each interval.
     n_resamples : int, default=1000
-        Of the bootstrap, which draws positive and negative examples separately. The
-        threshold is chosen again in each.
+        Number of bootstrap resamples, which draw positive and negative examples
+        separately. Each resample chooses its own threshold.
     random_state : int, default=0
 
     Returns

@@ -1,4 +1,4 @@
-"""First appearances of classes that nobody named: an escape code, and blind codes."""
+"""Escape code for first appearances of unnamed classes, and codes without features."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from sklearn_mdl.metrics._references import Floats, encoded
 
 
 class EscapeCode:
-    """Which rows of a stream bring a class that is not known yet.
+    """Code for which rows of a stream bring a class that is not known yet.
 
-    Classes are integers: those that were named, and then each new one the next. The
-    first row brings some class for the first time in any case; of the rows after it, KT
-    counts those that did, see :func:`escape_codelengths`.
+    Classes are integers: first the named ones, then new ones in order of appearance.
+    The first row always brings a class for the first time; for later rows see
+    :func:`escape_codelengths`.
 
     Parameters
     ----------
     n_named : int
-        Classes that are known before the first row. If there are none, class 0 is that
-        of the first row, which is certain.
+        Number of classes known before the first row. If there are none, the first row
+        has class 0 with certainty.
 
     Attributes
     ----------
     n_named, n_classes : int
-        Classes that were named, and that are known so far, of which there is at least
-        one.
+        Number of classes that were named, and that are known so far (at least one).
     probabilities : list of float
         Probability of an escape at each row so far.
     """
@@ -49,7 +48,7 @@ class EscapeCode:
         return (len(self._seen) - 0.5) / n_rows
 
     def observe(self, label: int) -> float:
-        """Cost in nats of knowing if a row escapes; the class is known from then on."""
+        """Cost in nats of whether a row escapes; its class is known afterwards."""
         probability, is_new = self.probability, label >= self.n_classes
         self.probabilities.append(probability)
         self._seen.add(label)
@@ -57,16 +56,16 @@ class EscapeCode:
         return 0.0 - math.log(probability if is_new else 1.0 - probability)
 
     def coded(self, proba: Floats, start: int) -> Floats:
-        """Join probabilities (n, C) of known classes and that of an escape, (n, C + 1).
+        """Append the probability of an escape to those of known classes, (n, C + 1).
 
-        The first one is that of row ``start``, which was observed, as all of them were.
+        The first row is row ``start``; all of the rows must have been observed.
         """
         escapes = np.array(self.probabilities[start : start + len(proba)])[:, None]
         return np.hstack([proba * (1.0 - escapes), escapes])
 
 
 def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
-    r"""Cost of the places at which classes appear that were not named, in nats.
+    r"""Cost of where unnamed classes first appear, in nats.
 
     Row ``t``, counted from 1, brings such a class with probability
 
@@ -74,12 +73,12 @@ def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
 
         e_t = \frac{m - 1/2}{t - 1} ,
 
-    where ``m`` is the number of classes among the rows before it: the estimate of
-    Krichevsky and Trofimov for the event that a row brings a class for the first time,
-    from the rows after the first one, which always does. So :math:`1/2 \le (t - 1) e_t
-    \le t - 3/2`, a probability. Of the first row it is 1/2 if classes were named, and 1
-    if none was. Which of the known classes the others have is not part of this cost,
-    nor is the name of a new one.
+    where ``m`` is the number of classes among the rows before it: the
+    Krichevsky-Trofimov estimate of the probability that a row brings a class for the
+    first time, from all rows but the first, which always does. So :math:`1/2 \le (t -
+    1) e_t \le t - 3/2`, a probability. For the first row it is 1/2 if classes were
+    named, and 1 otherwise. This cost includes neither which known class a row has nor
+    the name of a new class.
 
     Parameters
     ----------
@@ -91,8 +90,8 @@ def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
     Returns
     -------
     codelengths : ndarray of shape (N,)
-        :math:`-\log e_t` of each row that brings a class that was neither named nor
-        seen, and :math:`-\log(1 - e_t)` of each other one, in nats.
+        In nats: :math:`-\log e_t` for rows with a class that was neither named nor seen
+        before, and :math:`-\log(1 - e_t)` for all other rows.
 
     References
     ----------
@@ -106,7 +105,7 @@ def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
     >>> escape_codelengths(["cat", "cat", "dog", "cat"])
     array([0.        , 0.693..., 1.386..., 0.693...])
     """
-    encoded(y, None)  # refuses what are no labels
+    encoded(y, None)  # raises for invalid labels
     names = {c: i for i, c in enumerate(np.unique(np.asarray(classes)).tolist())}
     code = EscapeCode(len(names))
     labels = np.asarray(y).tolist()
@@ -115,19 +114,19 @@ def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
 
 
 def blind_codelengths(labels: NDArray[np.intp], n_named: int) -> Floats:
-    """Cost of labels to codes that see labels alone and learn classes as they come.
+    """Cost of labels under codes that use no features and learn new classes.
 
     Parameters
     ----------
     labels : ndarray of shape (N,)
-        Classes as integers, those not named in order of appearance.
+        Classes as integers, unnamed ones in order of appearance.
     n_named : int
-        As of :class:`EscapeCode`.
+        As for :class:`EscapeCode`.
 
     Returns
     -------
     codelengths : ndarray of shape (N, 3)
-        In nats, of frequencies, recent frequencies and transitions, escapes included.
+        In nats, from frequencies, recent frequencies and transitions, escapes included.
     """
     escape, n_classes = EscapeCode(n_named), max(n_named, 1)
     given: Sequence[int] = labels.tolist()

@@ -4,14 +4,13 @@ The expected loss after ``t`` of ``N`` labels is ``f + (1 - f) g(t / N)`` times
 a level.
 The floor ``f`` is from 0 to 1, and ``g`` is a power law that starts to fall at a knee,
 ``(1 + (t / knee)^k)^(-power / k)``, or an exponential; where ``f`` is 1 the curve is
-flat. All of them are on a grid, and their posterior probabilities are those given the
-means over intervals of geometrically growing length. So nothing is promised to fall
-because a falling law fits as well as the flat one, and where little is known the
-interval holds what both of them predict.
+flat. All laws are on a grid, and the means over intervals of geometrically growing
+length give their posterior probabilities. If a falling law fits only as well as the
+flat one, no fall is promised: the interval contains the predictions of both.
 
-An interval holds three things: which law it is, its level, and the noise of the losses
-to come, which vary as the later half does. Noise is common to curves of the same rows,
-and cancels in their differences; laws are drawn for each curve by itself.
+An interval covers three uncertainties: the law, its level, and the noise of future
+losses, which vary like the later half of the curve. Noise is shared by curves over the
+same rows and cancels in their differences; laws are drawn separately for each curve.
 Power laws of learning curves: Hestness et al., 2017, arXiv:1712.00409. With knees:
 Caballero et al., 2023, arXiv:2210.14891.
 """
@@ -28,7 +27,7 @@ from sklearn_mdl.metrics._learning_curves import check_losses
 from sklearn_mdl.metrics._references import Floats, Integers, checked_count, invalid
 
 LEAST_LABELS = 40
-START = 0.05  # of the curve: the first losses are left out
+START = 0.05  # of the curve is used: the first losses are left out
 N_INTERVALS = 12
 FLOORS = np.arange(40)[:, None] / 40  # as shares of the last loss
 # Power, knee in lengths of the curve, and sharpness of the knee.
@@ -40,39 +39,39 @@ LAWS = (
     *((power, *knee) for power in np.arange(1, 17) / 4 for knee in KNEES),
     *((np.inf, knee, 1.0) for knee in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)),
 )
-FLAT = 0.15  # prior probability that nothing falls; all other laws share the rest
-NEIGHBOURS = 4  # to either side of an interval, whose losses vary as its own do
-# No law is the true one: standard deviation of a mean, as a share of it.
+FLAT = 0.15  # prior probability of the flat law; all other laws share the rest
+NEIGHBOURS = 4  # intervals to either side, assumed to have the same variance
+# No law is exact: standard deviation of a mean, as a share of it.
 MISFIT = 0.02
-# Standard deviations of noise times this: which rows were learned moves all losses.
-# Measured on draws of three datasets (``model_selection``).
+# Factor on standard deviations of noise, since the rows that were learned affect all
+# losses. Measured on draws of three datasets (``model_selection``).
 TRAINING = 1.35
 N_DRAWS = 400
-MOST_CELLS = 1000  # of the labels to come, over which laws are averaged
-WIDEST = 0.1  # half of an interval, as a share of the codelength, that says something
+MOST_CELLS = 1000  # intervals of future labels, over which laws are averaged
+WIDEST = 0.1  # largest informative half width, as a share of the codelength
 
 
 def is_narrow(values: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
-    """Return whether intervals of codelengths are narrow enough to say something."""
+    """Return True where intervals of codelengths are narrow enough to be useful."""
     narrow: NDArray[np.bool_] = (upper - lower) / 2 <= WIDEST * values
     return narrow
 
 
 class Extrapolation(NamedTuple):
-    """Codelengths of more labels than were seen.
+    """Predicted codelengths of more labels than were seen.
 
     Attributes
     ----------
     n : int
-        Labels, seen ones included.
+        Number of labels, seen ones included.
     values : ndarray of shape (n_curves,)
         Codelengths of that many labels, in nats.
     lower, upper : ndarray of shape (n_curves,)
         Bounds of their intervals.
     level : float
-        Level of each interval by itself.
+        Level of each single interval.
     draws : ndarray of shape (n_draws, n_curves)
-        Codelengths as they might be; differences of columns are those of paired curves.
+        Draws of the codelengths; columns are paired, so take differences of columns.
     """
 
     n: int
@@ -84,11 +83,17 @@ class Extrapolation(NamedTuple):
 
     @property
     def can_tell(self) -> NDArray[np.bool_]:
-        """Whether an interval is at most 10 % of the codelength to either side."""
+        """True where an interval is at most 10 % of the codelength to either side."""
         return is_narrow(self.values, self.lower, self.upper)
 
     def difference(self, i: int, j: int) -> tuple[float, float, float]:
-        """Return the codelength of one curve less another's, and its interval."""
+        """Return codelength ``i`` minus codelength ``j``, and its interval.
+
+        Parameters
+        ----------
+        i, j : int
+            Numbers of the curves.
+        """
         lower, upper = _interval(self.draws[:, i] - self.draws[:, j], self.level)
         return float(self.values[i] - self.values[j]), float(lower), float(upper)
 
@@ -99,7 +104,7 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
     Parameters
     ----------
     curves : array-like of shape (N,), (n_curves, N) or (n_curves, n_orders, N)
-        Cost of each label in the order of the run, in nats: of one run, or of several
+        Cost of each label in the order of the run, in nats, for one run or for several
         over the same rows in the same orders. At least 40 labels.
     n : int
         Labels to predict for, more than N.
@@ -109,13 +114,13 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
     Returns
     -------
     found : Extrapolation
-        Predictions for the same source of rows. The intervals hold the noise of rows
-        not seen; they do not hold that the law itself may change.
+        Predictions for the same source of rows. The intervals cover the noise of unseen
+        rows, but not a change of the law itself.
 
     Raises
     ------
     ValueError
-        If the shape is another, a cost is NaN or negative, or an argument is out of
+        If the shape is invalid, a cost is NaN or negative, or an argument is out of
         range.
 
     Examples
@@ -148,12 +153,12 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
     first = max(int(START * n_seen), 1)
     edges = np.rint(np.geomspace(first, n_seen, N_INTERVALS + 1)).astype(np.int64)
     edges = np.unique(edges)
-    # Differences of successive losses know no trend; their variance is twice the noise.
+    # Differences of successive losses have no trend; their variance is twice the noise.
     noise = np.diff(costs[:, :, first - 1 :]) / np.sqrt(2)
     late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2))
     curves = costs.mean(1)
-    # The same place is another example in every order: noise of orders averages out.
-    # Rows to come are new to all orders alike: theirs does not.
+    # Each order has another example at the same place, so noise of orders averages out.
+    # Future rows are new to all orders, so their noise does not.
     counts = np.diff(edges)
     means = np.add.reduceat(curves[:, :n_seen], edges[:-1], axis=1) / counts
     squares = np.add.reduceat(noise.mean(1) ** 2, edges[:-1] - first, axis=1)
@@ -162,7 +167,7 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
     variance = squares @ near / (counts @ near) / counts + (MISFIT * means) ** 2 + 1e-12
     probability, scale, error, future = _posterior(means, 1 / variance, edges, n)
     rng = np.random.default_rng(0)
-    # What is common to curves is noise; their laws are drawn one by one.
+    # Curves share the noise; their laws are drawn independently.
     known, to_come = (_normal(rng, noise) * TRAINING for _ in range(2))
     total = np.empty(known.shape)
     for i, weights in enumerate(probability):
@@ -177,7 +182,7 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
 
 
 def _normal(rng: np.random.Generator, noise: Floats) -> Floats:
-    """Draw standard normals (n_draws, n_curves), correlated as the noise is."""
+    """Draw standard normals (n_draws, n_curves), correlated like the noise."""
     flat = noise.reshape(len(noise), -1)
     norms = np.linalg.norm(flat, axis=1, keepdims=True)
     flat = flat / np.maximum(norms, 1e-300)
@@ -196,21 +201,22 @@ def _posterior(
     ----------
     means : ndarray of shape (n_curves, M)
     weights : ndarray of shape (n_curves, M)
-        Inverse variances of these.
+        Inverse variances of the means.
     edges : ndarray of shape (M + 1,)
     n : int
 
     Returns
     -------
     probability, scale, error : ndarray of shape (n_curves, n_laws)
-        Of each law, its loss after the last label, and the standard error of that.
+        Probability of each law, its loss after the last label, and the standard error
+        of that loss.
     future : ndarray of shape (n_laws,)
-        Sums of the losses to come at scale 1.
+        Sums of future losses at scale 1.
     """
     laws, future, prior = _laws(edges, n)
     information = weights @ (laws**2).T
     scale = (weights * means) @ laws.T / information
-    fit = scale**2 * information  # of squares that are the same for all laws
+    fit = scale**2 * information  # sum of squares, the same for all laws
     # The level has a flat prior in its logarithm, and is integrated out.
     log = np.log(prior) - np.log(information) / 2 - np.log(scale + 1e-300) + fit / 2
     probability = np.exp(log - log.max(1, keepdims=True))
@@ -219,9 +225,9 @@ def _posterior(
 
 
 def _laws(edges: Integers, n: int) -> tuple[Floats, Floats, Floats]:
-    """Return means over intervals (n_laws, M), sums of losses to come, and a prior.
+    """Return means over intervals (n_laws, M), sums of future losses, and a prior.
 
-    All laws are 1 at the last label that was seen.
+    All laws equal 1 at the last label that was seen.
     """
     n_seen, counts = int(edges[-1]), np.diff(edges)
     n_more = n - n_seen
@@ -242,7 +248,7 @@ def _laws(edges: Integers, n: int) -> tuple[Floats, Floats, Floats]:
 
 
 def _falling(times: Floats, power: float, knee: float, sharpness: float) -> Floats:
-    """Return a law without a floor at ``times``, which are in lengths of the curve."""
+    """Return a law without a floor at ``times``, in units of the curve's length."""
     if knee == 0:
         return times**-power
     if np.isinf(power):

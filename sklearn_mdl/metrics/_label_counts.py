@@ -1,9 +1,9 @@
-"""Codes that see labels alone: counts of all, of recent ones, of pairs in a row.
+"""Codes of labels without features: all counts, recent counts, counts of pairs.
 
-A stream whose labels follow one another is cheap for whoever looks at the last labels,
-whatever the features. These codes say how cheap; what a readout saves against them is
-due to the representation (Zhang et al., 2023, Rapid adaptation in online continual
-learning: are we evaluating it right?, ICCV).
+If labels of a stream repeat, a code that only looks at the last labels is short,
+whatever the features. These codes measure how short; what a readout saves relative to
+them is due to the representation (Zhang et al., 2023, Rapid adaptation in online
+continual learning: are we evaluating it right?, ICCV).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn_mdl.metrics._references import Floats, encoded, invalid
 
 
 class LabelCounts:
-    """Counts of labels, of which each halves every ``half_life`` labels.
+    """Counts of labels that decay: each halves every ``half_life`` labels.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class LabelCounts:
 
     def __init__(self, n_classes: int, half_life: float = np.inf) -> None:
         self.decay = 2.0 ** (-1.0 / half_life)
-        self.counts = np.full(n_classes, 0.5)  # beside the last of them
+        self.counts = np.full(n_classes, 0.5)  # 1/2 plus decayed counts
 
     @property
     def n_classes(self) -> int:
@@ -42,7 +42,7 @@ class LabelCounts:
         return found
 
     def add_classes(self, n: int) -> None:
-        """Go on with more classes, none of which was seen."""
+        """Add classes, none of which was seen."""
         self.counts = np.append(self.counts, np.full(n, 0.5))
 
     def observe(self, label: int) -> None:
@@ -74,11 +74,11 @@ class LabelTransitions:
         return found
 
     def add_classes(self, n: int) -> None:
-        """Go on with more classes, none of which was seen."""
+        """Add classes, none of which was seen."""
         self.n_classes += n
 
     def observe(self, label: int) -> None:
-        """Count a label behind the one before it."""
+        """Count a label after the previous one."""
         if self.last >= 0:
             self.after[self.last][label] += 1
         self.last = label
@@ -87,7 +87,7 @@ class LabelTransitions:
 def decayed_frequency_codelengths(
     y: ArrayLike, n_classes: int | None = None, *, half_life: float = 100.0
 ) -> Floats:
-    """Cost of each label under counts of labels that fade, in nats.
+    """Cost of each label under decaying counts of labels, in nats.
 
     Label ``t`` is predicted from counts in which each label before it halves every
     ``half_life`` labels::
@@ -101,7 +101,7 @@ def decayed_frequency_codelengths(
     n_classes : int, optional
         As for :func:`frequency_codelength`.
     half_life : float, default=100
-        In labels; infinity is the code of Krichevsky and Trofimov.
+        In labels; infinity is the Krichevsky-Trofimov code.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def decayed_frequency_codelengths(
     Raises
     ------
     ValueError
-        If `half_life` is not positive, or as :func:`frequency_codelength`.
+        If `half_life` is not positive, and as :func:`frequency_codelength`.
 
     Examples
     --------
@@ -128,9 +128,9 @@ def decayed_frequency_codelengths(
 def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
     """Cost of each label given the label before it, in nats.
 
-    A Markov chain of first order: the label ``t`` is predicted by the code of
-    Krichevsky and Trofimov from the labels that stood behind labels ``y_{t-1}``; the
-    first one uniformly. Of sticky streams it is far shorter than that of frequencies.
+    A first-order Markov chain: the Krichevsky-Trofimov code predicts label ``t`` from
+    the labels that have followed ``y_{t-1}`` so far; the first label is uniform. If
+    labels tend to repeat, it is far shorter than the frequency code.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats
 
 
 def costs_of(labels: Sequence[int], code: LabelCounts | LabelTransitions) -> Floats:
-    """Cost of each label (N,) in nats; none of one by which a code learns a class."""
+    """Cost of each label (N,) in nats; zero where a code first sees a class."""
     costs = np.zeros(len(labels))
     for t, label in enumerate(labels):
         if label < code.n_classes:

@@ -24,7 +24,7 @@ class LossDataCurve(NamedTuple):
     ----------
     starts, stops : ndarray of shape (M,)
         Interval ``i`` consists of the predictions made after ``starts[i]`` up to
-        ``stops[i] - 1`` labels; together they are all of a run.
+        ``stops[i] - 1`` labels; together the intervals cover the run.
     losses : ndarray of shape (M,)
         Mean cost of a label in each interval, in nats.
     """
@@ -52,7 +52,7 @@ def loss_data_curve(codelengths: ArrayLike, *, n_intervals: int = 20) -> LossDat
     Raises
     ------
     ValueError
-        If the shape is another, a cost is NaN or negative, or `n_intervals` is out of
+        If the shape is invalid, a cost is NaN or negative, or `n_intervals` is out of
         range.
 
     References
@@ -81,7 +81,7 @@ class CurveReading(NamedTuple):
     ----------
     value : float
     is_bound : bool
-        True if the curve ends too early, so that the number is at least `value`.
+        True if the curve ends too early; the number is then at least `value`.
     """
 
     value: float
@@ -95,7 +95,7 @@ def surplus_description_length(
     sizes: ArrayLike | None = None,
     n_intervals: int = 20,
 ) -> CurveReading:
-    """Nats in excess of ``epsilon`` per label until predictions reach that loss.
+    """Nats above ``epsilon`` per label until predictions reach that loss.
 
     With ``L(n)`` the expected loss after ``n`` labels it is ``sum_n max(0, L(n) -
     epsilon)``: the part of the codelength that is due to learning. More examples add
@@ -104,11 +104,11 @@ def surplus_description_length(
     Parameters
     ----------
     losses : array-like of shape (N,) or (n_orders, N)
-        Cost of each label of a run, in nats, which `loss_data_curve` averages; or,
-        with `sizes`, the expected loss at each of these, of shape (M,).
+        Cost of each label of a run, in nats, averaged by `loss_data_curve`; or, with
+        `sizes`, the expected loss at each size, of shape (M,).
     epsilon : float
-        The target loss, in nats per label; below the entropy of the labels given the
-        features it cannot be reached.
+        The target loss, in nats per label. It cannot be reached below the entropy of
+        the labels given the features.
     sizes : array-like of int of shape (M,), optional
         Increasing numbers of labels learned before each loss, M at least 2; every loss
         counts up to the next size (a left Riemann sum, which is an upper bound for a
@@ -119,8 +119,8 @@ def surplus_description_length(
     Returns
     -------
     surplus : CurveReading
-        In nats; a lower bound if the last loss exceeds ``epsilon / 2``, or if the first
-        of the `sizes` is larger than one.
+        In nats; a lower bound if the last loss exceeds ``epsilon / 2``, or if the
+        smallest size is larger than one.
 
     Raises
     ------
@@ -152,15 +152,15 @@ def surplus_description_length(
 def excess_description_length(
     losses: ArrayLike, final_loss: float | None = None, *, tail: float = 0.1
 ) -> float:
-    """Nats of a code in excess of what the labels cost once all are learned.
+    """Nats by which a code exceeds the cost of the labels once all are learned.
 
-    ``sum_t l_t - N l``, the area of the loss curve above its final loss. With the loss
-    ``l`` of the final predictor on other rows it is the excess description length: what
-    training wrote into the predictor. With that of the end of the run itself it is the
-    prequential estimate of epiplexity for one predictor, not for the best of all that
-    compute as long; and ``N l`` is that of time-bounded entropy. The loss of the final
-    predictor on the labels that it has learned would do only where it has seen each of
-    them once and knows none by heart.
+    ``sum_t l_t - N l``, the area of the loss curve above its final loss. If ``l`` is
+    the loss of the final predictor on other rows, this is the excess description
+    length: the information that training wrote into the predictor. If ``l`` is the loss
+    at the end of the run, this is the prequential estimate of epiplexity for this
+    predictor (not for the best one with the same compute), and ``N l`` estimates
+    time-bounded entropy. Only use the training loss of the final predictor if it has
+    seen each label once and has memorised none.
 
     Parameters
     ----------
@@ -170,13 +170,13 @@ def excess_description_length(
         Loss of the final predictor in nats per label. None takes the mean of the last
         losses of the run.
     tail : float, default=0.1
-        Share of the run that is its end.
+        Share of the run, at its end, over which losses are averaged.
 
     Returns
     -------
     excess : float
-        In nats; negative where predictions got worse. Features of which nothing can be
-        learned have next to none, and so have those of which everything is known.
+        In nats; negative where predictions got worse. Close to zero if nothing can be
+        learned from the features, or if nothing is left to learn.
 
     Raises
     ------

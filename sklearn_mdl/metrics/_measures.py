@@ -1,10 +1,10 @@
-"""Accuracy, Brier score and calibration of a prequential run, beside its codelength.
+"""Accuracy, Brier score and calibration of a prequential run.
 
-Every prediction of a run is made before its label is seen, so that the measures of
-held-out predictions apply to all of them. They need three numbers of a prediction: its
-most probable class, the probability of that class, and the sum of the squared
-probabilities. These are stored for every mixture; its codelength gives the probability
-of the true label.
+Every prediction of a run is made before its label is seen, so measures of held-out
+predictions apply to all of them. They need three numbers per prediction: its most
+probable class, the probability of that class, and the sum of the squared probabilities.
+These are stored for every mixture; its codelength gives the probability of the true
+label.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class PrequentialMeasures(NamedTuple):
         Codelength of the uniform code, ``N log C`` nats.
     frequency_codelength : float
         Codelength of :func:`~sklearn_mdl.frequency_codelength`, which learns the
-        frequency of each class and uses no features; nats. Where classes could appear
-        that were not named, it learns them as they come.
+        frequency of each class and uses no features; nats. Where unnamed classes may
+        appear, it learns them as they appear.
     accuracy : float
         Share of examples whose label was the most probable class. Among equally
         probable classes, as before the first minibatch is learned, the first counts.
@@ -94,12 +94,12 @@ class PrequentialMeasures(NamedTuple):
 
     @property
     def saved_against_uniform(self) -> float:
-        """Nats saved against the uniform code; negative if it is the shorter one."""
+        """Nats saved relative to the uniform code; negative if that one is shorter."""
         return self.uniform_codelength - self.codelength
 
     @property
     def saved_against_frequency(self) -> float:
-        """Nats saved against the frequency code, thanks to the features."""
+        """Nats that the features save relative to the frequency code."""
         return self.frequency_codelength - self.codelength
 
 
@@ -126,8 +126,9 @@ def measure(
     n_bins : int
         Bins of the calibration error.
     n_named : int or None
-        Classes known before the first row, if others could appear; a new class is then
-        one more that can be predicted. None is all.
+        Number of classes known before the first row, if others could appear; an unknown
+        class then counts as one more that can be predicted. None means that all are
+        known.
 
     Returns
     -------
@@ -157,8 +158,8 @@ def measure(
 class RegressionMeasures(NamedTuple):
     """Measures of the predictions of a run on regression, each made before its label.
 
-    The errors are those of the mixture's mean, over the ``n_measured`` examples after
-    the first minibatch, which a fixed density predicts; NaN if there are none.
+    The errors are of the mixture's mean, over the ``n_measured`` examples after the
+    first minibatch, which a fixed density predicts; NaN if there are none.
 
     Attributes
     ----------
@@ -189,7 +190,7 @@ class RegressionMeasures(NamedTuple):
 
     @property
     def saved_against_reference(self) -> float:
-        """Nats saved against the reference, thanks to the features."""
+        """Nats that the features save relative to the reference."""
         return self.reference_codelength - self.codelength
 
 
@@ -210,8 +211,8 @@ def measure_regression(
 
 
 def _mean_recall(correct: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
-    # Not scikit-learn's score, which warns of classes that were predicted but not
-    # observed: a stream may be too short for some.
+    # Not scikit-learn's score, which warns if a predicted class was never observed: a
+    # short stream may lack classes.
     counts = np.bincount(labels)
     hits = np.bincount(labels, weights=correct)
     return float((hits[counts > 0] / counts[counts > 0]).mean())

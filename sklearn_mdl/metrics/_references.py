@@ -1,9 +1,9 @@
 """Reference codes for labels, and the difference between two codes.
 
-A codelength says little on its own. Two codes that use no features serve as a
-reference: the uniform code, which costs ``log C`` nats per label, and the frequency
-code, which learns the frequency of each class. What a readout saves against them is
-due to the representation. Real labels have a Gaussian reference, which learns their
+A codelength means little on its own. Two codes that use no features serve as
+references: the uniform code, which costs ``log C`` nats per label, and the frequency
+code, which learns the frequency of each class. What a readout saves relative to them is
+due to the representation. For real labels the reference is a Gaussian that learns their
 mean and variance. All codelengths are in nats.
 
 The regret of one code against another is the running difference of their codelengths,
@@ -59,7 +59,7 @@ def uniform_codelength(n_samples: int, n_classes: int) -> float:
 
 
 def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
-    """Cost of labels under the adaptive code of Krichevsky and Trofimov, in nats.
+    """Cost of labels under the adaptive Krichevsky-Trofimov code, in nats.
 
     Label ``t`` is predicted from the counts ``n_c`` of the classes before it::
 
@@ -99,14 +99,14 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     2.77...
     """
     _, counts, n_classes = _labels(y, n_classes)
-    # Class c occurs after n_c = 0, 1, ... earlier ones, in whatever order.
+    # Class c occurs after n_c = 0, 1, ... earlier examples of it, in any order.
     numerators = sum(float(np.log(np.arange(n) + 0.5).sum()) for n in counts)
     denominators = np.log(np.arange(counts.sum()) + n_classes / 2)
     return float(denominators.sum()) - numerators
 
 
 def frequency_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
-    """Cost of each label under the code of Krichevsky and Trofimov, in nats.
+    """Cost of each label under the Krichevsky-Trofimov code, in nats.
 
     Parameters
     ----------
@@ -237,18 +237,18 @@ def gaussian_codelengths(
         s_n \sqrt{1 + 1 / n}, \qquad
         s_n^2 = \frac{1}{n - 1} \sum_{i \le n} (y_i - \bar y_n)^2 .
 
-    Costs are minus log densities in the units of the labels: those of ``a y + b`` are
-    :math:`\log |a|` higher, after the first. They may be negative.
+    Costs are minus log densities in the units of the labels, and may be negative. After
+    the first labels, the costs of ``a y + b`` are :math:`\log |a|` higher.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
     n_first : int, default=32
-        Number of labels that the fixed density predicts, as it does those of the first
-        minibatch of :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`; it also predicts
-        later ones as long as all labels are equal.
+        Number of labels that the fixed density predicts, like the first minibatch of
+        :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`; it also predicts later labels
+        as long as all labels so far are equal.
     location, scale : float, default=0.0, 1.0
-        Of the fixed Student-t, in the units of the labels.
+        Location and scale of the fixed Student-t, in the units of the labels.
 
     Returns
     -------
@@ -286,7 +286,7 @@ def gaussian_codelengths(
             f"{n_first=} and {scale=}; the fixed density predicts the first label"
         )
     found = _student_t_losses(labels, 1.0, location, scale)
-    # In units of a power of two, which moves no bit: squares stay within the floats.
+    # Scaled by a power of two, which is exact, so that squares do not overflow.
     unit = 2.0 ** min(math.frexp(np.abs(labels).max(initial=0.0))[1], 1023)
     means, squares = _running_moments(labels / unit)
     counts = np.arange(len(labels))

@@ -19,7 +19,10 @@ from sklearn_mdl.model_selection._race import (
 )
 from sklearn_mdl.model_selection._ranking import Ranking
 from sklearn_mdl.model_selection._representation_scorer import RepresentationScorer
-from sklearn_mdl.model_selection._running import run_side_by_side as run_side_by_side
+from sklearn_mdl.model_selection._running import (
+    LATE as LATE,
+    run_side_by_side as run_side_by_side,
+)
 from sklearn_mdl.model_selection._scorers import (
     PrequentialSplit,
     codelength_scorer,

@@ -1,7 +1,7 @@
 """Cells in as many orders as time allows: the queue of a ranking with a budget.
 
-The queue follows from the cells that are finished, and from nothing else; the clock
-only ends it. So a run that goes on later goes through the same cells.
+The queue only depends on the finished cells; the clock only ends it. So a resumed run
+scores the same cells in the same order.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._forecast import shortest_cell
 from sklearn_mdl.model_selection._tasks import Task
 
-CLEARLY = 1.1  # times the shortest codelength on the dataset, over common orders
+CLEARLY = 1.1  # times the dataset's shortest codelength, over shared orders
 
 Outcomes = dict[int, Cell | Failure]
 
 
 def rounds(tasks: Sequence[Task], found: Outcomes) -> Iterator[list[int]]:
-    """Yield which cells are due, round by round, while the caller adds outcomes.
+    """Yield the cells that are due, round by round, while the caller adds outcomes.
 
-    All orders of an encoder on a dataset follow each other in ``tasks``. It ends when
-    all cells have an outcome, but for those of datasets on which one failed.
+    All orders of an encoder on a dataset are adjacent in ``tasks``. The generator ends
+    when all cells have an outcome, except on datasets on which a cell failed.
     """
     number = 0
     while len(found) < len(tasks):
@@ -37,17 +37,18 @@ def rounds(tasks: Sequence[Task], found: Outcomes) -> Iterator[list[int]]:
         elif _none_left(tasks, found):
             return
         else:
-            number = (1 << number.bit_length()) - 1  # the next in which all have a turn
+            number = (1 << number.bit_length()) - 1  # the next round for all encoders
 
 
 def in_round(
     number: int, tasks: Sequence[Task], found: Mapping[int, Cell | Failure]
 ) -> list[int]:
-    """Return which cells are due in a round, counted from 0.
+    """Return the cells that are due in a round, counted from 0.
 
-    In each round every encoder gets its next order on every dataset; but one whose
-    codelength is more than ``CLEARLY`` times the shortest on a dataset gets one there
-    in rounds 0, 1, 3, 7, ... alone. A dataset on which a cell failed gets none.
+    In each round every encoder gets its next order on every dataset, with two
+    exceptions: an encoder whose codelength on a dataset is more than ``CLEARLY`` times
+    the shortest only gets one in rounds 0, 1, 3, 7, ..., and a dataset on which a cell
+    failed gets none.
     """
     groups: dict[str, dict[str, list[int]]] = {}
     for i, task in enumerate(tasks):
@@ -70,12 +71,12 @@ def in_round(
 
 
 def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
-    """Tell which encoders are clearly worse on a dataset.
+    """Return True for encoders that are clearly worse on a dataset.
 
     Parameters
     ----------
     nats : sequence of ndarray
-        Codelengths of each in its first orders.
+        Codelengths of each encoder in its first orders.
     """
     if not all(len(codes) for codes in nats):
         return [False] * len(nats)
@@ -89,13 +90,13 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
 
 
 def _none_left(tasks: Sequence[Task], found: Outcomes) -> bool:
-    """Return whether what is missing is of datasets on which a cell failed."""
+    """Return True if only datasets with failed cells have missing cells."""
     failed = {tasks[i].dataset for i, o in found.items() if isinstance(o, Failure)}
     return all(t.dataset in failed for i, t in enumerate(tasks) if i not in found)
 
 
 def check_budget(budget: float, tasks: Sequence[Task]) -> None:
-    """Refuse a budget that is shorter than the shortest of some cells."""
+    """Raise if the budget is shorter than the shortest of some cells."""
     task, seconds = shortest_cell(tasks)
     if budget < seconds:
         raise ValueError(
@@ -109,7 +110,7 @@ def with_all_encoders(
     tasks: Sequence[Task],
     outcomes: Sequence[Cell | Failure | None],
 ) -> list[str]:
-    """Return the datasets on which every encoder has a cell; warn of the others."""
+    """Return the datasets on which every encoder has a cell; warn about the others."""
     due = {(t.dataset, t.encoder) for t in tasks}
     scored = {(c.dataset, c.encoder) for c in outcomes if isinstance(c, Cell)}
     lacking = {dataset for dataset, _ in due - scored}
@@ -119,8 +120,8 @@ def with_all_encoders(
     text = f"time_budget was over before every encoder had a cell on {left}"
     if len(left) == len(names):
         raise ValueError(
-            f"{text}, so that nothing can be ranked; raise it, and pass results=FOLDER "
-            "to keep the cells that are there"
+            f"{text}, so nothing can be ranked; raise it, and pass results=FOLDER to "
+            "keep finished cells"
         )
     warn_caller(f"{text}, which are left out")
     return [name for name in names if name not in lacking]
@@ -134,6 +135,6 @@ def warn_of_environments(cells: Sequence[Cell]) -> None:
             name, one, other = found
             warn_caller(
                 f"Cells were scored on different machines ({name} is {one!r} and "
-                f"{other!r}), so that their numbers may differ a little"
+                f"{other!r}), so their results may differ slightly"
             )
             return

@@ -17,10 +17,9 @@ from sklearn_mdl.readouts import Terms
 
 
 class CellArrays:
-    """Numbers of cells by dataset, encoder and order, or as means over orders.
+    """Results of cells by dataset, encoder and order, or as means over orders.
 
-    Subclasses have ``alpha``, and ``cells_``, dataset by dataset, encoder by encoder,
-    order by order.
+    Subclasses have ``alpha``, and ``cells_`` sorted by dataset, encoder and order.
     """
 
     cells_: list[Cell]
@@ -60,19 +59,19 @@ class CellArrays:
     def codelengths_(self) -> np.ndarray:
         """Mean codelength over orders, (n_datasets, n_encoders), in nats.
 
-        Where orders are unequal, encoders are compared on those that they share: see
-        the class.
+        If encoders have different numbers of orders, they are compared on the shared
+        ones: see the class.
         """
         return paired_means(self.order_codelengths_)
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """The same by switching alone, the paper's code, (n_datasets, n_encoders)."""
+        """Codelengths by switching only, as in the paper, (n_datasets, n_encoders)."""
         return paired_means(self._by_order("switching_codelength"))
 
     @property
     def accuracies_(self) -> np.ndarray:
-        """Share of labels predicted rightly beforehand, (n_datasets, n_encoders)."""
+        """Share of labels predicted correctly in advance, (n_datasets, n_encoders)."""
         return paired_means(self._by_order("accuracy"))
 
     @property
@@ -82,10 +81,10 @@ class CellArrays:
 
     @property
     def comparable_(self) -> np.ndarray:
-        """Codelengths of which ratios are compared, (n_datasets, n_encoders).
+        """Positive codelengths, to compare ratios, (n_datasets, n_encoders).
 
-        Nats of real labels may be negative, and depend on the units of the labels. What
-        does not is a ratio of densities: that of geometric means over examples.
+        Codelengths of real labels may be negative and depend on their units. Ratios of
+        densities do not, so the geometric mean over examples is used.
         """
         found = self.codelengths_.copy()
         for row, cell in zip(found, self.first_cells_, strict=True):
@@ -95,7 +94,7 @@ class CellArrays:
 
     @property
     def samples_(self) -> Iterator[Sample]:
-        """Codelengths by dataset with what they vary by, of rows and shared orders."""
+        """Codelengths by dataset with their variation over rows and shared orders."""
         for nats, cells in zip(self.codelengths_, self._groups(), strict=True):
             yield replace(sample_of(cells), codelengths=nats)
 
@@ -116,7 +115,7 @@ class CellArrays:
 
     @property
     def is_pooled_(self) -> bool:
-        """Whether any cell pools readouts, so that the two codes differ."""
+        """True if any cell pools readouts, so that the two codelengths differ."""
         return any(cell.pool_groups for cell in self._ranked)
 
     @property
@@ -127,7 +126,7 @@ class CellArrays:
 
     @property
     def terms_notes_(self) -> dict[str, str]:
-        """Datasets on which equal terms bind, and how; see the class."""
+        """Notes on datasets where equal terms restrict an encoder; see the class."""
         notes = {
             name: _terms_note([c for c in self._ranked if c.dataset == name])
             for name in self.dataset_names_
@@ -135,12 +134,12 @@ class CellArrays:
         return {name: note for name, note in notes.items() if note}
 
     def mean_posteriors(self) -> list[list[dict[str, float]]]:
-        """Posterior of every architecture, a mean over examples and orders.
+        """Posterior of every architecture, averaged over examples and orders.
 
         Returns
         -------
         shares : list of list of dict
-            By dataset and encoder; from architectures to probabilities.
+            By dataset and encoder; each maps architectures to probabilities.
         """
         groups = self.groups_of_cells()
         return [
@@ -149,13 +148,13 @@ class CellArrays:
         ]
 
     def saved_per_example(self, reference: str = "uniform") -> np.ndarray:
-        """Nats per example saved against a code without features.
+        """Nats per example saved relative to a code without features.
 
         Parameters
         ----------
         reference : {"uniform", "frequency", "labels"}, default="uniform"
-            All classes alike, as often as observed so far, or the best that the labels
-            before each predict, in the same orders; for real labels all three are a
+            The code without features: uniform, by frequencies so far, or the best code
+            given the earlier labels in the same orders. For real labels all three are a
             Gaussian that learns online.
 
         Returns
@@ -169,21 +168,21 @@ class CellArrays:
         return saved
 
     def _reference(self, first: Cell, reference: str) -> float:
-        """Nats of a code without features, a mean over orders where these matter."""
+        """Nats of a code without features, averaged over orders where they matter."""
         if not first.is_real and reference != "labels":
             return float(getattr(first, reference))
         own = self.groups_of_cells()[first.dataset, first.encoder]
         return float(np.mean([cell.labels_alone for cell in own]))
 
     def _groups(self) -> Iterator[list[list[Cell]]]:
-        """Yield the cells of each dataset, by encoder and order that all share."""
+        """Yield the cells of each dataset by encoder, in the orders that all share."""
         groups = iter(self.groups_of_cells().values())
         for counts in self.n_orders_:
             yield [next(groups)[: counts.min()] for _ in counts]
 
 
 def paired_means(table: Floats) -> Floats:
-    """Means over orders, of which some encoders have the first ones only.
+    """Average over orders, of which some encoders only have the first ones.
 
     Parameters
     ----------
@@ -193,8 +192,8 @@ def paired_means(table: Floats) -> Floats:
     Returns
     -------
     means : ndarray of shape (n_datasets, n_encoders)
-        Of an encoder with fewer orders than others: the mean in all orders of those
-        that have all, and what it is above theirs in the orders that they share.
+        For an encoder with fewer orders than others: the mean of complete encoders over
+        all orders, plus its difference from them in the orders that they share.
     """
     means: Floats = table.mean(-1)
     for own, found in zip(table, means, strict=True):
@@ -211,7 +210,7 @@ def paired_means(table: Floats) -> Floats:
 
 
 def _terms_note(cells: Sequence[Cell]) -> str:
-    """Say where equal terms bind: whose readouts all have, and who alone had others.
+    """Describe where equal terms restrict an encoder, or return an empty note.
 
     Parameters
     ----------
@@ -226,8 +225,8 @@ def _terms_note(cells: Sequence[Cell]) -> str:
     more = f" ({len(bound) - 1} others, too)" if len(bound) > 1 else ""
     return (
         f"{widest.dataset}: all encoders have the readouts of the widest, "
-        f"{widest.encoder} ({widest.n_features} features): {widest.terms}; "
-        f"alone {first.encoder} ({first.n_features} features){more} would have "
+        f"{widest.encoder} ({widest.n_features} features): {widest.terms}; by itself "
+        f"{first.encoder} ({first.n_features} features){more} would have "
         f"{Terms.from_json(first.alone)}"
     )
 

@@ -1,4 +1,4 @@
-"""Cells of a ranking: what a run over an encoder, a dataset and an order has found."""
+"""Cells of a ranking: results of one encoder on one dataset in one order."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from sklearn_mdl.switcher import (
     stored_below,
 )
 
-KEPT_ROWS = 2000  # of a posterior
-ASIDE = ("source", "groups")  # what is no part of a cell's text
+KEPT_ROWS = 2000  # of a posterior, at most
+ASIDE = ("source", "groups")  # fields that are not in a cell's JSON
 
 
 class Trace(NamedTuple):
@@ -35,13 +35,14 @@ class Trace(NamedTuple):
     Attributes
     ----------
     codelengths : ndarray of shape (n_samples,)
-        Nats by example, in the order of the run.
+        Codelength of each example in nats, in the order of the run.
     steps : ndarray of shape (n_rows,)
-        Examples seen before each row of the posterior: all, of at most 2,000 examples.
+        Number of examples seen before each row of the posterior, of which at most 2,000
+        are kept.
     posterior : ndarray of shape (n_rows, n_architectures)
         Posterior over readouts before a label, settings summed by architecture.
     correct : ndarray of shape (n_samples,), uint8
-        1 where a label was predicted rightly before it was observed; empty for real
+        1 where a label was predicted correctly before it was observed; empty for real
         labels.
     """
 
@@ -51,12 +52,12 @@ class Trace(NamedTuple):
     correct: np.ndarray = np.empty(0, np.uint8)
 
     def read(self) -> Trace:
-        """Return the trace itself, as a file returns what it holds."""
+        """Return the trace itself; same interface as `TraceFile`."""
         return self
 
 
 class TraceFile(NamedTuple):
-    """A trace that lies in a file."""
+    """A trace stored in a file."""
 
     path: Path
     key: str
@@ -69,11 +70,11 @@ class TraceFile(NamedTuple):
         FileNotFoundError
             If the file is gone.
         ValueError
-            If it is damaged, or of another cell.
+            If it is damaged, or belongs to another cell.
         """
         arrays, about = read_archive(self.path)
         if about != {"key": self.key} or arrays.keys() != set(Trace._fields):
-            required, found = "the trace of its cell", "it is of another"
+            required, found = "the trace of its cell", "it belongs to another"
             raise damaged(self.path, required, found, "delete it")
         return Trace(**arrays)
 
@@ -88,54 +89,54 @@ class Cell:
     order : int
         Number of the random order.
     seed : int
-        Of orders, initial weights and replay.
+        Seed of orders, initial weights and replay.
     n_samples, n_features, n_classes : int
-        No classes where labels are real numbers.
+        Sizes; ``n_classes`` is 0 for real labels.
     codelength : float
-        Nats for all labels: of the code that pools kinds of readouts, if any are.
+        Nats for all labels, with the pool if there is one.
     switching_codelength : float
-        Nats by switching alone, the paper's code (Li et al., 2023).
+        Nats by switching only, as in the paper (Li et al., 2023).
     pool_groups : list of str
-        Kinds of readouts that are pooled; none if nothing is.
+        Kinds of readouts that are pooled; empty without a pool.
     accuracy : float
-        Share of labels that were predicted rightly before they were observed; NaN of
+        Share of labels that were predicted correctly before they were observed; NaN for
         real labels.
     frequency : float
-        Nats under the code of label frequencies, which sees no features; of real labels
+        Nats under the code of label frequencies, without features; for real labels,
         under a Gaussian that learns online.
     labels_alone : float
-        Nats under the best that labels before each predict, as
-        ``reference_codelengths_`` of the switcher says; of real labels `frequency`.
+        Nats under the best code given only earlier labels, as in the switcher's
+        ``reference_codelengths_``; for real labels `frequency`.
     readouts : dict of str to float
-        Codelength of every readout alone, in nats.
+        Codelength of every single readout, in nats.
     streams : list of int
-        Numbers of replay streams of the readouts.
+        Different numbers of replay streams of the readouts.
     scalings : list of str
-        Scalings of features by the readouts.
+        Different scalings of features by the readouts.
     alone : dict of str to number or list
         ``n_readouts``, ``streams`` and ``scalings`` that the encoder would have without
-        the others, where equal terms are others; else empty.
+        equal terms, if they differ; otherwise empty.
     diverged : list of str
         Readouts whose predictions stopped being finite.
     notes : dict of str to list of str
         Exceptions and warnings of wrapped classifiers.
     permutations : dict of str to float
         ``n``, ``codelength``, ``mean_null_codelength`` and ``p_value`` of a permutation
-        test, whose codes are of the kernel readouts alone; empty if none was made.
+        test, which only uses kernel readouts; empty without a test.
     mean_posterior : dict of str to float
-        Mean over examples of the posterior, settings summed by architecture.
+        Posterior averaged over examples and summed by architecture.
     data : dict of str to str
-        SHA-256 of features and labels as the run reads them.
+        SHA-256 of features and labels as read by the run.
     environment : dict
         Versions, machine, device and dtype of the arithmetic.
     seconds : float
         Wall time of the run.
     codelengths, steps, posterior : ndarray
-        The trace: nats by example (n_samples,) in the order of the run, and the
-        posterior over architectures (n_rows, n_architectures) before some of the
-        labels, with the number of examples seen before each row (n_rows,).
+        The trace: nats per example (n_samples,) in the order of the run, the number of
+        examples seen before each row of the posterior (n_rows,), and the posterior over
+        architectures (n_rows, n_architectures).
     groups : ndarray of shape (n_samples,) or None
-        Of the dataset's rows, as they were given; no part of files.
+        Groups of the dataset's rows, as given; not stored in files.
     """
 
     dataset: str
@@ -167,14 +168,14 @@ class Cell:
 
     @property
     def uniform(self) -> float:
-        """Codelength of the uniform code, in nats; of real labels `frequency`."""
+        """Codelength of the uniform code, in nats; for real labels `frequency`."""
         if self.is_real:
             return self.frequency
         return uniform_codelength(self.n_samples, self.n_classes)
 
     @property
     def is_real(self) -> bool:
-        """Whether labels are real numbers, and codelengths those of densities."""
+        """True if labels are real numbers, and codelengths are of densities."""
         return self.n_classes == 0
 
     @property
@@ -184,7 +185,7 @@ class Cell:
 
     @property
     def terms(self) -> Terms:
-        """Readouts by what may depend on widths, the same for all encoders."""
+        """Terms of the readouts, which may depend on widths; equal for all encoders."""
         return Terms(self.n_readouts, tuple(self.streams), tuple(self.scalings))
 
     @property
@@ -194,17 +195,17 @@ class Cell:
 
     @property
     def saved_per_example(self) -> float:
-        """Nats per example saved against the uniform code."""
+        """Nats per example saved relative to the uniform code."""
         return (self.uniform - self.codelength) / self.n_samples
 
     @property
     def saved_over_labels(self) -> float:
-        """Nats per example saved against the code of labels alone."""
+        """Nats per example saved relative to the code without features."""
         return (self.labels_alone - self.codelength) / self.n_samples
 
     @property
     def permutation_p_value(self) -> float | None:
-        """Of the code of the kernel readouts alone; None if nothing was permuted."""
+        """P-value of the code of kernel readouts; None if nothing was permuted."""
         return self.permutations.get("p_value")
 
     @property
@@ -214,12 +215,12 @@ class Cell:
 
     @property
     def codelengths(self) -> np.ndarray:
-        """Nats by example, in the order of the run, (n_samples,)."""
+        """Codelength of each example in nats, in the order of the run, (n_samples,)."""
         return self.source.read().codelengths
 
     @property
     def steps(self) -> np.ndarray:
-        """Examples seen before each row of the posterior, (n_rows,)."""
+        """Number of examples seen before each row of the posterior, (n_rows,)."""
         return self.source.read().steps
 
     @property
@@ -228,12 +229,12 @@ class Cell:
         return self.source.read().posterior
 
     def kept(self) -> dict[str, object]:
-        """Return all results but the trace, by name."""
+        """Return all results except the trace, by name."""
         names = [f.name for f in fields(self) if f.name not in ASIDE]
         return {name: getattr(self, name) for name in names}
 
     def record(self) -> dict[str, object]:
-        """Return those and the measures derived from them, for JSON."""
+        """Return all results except the trace, and derived measures, for JSON."""
         derived = ("uniform", "per_example", "saved_per_example", "saved_over_labels")
         return {**self.kept(), **{name: getattr(self, name) for name in derived}}
 
@@ -245,18 +246,18 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     ----------
     task : Task
     device : str or None
-        Wins over the switcher's own.
+        Overrides the switcher's own.
 
     Raises
     ------
     ValueError
-        If the codelength is not finite, if X and y are not what they were when their
-        digest was taken, or if the fit raises.
+        If the codelength is not finite, if X or y changed after their digest was taken,
+        or if the fit raises.
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)
     rows = draw_order(task.seed, task.order, len(task.y), task.groups)
-    X, y = task.X[rows], task.y[rows]  # copies, which nobody else can change
+    X, y = task.X[rows], task.y[rows]  # copies, which other code cannot change
     options = {} if task.groups is None else {"groups": task.groups[rows]}
     task.check_content()
     switcher.fit(X, y, **options)
@@ -307,7 +308,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
 def _permuted(
     switcher: MDLReadoutSwitcher, n_permutations: int | None
 ) -> dict[str, float]:
-    """Return what is kept of a permutation test, if one was asked for."""
+    """Return the summary of a permutation test, if one was requested."""
     if n_permutations is None:
         return {}
     test = switcher.permutation_test(n_permutations, shuffled=True)  # by draw_order
@@ -321,7 +322,7 @@ def _permuted(
 
 @lru_cache(maxsize=8)
 def environment(device: torch.device) -> dict[str, object]:
-    """Describe where this process does its arithmetic; determined once."""
+    """Describe the environment of this process; determined once."""
     with fixed_arithmetic():  # as the run does
         return environment_of(device)
 
@@ -338,7 +339,7 @@ def _switcher_of(task: Task, device: str | None) -> Switcher:
 
 
 def _by_architecture(switcher: Switcher) -> tuple[Trace, dict[str, float]]:
-    """Add up the settings of each architecture; of long posteriors keep some rows."""
+    """Sum the posterior by architecture; keep only some rows of long posteriors."""
     kinds = [readout.architecture for readout in switcher.readouts_]
     names = list(dict.fromkeys(kinds))
     belongs = np.array(
@@ -351,7 +352,7 @@ def _by_architecture(switcher: Switcher) -> tuple[Trace, dict[str, float]]:
 
 
 def kept_steps(n_samples: int) -> np.ndarray:
-    """Choose rows of a posterior: dense at first, first and last among them."""
+    """Choose rows of a posterior, densest at the start, with the first and last."""
     if n_samples <= KEPT_ROWS:
         return np.arange(n_samples)
     half = KEPT_ROWS // 2

@@ -1,18 +1,18 @@
-"""How far codelengths of one dataset would move in fresh draws of as many labels.
+"""Variation of the codelengths of a dataset over fresh draws of as many labels.
 
-Rows are a sample, and so are orders. The losses of two encoders on a row are paired,
-and so are sums of them. Prequential losses depend on each other in two ways:
+Rows are a sample, and so are orders. The losses of two encoders on the same row are
+paired. Prequential losses depend on each other in two ways:
 
-* Neighbours in the stream share their training rows, and lie on one learning curve. So
-  rows are resampled in blocks of the stream (of whole groups, where there are), and
-  the variance is that of differences between neighbouring blocks, which no slow trend
-  enters (von Neumann, 1941).
-* All losses of a draw depend on which rows could be learned. No resampling of losses
-  shows that; other draws do: standard deviations over disjoint draws are ``TRAINING``
+* Neighbouring rows share training rows and lie on the same learning curve. So the
+  stream is cut into blocks (of whole groups, if there are any), and the variance comes
+  from differences between neighbouring blocks, which slow trends do not affect (von
+  Neumann, 1941).
+* All losses of a draw depend on which rows were learned. Resampling losses cannot show
+  this, but other draws can: standard deviations over disjoint draws are ``TRAINING``
   times as large (``python -m benchmarks certainty spread``).
 
 With several orders an example has a loss at each of its places. Their mean is the loss
-of the example, and the orders add the variance of their mean.
+of the example, and the variance of the mean over orders is added.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Floats = NDArray[np.float64]
 N_BLOCKS = 50  # of a stream, or up to twice as many
 TRAINING = 1.35  # over draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
-MOST_TIMES = 100  # as many labels, beyond which nothing is said
+MOST_TIMES = 100  # times the labels given; beyond that the answer is infinity
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Codelengths of encoders on a dataset, and what they vary by.
+    """Codelengths of encoders on a dataset, and their variation.
 
     Attributes
     ----------
@@ -49,9 +49,9 @@ class Sample:
         Differences between neighbouring blocks of rows, scaled so that the sum of their
         squares is the variance of a codelength over draws of rows; NaN without traces.
     by_order : ndarray of shape (n_orders, n_encoders)
-        Codelengths less their means, in nats.
+        Codelengths minus their means, in nats.
     rates : ndarray of shape (n_encoders,)
-        Nats a label in the later half of the stream.
+        Nats per label in the later half of the stream.
     n_samples : int
     """
 
@@ -64,8 +64,8 @@ class Sample:
     def variance(self, i: int, j: int) -> tuple[float, float]:
         """Return the variance of a difference and its degrees of freedom.
 
-        The variances of rows and of orders add up; their degrees of freedom are those
-        of Welch and Satterthwaite.
+        The variances of rows and of orders add up; degrees of freedom follow Welch and
+        Satterthwaite.
         """
         rows = float(((self.contrasts[:, i] - self.contrasts[:, j]) ** 2).sum())
         n_orders = len(self.by_order)
@@ -77,15 +77,15 @@ class Sample:
         return rows + orders, (rows + orders) ** 2 / parts if parts else 1.0
 
     def half_width(self, i: int, j: int, tail: float) -> float:
-        """Return Student's half width of an interval that leaves out both tails."""
+        """Return the half width of a Student interval with two tails of `tail`."""
         variance, freedom = self.variance(i, j)
         return float(t.isf(tail, freedom)) * math.sqrt(variance)
 
     def draws(self, rng: np.random.Generator) -> Floats:
-        """Draw codelengths as the next labels might give them, (n_draws, n_encoders).
+        """Draw codelengths of fresh labels, (n_draws, n_encoders).
 
-        Student's distributions, joint over encoders: what is common to two encoders
-        cancels in their difference.
+        Draws from Student's distributions, joint over encoders: variation that two
+        encoders share cancels in their difference.
         """
         n_pairs, n_orders = len(self.contrasts), len(self.by_order)
         scale = np.sqrt(rng.chisquare(n_pairs, (N_DRAWS, 1)) / n_pairs)
@@ -97,7 +97,7 @@ class Sample:
         return found
 
     def more_labels(self, winner: int, rival: int, tail: float) -> float:
-        """Count the labels after which a rival is best with a probability of `tail`.
+        """Count the labels after which a rival is best only with probability `tail`.
 
         The margin ``D`` grows by the rate ``r`` of the later half, its standard
         deviation ``s`` as the square root of the number of labels: with ``x`` times as
@@ -106,7 +106,8 @@ class Sample:
         Returns
         -------
         more : float
-            0 if it is so already, infinity if `MOST_TIMES` as many would not do.
+            0 if that is so already, infinity if `MOST_TIMES` as many labels are not
+            enough.
         """
         n = self.n_samples
         variance, freedom = self.variance(winner, rival)
@@ -117,7 +118,7 @@ class Sample:
             return 0.0 if margin >= doubt else math.nan
         if gain <= 0:
             return math.inf
-        # The margin is below the line at x = 1, so that both roots are real.
+        # The margin is below the line at x = 1, so both roots are real.
         root = doubt + math.sqrt(doubt**2 - 4 * gain * (margin - gain))
         times = (root / (2 * gain)) ** 2
         return math.inf if times > MOST_TIMES else math.ceil(n * (times - 1))
@@ -141,21 +142,21 @@ def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
             blocks = rows[:n_used].reshape(n_pairs, 2, length).sum(-1)
             contrasts[:, e] = scale * (blocks[:, 0] - blocks[:, 1])
             rates[e] = late
-    except FileNotFoundError:  # traces are gone: nothing is known of rows
+    except FileNotFoundError:  # traces are gone, so the variation over rows is unknown
         contrasts[:], rates[:] = np.nan, np.nan
     return Sample(mean, contrasts, totals - mean, rates, n)
 
 
 def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
-    """Return mean losses of rows over orders, as the first order has them, and a rate.
+    """Return losses of rows averaged over orders, in the first order, and a rate.
 
-    Those of groups are summed. The rate is the mean loss in the later half of the
+    Losses within a group are summed. The rate is the mean loss in the later half of the
     streams.
 
     Raises
     ------
     FileNotFoundError
-        If traces are gone, or groups were not kept, as in results read from files.
+        If traces are gone, or groups are unknown because results were read from files.
     """
     n, groups = cells[0].n_samples, cells[0].groups
     if groups is None and "groups" in (cells[0].data or {}):
@@ -174,9 +175,9 @@ def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
 
 
 def chances_of_best(scores: Floats) -> Floats:
-    """Return how often each encoder has the least score, of draws (n_draws, n_enc.).
+    """Return how often each encoder has the lowest score in draws (n_draws, n_enc.).
 
-    NaN where a score is, since traces are gone.
+    NaN where a score is NaN because traces are gone.
     """
     if np.isnan(scores).any():
         return np.full(scores.shape[1], np.nan)

@@ -26,10 +26,10 @@ class OrderSpread(NamedResult):
     mean : ndarray of shape (n_datasets, n_encoders)
         Mean codelength, in nats.
     std : ndarray of shape (n_datasets, n_encoders)
-        Standard deviation over orders (of the orders, not of their mean), in nats; NaN
-        of one order.
+        Standard deviation over orders (not of the mean over orders), in nats; NaN for a
+        single order.
     n_orders : int
-        The most that any encoder has.
+        Largest number of orders of any encoder.
     """
 
     mean: Floats
@@ -55,7 +55,7 @@ class PairedDifferences(NamedResult):
     pairs : ndarray of shape (n_pairs, 2)
         First and second encoder of each pair, as columns of the table.
     mean : ndarray of shape (n_pairs, n_datasets)
-        Mean over orders of first minus second, in nats: below zero the first encoder
+        Mean over orders of first minus second, in nats; negative if the first encoder
         has the shorter code.
     std : ndarray of shape (n_pairs, n_datasets)
         Standard deviation over the orders that all encoders share; NaN for a single
@@ -67,7 +67,7 @@ class PairedDifferences(NamedResult):
         Bounds of the interval of the mean difference over fresh draws of as many
         labels.
     level : float
-        Level of each interval by itself.
+        Level of each single interval.
     n_orders : int
     """
 
@@ -123,28 +123,28 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
         }
 
 
-FORESEEABLE = 2  # times the labels given
+FORESEEABLE = 2  # times the labels given: predictions beyond are guesses
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Extrapolations(NamedResult):
-    """Codelengths of more labels than there are, by dataset and encoder.
+    """Predicted codelengths of more labels, by dataset and encoder.
 
     Attributes
     ----------
     n : int
-        Labels of each dataset, those given included.
+        Number of labels of each dataset, given ones included.
     values, lower, upper : ndarray of shape (n_datasets, n_encoders)
         Codelengths of that many labels, in nats, and their intervals.
     margins, margins_lower, margins_upper : ndarray of shape (n_datasets, n_encoders)
-        The same less that of the encoder whose code is the shortest of the labels
-        given: below zero an encoder would overtake it.
+        Predicted codelengths minus that of the encoder with the shortest code for the
+        given labels: below zero an encoder would overtake it.
     best : ndarray of int of shape (n_datasets,)
-        That encoder, as a column.
+        Column of that encoder.
     level : float
-        Level of each interval by itself.
+        Level of each single interval.
     n_given : ndarray of int of shape (n_datasets,)
-        Labels that were given.
+        Number of labels given.
     """
 
     n: int
@@ -160,14 +160,14 @@ class Extrapolations(NamedResult):
 
     @property
     def can_tell(self) -> NDArray[np.bool_]:
-        """Whether an interval is at most 10 % of its codelength to either side."""
+        """True where an interval is at most 10 % of its codelength to either side."""
         return is_narrow(self.values, self.lower, self.upper)
 
     def sentences(self) -> list[str]:
-        """Say on each dataset who would have the shortest code, in words.
+        """Return a sentence per dataset on which encoder would have the shortest code.
 
-        Beyond twice the labels given the sentence calls itself a guess: curves that
-        look flat may yet fall, and those that fall may stop.
+        Beyond twice the number of labels given, the sentence is marked as a guess: flat
+        curves may start to fall, and falling curves may flatten.
         """
         return [
             self._sentence(d) + ", at a guess" * bool(self.n > FORESEEABLE * n_given)
@@ -188,7 +188,7 @@ class Extrapolations(NamedResult):
             )
         if len(unclear):
             names = names_of([str(name) for name in self._encoders(unclear)])
-            return f"{start} it cannot be told whether {names} would overtake {first}"
+            return f"{start} it is unclear whether {names} would overtake {first}"
         return f"{start} {first} would still have the shortest code"
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
@@ -225,7 +225,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders, n_orders)
-        In nats, at least two orders; NaN after the last one of an encoder.
+        In nats, with at least two orders; NaN after the last order of an encoder.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
 
 
 def _deviations(table: Floats) -> Floats:
-    """Return standard deviations over the orders that are there; NaN of one."""
+    """Return standard deviations over existing orders; NaN for a single one."""
     found: Floats = table.std(-1, ddof=1)
     for place in zip(*np.nonzero(np.isnan(found)), strict=True):
         own = table[place][~np.isnan(table[place])]
@@ -253,16 +253,16 @@ def paired_differences(
 ) -> PairedDifferences:
     """Compare pairs of encoders on the rows and orders that they share.
 
-    What a row or an order does to both encoders cancels in their difference. The
-    interval is Student's, with the degrees of freedom of Welch and Satterthwaite.
+    The effect of a row or an order on both encoders cancels in their difference. The
+    interval is Student's, with degrees of freedom after Welch and Satterthwaite.
 
     Parameters
     ----------
     samples : sequence of Sample
-        One of each dataset.
+        One for each dataset.
     pairs : ndarray of int of shape (n_pairs, 2)
     level : float
-        Of the intervals, between 0 and 1 exclusive.
+        Level of the intervals, between 0 and 1 exclusive.
     """
     check_fraction("level", level, "pass for example level=0.9")
     first, second = pairs.T

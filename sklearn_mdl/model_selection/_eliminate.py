@@ -1,4 +1,4 @@
-"""Encoders that a ranking need not score: those that lose a race on a dataset."""
+"""Elimination of encoders that lose a race on a dataset, before a ranking."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._race import EncoderRace
 from sklearn_mdl.model_selection._tasks import Task, draw_order
 
-BLOCK = 16  # labels between which encoders leave
+BLOCK = 16  # labels between two eliminations
 
 Out = dict[str, dict[str, int]]
 
@@ -21,14 +21,14 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
     Parameters
     ----------
     tasks : sequence of Task or Failure
-        Of a ranking. Datasets with groups are not raced.
+        Tasks of a ranking. Datasets with groups are not raced.
     alpha : float
-        Of each race.
+        Level of each race.
 
     Returns
     -------
     out : dict of str to dict of str to int
-        By encoder that is out on a dataset: labels after which it was, by dataset.
+        For each eliminated encoder: number of labels after which it was, by dataset.
     """
     races: dict[str, list[Task]] = {}
     for task in tasks:
@@ -43,7 +43,7 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
 
 
 def _raced(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
-    """Return labels after which encoders of a dataset are out."""
+    """Return the number of labels after which encoders of a dataset are eliminated."""
     first, features = tasks[0], {task.encoder: task.X for task in tasks}
     race = EncoderRace(
         list(features),
@@ -62,24 +62,25 @@ def _raced(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
 
 
 def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
-    """Return the tasks of encoders that are out on no dataset.
+    """Return the tasks of encoders that were not eliminated on any dataset.
 
     Raises
     ------
     ValueError
-        If each of them is out on some.
+        If every encoder was eliminated on some dataset.
     """
     kept = [task for task in tasks if task.encoder not in out]
     if tasks and not kept:
         raise ValueError(
-            "Some encoder must stay on every dataset to be ranked, but each is out on "
-            f"one ({out_text(out)}); leave out eliminate, or rank datasets apart"
+            "Some encoder must stay on every dataset to be ranked, but each was "
+            f"eliminated on one ({out_text(out)}); leave out eliminate, or rank "
+            "datasets separately"
         )
     return kept
 
 
 def out_text(out: Mapping[str, Mapping[str, int]]) -> str:
-    """Say which encoders are out, and where."""
+    """Return a text with the eliminated encoders and their datasets."""
     return "; ".join(
         f"{encoder!r} out at "
         + ", ".join(f"{n} labels on {dataset!r}" for dataset, n in where.items())

@@ -1,4 +1,4 @@
-"""Datasets and their features by encoder, kept on disk where asked."""
+"""Datasets and their features by encoder, cached on disk if requested."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Failure(NamedTuple):
     def of(
         cls, error: BaseException, dataset: str, encoder: str, order: int | None = None
     ) -> Self:
-        """Write down an exception."""
+        """Describe an exception."""
         text = " ".join(f"{type(error).__name__}: {error}".split())
         if len(text) > LONGEST:
             text = f"{text[:LONGEST]} ..."
@@ -93,7 +93,7 @@ class Dataset(NamedTuple):
     features: dict[str, np.ndarray | Failure]  # encoder: (n_samples, width)
     labels: np.ndarray
     groups: np.ndarray | None = None
-    is_real: bool = False  # or labels are classes
+    is_real: bool = False  # otherwise labels are classes
 
 
 def gather(
@@ -115,21 +115,21 @@ def gather(
     encoders : mapping or None
         ``{name: transformer}``.
     missing : {"raise", "drop"}
-        Refuse a dataset that lacks an encoder, or leave it out.
+        Raise for a dataset without features of an encoder, or leave it out.
     cache : FeatureCache or None
-        Keeps the features of transformers.
+        Cache for the features of transformers.
     grouped : bool
         Datasets may have a third part, the groups of their rows.
     targets : {"classes", "real", "auto"}
-        What labels are; "auto" takes floats that are not all whole for real numbers,
-        and refuses whole ones of many values.
+        Kind of labels; "auto" takes floats that are not all whole as real numbers, and
+        raises for whole floats with many values.
     verbose : int
         Show a bar over the images that are encoded if above 0.
 
     Returns
     -------
     found : dict of str to Dataset
-        An encoder that fails on a dataset leaves a failure in the place of features.
+        If an encoder fails on a dataset, a `Failure` replaces the features.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def gather(
 
 
 def _shown(encoder: BaseEstimator) -> BaseEstimator:
-    """Return an encoder of blocks that shows a bar; others have none."""
+    """Return an encoder of blocks with its progress bar; others are unchanged."""
     if isinstance(encoder, CachedEncoder):
         return clone(encoder).set_params(encoder__verbose=1)
     is_ours = isinstance(encoder, BlockEncoder)
@@ -220,11 +220,11 @@ def _encoded(
     labels: np.ndarray,
     cache: FeatureCache | None,
 ) -> np.ndarray | Failure:
-    """Return the features of an encoder, or its failure, which stops no other."""
+    """Return the features of an encoder, or its failure."""
     check = partial(check_features, labels=labels, name=_title(*names))
     given = data if keeps_data(encoder) else protected(data)
     try:
-        # A cached encoder has a folder of its own.
+        # A cached encoder has its own folder.
         if cache is None or keeps_data(encoder) or isinstance(encoder, CachedEncoder):
             features = encode(encoder, given)
             check(features)
@@ -239,8 +239,8 @@ def _encoded(
 def protected(data: object) -> object:
     """Return data that encoders cannot change in place.
 
-    Arrays, alone or in a list, become views that cannot be written to; frames and
-    tensors, which have no such views, are copied.
+    Arrays, also in a list, become views that cannot be written to; frames and tensors,
+    which have no such views, are copied.
     """
     if isinstance(data, np.ndarray):
         view = data.view()
@@ -254,9 +254,9 @@ def protected(data: object) -> object:
 
 
 def _owned(features: np.ndarray) -> np.ndarray:
-    """Copy features that their encoder could overwrite: it may keep one buffer.
+    """Copy features that their encoder could overwrite by reusing a buffer.
 
-    Those on disk are left there, and views of the data are no encoder's to change.
+    Features on disk stay there, and encoders cannot change views of the data.
     """
     if is_mapped(features) or not features.flags.writeable:
         return features
@@ -279,8 +279,8 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     Raises
     ------
     ValueError
-        If they are no classes, or no finite real numbers, or with "auto" whole floats
-        of so many values that they could be either.
+        If they are neither classes nor finite real numbers, or, with "auto", whole
+        floats with so many values that they could be either.
     """
     is_float = labels.dtype.kind == "f"
     finite = np.isfinite(labels) if is_float else np.ones(labels.shape, bool)
@@ -294,7 +294,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
             'targets="classes" (--targets classes)'
         )
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
-        kind, cure = "classes", "give one label a row"
+        kind, cure = "classes", "give one label per row"
         if is_real:
             kind, cure = "real numbers", f"{cure}, or pass a switcher of classes"
         raise ValueError(
@@ -344,7 +344,7 @@ def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
     text = "; ".join(f"{name!r} lacks {lacking}" for name, lacking in gaps.items())
     if missing == "raise":
         raise ValueError(
-            f"Every dataset must hold every encoder, since ranks over unequal sets "
-            f"mean nothing, but {text}; complete the features or pass missing='drop'"
+            "Every dataset must hold every encoder, since ranks over unequal sets are "
+            f"meaningless, but {text}; complete the features or pass missing='drop'"
         )
     warn_caller(f"Dropped datasets without all encoders: {text}")

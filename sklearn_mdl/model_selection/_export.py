@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -18,8 +19,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
-from sklearn_mdl._core.kernels.calibration import FLOOR
+from sklearn_mdl._core.io.safetensors_io import is_archive, read_archive, write_archive
+from sklearn_mdl._core.io.whole_files import refuse_foreign
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.validation import as_labels, damaged, invalid
 from sklearn_mdl.readouts import REACH, BlockSettings, KernelReadout, last_refresh
@@ -27,6 +28,7 @@ from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 Floats = NDArray[np.float64]
 SCALINGS = ("standard", "centered-unit")
+SLOPES = (-7.0, 7.0)  # logs, among which that of the probe lies
 SMALL = 0.25  # of a row's distance from the mean, where probabilities are far from 0
 
 
@@ -115,12 +117,18 @@ class ExportedProbe:
         Parameters
         ----------
         path : path-like
-            Replaced as a whole.
+            Replaced as a whole if :meth:`save` of this package wrote it.
 
         Returns
         -------
         path : Path
+
+        Raises
+        ------
+        ValueError
+            If a file of other origin is there.
         """
+        refuse_foreign(Path(path), is_archive)
         arrays = {
             name: np.asarray(getattr(self, name))
             for name in ("columns", "mean", "deviation", "weights", "intercepts")
@@ -176,8 +184,9 @@ def export_probe(
     """Export the linear readout of the shortest code, as plain weights.
 
     The readout is fitted once more on the same rows in the same order, and its weights
-    are read off its predictions. They are exact up to rounding, except that the file
-    leaves out the small share of the uniform distribution in every prediction (1e-4).
+    are read off its scores, exactly up to rounding. Its calibration also reads the
+    variance of each prediction, which no linear probe can: here all rows share one
+    slope, with which probabilities are closest to its own over the rows given.
 
     Parameters
     ----------
@@ -233,7 +242,7 @@ def export_probe(
     is_unit = alone.scaling == "centered-unit"
     mean, deviation = _statistics(own, is_unit)
     weights, intercepts = _weights(alone, own, mean, deviation, is_unit)
-    return ExportedProbe(
+    probe = ExportedProbe(
         name=switcher.readout_names_[place],
         columns=columns,
         n_features=shape[1],
@@ -245,6 +254,25 @@ def export_probe(
         classes=classes,
         threshold=None if threshold is None else float(threshold),
     )
+    return _calibrated(probe, alone, rows)
+
+
+def _calibrated(
+    probe: ExportedProbe, readout: KernelReadout, rows: Floats
+) -> ExportedProbe:
+    """Return a probe of plain scores with the slope and the intercepts of a readout."""
+    raw = replace(probe, threshold=None).pipeline()[:-1].transform(rows)
+    scores = raw @ probe.weights.T + probe.intercepts
+    own = rows[:, probe.columns]
+    wanted, (_, prior) = readout.predict_proba(own), readout.uncalibrated_scores(own)
+
+    def cost(log_slope: float) -> float:
+        logits = log_softmax(np.exp(log_slope) * scores + prior, axis=1)
+        return -float((wanted * logits).sum())
+
+    slope = np.exp(minimize_scalar(cost, bounds=SLOPES, method="bounded").x)
+    intercepts = slope * probe.intercepts + prior
+    return replace(probe, weights=slope * probe.weights, intercepts=intercepts)
 
 
 def _best_linear(switcher: MDLReadoutSwitcher) -> int:
@@ -280,9 +308,8 @@ def _weights(
 ) -> tuple[Floats, Floats]:
     """Return weights (C, d) and intercepts (C,) of scaled rows.
 
-    Log-probabilities are linear in scaled rows, up to a number that is common to all
-    classes, and weights are sums of rows: the least-squares solution of the smallest
-    norm is exact.
+    Scores are linear in scaled rows, and weights are sums of rows: the least-squares
+    solution of the smallest norm is exact.
     """
     near = rows if is_unit else mean + SMALL * (rows - mean)
     scaled = (near - mean) / deviation
@@ -292,16 +319,9 @@ def _weights(
     else:
         np.clip(scaled, -REACH, REACH, out=scaled)
     # Rows opposite each other, since the mean itself may be rounded to no direction.
-    scores, opposite = _scores(readout, near), _scores(readout, 2 * mean - near)
+    (scores, _), (opposite, _) = map(
+        readout.uncalibrated_scores, (near, 2 * mean - near)
+    )
     at_mean = (0.5 * (scores + opposite)).mean(0)
     found, *_ = np.linalg.lstsq(scaled, scores - at_mean, rcond=1e-10)
     return found.T, at_mean
-
-
-def _scores(readout: KernelReadout, rows: Floats) -> Floats:
-    """Return log-probabilities without the floor, less their means, (n, C)."""
-    proba = readout.predict_proba(rows)
-    proba = (proba - FLOOR / proba.shape[1]) / (1 - FLOOR)
-    logits = np.log(np.maximum(proba, math.ulp(1.0)))
-    found: Floats = logits - logits.mean(1, keepdims=True)
-    return found

@@ -1,4 +1,4 @@
-"""Names of files that are made of the user's names."""
+"""File names derived from user-given names."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-DIGITS = 20  # of a digest in the name of a file
-LONGEST = 100  # bytes of a user's name in that of a file
+DIGITS = 20  # hexadecimal digits of a digest in a file name
+LONGEST = 100  # bytes of a user's name in a file name
 
 
 def _plain(name: str, longest: int = LONGEST) -> str:
-    """Return a name that stays inside its directory, whatever is given."""
+    """Return a name that stays inside its directory, for any text."""
     text = re.sub(r"[^\w .-]", "_", name).lstrip(". ")
     return text.encode()[:longest].decode(errors="ignore") or "_"
 
 
 def file_stems(names: Iterable[str]) -> list[str]:
-    """Return plain names that differ, whatever the case."""
+    """Return plain names that differ even if case is ignored."""
     stems: list[str] = []
     for name in names:
         stem = _plain(name)
@@ -28,14 +28,14 @@ def file_stems(names: Iterable[str]) -> list[str]:
 
 
 def stem_of(*parts: object, key: str | None = None) -> str:
-    """Return a readable name for parts, which no other parts share.
+    """Return a readable name that is unique to these parts.
 
     Parameters
     ----------
     *parts : object
         Names and numbers; their text counts.
     key : str or None
-        A digest that identifies them; by default that of the parts.
+        A digest that identifies them; by default the digest of the parts.
     """
     if key is None:
         key = hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()

@@ -23,9 +23,9 @@ from sklearn_mdl.switcher import (
 )
 
 WARM, TIMED = 2, 4  # minibatches of a trial
-START_SECONDS = 3.0  # until a worker has imported torch and scikit-learn
-FEW_ROWS = 2048  # up to which a trial foretells kernels within a factor of three
-FEW_NUMBERS = 2**24  # features of all cells: no memory worth speaking of
+START_SECONDS = 3.0  # for a worker to import torch and scikit-learn
+FEW_ROWS = 2048  # up to here a trial predicts kernels within a factor of three
+FEW_NUMBERS = 2**24  # numbers in the features of all cells: little memory
 OURS = {
     *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, readouts.KNeighborsReadout),
     *(readouts.DummyReadout, readouts.DummyReadoutRegressor),
@@ -46,11 +46,11 @@ class ForecastRow:
     n_cells : int
         Orders.
     n_done : int
-        Those of them that are there already.
+        Number of orders that are already scored.
     seconds : float
-        For one cell, by a trial on its first minibatches.
+        Time for one cell, by a trial on its first minibatches.
     bytes : int
-        For one cell: rows, losses and posterior, and the state of the readouts.
+        Memory for one cell: rows, losses, posterior, and the state of the readouts.
     """
 
     dataset: str
@@ -73,7 +73,7 @@ class Forecast:
     rows : list of ForecastRow
         One for each encoder on each dataset.
     n_jobs : int
-        Cells side by side.
+        Number of cells scored in parallel.
     """
 
     rows: list[ForecastRow]
@@ -86,13 +86,13 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """Time for the missing cells, if jobs share it evenly."""
+        """Time for the missing cells, if jobs share the work evenly."""
         total = sum((row.n_cells - row.n_done) * row.seconds for row in self.rows)
         return total / self.n_jobs
 
     @property
     def bytes(self) -> int:
-        """Memory of the largest cells that may run side by side."""
+        """Memory of the largest cells that may run in parallel."""
         missing = [r.bytes for r in self.rows for _ in range(r.n_cells - r.n_done)]
         return sum(sorted(missing, reverse=True)[: self.n_jobs])
 
@@ -102,7 +102,7 @@ class Forecast:
         table = Table([*head, "time", "memory"], list(map(_texts, self.rows)), n_left=2)
         return (
             f"{table.to_text()}\n"
-            f"{self.n_missing} cells to run, {self.n_jobs} side by side: about "
+            f"{self.n_missing} cells to run, {self.n_jobs} in parallel: about "
             f"{duration_text(self.seconds)} and {size_text(self.bytes)} by a trial on "
             f"{WARM + TIMED} minibatches of each"
         )
@@ -119,7 +119,7 @@ def forecast(
         All orders of an encoder on a dataset follow each other.
     n_jobs : int or None
     store : CellStore or None
-        Where cells may be already.
+        Store with cells that are already scored.
     """
     groups: dict[tuple[str, str], list[Task]] = {}
     for task in tasks:
@@ -140,24 +140,23 @@ def forecast(
 
 
 def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
-    """Return the smallest of some cells, and its seconds by a trial."""
+    """Return the smallest cell, and its seconds by a trial."""
     task = min(tasks, key=lambda one: one.X.size)
     per_row, _, _ = _trial(task)
     return task, per_row * len(task.y)
 
 
 def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
-    """Return 1 where all cells take less time than workers need to start.
+    """Return 1 if all cells take less time than starting workers.
 
-    So says a trial on the largest of few and small cells. They must consist of what is
-    ours alone: a classifier of somebody else may end its process, which must not be
-    this one.
+    The estimate comes from a trial on the largest cell, if cells are few and small.
+    Cells with user-defined classifiers are not tried: these could end this process.
 
     Parameters
     ----------
     tasks : sequence of Task
     n_jobs : int or None
-        Returned where it is other backends' than joblib's own, and otherwise.
+        Returned for other backends than joblib's own, and if cells take longer.
     """
     backend = type(get_active_backend()[0]).__name__
     if backend != "LokyBackend" or effective_n_jobs(n_jobs) == 1:
@@ -167,16 +166,16 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
         return n_jobs
     largest = max(tasks, key=lambda task: task.X.size)
     try:
-        with kept_warnings():  # the cell itself will say them
+        with kept_warnings():  # the cell itself will give them
             per_row, _, _ = _trial(largest)
-    except Exception:  # likewise
+    except Exception:  # the cell itself will raise
         return n_jobs
     n_rows = sum(len(task.y) for task in tasks)
     return 1 if per_row * n_rows < START_SECONDS else n_jobs
 
 
 def _is_short_and_ours(task: Task) -> bool:
-    """Return whether a cell has few rows, runs only our code, and in one process."""
+    """Return True if a cell has few rows and runs only built-in code in one process."""
     if len(task.y) > FEW_ROWS or task.n_permutations is not None:
         return False
     switcher = switcher_of(task)
@@ -191,12 +190,12 @@ def _is_short_and_ours(task: Task) -> bool:
 def _is_kept(store: CellStore | None, task: Task) -> bool:
     try:
         return store is not None and store.load(task) is not None
-    except OSError:  # a directory in its place, which fit makes a failure
+    except OSError:  # a directory in its place: fit reports a failure
         return False
 
 
 def _trial(task: Task) -> tuple[float, int, int]:
-    """Run over the first minibatches, of which the first ones do not count."""
+    """Time a run over the first minibatches, after a warm-up."""
     apart = {"store": "memory", "checkpoint": None, "n_jobs": None, "verbose": 0}
     switcher = switcher_of(task).set_params(**apart)
     classes, batch = (

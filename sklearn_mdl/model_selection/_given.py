@@ -1,4 +1,4 @@
-"""What a user gives to a ranking, and the form that is meant if it is another."""
+"""Checks of the arguments of a ranking, with errors that show the right form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOTH_FORMS = (
 
 
 def opened(datasets: object) -> object:
-    """Replace AnnData, alone or with the name of a column, by its arrays and labels."""
+    """Replace AnnData, with or without the name of a column, by arrays and labels."""
     if hasattr(datasets, "obsm"):
         return load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):
@@ -60,7 +60,7 @@ def checked_datasets(
 
 
 def _brief(value: object) -> str:
-    """Say what a value is in a few words, without its content."""
+    """Describe a value in a few words, without its content."""
     kind = type(value).__name__
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
@@ -73,12 +73,12 @@ def _brief(value: object) -> str:
 
 
 def refuse_arrays(datasets: object, encoders: object) -> None:
-    """Refuse arrays of features where encoders belong, or in the place of datasets.
+    """Raise for arrays of features in the place of encoders or of datasets.
 
     Raises
     ------
     TypeError
-        With the form that takes them.
+        The message shows the right form.
     """
     named, dataset = encoders, "data"
     if isinstance(encoders, Mapping) and isinstance(datasets, Mapping) and datasets:
@@ -102,7 +102,7 @@ def _is_array(value: object) -> bool:
 
 
 def _checked_mapping(name: str, given: object, form: str) -> Mapping[str, Any]:
-    """Return a mapping with names that can be written down, or raise TypeError."""
+    """Return a mapping with valid names, or raise TypeError."""
     if not isinstance(given, Mapping) or not given:
         raise TypeError(
             f"{name} must be a non-empty mapping from names, got {_brief(given)}; "
@@ -113,7 +113,7 @@ def _checked_mapping(name: str, given: object, form: str) -> Mapping[str, Any]:
 
 
 def check_names(names: Iterable[object]) -> None:
-    """Raise TypeError for names that are no text, ValueError for odd text."""
+    """Raise TypeError for names that are not text, ValueError for invalid text."""
     for name in names:
         if not isinstance(name, str):
             raise TypeError(
@@ -155,7 +155,7 @@ def _cure_of(given: object) -> str:
 
 def _code_for(module: nn.Module) -> str:
     """Return the code of an encoder with a network."""
-    config = getattr(module, "pretrained_cfg", None)  # as timm's models have one
+    config = getattr(module, "pretrained_cfg", None)  # timm's models have one
     if isinstance(config, Mapping) and config.get("architecture"):
         tag = f".{config['tag']}" if config.get("tag") else ""
         return f'encoders.TimmEncoder("{config["architecture"]}{tag}")'

@@ -1,9 +1,9 @@
-"""Nats beside accuracy in the results of mteb.
+"""Nats in addition to accuracy in the results of mteb.
 
 mteb fits a classifier on a few rows of the train split and scores it on the evaluation
 split, several times. A codelength needs no such split: the labels of the evaluation
-split are coded once, given its embeddings, and the numbers stand in the scores of every
-experiment.
+split are coded once, given its embeddings, and the numbers are added to the scores of
+every experiment.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ def with_codelength(
     task: TaskT,
     switcher: MDLReadoutSwitcher | MDLReadoutSwitcherRegressor | None = None,
 ) -> TaskT:
-    """Return a copy of a task of mteb whose scores hold nats beside accuracy.
+    """Return a copy of an mteb task whose scores also contain nats.
 
-    ``mteb.evaluate(model, with_codelength(task))`` writes the result file as ever, with
-    the same main score, and in it ``codelength`` (nats for all labels of the evaluation
-    split), ``nats_per_label`` and, for classes, ``frequency_nats_per_label``: under a
-    code of label frequencies, which sees no embeddings. Predictions stay those of the
-    task's ``evaluator_model``.
+    ``mteb.evaluate(model, with_codelength(task))`` writes the usual result file, with
+    the same main score. It adds ``codelength`` (nats for all labels of the evaluation
+    split), ``nats_per_label`` and, for classes, ``frequency_nats_per_label``, under a
+    code of label frequencies without embeddings. Predictions still come from the task's
+    ``evaluator_model``.
 
     Parameters
     ----------
     task : mteb.AbsTaskClassification or AbsTaskRegression
         Not changed.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Copied. By default one with ``"closed-form"`` readouts and ``shuffle=True``.
+        Switcher to copy. By default one with ``"closed-form"`` readouts and
+        ``shuffle=True``.
 
     Returns
     -------
     task : object
-        Of the same class and name, so that mteb would read its cache of results instead
-        of running: give ``mteb.evaluate`` another ``cache``, or
-        ``overwrite_strategy="always"``.
+        A task of the same class and name. Since mteb would reuse its cached results,
+        pass another ``cache`` to ``mteb.evaluate``, or ``overwrite_strategy="always"``.
 
     Raises
     ------
     TypeError
-        If the task is of another kind, or has several labels a row.
+        If the task is of another kind, or has several labels per row.
     """
     names = [cls.__name__ for cls in type(task).__mro__]
     is_known = "AbsTaskClassification" in names
     if not is_known or "AbsTaskMultilabelClassification" in names:
         raise TypeError(
             "task must be an AbsTaskClassification or AbsTaskRegression of mteb, got "
-            f"{type(task).__name__}; for several labels a row use MultiOutputSwitcher"
+            f"{type(task).__name__}; for several labels per row use MultiOutputSwitcher"
         )
     changed: Any = copy.copy(task)
     if switcher is None:
@@ -72,7 +72,7 @@ def with_codelength(
 
 
 class _Experiment:
-    """The method ``_run_experiment`` of a task, and the nats of what it evaluates."""
+    """The method ``_run_experiment`` of a task, which also adds nats."""
 
     def __init__(self, task: Any, switcher: OnlineEstimator) -> None:
         self.task, self.switcher = task, switcher

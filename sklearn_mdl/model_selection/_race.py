@@ -18,6 +18,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders import keeps_data
 from sklearn_mdl.model_selection._encoding import check_features, protected
 from sklearn_mdl.model_selection._race_folder import RaceFolder, Step
+from sklearn_mdl.model_selection._race_html import html_of_race
 from sklearn_mdl.model_selection._race_input import (
     LEARN_NOTHING,
     base_switcher,
@@ -96,8 +97,8 @@ class EncoderRace(BaseEstimator):
     Parameters
     ----------
     encoders : mapping of str to transformer, or sequence of str
-        Transformers that were fitted before, without the labels of the race, or names
-        alone where `update` is given features. None or "passthrough" keeps X.
+        Transformers that were fitted before, without the labels of the race, or only
+        names, where `update` is given features. None or "passthrough" keeps X.
     n_classes : int, default=None
         Classes that can occur, fixed before the first label; their names need not be
         known. None where `switcher` is a regressor.
@@ -139,7 +140,7 @@ class EncoderRace(BaseEstimator):
         Bounds of the mean loss minus that of the leader, nats a label.
     should_stop_ : bool
     certified_ : bool
-        Whether the exact process alone would let you stop here, too.
+        True if the exact process, too, would let you stop here.
     n_labels_ : int
     labels_ : ndarray of shape (n_labels,)
     losses_ : ndarray of shape (n_labels, n_encoders)
@@ -220,7 +221,7 @@ class EncoderRace(BaseEstimator):
                 steps.append(step)
                 classes = step.classes
         self._race, self._folder, self._base = race, folder, base
-        self._fitted: dict[str, Any] = {}  # image encoders of ours, which learn nothing
+        self._fitted: dict[str, Any] = {}  # built-in image encoders: fits are cheap
         self._switchers: dict[str, Switcher] = {}
         self._steps = steps
         self.encoder_names_ = list(encoders)
@@ -365,6 +366,11 @@ class EncoderRace(BaseEstimator):
                 found.append((race.log_values().max(-1), *race.bounds(leader=leader)))
         parts = np.reshape(found, (len(found), 3, len(self.encoder_names_)))
         return RaceHistory(parts[:, 0], parts[:, 1], parts[:, 2])
+
+    def _html_repr(self) -> str:
+        """Return what a notebook shows, of a race that has begun who leads in it."""
+        begun = hasattr(self, "_race")
+        return html_of_race(self) if begun else str(super()._html_repr())
 
     def _new_race(self) -> LossRace:
         return LossRace(

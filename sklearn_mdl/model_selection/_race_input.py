@@ -44,7 +44,7 @@ def base_switcher(
             required, cure = "None where labels are real", "leave it out"
         raise invalid("n_classes", required, n_classes, cure)
     if is_real and method == "exact":
-        required = "'asymptotic' where labels are real, since losses have no bound"
+        required = "'asymptotic' where labels are real, since losses are unbounded"
         raise invalid("method", required, method, "leave it out")
     if getattr(given, "new_classes", "refuse") != "refuse":
         cure = 'pass new_classes="refuse"'
@@ -110,7 +110,7 @@ def rows_by_name(
 def encoders_by_name(
     given: Mapping[str, object] | Sequence[str],
 ) -> Mapping[str, object]:
-    """Return encoders by name, None where there are names alone.
+    """Return encoders by name, None where only names are given.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Rankings that can be printed, and those of some of the datasets."""
+"""Rankings that can be printed, and rankings over some of the datasets."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class PrintedRanking(RankStatistics):
         frame : pandas.DataFrame
             Columns dataset, encoder, order, n_samples, n_features, n_classes,
             codelength, switching_codelength, per_example and saved_per_example (nats),
-            accuracy (of predictions made before their label), p-value of permutations
-            (of the kernel readouts alone, if there are any), rank within the dataset,
-            best readout, number of readouts, their replay streams and scalings, and
-            seconds. Both codelengths are equal where nothing is pooled.
+            accuracy (of predictions made before the label was seen), p-value of
+            permutations (under kernel readouts only), rank within the dataset, best
+            readout, number of readouts, their replay streams and scalings, and seconds.
+            Both codelengths are equal without a pool.
 
         Raises
         ------
@@ -43,9 +43,8 @@ class PrintedRanking(RankStatistics):
         Parameters
         ----------
         table : {"ranking", "codelengths", "switching", "readouts"}, default="ranking"
-            Average ranks with their intervals; nats per example, the best of each
-            dataset bold, as they are ranked or by switching alone; or preferred
-            readouts.
+            Average ranks with intervals; nats per example, best in bold, as ranked
+            ("codelengths") or by switching only; or preferred readouts.
 
         Returns
         -------
@@ -63,8 +62,8 @@ class PrintedRanking(RankStatistics):
 class Ranking(PrintedRanking):
     """The ranking of encoders on some of the datasets.
 
-    It has the statistics of a fitted :class:`RepresentationScorer`, and the displays
-    take it in its place.
+    It has the statistics of a fitted :class:`RepresentationScorer`, and displays accept
+    it like a scorer.
 
     Attributes
     ----------
@@ -73,9 +72,9 @@ class Ranking(PrintedRanking):
     alpha : float
         Level of tests and intervals.
     dataset_names_, encoder_names_, order_codelengths_, codelengths_, average_ranks_
-        As those of the scorer.
+        As in the scorer.
     critical_difference_ : float
-        As that of the scorer.
+        As in the scorer.
     """
 
     cells_: list[Cell]

@@ -60,9 +60,9 @@ from sklearn_mdl.switcher import (
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
 
-# The default where labels are few, chosen by ``python -m benchmarks choice``: linear
-# kernels in four orders up to the first number, which lies between those of labels that
-# were measured, 300 and 1,000; all kernels up to as many labels as they hold exactly.
+# The default for few labels, chosen by ``python -m benchmarks choice``: linear kernels
+# in four orders up to the first number, which lies between the measured 300 and 1,000
+# labels; all kernels up to the number of labels for which they are exact.
 LINEAR_LABELS, FEW_LABELS = 500, 2048
 SEVERAL_ORDERS = 4
 
@@ -72,63 +72,65 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     """Rank encoders by the codelength of labels given their features.
 
     ``fit`` runs the switcher over every encoder on every dataset, with the same
-    readouts for all encoders of a dataset: where the switcher has a default list, which
-    depends on the width of features, that for the widest. An instance is also a
-    scorer for model selection: called with ``(transformer, X, y)`` it returns minus the
-    codelength per example of the transformed X.
+    readouts for all encoders of a dataset. Default lists depend on the number of
+    features; the list for the widest encoder is used. An instance is also a scorer for
+    model selection: called with ``(transformer, X, y)`` it returns minus the codelength
+    per example of the transformed X.
 
-    Its default is not that of :class:`~sklearn_mdl.MDLReadoutSwitcher`, whose code is
-    shorter in the mean: with few labels linear kernels alone were found to name the
-    better encoder more often, in a fraction of the seconds, and with some more labels
-    all kernels about as often (``python -m benchmarks choice``).
+    Its default differs from :class:`~sklearn_mdl.MDLReadoutSwitcher`, whose codes are
+    shorter on average. With few labels, linear kernels find the better encoder more
+    often, in a fraction of the time; with more labels, all kernels find it about as
+    often (``python -m benchmarks choice``).
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Copied for every cell. A regressor takes all labels for real numbers. None takes
-        the first for classes and the second for real numbers, as `targets` says, with
-        ``"linear"`` on datasets of at most 500 labels, ``"closed-form"`` up to 2,048
-        (and for few real numbers, too) and its own default on larger ones.
+        Copied for every cell. A regressor treats all labels as real numbers. None
+        chooses one of the two by `targets`, with readouts ``"linear"`` on datasets of
+        at most 500 labels, ``"closed-form"`` up to 2,048 (also for few real labels),
+        and the switcher's default on larger ones.
     targets : {"auto", "classes", "real"}, default="auto"
-        What labels are where no switcher says it. "auto" takes floats that are not all
-        whole for real numbers, integers and text for classes, and refuses whole floats
-        of more than 20 values, or a quarter of their number, such as ages or prices.
+        Kind of labels, if no switcher is given. "auto" takes floats that are not all
+        whole as real numbers, and integers and text as classes. It raises for whole
+        floats with more than 20 values, or a quarter of their number, such as ages or
+        prices.
     n_orders : int or "auto", default="auto"
         Random orders of each dataset, the same for every encoder; codelengths are means
         over them. "auto" is 4 if no switcher is given and no dataset has more than 500
-        labels, and 1 otherwise. With `time_budget` so many at most.
+        labels, and 1 otherwise. With `time_budget` this is the maximum.
     time_budget : float, default=None
-        Seconds after which no cell is begun; None is no bound. Cells are scored in
-        rounds, an order of every encoder on every dataset; but one whose mean
-        codelength is more than 1.1 times the shortest on a dataset has a turn there in
-        rounds 1, 2, 4, 8, ... alone. So cells follow from those before, and the clock
-        only ends them. A dataset that lacks an encoder then is left out.
+        Seconds after which no cell is started; None is unlimited. Each round scores one
+        order of every encoder on every dataset. Encoders whose mean codelength on a
+        dataset is more than 1.1 times the shortest are only scored there in rounds 1,
+        2, 4, 8, .... The clock decides only when to stop, not which cells come next.
+        Datasets on which an encoder has no cell by then are left out.
     alpha : float, default=0.1
         Level of the critical difference; intervals have level ``1 - alpha``.
     groups : mapping of str to list of str, default=None
         Datasets that are also ranked separately, by the name of the group; a dataset
         may be in several.
     missing : {"raise", "drop"}, default="raise"
-        If a dataset lacks an encoder, or a cell failed on it: refuse, since ranks over
-        unequal sets of datasets mean nothing, or drop the dataset with a warning.
+        What to do if a dataset has no features of an encoder, or a cell failed on it:
+        raise, since ranks over unequal sets of datasets are meaningless, or drop the
+        dataset with a warning.
     results : path-like, default=None
-        A directory in which every cell is kept as soon as it is scored, and features of
-        transformers too. A second ``fit`` runs only what is missing; cells of other
-        settings, data or library versions are never taken for these.
+        A directory in which every cell is saved as soon as it is scored, and features
+        of transformers, too. A second ``fit`` only runs missing cells. Cells of other
+        settings, data or library versions are never reused.
     n_permutations : int, default=None
         Permutations of the labels for a p-value of every cell, as in
-        :meth:`MDLReadoutSwitcher.permutation_test`: of the code of the kernel readouts
-        alone, whatever else is in the list. Calls as a scorer make none.
+        :meth:`MDLReadoutSwitcher.permutation_test`, which only uses the kernel readouts
+        in the list. Not used if you call the instance as a scorer.
     eliminate : float, default=None
-        Race the encoders of each dataset first, as an :class:`EncoderRace` does with
-        this ``alpha``, and score none that is out on a dataset; the best one is out
-        there with at most this probability. Datasets with groups are not raced. None
-        scores all encoders.
+        First race the encoders on each dataset, like :class:`EncoderRace` with this
+        ``alpha``, and do not score encoders that lose on some dataset. The probability
+        that a dataset's best encoder loses there is at most this. Datasets with groups
+        are not raced. None scores all encoders.
     n_jobs : int, default=None
-        Cells scored side by side, through joblib, whose backend may be that of Dask. On
-        a machine with several GPUs each process takes one. Where all cells, of readouts
-        of this package, take less time than processes need to start (3 s, by a short
-        trial), none is started.
+        Number of cells scored in parallel by joblib, whose backend may be Dask's. On a
+        machine with several GPUs each process uses one. If all readouts are built in
+        and all cells take less time than starting processes (3 s, by a short trial),
+        none is started.
     verbose : int, default=0
         Show a bar over images that are encoded, and one over cells, with the time left.
     random_state : int, default=0
@@ -138,10 +140,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     Attributes
     ----------
     codelengths_ : ndarray of shape (n_datasets, n_encoders)
-        Mean codelength over orders, in nats; of fewer orders than others have, what it
-        is above those in the orders that they share, added to their mean.
+        Mean codelength over orders, in nats. For an encoder with fewer orders than
+        others: their mean, plus its difference from them in the shared orders.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
-        NaN where the time did not suffice.
+        NaN where the time was not enough.
     n_orders_ : ndarray of shape (n_datasets, n_encoders), int
         Orders that were scored.
     average_ranks_ : ndarray of shape (n_encoders,)
@@ -153,13 +155,13 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         The ranking on each of the groups.
     encoder_names_, dataset_names_ : list of str
     terms_notes_ : dict of str to str
-        Datasets on which an encoder alone would have had more readouts, replay streams
-        or scalings than the widest, and so than all have.
+        Datasets on which an encoder by itself would have had more readouts, replay
+        streams or scalings than all encoders have, which get those for the widest.
     cells_ : list of Cell
         All results, dataset by dataset, encoder by encoder, order by order.
     out_ : dict of str to dict of str to int
-        Encoders that were eliminated: after how many labels, by dataset. They are in no
-        other attribute.
+        Eliminated encoders: number of labels after which they were, by dataset. They
+        are in no other attribute.
     failures_ : list of Failure
         Cells and encoders that failed; with ``missing="drop"`` their datasets are not
         in the ranking.
@@ -191,6 +193,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     verbose: int = 0
     random_state: int = 0
 
+    _bar_title: ClassVar = "cells"
     _parameter_constraints: ClassVar[Constraints] = {
         "switcher": [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, None],
         "targets": [StrOptions({"auto", "classes", "real"})],
@@ -220,12 +223,12 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             ``{name: (X, y)}`` to be run through ``encoders``, or
             ``{name: ({encoder: features}, y)}`` with precomputed features of shape
             (n_samples, width). A third part, ``groups`` of shape (n_samples,), names
-            the group of each row, such as its patient: no label of a group is learned
-            before all its rows are coded. An AnnData, or ``{name: (adata, column)}``,
-            stands for the arrays in its ``obsm`` and the labels in a column of ``obs``.
+            the group of each row, such as a patient: labels of a group are learned only
+            after all its rows are coded. An AnnData, or ``{name: (adata, column)}``,
+            provides the arrays in its ``obsm`` and the labels in a column of ``obs``.
         encoders : mapping of str to transformer, default=None
-            Fitted here on each X without labels; ``FrozenEstimator(...)`` is used as it
-            is; None or "passthrough" as a value keeps X.
+            Fitted here on each X without labels; ``FrozenEstimator(...)`` is not
+            fitted; None or "passthrough" keeps X.
 
         Returns
         -------
@@ -235,11 +238,11 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         ------
         ValueError
             If an encoder requires labels, is missing for a dataset, if lengths differ,
-            if labels are no classes where they should be, or of one class only, if
-            permutations are asked of a list without kernel readouts, or if a cell
-            failed and ``missing`` is "raise"; all others have then run, and are kept in
-            ``results``. Also if `time_budget` is shorter than one cell, or over before
-            any dataset has all encoders.
+            if labels should be classes but are not, or are of a single class, if
+            `n_permutations` is given for a list without kernel readouts, or if a cell
+            failed and ``missing`` is "raise"; all other cells have then run and are
+            kept in ``results``. Also if `time_budget` is shorter than one cell, or over
+            before every encoder has a cell on some dataset.
         TypeError
             If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form.
         """
@@ -274,8 +277,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def dry_run(self, datasets: Datasets, encoders: Encoders | None = None) -> Forecast:
         """List the cells that ``fit`` would run, their memory and time.
 
-        Encoders run, or their features are read from ``results``; switchers are tried
-        on the first minibatches.
+        This runs the encoders, or reads their features from ``results``, and tries
+        switchers on the first minibatches.
 
         Parameters
         ----------
@@ -305,13 +308,13 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Returns
         -------
         score : float
-            Greater is better. Compare scores at equal ``n_samples`` only.
+            Greater is better. Only compare scores at equal ``n_samples``.
 
         Raises
         ------
         ValueError
-            If the transformer requires y and is not frozen: it has observed the labels
-            that are coded. Also if a cell failed.
+            If the transformer requires y and is not frozen, since it has then seen the
+            labels to be coded. Also if a cell failed.
         """
         self._validate_params()
         name = type(transformer).__name__
@@ -334,7 +337,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
     @property
     def _targets(self) -> str:
-        """What labels are: the kind of a switcher says it."""
+        """Kind of labels, by the switcher if there is one."""
         if self.switcher is None:
             return self.targets
         is_real = isinstance(self.switcher, MDLReadoutSwitcherRegressor)
@@ -365,7 +368,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return CellStore(Path(self.results) / "cells", *given)
 
     def _check_permutable(self) -> None:
-        """Refuse before any pass what a permutation test would refuse after it."""
+        """Raise before any pass what a permutation test would raise after it."""
         cure = "leave out n_permutations"
         if self.groups:
             raise unsupported(PERMUTATIONS, GROUPS, cure)
@@ -376,7 +379,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         self, datasets: Datasets, encoders: Encoders | None
     ) -> list[Task | Failure]:
         """Check all arguments, run the encoders, and list the cells."""
-        self._store()  # refuses settings that it cannot write down
+        self._store()  # raises for settings that cannot be written to JSON
         if getattr(self.switcher, "new_classes", "refuse") != "refuse":
             cure = 'pass new_classes="refuse"'
             raise unsupported(ESCAPE, "a comparison of streams", cure)
@@ -384,7 +387,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             self._check_permutable()
             _check_kernels(None if self.switcher is None else self.switcher.readouts)
         datasets = cast(Datasets, opened(datasets))
-        if isinstance(datasets, Mapping):  # or it is refused below
+        if isinstance(datasets, Mapping):  # otherwise an error is raised below
             _check_groups(self.groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
         given = datasets, encoders, self.missing, cache or None
@@ -401,12 +404,12 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             switcher = self._switcher_for(dataset)
             readouts = _equal_readouts(switcher, dataset)
             for encoder, X in dataset.features.items():
-                if isinstance(X, Failure):  # stands for all orders
+                if isinstance(X, Failure):  # one failure for all orders
                     yield X
                     continue
                 y, groups, is_real = dataset[1:]
                 if self.targets == "classes" and may_be_real(y):
-                    y = y.astype(np.int64)  # which no switcher doubts
+                    y = y.astype(np.int64)  # accepted as classes by all switchers
                 data = fingerprints(X, y, groups, is_real=is_real)
                 first = Task(
                     name, encoder, 0, seed, switcher, X, y, data, readouts, groups
@@ -421,12 +424,13 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             store=self._store(),
             verbose=self.verbose,
             budget=self.time_budget,
+            desc=self._bar_title,
         )
 
     def _without_failures(
         self, names: Iterable[str], failed: Sequence[Failure]
     ) -> list[str]:
-        """Return the datasets that stay, or refuse, as ``missing`` says."""
+        """Drop datasets with failures, or raise, depending on ``missing``."""
         names = list(dict.fromkeys(names))
         if not failed:
             return names
@@ -450,7 +454,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 def _equal_readouts(
     switcher: Switcher, dataset: Dataset
 ) -> tuple[str | None, int, int] | None:
-    """Return the default list of all encoders: what the widest of them can bear."""
+    """Return the default list of all encoders: the one for the widest encoder."""
     name = switcher.readouts
     usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
     if not usable or not isinstance(name, str | None):
@@ -460,7 +464,7 @@ def _equal_readouts(
 
 
 def _check_kernels(readouts: object) -> None:
-    """Refuse a list without kernel readouts, of which permutations are coded."""
+    """Raise for a list without kernel readouts, which permutation tests need."""
     if isinstance(readouts, str | None):
         readouts = named_readouts(readouts, 1, 2)
     kernels_of(readouts if isinstance(readouts, list | tuple) else [readouts])

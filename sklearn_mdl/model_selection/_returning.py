@@ -1,4 +1,4 @@
-"""Rows that come back: whole, in another order, or with some of their columns changed.
+"""Rows that reappear: unchanged, in another order, or with some columns changed.
 
 Rows are compared by hashes, of all columns and of all but one group of columns in turn.
 The second finds rows in which a few columns were permuted.
@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 GROUPS = 8  # of columns
-SHARE = 0.1  # of rows that may come back beyond those that repeat anyhow
+SHARE = 0.1  # of rows that may reappear beyond the stream's own repetition
 FEWEST = 3
 HASHED_AT_ONCE = 2**22  # numbers
 
 
 def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
-    """Count rows that come back from a stream, 0 if repetition may explain them.
+    """Count rows of a stream that reappear, 0 if its own repetition may explain them.
 
-    Among rows of one kind, as many repeat an earlier row as repeat another row within
-    the stream. So rows count as coming back if they are more than a tenth beyond twice
-    the share that the stream itself has.
+    In new rows from the same source, the share that repeats an earlier row is about the
+    share of repeated rows within the stream. So rows count as reappearing if their
+    share exceeds twice the stream's own share by more than a tenth.
 
     Parameters
     ----------

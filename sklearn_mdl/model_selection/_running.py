@@ -1,4 +1,4 @@
-"""Run the measurements of a study side by side: devices, progress, failures."""
+"""Run the measurements of a study in parallel: devices, progress, failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from sklearn_mdl.model_selection._forecast import jobs_for
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
-PORTION = 4  # tasks for each job, where their outcomes are returned together
+LATE = 2.0  # seconds until a bar appears
+PORTION = 4  # tasks per job, if outcomes are only returned together
 
 
 class Measurable(Protocol):
@@ -58,27 +59,30 @@ def run_tasks(
     store: CellStore | None = None,
     verbose: int = 0,
     budget: float | None = None,
+    desc: str = "cells",
 ) -> list[Cell | Failure | None]:
     """Score the missing cells, and return all in the order of the tasks.
 
     Parameters
     ----------
     tasks : sequence of Task
-        All orders of an encoder on a dataset follow each other.
+        All orders of an encoder on a dataset are adjacent.
     n_jobs : int or None
-        Cells scored side by side, as joblib understands it.
+        Number of cells scored in parallel, as in joblib.
     store : CellStore or None
-        Where cells are looked up, and kept as soon as they are scored.
+        Store in which cells are looked up, and saved as soon as they are scored.
     verbose : int
-        Show a bar if above 0.
+        Show a bar if above 0, once they take long.
     budget : float or None
-        Seconds after which no cell is begun; none is cut short. Cells are then scored
-        round by round, see ``in_round``.
+        Seconds after which no cell is started; running cells are finished. Cells are
+        then scored round by round, see ``in_round``.
+    desc : str
+        Title of the bar.
 
     Returns
     -------
     outcomes : list of Cell, Failure or None
-        None for a cell whose turn did not come.
+        None for a cell that was not started.
 
     Raises
     ------
@@ -94,21 +98,21 @@ def run_tasks(
         if budget is not None and missing and end is None:
             check_budget(budget, list(missing.values()))
             end = time.monotonic() + budget
-        found |= _run_missing(missing, store, n_jobs, verbose, len(kept), end)
+        found |= _run_missing(missing, store, n_jobs, verbose, len(kept), end, desc)
         if not found.keys() >= set(due):
             break
     return [found.get(i) for i in range(len(tasks))]
 
 
 def _kept_cells(store: CellStore | None, tasks: Mapping[int, Task]) -> Outcomes:
-    """Return the cells that are there already, by the numbers of their tasks."""
+    """Return the cells that are already scored, by the numbers of their tasks."""
     kept: Outcomes = {}
     if store is None:
         return kept
     for i, task in tasks.items():
         try:
             cell = store.load(task)
-        except OSError as error:  # its place is taken: the others can run all the same
+        except OSError as error:  # its file name is taken: the others can still run
             kept[i] = Failure.of(error, task.dataset, task.encoder, task.order)
         else:
             if cell is not None:
@@ -123,14 +127,22 @@ def _run_missing(
     verbose: int,
     n_done: int,
     end: float | None,
+    desc: str,
 ) -> Iterator[tuple[int, Cell | Failure]]:
     """Score cells, keep them in the store, and yield them with their numbers."""
     if store is not None:
         store.warn_of_other_terms(list(tasks.values()))
     n_jobs = jobs_for(list(tasks.values()), n_jobs)
-    for i, outcome in run_side_by_side(
-        score_cell, tasks, n_jobs=n_jobs, verbose=verbose, n_done=n_done, end=end
-    ):
+    outcomes = run_side_by_side(
+        score_cell,
+        tasks,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        n_done=n_done,
+        desc=desc,
+        end=end,
+    )
+    for i, outcome in outcomes:
         if store is not None and isinstance(outcome, Cell):
             outcome = store.save(tasks[i], outcome)
         yield i, outcome
@@ -146,22 +158,22 @@ def run_side_by_side(
     desc: str = "cells",
     end: float | None = None,
 ) -> Iterator[tuple[int, R | Failure]]:
-    """Yield the outcome of every task with its number, as soon as it is there.
+    """Yield the outcome of every task with its number, as soon as it is known.
 
     Parameters
     ----------
     measure : callable
-        Takes a task and the device that it is to run on, or None for its own.
+        Called with a task and the device to run it on, or None for the task's own.
     tasks : mapping of int to task
     n_jobs : int or None
     verbose : int
-        Show a bar if above 0.
+        Show a bar if above 0, once they take long.
     n_done : int
-        Tasks for the bar that are done already.
+        Number of finished tasks, for the bar.
     desc : str
         Title of the bar.
     end : float or None
-        Time (``time.monotonic``) after which no task is begun; those have no outcome.
+        Time (``time.monotonic``) after which no task is started.
     """
     missing, begun = dict(tasks), set()
 
@@ -173,9 +185,10 @@ def run_side_by_side(
             yield i, task
 
     n_all = n_done + len(missing)
-    causes: dict[str, list[tuple[str, T]]] = {}  # of warnings, in whichever process
+    causes: dict[str, list[tuple[str, T]]] = {}  # of warnings from all processes
     # No hidden bar: it would take tqdm's lock, too.
-    bar = tqdm(total=n_all, initial=n_done, desc=desc) if verbose > 0 else None
+    said_of = {"total": n_all, "initial": n_done, "desc": desc, "delay": LATE}
+    bar = tqdm(**said_of) if verbose > 0 else None
     with nullcontext() if bar is None else bar:
         for _ in range(PASSES):
             for i, outcome, said in (
@@ -183,7 +196,7 @@ def run_side_by_side(
             ):
                 task = missing.pop(i)
                 for message in said:
-                    required = message.partition(", but ")[0]  # without what was found
+                    required = message.partition(", but ")[0]  # without the values
                     causes.setdefault(required, []).append((message, task))
                 if bar is not None:
                     bar.update()
@@ -197,7 +210,7 @@ def run_side_by_side(
 
 
 def _warn_once(found: Sequence[tuple[str, Measurable]]) -> None:
-    """Warn of one cause at the caller's line, and name the tasks that it is of."""
+    """Warn about one cause at the caller's line, and name the tasks concerned."""
     message, task = found[0]
     where = f"dataset {task.dataset!r}, encoder {task.encoder!r}"
     if task.order is not None:
@@ -212,7 +225,7 @@ def _attempt_all(
     tasks: Iterator[tuple[int, T]],
     n_jobs: int | None,
 ) -> Iterator[tuple[int, R | Failure, list[str]]]:
-    """Yield outcomes as soon as they are there; end early if a process dies."""
+    """Yield outcomes as soon as they are known; end early if a process dies."""
     with Devices() as devices:
         backend = type(get_active_backend()[0]).__name__
         if backend in OWN_PROCESSES and effective_n_jobs(n_jobs) > 1:
@@ -220,7 +233,8 @@ def _attempt_all(
         calls = (delayed(_attempt)(measure, *item, devices) for item in tasks)
         step, return_as = None, "generator_unordered"
         if not get_active_backend()[0].supports_return_generator:
-            # Ray's, for one: all return at the end, so they are given in portions.
+            # Such as Ray's: all outcomes return at the end, so tasks are given in
+            # portions.
             step, return_as = PORTION * effective_n_jobs(n_jobs) - 1, "list"
         try:
             while (first := next(calls, None)) is not None:
@@ -238,7 +252,7 @@ def _attempt_all(
 
 
 def _portable(task: T) -> T:
-    """Let another process open the files of maps, which may be gone by then."""
+    """Describe memory maps by their files, which another process opens."""
     maps = {}
     for name, array in task._asdict().items():
         if isinstance(array, np.ndarray) and is_mapped(array):
@@ -263,14 +277,14 @@ class RemoteMap(NamedTuple):
 
     @classmethod
     def of(cls, array: np.ndarray) -> Self | None:
-        """Describe a view of a map, if it is known of which file."""
+        """Describe a view of a map, if its file is known."""
         root = array
         while isinstance(root.base, np.ndarray):
             root = root.base
         if not isinstance(root, np.memmap) or root.filename is None or not array.size:
             return None
         reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
-        before = -sum(r for r in reach if r < 0)  # bytes in front of the first element
+        before = -sum(r for r in reach if r < 0)  # bytes before the first element
         place = array.ctypes.data - root.ctypes.data
         start = root.offset + place - before
         n_bytes = sum(map(abs, reach)) + array.itemsize
@@ -286,7 +300,7 @@ class RemoteMap(NamedTuple):
 def _attempt(
     measure: Callable[[T, str | None], R], i: int, task: T, devices: Devices
 ) -> tuple[int, R | Failure, list[str]]:
-    """Return number and outcome of a task, and the warnings to be given once."""
+    """Return number and outcome of a task, and its warnings."""
     end_with(devices.parent)
     with kept_warnings() as said:
         return i, _outcome(measure, task, devices), said

@@ -23,7 +23,7 @@ from sklearn_mdl.switcher import MultiOutputSwitcher
 COMPARED_AT_ONCE = 2**22  # numbers
 FOLDS = (
     "codelength_scorer was given held-out rows, as by the default cv, and scores them "
-    "as heldout_codelength_scorer does; pass cv=PrequentialSplit() to score every row "
+    "like heldout_codelength_scorer; pass cv=PrequentialSplit() to score every row "
     "before it is learned, and hold none out"
 )
 OTHER_ROWS = "X holds other rows, or the same in another order"
@@ -32,30 +32,31 @@ OTHER_ROWS = "X holds other rows, or the same in another order"
 def codelength_scorer(
     estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
 ) -> float:
-    """Score a fitted switcher by the code of the stream that it was fitted on.
+    """Score a fitted switcher by the codelength of the rows that it was fitted on.
 
     It has the signature of a scikit-learn scorer, for searches and cross-validation
-    with ``cv=PrequentialSplit()``. Under another ``cv``, as that of a search by
-    default, the rows of a fold are scored as :func:`heldout_codelength_scorer` does,
-    with a warning. Compare scores at equal ``n_samples`` only: the cost
-    of learning is spread over them, so that nats per example fall with their number.
+    with ``cv=PrequentialSplit()``. Under any other ``cv``, such as the default of a
+    search, held-out rows are scored like in :func:`heldout_codelength_scorer`, with a
+    warning. Only compare scores at equal ``n_samples``: nats per example decrease with
+    their number, since the cost of learning is spread over all of them.
 
-    Rows and labels are compared exactly with those of the stream. Behind the steps of a
-    pipeline rows count as the same, too, if copies of the steps, fitted again on X, put
-    them out: the ``fit_transform`` of a PCA and its ``transform`` differ by rounding.
-    So give steps that draw random numbers a ``random_state``.
+    Rows and labels are compared exactly with the stream's. In a pipeline, rows also
+    count as the same if copies of the earlier steps, fitted again on X, return them,
+    since ``fit_transform`` and ``transform`` of a PCA differ by rounding. So set the
+    ``random_state`` of steps that draw random numbers.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted; or their regressors. A Pipeline, or a search by its ``best_estimator_``.
-        Of a MultiOutputSwitcher the columns are summed.
+        Fitted estimator; regressors are accepted, too. Pass a Pipeline that ends in
+        one, or a search with such a ``best_estimator_``. Columns of a
+        MultiOutputSwitcher are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        The very rows and labels that it was fitted on, in the order given there; or a
-        fold that was held out.
+        The rows and labels that it was fitted on, in the same order; or a held-out
+        fold.
     sample_weight : None
-        Weights are refused: a weighted sum is the length of no code.
+        Weights raise TypeError: a weighted sum is not a codelength.
 
     Returns
     -------
@@ -65,11 +66,10 @@ def codelength_scorer(
     Raises
     ------
     ValueError
-        If X and y are neither the stream that was fitted nor held out, or if a step of
-        the pipeline requires y and is not frozen: it has observed the labels that are
-        coded.
+        If X and y are neither the fitted stream nor held out, or if a step of the
+        pipeline requires y and is not frozen: it has seen the labels to be coded.
     TypeError
-        If the estimator is none of those, or if there are weights.
+        If the estimator is of another kind, or if there are weights.
 
     Warns
     -----
@@ -120,24 +120,24 @@ def heldout_codelength_scorer(
 ) -> float:
     """Score a fitted switcher by the code of rows that continue its stream.
 
-    A copy of the switcher continues over these rows: each is predicted from all before
-    it, and then learned. The estimator stays as it was. Rows of the stream itself cost
-    as much as they did in the fit, never less for having been learned: where X and y
-    begin with the stream, as the training rows of ``learning_curve`` do, that part is
-    read and not evaluated again. Other rows are evaluated in the order given, which
-    should be no particular one. Compare scores at equal numbers of rows only, of those
-    fitted and of those scored.
+    A copy of the switcher continues over these rows: each is predicted from all rows
+    before it, and then learned. The estimator itself does not change. Rows of the
+    stream cost as much as in the fit, although they have been learned: if X and y begin
+    with the stream, like the training rows of ``learning_curve``, their codelengths are
+    looked up. Other rows are evaluated in the order given, which should be random. Only
+    compare scores at equal numbers of fitted and of scored rows.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted; or their regressors. A Pipeline, or a search by its ``best_estimator_``.
-        Of a MultiOutputSwitcher the columns are summed.
+        Fitted estimator; regressors are accepted, too. Pass a Pipeline that ends in
+        one, or a search with such a ``best_estimator_``. Columns of a
+        MultiOutputSwitcher are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         Labels among those that were fitted.
     sample_weight : None
-        Weights are refused: a weighted sum is the length of no code.
+        Weights raise TypeError: a weighted sum is not a codelength.
 
     Returns
     -------
@@ -147,15 +147,16 @@ def heldout_codelength_scorer(
     Raises
     ------
     ValueError
-        If y holds a label that was not fitted, if rows of the stream come back in part,
-        in another order or with columns permuted, or if a step of the pipeline requires
-        y and is not frozen: it has observed labels that are coded.
+        If y contains a label that was not fitted; if only some rows of the stream are
+        in X, or all in another order or with permuted columns; or if a step of the
+        pipeline requires y and is not frozen, since it has then seen labels to be
+        coded.
     TypeError
-        If the estimator is none of those, or if there are weights.
+        If the estimator is of another kind, or if there are weights.
 
     See Also
     --------
-    codelength_scorer : For the rows that were fitted; it wastes none.
+    codelength_scorer : For the rows that were fitted; holds none out.
     refit_codelength_scorer : For importances of features by permuting them.
 
     Examples
@@ -184,16 +185,16 @@ def heldout_codelength_scorer(
 
 
 def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
-    """Return what rows cost that continue the stream, which stays as it was."""
+    """Return codelengths of rows that continue the stream, without learning them."""
     _refuse_grouped(caller, fitted.switcher, len(fitted.X))
     return fitted.switcher._continued(fitted.X, fitted.y)
 
 
 def _is_heldout(fitted: _Fitted) -> bool:
-    """Return True for rows of a fold, of which the stream has none.
+    """Return True for rows of a held-out fold.
 
-    Steps that draw random numbers make the rows of the stream look new; but a fold is
-    smaller than the rest.
+    Steps that draw random numbers make the rows of the stream look new, but a fold is
+    smaller than the stream.
     """
     is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
     return is_smaller and not _count_returning(fitted)
@@ -202,22 +203,22 @@ def _is_heldout(fitted: _Fitted) -> bool:
 def refit_codelength_scorer(
     estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
 ) -> float:
-    """Score a copy of an estimator by the code of the rows that it is now fitted on.
+    """Score a copy of an estimator by the codelength of rows, after fitting it on them.
 
-    It is the scorer for :func:`sklearn.inspection.permutation_importance` on the rows
-    of the stream: the importance of a feature is what the code of the labels grows by,
-    in nats per example, if that feature says nothing of its row. Any other scorer
-    compares the code as it came with predictions of rows that have been learned since.
+    Use this scorer for :func:`sklearn.inspection.permutation_importance` on the rows of
+    the stream: the importance of a feature is the increase of the codelength, in nats
+    per example, if that feature is permuted. Any other scorer would compare prequential
+    predictions with predictions of rows that have been learned.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted; its settings count, and its seed where its ``random_state`` is no
-        number. It stays as it is.
+        Fitted estimator, which is copied with its settings, and with its seed if its
+        ``random_state`` is not an integer.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : None
-        Weights are refused: a weighted sum is the length of no code.
+        Weights raise TypeError: a weighted sum is not a codelength.
 
     Returns
     -------
@@ -229,12 +230,11 @@ def refit_codelength_scorer(
     ValueError
         If a step of the pipeline requires y and is not frozen.
     TypeError
-        If the estimator is none of those, or if there are weights.
+        If the estimator is of another kind, or if there are weights.
 
     See Also
     --------
-    heldout_codelength_scorer : For importances on rows that were held out; it fits
-        nothing.
+    heldout_codelength_scorer : For importances on held-out rows, without fitting.
 
     Examples
     --------
@@ -269,13 +269,13 @@ def refit_codelength_scorer(
     if last is not None:
         _detach(last, own._seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of the fit that was scored
+        warnings.simplefilter("ignore", UserWarning)  # the seed of that fit
         copied.fit(X, y)
     return codelength_scorer(copied, X, y)
 
 
 def _detach(estimator: OnlineEstimator, seed: int) -> None:
-    """Take the files of a fit from an estimator, and give it a seed if it has none."""
+    """Remove file parameters from an estimator, and set a seed if it has none."""
     own = {"store": "memory", "checkpoint": None, "verbose": 0}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{k: value for k, value in own.items() if k in names})
@@ -284,14 +284,14 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 
 
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
-    """Raise ValueError for rows without groups after a stream that had some."""
+    """Raise ValueError for rows without groups after a stream with groups."""
     if n_rows and fitted._run.schedule.ends:
         cure = "call heldout_codelengths(X, y, groups=...), or use codelength_scorer"
         raise unsupported(GROUPS, "held-out scorers", f"in {caller}, {cure}")
 
 
 def _count_returning(fitted: _Fitted) -> int:
-    """Count rows that were fitted, and so have been learned."""
+    """Count rows that were fitted, and so were learned."""
     X, samples = fitted.X, fitted.switcher._run.samples
     step = max(1, COMPARED_AT_ONCE // X.shape[1])
     starts = range(0, len(samples), step)
@@ -300,7 +300,7 @@ def _count_returning(fitted: _Fitted) -> int:
 
 
 def _refuse_returning(fitted: _Fitted) -> None:
-    """Raise ValueError for rows that were fitted, since they have been learned."""
+    """Raise ValueError for rows that were fitted, since they were learned."""
     X, count = fitted.X, _count_returning(fitted)
     if count:
         raise ValueError(
@@ -311,9 +311,9 @@ def _refuse_returning(fitted: _Fitted) -> None:
 
 
 class _Fitted(NamedTuple):
-    """A fitted estimator, the steps before it, and rows and labels as it sees them.
+    """A fitted estimator, the steps before it, and its rows and labels.
 
-    ``given`` and ``labels`` are rows and labels as the first of the steps sees them.
+    ``given`` and ``labels`` are the input of the first step.
     """
 
     switcher: OnlineEstimator
@@ -325,11 +325,11 @@ class _Fitted(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Rows of the stream."""
+        """Number of rows of the stream."""
         return int(self.switcher.n_samples_seen_)
 
     def difference(self) -> str:
-        """Say how X and y, to the length of the stream, differ from it; "" if not."""
+        """Describe how X and y, cut to the stream's length, differ; "" if not."""
         n_rows, switcher = self.n_rows, self.switcher
         found = _difference(switcher, self.X[:n_rows], self.y[:n_rows])
         if found == OTHER_ROWS and self.steps:
@@ -344,7 +344,7 @@ class _Fitted(NamedTuple):
 def _opened(
     caller: str, estimator: object, X: ArrayLike, y: ArrayLike, sample_weight: object
 ) -> list[_Fitted]:
-    """Find the estimators of streams, one for each column of y if it has columns."""
+    """Return the estimators of streams, one for each column of y."""
     if sample_weight is not None:
         refuse_weights({"sample_weight": sample_weight}, caller)
     rows, steps = X, list[Pipeline]()
@@ -373,7 +373,7 @@ def _opened(
 
 
 def _unfit(caller: str, estimator: object) -> TypeError:
-    """Return the error of an estimator that has no code."""
+    """Return the error for an estimator without a codelength."""
     return TypeError(
         f"{caller} needs an MDLReadoutSwitcher, or a Pipeline or a fitted search that "
         f"ends in one, got {estimator!r}; use RepresentationScorer() for a transformer"
@@ -381,9 +381,9 @@ def _unfit(caller: str, estimator: object) -> TypeError:
 
 
 def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
-    """Say how rows and labels differ from the stream's; "" if they do not."""
+    """Describe how rows and labels differ from the stream's; "" if they do not."""
     order = np.arange(len(X))
-    shuffled = getattr(switcher, "order_", order[:0])  # rows of partial_fit follow
+    shuffled = getattr(switcher, "order_", order[:0])  # more rows came by partial_fit
     if np.any(shuffled >= len(X)):
         return "its fit was interrupted before all rows had been scored"
     order[: len(shuffled)] = shuffled
@@ -400,14 +400,14 @@ def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
 
 
 class PrequentialSplit:
-    """One split whose train and test part are both all rows.
+    """A single split: all rows are both train and test rows.
 
-    A prequential code predicts each label before it learns it, so every row is test
-    and training data in turn, and a held-out part would only waste rows. It is a
-    cross-validation object: ``GridSearchCV(..., cv=PrequentialSplit())``. Groups need
-    no split either: with scikit-learn's metadata routing, and an estimator with
-    ``set_fit_request(groups=True)``, ``GridSearchCV.fit(X, y, groups=...)`` hands them
-    to ``fit``, which learns no label of a group before all its rows are coded.
+    A prequential code predicts each label before it learns it, so every row is first
+    test and then training data, and holding rows out would only waste them. Use it as
+    ``GridSearchCV(..., cv=PrequentialSplit())``. Groups need no split either: with
+    scikit-learn's metadata routing and ``set_fit_request(groups=True)``,
+    ``GridSearchCV.fit(X, y, groups=...)`` passes them to ``fit``, which learns labels
+    of a group only after all its rows are coded.
 
     Examples
     --------
@@ -436,7 +436,12 @@ class PrequentialSplit:
     def get_n_splits(
         self, X: object = None, y: object = None, groups: object = None
     ) -> int:
-        """Return 1, the number of splits."""
+        """Return 1, the number of splits.
+
+        Parameters
+        ----------
+        X, y, groups : ignored
+        """
         return 1
 
     def __repr__(self) -> str:

@@ -22,46 +22,46 @@ Names = Sequence[tuple[str, str]] | None
 class RankStatistics(CellArrays):
     """Statistics of a ranking of encoders; codelengths are averaged over orders first.
 
-    Subclasses have ``cells_`` and ``alpha``. Pairs of encoders are given by names.
+    Subclasses have ``cells_`` and ``alpha``. Pass pairs of encoders by name.
     """
 
     @property
     def critical_difference_(self) -> float:
-        """Least difference of average ranks that Nemenyi's test calls significant."""
+        """Smallest significant difference of average ranks in Nemenyi's test."""
         n_datasets, n_encoders = self.codelengths_.shape
         if n_encoders == 1:
             return float("nan")
         return ranking.nemenyi_critical_difference(n_encoders, n_datasets, self.alpha)
 
     def verdict(self) -> Verdict:
-        """Say who wins, by how much, who is not told apart, and who is out.
+        """Summarise winner, margin, ties and the encoders that are clearly worse.
 
-        On a dataset encoders are compared row by row, with rows as a sample and with
-        Bonferroni's correction; over datasets by Wilcoxon's test against the best
-        average rank, with Holm's. Where datasets are too few for that test to find
-        anything, an encoder is out if it is told apart from the winner on every one.
+        On a dataset, encoders are compared row by row, with Bonferroni's correction.
+        Over datasets, they are compared with the best average rank by Wilcoxon's test
+        and Holm's correction. If there are too few datasets for that test, an encoder
+        is clearly worse if it differs significantly from the winner on every dataset.
 
         Returns
         -------
         verdict : Verdict
-            Prints as sentences; with ``best``, ``equivalent``, ``out`` and
-            ``datasets``, which have winners and margins in nats.
+            Prints as sentences; has ``best``, ``equivalent``, ``out`` and ``datasets``,
+            each with its winner and margin in nats.
         """
         return verdict_of(self)
 
     def best(self, dataset: str | None = None) -> Best:
-        """Say which encoder is best, how sure that is, and what would settle it.
+        """Return the best encoder, its probability, and the labels to settle it.
 
         Parameters
         ----------
         dataset : str, default=None
-            None is over all datasets.
+            None is for all datasets.
 
         Returns
         -------
         best : Best
-            Prints as sentences; with ``encoder``, ``probability``, ``ties``, ``rival``
-            and ``more_labels``. The best encoder has the shortest code in the mean over
+            Prints as sentences; has ``encoder``, ``probability``, ``ties``, ``rival``
+            and ``more_labels``. The best encoder has the shortest expected code over
             fresh draws of as many labels.
 
         Raises
@@ -78,7 +78,7 @@ class RankStatistics(CellArrays):
     def extrapolate(
         self, n: int, *, level: float | None = None
     ) -> differences.Extrapolations:
-        """Predict codelengths of more labels, and who would overtake whom.
+        """Predict codelengths of more labels, and which encoders would be overtaken.
 
         Curves of all encoders are extrapolated together, since they share rows and
         orders; see :func:`~sklearn_mdl.metrics.extrapolate`.
@@ -86,19 +86,20 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         n : int
-            Labels of every dataset, those given included: more than any has.
+            Number of labels of every dataset, given ones included; must be larger than
+            any dataset.
         level : float, default=None
-            Of the intervals; None takes ``1 - alpha``.
+            Level of the intervals; None takes ``1 - alpha``.
 
         Returns
         -------
         found : Extrapolations
-            Prints as a table; ``sentences()`` says who would have the shortest code.
+            Prints as a table; ``sentences()`` names the shortest codes.
 
         Raises
         ------
         ValueError
-            If a dataset has as many labels or fewer than 40.
+            If a dataset has at least `n` labels, or fewer than 40.
         FileNotFoundError
             If traces of cells are gone.
         """
@@ -119,7 +120,7 @@ class RankStatistics(CellArrays):
         return ranking.rank_groups(self.average_ranks_, self.critical_difference_)
 
     def nemenyi_p_values(self) -> np.ndarray:
-        """Probability of differences of average ranks as large, (n_enc., n_enc.)."""
+        """P-values of differences of average ranks, (n_encoders, n_encoders)."""
         ranks, (n_datasets, n_encoders) = self.average_ranks_, self.codelengths_.shape
         return ranking.nemenyi_p_values(ranks[:, None] - ranks, n_encoders, n_datasets)
 
@@ -157,7 +158,7 @@ class RankStatistics(CellArrays):
         pairs : sequence of (str, str), default=None
             Names of encoders; None takes all pairs, of at most 40 encoders.
         top_k : int, default=None
-            Compare only this many encoders, those of the best average ranks.
+            Compare only this many encoders, those with the best average ranks.
         """
         found = ranking.pairwise_wilcoxon(
             self.comparable_, pairs=self._columns(pairs), top_k=top_k
@@ -182,7 +183,7 @@ class RankStatistics(CellArrays):
         rope : float, default=0.01
             The share by which equivalent codelengths may differ.
         top_k : int, default=None
-            Compare only this many encoders, those of the best average ranks.
+            Compare only this many encoders, those with the best average ranks.
         n_draws : int, default=50000
         random_state : int, Generator or None, default=0
         """
@@ -197,11 +198,17 @@ class RankStatistics(CellArrays):
         return self._named(found)
 
     def win_table(self, *, rope: float = 0.0) -> ranking.WinTable:
-        """Count datasets won and lost; see :func:`~sklearn_mdl.ranking.win_table`."""
+        """Count datasets won and lost; see :func:`~sklearn_mdl.ranking.win_table`.
+
+        Parameters
+        ----------
+        rope : float, default=0.0
+            Codelengths whose ratio is at most ``1 + rope`` tie.
+        """
         return self._named(ranking.win_table(self.comparable_, rope=rope))
 
     def order_spread(self) -> differences.OrderSpread:
-        """Means and standard deviations over orders, of which it takes two or more."""
+        """Means and standard deviations over orders; needs at least two orders."""
         return self._named(differences.order_spread(self.order_codelengths_))
 
     def paired_differences(
@@ -213,8 +220,8 @@ class RankStatistics(CellArrays):
     ) -> differences.PairedDifferences:
         """Differences of the codelengths of pairs, dataset by dataset.
 
-        Intervals hold the mean difference over fresh draws of as many labels: rows are
-        a sample, in blocks of the stream, and so are orders, if there are several.
+        Intervals are for the mean difference over fresh draws of as many labels: rows
+        are a sample, in blocks of the stream, and so are orders, if there are several.
 
         Parameters
         ----------
@@ -223,14 +230,14 @@ class RankStatistics(CellArrays):
         level : float, default=None
             None takes ``1 - alpha``.
         top_k : int, default=None
-            Compare only this many encoders, those of the best average ranks.
+            Compare only this many encoders, those with the best average ranks.
 
         Returns
         -------
         differences : PairedDifferences
-            With ``pairs``, and ``mean``, ``std``, ``error``, ``lower`` and ``upper`` of
-            shape (n_pairs, n_datasets): first minus second encoder, in nats, so that
-            below zero the first has the shorter code.
+            Has ``pairs``, and ``mean``, ``std``, ``error``, ``lower`` and ``upper`` of
+            shape (n_pairs, n_datasets): first minus second encoder, in nats, so
+            negative if the first has the shorter code.
         """
         table = self.codelengths_
         chosen = ranking.checked_pairs(table, self._columns(pairs), top_k)
@@ -239,7 +246,7 @@ class RankStatistics(CellArrays):
         return self._named(differences.paired_differences(samples, chosen, level))
 
     def preferred_readouts(self) -> differences.PreferredReadouts:
-        """Architecture of the largest mean posterior, by dataset and encoder.
+        """Architecture with the largest mean posterior, by dataset and encoder.
 
         The mean is over examples and orders, ``argmax_k 1/T sum_t p(k at t | labels
         before t)``, as in the paper's table of readout models (Li, Bornschein and
@@ -248,7 +255,7 @@ class RankStatistics(CellArrays):
         Returns
         -------
         readouts : PreferredReadouts
-            A sequence: of each dataset a list of the names, by encoder.
+            A sequence with, for each dataset, a list of names by encoder.
         """
         names = [
             [max(shares, key=shares.__getitem__) for shares in row]

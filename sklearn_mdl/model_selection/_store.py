@@ -1,4 +1,4 @@
-"""Cells of a ranking in files: written whole, read with care."""
+"""Cells of a ranking in files: written atomically, checked when read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sklearn_mdl.model_selection._tasks import (
 )
 from sklearn_mdl.readouts import Terms
 
-FORMAT = 5  # with correct predictions in traces
+FORMAT = 5  # since traces have correct predictions
 MOST_BYTES = 2**26  # of the text of one cell
 
 _KINDS = {
@@ -36,12 +36,12 @@ _KINDS = {
 
 
 def text_of(cell: Cell, identity: Mapping[str, object]) -> bytes:
-    """Write a cell as JSON: all but its trace, its identity, and a checksum."""
+    """Return a cell as JSON: results except the trace, identity, and checksum."""
     kept = cell.kept()
-    if math.isnan(cell.accuracy):  # JSON knows no NaN
+    if math.isnan(cell.accuracy):  # NaN is not JSON
         kept["accuracy"] = None
     kept["readouts"] = {
-        name: nats if math.isfinite(nats) else repr(nats)  # JSON knows no infinity
+        name: nats if math.isfinite(nats) else repr(nats)  # infinity is not JSON
         for name, nats in cell.readouts.items()
     }
     content = {"format": FORMAT, "identity": identity, "cell": kept}
@@ -58,14 +58,14 @@ def cell_of(
     ----------
     text : bytes
     identity : mapping
-        All that must have determined the numbers.
+        Everything that the results must depend on.
     source : Trace or TraceFile
-        The trace, or where it is.
+        The trace, or its file.
 
     Raises
     ------
     ValueError
-        If it is anything else.
+        If it is not the text of that cell.
     """
     content = _content(text)
     if canonical(content["identity"]) != canonical(identity):
@@ -95,17 +95,17 @@ def _content(text: bytes) -> dict[str, object]:
         raise ValueError("it is nested too deeply") from error
     entries = {"sha256", "format", "identity", "cell"}
     if not isinstance(content, dict) or content.keys() != entries:
-        raise ValueError("it is no record of a cell")
+        raise ValueError("it is not the record of a cell")
     checksum = content.pop("sha256")
     if digest_of(content) != checksum:
-        raise ValueError("its checksum is another one")
+        raise ValueError("its checksum does not match")
     if content["format"] != FORMAT:
         raise ValueError(f"its format is {content['format']!r}, not {FORMAT}")
     return content
 
 
 def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
-    """Return the terms of a kept cell that differs in nothing else."""
+    """Return the terms of a stored cell that only differs in its terms."""
     try:
         with path.open("rb") as file:
             was = _content(file.read(MOST_BYTES + 1))["identity"]
@@ -125,22 +125,23 @@ class CellStore:
     Parameters
     ----------
     folder : Path
-        Created with the first cell.
+        Directory, created with the first cell.
     *switchers : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
-        Their settings are part of the identity of a cell; one of a kind.
+        Their settings are part of the identity of a cell; one for each kind of labels.
 
     Raises
     ------
     TypeError
-        If a setting of a switcher cannot be written down.
+        If a setting of a switcher cannot be written to JSON.
     NotADirectoryError
-        If something else lies in the place of the directory.
+        If something else is in the place of the directory.
     """
 
     def __init__(self, folder: Path, *switchers: Switcher) -> None:
         if not folder.is_dir() and os.path.lexists(folder):
             raise NotADirectoryError(
-                f"Cells must be kept in a directory, but {folder} is none; name another"
+                f"Cells must be kept in a directory, but {folder} is not one; name "
+                "another"
             )
         self.folder = folder
         self._shared = {
@@ -160,14 +161,14 @@ class CellStore:
         return identity, path, TraceFile(path.with_suffix(".safetensors"), key)
 
     def load(self, task: Task) -> Cell | None:
-        """Return a cell if it is there, whole, and follows from this very task.
+        """Return a cell if it exists, is complete, and belongs to this task.
 
-        One that is damaged or cannot be read is reported by a warning.
+        Damaged or unreadable cells give a warning.
 
         Raises
         ------
         IsADirectoryError
-            If a directory lies in the place of a file, which could not be written.
+            If a directory is in the place of a file, which could then not be written.
         """
         identity, path, source = self.entry(task)
         for place in (path, source.path):
@@ -182,7 +183,7 @@ class CellStore:
             cell = cell_of(text, identity, source)
             n_samples = len(source.read().codelengths)
             if n_samples != cell.n_samples:
-                raise ValueError(f"its trace is of {n_samples} examples")
+                raise ValueError(f"its trace has {n_samples} examples")
         except (ValueError, OSError) as error:
             if not os.path.lexists(path):
                 return None
@@ -191,7 +192,7 @@ class CellStore:
         return cell
 
     def warn_of_other_terms(self, tasks: Sequence[Task]) -> None:
-        """Warn of cells that are there, but on terms that are equal no longer.
+        """Warn about stored cells whose terms are no longer equal.
 
         Parameters
         ----------
@@ -203,7 +204,7 @@ class CellStore:
             kept.setdefault(path.stem[: -DIGITS - 1], []).append(path)
         found: dict[tuple[str, Terms], list[Terms]] = {}
         for task in tasks:
-            if task.readouts is None:  # the user's own, which are among the settings
+            if task.readouts is None:  # the user's list is among the settings
                 continue
             identity, own, _ = self.entry(task)
             others = kept.get(own.stem[: -DIGITS - 1], ())
@@ -218,12 +219,12 @@ class CellStore:
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:
-        """Write a cell down, and return it with its trace in the file.
+        """Write a cell, and return it with its trace in the file.
 
         Raises
         ------
         OSError
-            If the disk is full; a cell that stood there still does.
+            If the disk is full; an older version of the cell is kept.
         """
         identity, path, source = self.entry(task)
         text = text_of(cell, identity)

@@ -21,15 +21,15 @@ COLUMNS = (
     *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
 )
 P_VALUE = "p, kernels"  # of permutation tests
-# Names of the two codes where both are given, since some readouts are pooled.
+# Names of the two codelengths, if readouts are pooled.
 POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
 OVER_LABELS = "saved over labels alone"  # nats per example
-FEW = 5  # datasets, of which resampled intervals are too short (docs/ranking.md)
+FEW = 5  # datasets, below which resampled intervals are too short (docs/how-sure.md)
 
 
 def columns_of(ranking: RankStatistics) -> list[str]:
-    """Return ``COLUMNS``, without p-values where nothing was permuted."""
+    """Return ``COLUMNS``, without p-values if nothing was permuted."""
     left_out = set() if permutation_text(ranking) else {"permutation_p_value"}
     return [name for name in COLUMNS if name not in left_out]
 
@@ -59,7 +59,7 @@ def cell_table(
     ----------
     ranking : RankStatistics
     heldout : mapping of str to mapping
-        Other accuracies by dataset and encoder, by the title of their column.
+        Other accuracies by dataset and encoder, by title of their column.
     """
     groups = ranking.groups_of_cells()
     cells = list(groups.values())
@@ -94,22 +94,22 @@ def _table(
 
 
 def _means(cells: Iterable[Sequence[Cell]], name: str) -> list[float]:
-    """Return means over orders of a number of cells."""
+    """Return means over orders of one field of cells."""
     return [float(np.mean([getattr(c, name) for c in orders])) for orders in cells]
 
 
 def _fixed(values: Iterable[float], digits: int) -> list[str]:
-    """Write numbers with so many digits after the point."""
+    """Format numbers with a given number of decimals."""
     return [f"{value:.{digits}f}" for value in values]
 
 
 def _shares(values: Iterable[float]) -> list[str]:
-    """Write accuracies; of real labels there are none."""
+    """Format accuracies; blank for real labels."""
     return ["-" if np.isnan(value) else f"{value:.1%}" for value in values]
 
 
 def permutation_text(ranking: RankStatistics) -> str:
-    """Say what the p-values of permutations are of, if there are any."""
+    """Return a note on the p-values of permutations, if there are any."""
     numbers = {int(c.permutations["n"]) for c in ranking.cells_ if c.permutations}
     if not numbers:
         return ""
@@ -117,8 +117,7 @@ def permutation_text(ranking: RankStatistics) -> str:
     most = f"; the largest of {orders} orders" if orders > 1 else ""
     return (
         f"{P_VALUE}: the probability that permuted labels have a code as short, by "
-        f"{max(numbers)} permutations; the codes of labels and of permuted labels are "
-        f"both of the kernel readouts alone{most}"
+        f"{max(numbers)} permutations; both codes only use the kernel readouts{most}"
     )
 
 
@@ -129,7 +128,7 @@ def _p_value(cells: Sequence[Cell]) -> str:
 
 
 def has_tests(ranking: RankStatistics) -> bool:
-    """Return whether datasets are enough for tests: some ranks could differ."""
+    """Return True if there are enough datasets for tests: some ranks could differ."""
     n_encoders = len(ranking.encoder_names_)
     return bool(ranking.critical_difference_ <= n_encoders - 1)
 
@@ -138,7 +137,7 @@ def has_tests(ranking: RankStatistics) -> bool:
 
 
 def _best_first(ranking: RankStatistics) -> list[int]:
-    """Return the encoders by number, the best average rank first."""
+    """Return the indices of encoders, the best average rank first."""
     order: list[int] = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     return order
 
@@ -177,13 +176,14 @@ def codelength_table(
     ranking : RankStatistics
     digits : int, default=4
     switching : bool, default=False
-        Of switching alone, the paper's code, and not of the code that is ranked.
+        Show the codelengths of switching only, as in the paper, instead of those
+        ranked.
     """
     sizes = np.array([cell.n_samples for cell in ranking.first_cells_])
     nats = ranking.switching_codelengths_ if switching else ranking.codelengths_
     nats = (nats / sizes[:, None])[:, _best_first(ranking)]
     printed = np.array([[f"{x:.{digits}f}" for x in row] for row in nats]).T
-    # Printed ties with the best are bold too: they show no difference.
+    # Ties with the best, as printed, are bold, too.
     best = printed[nats.argmin(axis=1), np.arange(len(nats))]
     bold = {(i, j + 1) for i, j in np.argwhere(printed == best).tolist()}
     rows = [
@@ -224,7 +224,7 @@ def as_latex(ranking: RankStatistics, table: str) -> str:
 def as_text(ranking: RankStatistics) -> str:
     """Verdict, cells by dataset, then encoders by average rank, as aligned text.
 
-    On one dataset average ranks are the places that stand beside the cells.
+    With a single dataset average ranks are left out: cells show the ranks.
     """
     n_datasets, _, n_orders = ranking.order_codelengths_.shape
     blocks = [_dataset_text(ranking, i) for i in range(n_datasets)]
@@ -274,7 +274,7 @@ def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
     lines = [title, _table(columns, _best_first(ranking)).to_text()]
     if has_tests(ranking) and n_datasets <= FEW:
         lines.append(
-            f"intervals resample {n_datasets} datasets; of so few they are too short"
+            f"intervals resample {n_datasets} datasets; with so few they are too short"
         )
     if n_orders > 1:
         lines.append(spread_text(ranking))
@@ -289,13 +289,13 @@ def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
 
 
 def _span(counts: np.ndarray) -> str:
-    """Return the least and the greatest of some numbers, as text."""
+    """Return the range of some numbers as text."""
     least, most = int(counts.min()), int(counts.max())
     return str(most) if least == most else f"{least} to {most}"
 
 
 def friedman_text(ranking: RankStatistics) -> str:
-    """Return the test of whether any encoders differ, in a line."""
+    """Return the test of whether any encoders differ, as one line."""
     test = ranking.friedman_test()
     return (
         f"do any differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} (Iman"
@@ -305,7 +305,7 @@ def friedman_text(ranking: RankStatistics) -> str:
 
 
 def spread_text(ranking: RankStatistics) -> str:
-    """Return how much codelengths vary over orders, in a line."""
+    """Return the variation of codelengths over orders, as one line."""
     relative = ranking.order_spread().relative
     i, j = np.unravel_index(int(np.nanargmax(relative)), relative.shape)
     return (

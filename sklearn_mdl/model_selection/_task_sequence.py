@@ -1,4 +1,4 @@
-"""Several tasks of one encoder, one after the other: what the first saves the next."""
+"""Several tasks of one encoder in sequence: what each saves the next."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Floats = NDArray[np.float64]
-LEAST = 1e-300  # beside each class of a task, so that none is impossible
+LEAST = 1e-300  # added to each class of a task, so none is impossible
 
 
 class _Task(NamedTuple):
-    """Rows of a task, encoded labels, and the classes that its rows can have."""
+    """Rows of a task, encoded labels, and the classes of the task."""
 
     X: np.ndarray
     y: NDArray[np.intp]
@@ -51,31 +51,31 @@ class _Task(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class TaskSequence(BaseEstimator):
-    """Codelengths of tasks that follow each other, and what one saves the next.
+    """Codelengths of tasks in sequence, and what one task saves the next.
 
-    All tasks have the same features: those of one encoder, or images. ``L(B)`` is the
-    codelength of task B alone, ``L(B | A)`` that of its rows in the stream that has A
-    before it, so that ``L(A) + L(B | A)`` is the length of both. Any task before B may
-    shorten it, even noise, where readouts start at more than the uniform code. So the
-    transfer from A to B is ``L(B | A permuted) - L(B | A)``, in nats, where the labels
-    of A are permuted in the first term: it is what was learned from them, and on noise
-    its mean is 0.
+    All tasks have the same features: the features of one encoder, or images. ``L(B)``
+    is the codelength of task B by itself, ``L(B | A)`` the codelength of its rows after
+    those of A, so ``L(A) + L(B | A)`` is the codelength of both. Any task before B may
+    shorten it, even noise, if readouts start above the uniform code. So the transfer
+    from A to B is ``L(B | A permuted) - L(B | A)``, in nats, where the labels of A are
+    permuted in the first term: only what was learned from these labels counts, and for
+    noise the mean is 0.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout, default=None
         Cloned for every stream; None takes one with ``"closed-form"`` readouts.
     heads : {"separate", "shared"}, default="separate"
-        "shared": labels that are equal are the same class in all tasks. "separate":
-        every task has classes of its own. The stream then has the classes of all tasks,
-        and as the task of a row is known, its label is coded among those of its task:
-        the prediction is restricted to them.
+        "shared": equal labels are the same class in all tasks. "separate": every task
+        has its own classes. The stream then has the classes of all tasks, and each
+        label is coded given its task: the prediction is restricted to the classes of
+        that task.
     n_orders : int, default=3
         Random orders of the rows of every task.
     level : float, default=0.9
         Coverage of the intervals over orders.
     random_state : int, RandomState instance or None, default=None
-        Seeds the orders, and the switcher if it has no integer of its own.
+        Seeds the orders, and the switcher if its ``random_state`` is not an integer.
 
     Attributes
     ----------
@@ -85,27 +85,28 @@ class TaskSequence(BaseEstimator):
     conditional_codelengths_ : ndarray of shape (n_orders, n_tasks, n_tasks)
         ``L(B | A)``, in nats, with A in rows and B in columns; NaN on the diagonal.
     null_codelengths_ : ndarray of shape (n_orders, n_tasks, n_tasks)
-        ``L(B | A permuted)``, in nats, the same way.
+        ``L(B | A permuted)``, in nats, in the same layout.
     transfer_ : ndarray of shape (n_tasks, n_tasks)
-        ``L(B | A permuted) - L(B | A)``, in nats, mean of the orders; NaN on the
+        ``L(B | A permuted) - L(B | A)``, in nats, averaged over orders; NaN on the
         diagonal.
     raw_transfer_ : ndarray of shape (n_tasks, n_tasks)
         ``L(B) - L(B | A)``, in nats, which any task before B may make positive.
     transfer_intervals_ : ndarray of shape (n_tasks, n_tasks, 2)
-        Of Student's t over orders; NaN of one order. They say nothing of other tasks.
+        Student's intervals of ``transfer_`` over orders; NaN for a single order. They
+        do not extend to other tasks.
     sequence_ : list of str
         The tasks in the order of the sequence.
     sequence_codelengths_ : ndarray of shape (n_orders, n_tasks)
-        Of each task in that order, given all before it, in nats; sums over tasks are
-        the length of the whole sequence.
+        Codelength of each task in that order, given all tasks before it, in nats; sums
+        over tasks are the codelength of the whole sequence.
 
     Notes
     -----
     What is carried over depends on the readouts. With frozen features and separate
-    heads that is the posterior over readouts, calibration and scaling, and no more: the
-    heads of linear and kernel readouts are independent; with shared classes rows count
-    as well. Networks carry over hidden layers, and ``FineTunedReadout`` and
-    ``ScratchReadout`` a trunk: theirs is the matrix that can show transfer.
+    heads, linear and kernel readouts only carry over the posterior over readouts,
+    calibration and scaling, since their heads are independent; with shared classes they
+    also carry over rows. Networks carry over hidden layers, and ``FineTunedReadout``
+    and ``ScratchReadout`` a trunk, so use those to measure transfer.
 
     References
     ----------
@@ -145,14 +146,15 @@ class TaskSequence(BaseEstimator):
         tasks: Mapping[str, tuple[ArrayLike, ArrayLike]],
         order: Sequence[str] | None = None,
     ) -> Self:
-        """Evaluate every task alone and after every other, and the whole sequence.
+        """Evaluate every task by itself and after every other, and the whole sequence.
 
         Parameters
         ----------
         tasks : mapping of str to (X, y)
-            Features (n_samples, n_features), as many for all, and labels (n_samples,).
+            Features (n_samples, n_features), with equal ``n_features``, and labels
+            (n_samples,).
         order : sequence of str, default=None
-            All names, in the order of the sequence; None takes that of `tasks`.
+            All names, in the order of the sequence; None takes the order of `tasks`.
 
         Returns
         -------
@@ -319,7 +321,7 @@ def _permuted(task: _Task, seed: list[int]) -> _Task:
 
 
 def _cost(run: PrequentialRun, task: _Task) -> float:
-    """Go on over a task; returns what its labels cost, in nats."""
+    """Continue the stream over a task; return the cost of its labels, in nats."""
     if task.classes.stop - task.classes.start == run.outcome.n_numbers:
         run.run(task.X, task.y)
         return float(run.trace.codelengths[-len(task.y) :].sum())

@@ -1,7 +1,7 @@
-"""Tasks of a ranking: what is to be scored, and all that determines its numbers.
+"""Tasks of a ranking: what to score, and everything that its results depend on.
 
-A task is one prequential run to be made, for an encoder, a dataset and an order. Files
-are named by its identity.
+A task is one prequential run, of an encoder on a dataset in an order. Files are named
+by its identity.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sklearn_mdl.readouts import Terms, named_readouts, named_regressors, terms_
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 Switcher = MDLReadoutSwitcher | MDLReadoutSwitcherRegressor
-OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has a seed of its own
+OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has its own seed
 
 
 class Task(NamedTuple):
@@ -34,18 +34,18 @@ class Task(NamedTuple):
     order, seed : int
         Number of the random order; seed of orders, initial weights and replay.
     switcher : MDLReadoutSwitcher
-        Copied for the run.
+        Switcher to copy for the run.
     X : ndarray of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,)
     data : dict of str to str
-        SHA-256 of X and y as the run reads them.
+        SHA-256 of X and y as read by the run.
     readouts : (name, n_features, n_classes) or None
-        Where the switcher has a default list, the one that all encoders have on this
-        dataset: that for the widest of them.
+        If the switcher has a default list: the list that all encoders share on this
+        dataset, which is the one for the widest encoder.
     groups : ndarray of shape (n_samples,) or None
-        Of the rows: no label of one is learned before all its rows are coded.
+        Groups of rows: labels of a group are learned only after all its rows are coded.
     n_permutations : int or None
-        Labellings of a permutation test of the kernel readouts.
+        Number of permutations of a test of the kernel readouts.
     """
 
     dataset: str
@@ -62,16 +62,16 @@ class Task(NamedTuple):
 
     @property
     def is_real(self) -> bool:
-        """Whether labels are real numbers."""
+        """True if labels are real numbers."""
         return isinstance(self.switcher, MDLReadoutSwitcherRegressor)
 
     @property
     def device(self) -> str:
-        """The device that the switcher asks for."""
+        """The device requested by the switcher."""
         return str(self.switcher.device)
 
     def identity(self, shared: Mapping[str, object]) -> dict[str, object]:
-        """Name everything that determines the numbers of the cell.
+        """Return everything that the results of the cell depend on.
 
         Parameters
         ----------
@@ -90,13 +90,13 @@ class Task(NamedTuple):
         }
 
     def _terms(self) -> dict[str, object] | None:
-        if self.readouts is None:  # they are among the settings
+        if self.readouts is None:  # readouts are among the settings
             return None
         terms, digest = default_terms(*self.readouts)
         return {**terms.as_json(), "sha256": digest}
 
     def terms_alone(self, terms: Terms) -> dict[str, object]:
-        """Return the terms that the encoder would have alone, if they are others."""
+        """Return the terms that the encoder would have by itself, if they differ."""
         if self.readouts is None:
             return {}
         name, _, n_classes = self.readouts
@@ -104,12 +104,12 @@ class Task(NamedTuple):
         return {} if own == terms else own.as_json()
 
     def check_content(self) -> None:
-        """Refuse features or labels that were changed since they were digested.
+        """Raise if features or labels have changed since their digest was taken.
 
         Raises
         ------
         ValueError
-            If their digests are others.
+            If their digests differ.
         """
         found = fingerprints(self.X, self.y, self.groups, is_real=self.is_real)
         changed = [name for name in found if found[name] != self.data[name]]
@@ -123,7 +123,7 @@ class Task(NamedTuple):
 def draw_order(
     seed: int, order: int, n_samples: int, groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return permutation number ``order``, the same for all encoders: cells pair."""
+    """Return permutation number ``order``, the same for all encoders."""
     rows = np.random.default_rng([seed, order]).permutation(n_samples)
     keys = keys_of(groups, n_samples)
     return rows if keys is None else grouped_order(rows, keys)
@@ -138,7 +138,7 @@ def switcher_of(task: Task) -> Switcher:
 
 
 def on_equal_terms(switcher: Switcher, n_features: int, n_classes: int) -> Switcher:
-    """Return a switcher whose default list is that for a width; a user's list stays."""
+    """Return a switcher whose default list is for a width; a user's list stays."""
     name = switcher.readouts
     if not isinstance(name, str | None):
         return switcher
@@ -157,7 +157,7 @@ def default_terms(
 
 
 def _named(name: str | None, n_features: int, n_classes: int) -> list[Any]:
-    """Return a default list; without classes that of real labels."""
+    """Return a default list; without classes the list for real labels."""
     if not n_classes:
         return named_regressors(name, n_features)
     return named_readouts(name, n_features, n_classes)
@@ -170,10 +170,10 @@ def fingerprints(
     *,
     is_real: bool = False,
 ) -> dict[str, str]:
-    """SHA-256 of features, labels and groups, as the run reads them.
+    """SHA-256 of features, labels and groups, as read by the run.
 
-    Features count as float32, labels by their places among the sorted classes: names of
-    classes are no part of a code. Real labels count as float64.
+    Features count as float32, and labels as indices of sorted classes, since names of
+    classes are not coded. Real labels count as float64.
     """
     kind = "<f8" if is_real else "<i8"
     labels = y if is_real else np.unique(y, return_inverse=True)[1]
@@ -186,12 +186,12 @@ def fingerprints(
 
 
 def settings_of_cells(switcher: Switcher) -> dict[str, object]:
-    """Write down the parameters of a switcher on which the numbers of cells depend.
+    """Return as JSON the parameters of a switcher on which results depend.
 
     Raises
     ------
     TypeError
-        If one of them cannot be written down.
+        If one of them cannot be written to JSON.
     """
     return settings_of(switcher, WITHOUT_EFFECT | OVERRULED, "switcher.")
 
@@ -202,17 +202,17 @@ def versions() -> dict[str, str]:
 
 
 def canonical(content: object) -> bytes:
-    """Return the one text of a piece of JSON.
+    """Return the canonical text of JSON data.
 
     Raises
     ------
     ValueError
-        If it holds NaN or an infinity, which JSON does not know.
+        If it contains NaN or an infinity, which are not JSON.
     """
     text = json.dumps(content, sort_keys=True, allow_nan=False, separators=(",", ":"))
     return text.encode()
 
 
 def digest_of(content: object) -> str:
-    """SHA-256 of the one text of a piece of JSON."""
+    """SHA-256 of the canonical text of JSON data."""
     return hashlib.sha256(canonical(content)).hexdigest()

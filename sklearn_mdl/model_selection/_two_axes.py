@@ -1,4 +1,4 @@
-"""Codes of labels that embeddings should keep, and of batches that they should lose."""
+"""Codelengths of labels that embeddings should keep, and of batches to be removed."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def two_axes(
     switcher: MDLReadoutSwitcher | None = None,
     **options: Any,
 ) -> TwoAxesDisplay:
-    """Nats of labels and of batches given the embeddings of each encoder.
+    """Codelengths of labels and of batches given the embeddings of each encoder.
 
-    Integrated embeddings of cells should say what type a cell is, and not from which
-    batch it comes: a short code of the label, a long code of the batch. Both are in
-    nats, and need no neighbourhood size and no weight between them.
+    Integrated embeddings of cells should predict the type of a cell but not its batch:
+    a short code of the label, a long code of the batch. Both are in nats, and need
+    neither a neighbourhood size nor a weight between them.
 
     Parameters
     ----------
     features : AnnData, or mapping of str to array-like of shape (n_samples, width)
-        Embeddings by encoder; of an AnnData the arrays in ``obsm``.
+        Embeddings by encoder; for an AnnData the arrays in ``obsm``.
     label, batch : str or array-like of shape (n_samples,)
-        Classes of the rows; of an AnnData the names of columns in ``obs``.
+        Classes of the rows; for an AnnData the names of columns in ``obs``.
     switcher : MDLReadoutSwitcher, default=None
         By default one with ``"closed-form"`` readouts.
     **options : optional
-        Of :class:`RepresentationScorer`: ``n_orders``, ``results``, ``n_jobs``,
-        ``random_state``.
+        Parameters of :class:`RepresentationScorer`: ``n_orders``, ``results``,
+        ``n_jobs``, ``random_state``.
 
     Returns
     -------
@@ -48,9 +48,9 @@ def two_axes(
 
     Notes
     -----
-    Two nulls need no embeddings: the code of frequencies by Krichevsky and Trofimov,
-    and for batches the same within each label. Where the code of the batch is shorter
-    than the second, embeddings say more of the batch than the label does.
+    Two reference codes use no embeddings: the Krichevsky-Trofimov code of frequencies,
+    and for batches the same within each label. If the code of the batch is shorter than
+    the second, embeddings are more informative about the batch than the label is.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def two_axes(
 
 
 def _within(batches: np.ndarray, labels: np.ndarray) -> float:
-    """Nats of batches under codes of their frequencies, one for each label."""
+    """Nats of batches under frequency codes, one for each label."""
     n_batches = len(np.unique(batches))
     return sum(
         frequency_codelength(batches[labels == label], n_batches)

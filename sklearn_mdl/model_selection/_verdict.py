@@ -1,4 +1,4 @@
-"""The verdict of a ranking in words: who wins where, by how much, and who is out."""
+"""The verdict of a ranking in words: winners, margins, ties, and clear losers."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from sklearn_mdl.model_selection._cell_arrays import CellArrays
 from sklearn_mdl.model_selection._certainty import Floats, Sample, chances_of_best
 from sklearn_mdl.ranking import pairwise_wilcoxon
 
-MOST_NAMES = 4  # in a sentence
+MOST_NAMES = 4  # names in a sentence
 SURE = 0.95  # the probability at which a choice is settled
 
 
 @dataclass(frozen=True)
 class Best:
-    """Which encoder is the best of those given, and how sure that is.
+    """The best of the given encoders, and its probability.
 
-    The best on a dataset is that of the shortest code in the mean over fresh draws of
-    as many labels, from where these came. The best over datasets has the best average
-    rank of such means, on these datasets: what holds on others, tests over datasets
-    say.
+    The best on a dataset has the shortest expected code over fresh draws of as many
+    labels from the same source. The best over datasets has the best average rank of
+    these expectations on these datasets; for other datasets, see the tests over
+    datasets.
 
     Attributes
     ----------
     encoder : str
         The choice: the shortest code, or the best average rank.
     probability : float
-        That it is the best; NaN if traces of cells are gone.
+        Probability that it is the best; NaN if traces of cells are gone.
     probabilities : dict of str to float
-        Of every encoder; they add up to one.
+        Probability of every encoder; they sum to one.
     ties : list of str
-        Encoders that are not told apart from it.
+        Encoders that do not differ significantly from it.
     rival : str or None
         The most probable of the others; None for a single encoder.
     more_labels : float or None
-        Labels beyond those given that would settle it against the rival, so that a
-        probability of 0.95 is left if the others keep their shares, and if the
-        difference goes on growing as in the later half; 0 if it is settled, infinity
-        if a hundred times as many labels would not do. None over several datasets.
+        Number of further labels that would settle the choice against the rival at a
+        probability of 0.95, if the other probabilities stay and the difference keeps
+        growing as in the later half; 0 if it is settled, infinity if a hundred times as
+        many labels are not enough. None over several datasets.
     dataset : str or None
         None over several datasets.
     """
@@ -56,7 +56,7 @@ class Best:
     dataset: str | None
 
     def certainty(self) -> list[str]:
-        """Return how sure it is and what would settle it, in words; maybe nothing."""
+        """Return the probability and the labels needed, in words; may be empty."""
         if self.rival is None or math.isnan(self.probability):
             return []
         n_encoders = len(self.probabilities)
@@ -77,17 +77,17 @@ class Best:
         start = f"best on {self.dataset}" if self.dataset else "best average rank"
         lines = ["; ".join([f"{start}: {self.encoder}", *self.certainty()])]
         if self.ties:
-            lines.append(f"not told apart from it: {names_of(self.ties)}")
+            lines.append(f"not significantly different from it: {names_of(self.ties)}")
         return lines
 
     def __str__(self) -> str:
-        """Return the sentences, one to a line."""
+        """Return the sentences, one per line."""
         return "\n".join(self.sentences())
 
 
 @dataclass(frozen=True)
 class DatasetVerdict:
-    """Who has the shortest code on a dataset.
+    """The encoder with the shortest code on a dataset.
 
     Attributes
     ----------
@@ -95,12 +95,13 @@ class DatasetVerdict:
     runner_up : str or None
         The next shortest code; None for a single encoder.
     codelength, margin, half_width : float
-        Nats of the winner, those by which it is shorter than the runner-up, and half
-        the width of the interval of that margin; NaN if traces are gone.
+        Codelength of the winner, its margin over the runner-up, and half the width of
+        the margin's interval, in nats; NaN if traces are gone.
     not_told_apart, told_apart : list of str
-        The other encoders, the shortest code first.
+        Other encoders that do not, or do, differ significantly; the shortest code
+        first.
     best : Best
-        How sure it is that the winner is best.
+        The probability that the winner is best.
     """
 
     dataset: str
@@ -114,50 +115,50 @@ class DatasetVerdict:
     best: Best
 
     def __str__(self) -> str:
-        """Return a sentence, with nats rounded to what is known."""
+        """Return a sentence, with nats rounded to their precision."""
         return "; ".join([self._margin(), *self.best.certainty()])
 
     def _margin(self) -> str:
         start = f"{self.dataset}: {self.winner}"
         if self.runner_up is None:
-            return f"{start} alone, {self.codelength:.0f} nats"
+            return f"{start}, the only encoder, {self.codelength:.0f} nats"
         share = f"{self.margin / (self.codelength + self.margin):.0%}"
         if math.isnan(self.half_width):
             return (
                 f"{start} has the shortest code, by {self.margin:.2g} nats "
-                f"({share}) before {self.runner_up}; whether that is chance cannot "
-                "be said, since traces of its cells are gone: fit again"
+                f"({share}) ahead of {self.runner_up}; whether that is chance is "
+                "unknown, since traces of its cells are gone: fit again"
             )
         by = f"{rounded(self.margin, self.half_width)} nats ({share})"
         if not self.not_told_apart:
-            return f"{start} wins, by {by} before {self.runner_up}"
-        others = f"not told apart from it: {names_of(self.not_told_apart)}"
+            return f"{start} wins by {by}, ahead of {self.runner_up}"
+        others = f"not significantly different from it: {names_of(self.not_told_apart)}"
         if self.runner_up in self.not_told_apart:
             return f"{start} has the shortest code, by {by}, but {others}"
-        by = f"{by} before {self.runner_up}"
+        by = f"{by} ahead of {self.runner_up}"
         return f"{start} has the shortest code, by {by}; {others}"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a ranking says, in words.
+    """The verdict of a ranking; prints as sentences.
 
     Attributes
     ----------
     best : str
-        The encoder of the best average rank.
+        The encoder with the best average rank.
     equivalent : list of str
-        Encoders that are not told apart from it over all datasets.
+        Encoders that do not differ significantly from it over all datasets.
     out : list of str
-        The others, which are clearly worse.
+        The other encoders, which are clearly worse.
     datasets : list of DatasetVerdict
     alpha : float
         Probability of a false alarm in each comparison of all others with the best.
     n_needed : int
-        Datasets from which on Wilcoxon's test with Holm's correction can tell any
-        encoder apart from the best one.
+        Smallest number of datasets with which Wilcoxon's test with Holm's correction
+        can find any difference from the best encoder.
     answer : Best
-        How sure it is that the best is best on these datasets.
+        The probability that the best encoder is best on these datasets.
     """
 
     best: str
@@ -170,50 +171,50 @@ class Verdict:
 
     @property
     def has_test(self) -> bool:
-        """Whether datasets are enough for a test over them."""
+        """True if there are enough datasets for a test over them."""
         return len(self.datasets) >= self.n_needed
 
     def overall(self) -> list[str]:
-        """Return sentences on all datasets together; none for one of them."""
+        """Return sentences on all datasets together; empty for a single dataset."""
         n_datasets = len(self.datasets)
         if not (self.equivalent or self.out) or n_datasets == 1:
             return []
         lines = []
-        level = "not told apart from it"
+        level = "not significantly different from it"
         if self.has_test:
             how = f"Wilcoxon's test, Holm's correction, alpha = {self.alpha:g}"
         else:
-            how = "by the rows of these datasets alone"
-            level = "shortest, or not told apart from the winner, on some dataset"
+            how = "by the rows of these datasets only"
+            level = "shortest, or not significantly longer, on some dataset"
             lines.append(self.too_few())
         chance = f" ({', '.join(self.answer.certainty())} on these datasets)"
         known = self.answer.certainty()
         words = [f"overall best by average rank: {self.best}{chance if known else ''}"]
         if self.equivalent:
             words.append(f"{level}: {names_of(self.equivalent)}")
-        words.append(f"clearly out: {names_of(self.out) if self.out else 'nobody'}")
+        words.append(f"clearly worse: {names_of(self.out) if self.out else 'none'}")
         return [f"{'; '.join(words)} ({how})", *lines]
 
     def too_few(self) -> str:
-        """Say in words why there is no test over datasets, if there is none."""
-        few = f"{len(self.datasets)} datasets are too few to say what holds on others"
-        return f"{few}; it takes {self.n_needed}"
+        """Return a sentence on why there is no test over datasets."""
+        few = f"{len(self.datasets)} datasets are too few to generalise to others"
+        return f"{few}; use at least {self.n_needed}"
 
     def sentences(self) -> list[str]:
         """Return the verdict on all datasets, then that on each of them."""
         return [*self.overall(), *map(str, self.datasets)]
 
     def __str__(self) -> str:
-        """Return the sentences, one to a line."""
+        """Return the sentences, one per line."""
         return "\n".join(["Verdict", *(f"  {line}" for line in self.sentences())])
 
     def record(self) -> dict[str, object]:
-        """Return everything as JSON holds it."""
+        """Return everything for JSON."""
         return {**asdict(self), "sentences": self.sentences()}
 
 
 def names_of(names: Sequence[str]) -> str:
-    """List names, of many only the first ones."""
+    """List names; only the first ones of many."""
     names = [repr(name) if "," in name else name for name in names]
     more = len(names) - MOST_NAMES
     if more > 1:
@@ -222,7 +223,7 @@ def names_of(names: Sequence[str]) -> str:
 
 
 def rounded(value: float, error: float) -> str:
-    """Return a number and its error, to the digit where the error is 3 to 29.
+    """Return a number and its error, rounded so that the error is 3 to 29.
 
     >>> rounded(123.456, 7.89), rounded(0.1234, 0.0156), rounded(1234.5, 678.9)
     ('123 ± 8', '0.123 ± 0.016', '1200 ± 700')
@@ -235,7 +236,7 @@ def rounded(value: float, error: float) -> str:
 
 
 def _chance(probability: float) -> str:
-    """Return a probability in two digits that never says that all is sure."""
+    """Return a probability with two digits, never 1.00."""
     return "over 0.99" if probability >= 0.995 else f"{probability:.2f}"
 
 
@@ -273,7 +274,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
 
 
 def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
-    """Return the answer over datasets, of names of which the first is best."""
+    """Return the best encoder over datasets; the first of the names is best."""
     return Best(
         encoder=names[0],
         probability=float(shares[0]),
@@ -292,7 +293,7 @@ def _on_dataset(
     order = np.argsort(totals, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
     margins = (totals[order] - totals[order[0]]).tolist()
-    # Bonferroni's correction is for the others: the winner is the best of all of them.
+    # Bonferroni's correction over the others, since the winner is the best of all.
     tail = ranking.alpha / (2 * max(1, len(order) - 1))
     halves = [0.0, *(sample.half_width(order[0], e, tail) for e in order[1:])]
     apart = [margin > half for margin, half in zip(margins, halves, strict=True)]

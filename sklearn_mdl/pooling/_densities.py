@@ -1,4 +1,4 @@
-"""The pool of densities of real labels: location and variance as of Gaussians."""
+"""The pool of densities of real labels: pooled like Gaussians."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sklearn_mdl.pooling._groups import GroupPass, Members, newton_step
 from sklearn_mdl.pooling._log_linear import LogLinearPool
 
 Floats = NDArray[np.float64]
-NONE = np.full(3, np.nan)  # what is predicted where groups cannot be pooled
+NONE = np.full(3, np.nan)  # the prediction where groups cannot be pooled
 
 
 class _Pooled(NamedTuple):
-    """The pool's density: a Student-t named by its variance."""
+    """The pool's density: a Student-t described by its variance."""
 
     mean: float
     variance: float
@@ -30,22 +30,23 @@ class _Pooled(NamedTuple):
 class DensityPoolPass(GroupPass):
     r"""One online pass of a pool of densities over a stream.
 
-    Powers of Gaussians multiply to a Gaussian: with means :math:`\mu_g` and variances
-    :math:`v_g` of the groups' mixtures its precision is :math:`\sum_g w_g / v_g`, its
-    mean :math:`\sum_g w_g \mu_g / v_g` divided by it. Readouts predict Student-t
-    densities, and a Gaussian would pay too much for an outlying label; so the pool is
-    the Student-t of that mean and variance with the fewest degrees of freedom of all
-    groups. Weights take one step of the Newton method in the label's log-loss, with the
-    Fisher information of that density for the Hessian; they are not negative and sum to
-    at least one, so that a pool is never wider than its widest group.
+    The product of powers of Gaussians is a Gaussian. If the groups' mixtures have means
+    :math:`\mu_g` and variances :math:`v_g`, its precision is :math:`\sum_g w_g / v_g`
+    and its mean is :math:`\sum_g w_g \mu_g / v_g` divided by the precision. Readouts
+    predict Student-t densities, and a Gaussian would cost too much at an outlying
+    label. So the pool is the Student-t with that mean and variance and with the fewest
+    degrees of freedom of all groups. Weights take one step of the Newton method in the
+    label's log-loss, with the Fisher information of that density as the Hessian. They
+    are not negative and sum to at least one, so a pool is never wider than its widest
+    group.
 
-    As long as a group has no finite variance there is no pool.
+    There is no pool until every group has a finite variance.
 
     Parameters
     ----------
     pool : LogLinearPool
-        Its ``floor`` is of no use to densities: a fixed share with the switching
-        mixture bounds what the pool can cost.
+        Its ``floor`` is not used for densities: a fixed share with the switching
+        mixture bounds the cost of the pool.
     n_groups : int
 
     Raises
@@ -79,7 +80,7 @@ class DensityPoolPass(GroupPass):
         return NONE if pooled is None else _named(pooled)
 
     def observe(self, mixed: Floats, label: float) -> tuple[Floats, float]:
-        """Predict a row, then move the weights by its label."""
+        """Predict a row, then update the weights with its label."""
         pooled = self._pooled(mixed)
         if pooled is None:
             return NONE, math.nan
@@ -114,7 +115,7 @@ class DensityPoolPass(GroupPass):
             pull = (pooled.dof + 1) / (pooled.dof + scaled)
             location = (pooled.dof + 1) / (pooled.dof + 3)
             fisher = location, 0.5 * pooled.dof / (pooled.dof + 3)
-        # How the mean, in scales, and the logarithm of the variance follow the weights.
+        # Derivatives of the mean, in scales, and of the log variance by the weights.
         by_variance = -pooled.variance / variance
         by_mean = by_variance * (pooled.mean - mean) / math.sqrt(square)
         gradient = by_mean * (pull * residual / math.sqrt(square))
@@ -140,7 +141,7 @@ class DensityPoolPass(GroupPass):
 
 
 def _named(pooled: _Pooled) -> Floats:
-    """Return the three numbers by which readouts name a density."""
+    """Return the three numbers by which readouts describe a density."""
     return np.array([pooled.mean, 0.5 * math.log(pooled.squared_scale), pooled.dof])
 
 

@@ -1,4 +1,4 @@
-"""Groups of experts: sums over each, and what a pool of them must do."""
+"""Groups of experts: sums over each group, and the base class of pool passes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class PoolSettings(Protocol):
-    """What a pass needs to know of its pool; see ``LogLinearPool``."""
+    """Settings of a pool that a pass reads; see ``LogLinearPool``."""
 
     prior_precision: float
     half_life: float | None
@@ -22,7 +22,7 @@ class PoolSettings(Protocol):
 
 
 class Members:
-    """Members of groups, and sums over them in an order that depends on them alone.
+    """Members of groups, and sums over them in an order that depends only on them.
 
     Members are taken rank by rank: the first ones of all groups, then the second ones
     of those groups that have two, and so on. So a sum over a rank is one addition.
@@ -30,7 +30,7 @@ class Members:
     Parameters
     ----------
     starts : ndarray of shape (G,)
-        First member of every group, if those of a group are side by side.
+        First member of every group; the members of a group are adjacent.
     size : int
         Number of members.
 
@@ -53,7 +53,7 @@ class Members:
         self._places = np.argsort(by_size)
 
     def sums(self, values: Floats) -> Floats:
-        """Sum values (size, ...), which are in order and used up, to (G, ...)."""
+        """Sum values (size, ...), given in `order` and overwritten, to (G, ...)."""
         end = self._counts[0]
         total = values[:end]
         for count in self._counts[1:]:
@@ -100,10 +100,10 @@ class GroupPass(ABC):
     weights : ndarray of shape (G,)
         Weights of the groups for the incoming row.
     hessian : ndarray of shape (G, G)
-        Of the log-losses so far, in the weights; those of long ago count less, if the
+        Hessian of the log-losses so far in the weights; old losses count less if the
         pool has a half-life.
     rates : sequence of float or None
-        Of the fixed share inside groups, as of the pool.
+        Rates of the fixed share inside groups, as in the pool.
     """
 
     def __init__(self, pool: PoolSettings, n_groups: int) -> None:
@@ -114,7 +114,7 @@ class GroupPass(ABC):
         self.hessian = self._precision * np.eye(n_groups)
 
     def _fade(self) -> None:
-        """Let the losses so far count less, before that of a row is added."""
+        """Discount the losses so far, before the loss of a row is added."""
         if self._kept < 1:
             self.hessian = self._kept * self.hessian
             np.einsum("ii->i", self.hessian)[:] += (1 - self._kept) * self._precision
@@ -126,15 +126,15 @@ class GroupPass(ABC):
         Parameters
         ----------
         values : ndarray of shape (K, P)
-            Predictions of the experts, in the order of members; used up.
+            Predictions of the experts, in the order of members; overwritten.
         weights : ndarray of shape (K,)
-            Of the experts in their group, in that order.
+            Weights of the experts in their group, in that order.
         members : Members
 
         Returns
         -------
         mixed : ndarray of shape (G, Q)
-            As :meth:`predict` and :meth:`observe` take them.
+            Input of :meth:`predict` and :meth:`observe`.
         """
 
     @abstractmethod
@@ -143,14 +143,14 @@ class GroupPass(ABC):
 
     @abstractmethod
     def observe(self, mixed: Floats, label: float) -> tuple[Floats, float]:
-        """Predict a row, then move the weights by its label.
+        """Predict a row, then update the weights with its label.
 
         Returns
         -------
         predicted : ndarray
-            As of :meth:`predict`.
+            As returned by :meth:`predict`.
         cost : float
-            As of :meth:`cost`.
+            As returned by :meth:`cost`.
         """
 
     @abstractmethod
@@ -158,22 +158,22 @@ class GroupPass(ABC):
         """Cost of a label, in nats; NaN where the groups cannot be pooled yet."""
 
     def retire(self, groups: Sequence[int]) -> None:
-        """Drop some groups; the others take over what their weights can."""
+        """Drop some groups; the others take over their weights where they can."""
         weights, self.hessian = without(self.weights, self.hessian, groups)
         self.weights = self._allowed(weights)
 
     def add_classes(self, n: int) -> None:  # noqa: B027
-        """Go on with more classes, where labels are classes."""
+        """Add classes, where labels are classes."""
 
     def _allowed(self, weights: Floats) -> Floats:
-        """Return the nearest weights that a pool may have."""
+        """Return the nearest weights that are valid for the pool."""
         return weights
 
     def state_dict(self) -> dict[str, Floats]:
-        """Return what the labels so far have left: weights and Hessian."""
+        """Return the state after the labels so far: weights and Hessian."""
         return {"weights": self.weights.copy(), "hessian": self.hessian.copy()}
 
     def load_state_dict(self, state: Mapping[str, Floats]) -> None:
-        """Go on from where another pass was."""
+        """Continue from the state of another pass."""
         self.weights = np.array(state["weights"])
         self.hessian = np.array(state["hessian"])

@@ -47,9 +47,9 @@ class LogLinearPool(BaseEstimator):
         p_t(y) \propto \prod_g q_{gt}(y)^{w_g},
 
     where :math:`q_g` is the prediction of group ``g``. Weights may be negative and need
-    not sum to one. They begin at ``1 / G``, and every label, after it was coded, moves
-    them by one Newton step of its log-loss: with :math:`F_{gc} = \log q_g(c) - \sum_k
-    p(k) \log q_g(k)`,
+    not sum to one. They begin at ``1 / G``. Each label, once coded, moves them by one
+    Newton step on its log-loss: with :math:`F_{gc} = \log q_g(c) - \sum_k p(k) \log
+    q_g(k)`,
 
     .. math::
 
@@ -59,23 +59,24 @@ class LogLinearPool(BaseEstimator):
     Parameters
     ----------
     groups : array-like of shape (n_readouts,), default=None
-        The group of each readout, where a switcher pools; None groups them by kind:
-        architecture, scaling and averaging. Not used where groups are given by their
-        predictions.
+        The group of each readout in a switcher's list; None groups readouts by kind:
+        architecture, scaling and averaging. Not used if you call the pool with
+        predictions of groups.
     prior_precision : float, default=30.0
-        :math:`\lambda`: how firmly the weights begin at ``1 / G``.
+        :math:`\lambda`: how strongly the weights are held near ``1 / G`` at first.
     floor : float, default=1e-4
         Share of the uniform distribution that is mixed into every group's prediction
         before it is pooled, and into the pool's before it is coded. Without it a
         single group that is certain and wrong makes the regret grow linearly.
     half_life : float, default=None
         Labels after which a label counts half in :math:`H`, for streams that drift:
-        :math:`H` fades towards :math:`H_0`, so that steps stay as large as new labels
-        suggest. None lets all labels count alike.
+        :math:`H` decays towards :math:`H_0`, so steps stay large enough to follow new
+        labels. With None all labels count equally.
     rates : sequence of float, default=None
-        Rates of the fixed share by which a switcher mixes the readouts of a group: a
-        Bayesian mixture over these constant rates, in each group by itself. None is the
-        one rate ``1 / t``. Not used where groups are given by their predictions.
+        Constant rates of the fixed share by which a switcher mixes the readouts of a
+        group, with a separate Bayesian mixture over the rates in each group. None is
+        the single rate ``1 / t``. Not used if you call the pool with predictions of
+        groups.
 
     See Also
     --------
@@ -89,7 +90,7 @@ class LogLinearPool(BaseEstimator):
 
     Examples
     --------
-    Two groups that are each sure of half of the rows, and right:
+    Two groups, each confident and right on half of the rows:
 
     >>> import numpy as np
     >>> from sklearn_mdl.pooling import LogLinearPool
@@ -163,8 +164,8 @@ class LogLinearPool(BaseEstimator):
 class PoolPass(GroupPass):
     """One pass of a pool over a stream that arrives in blocks.
 
-    Any way of cutting the stream into blocks gives bitwise the same numbers, and so
-    does :meth:`observe` row by row, as a decoder needs it.
+    Any way of cutting the stream into blocks gives bitwise the same numbers. So does
+    calling :meth:`observe` row by row, as a decoder does.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ class PoolPass(GroupPass):
     def __init__(self, pool: LogLinearPool, n_groups: int, n_classes: int) -> None:
         pool.check_params()
         for name, value in {"n_groups": n_groups, "n_classes": n_classes}.items():
-            check_integer(name, value, 1, "give the number of the stream")
+            check_integer(name, value, 1, "give the stream's number")
         self._floor = float(pool.floor)
         self._shape = int(n_groups), int(n_classes)
         super().__init__(pool, n_groups)
@@ -195,7 +196,7 @@ class PoolPass(GroupPass):
         return members.sums(values)
 
     def add_classes(self, n: int) -> None:
-        """Go on with more classes; weights stay."""
+        """Add classes; the weights stay."""
         n_groups, n_classes = self._shape
         self._shape = n_groups, n_classes + n
 
@@ -210,21 +211,22 @@ class PoolPass(GroupPass):
         return self._coded(self._pooled(np.log(self._coded(proba))))
 
     def observe(self, proba: Floats, label: float) -> tuple[Floats, float]:
-        """Predict a row, then move the weights by its label.
+        """Predict a row, then update the weights with its label.
 
         Parameters
         ----------
         proba : ndarray of shape (G, C)
             Probabilities of the groups.
         label : int
-            A new class, numbered ``C``, moves no weight; it is known from then on.
+            A new class, numbered ``C``, does not change the weights and is known
+            afterwards.
 
         Returns
         -------
         proba : ndarray of shape (C,)
-            What :meth:`predict` says before the label is seen.
+            Prediction before the label is seen, as from :meth:`predict`.
         cost : float
-            Minus the logarithm of the label's, in nats.
+            Minus the log-probability of the label, in nats.
         """
         right = int(label)
         if right >= self._shape[1]:
@@ -236,7 +238,7 @@ class PoolPass(GroupPass):
         gaps = scores - (scores @ pooled)[:, np.newaxis]
         self._fade()
         self.hessian += (gaps * pooled) @ gaps.T
-        # A new array: the one before stays what a trace has kept.
+        # A new array: a trace holds the old one.
         self.weights = self.weights + newton_step(self.hessian, gaps[:, right])
         coded = self._coded(pooled)
         return coded, self.cost(coded, right)
@@ -250,12 +252,12 @@ class PoolPass(GroupPass):
         return {**super().state_dict(), "n_classes": np.array(self._shape[1:])}
 
     def load_state_dict(self, state: Mapping[str, Floats]) -> None:
-        """Go on from where another pass was."""
+        """Continue from the state of another pass."""
         super().load_state_dict(state)
         self._shape = self._shape[0], int(state["n_classes"][0])
 
     def extend(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
-        """Go on over more rows.
+        """Process more rows.
 
         Parameters
         ----------
@@ -272,8 +274,8 @@ class PoolPass(GroupPass):
         Raises
         ------
         ValueError
-            If shapes differ, a label is no class, or a log-probability is NaN, positive
-            or, without a floor, infinite.
+            If shapes differ, a label is not a class, or a log-probability is NaN,
+            positive or, without a floor, infinite.
         """
         rows, classes = self._checked(log_proba, labels)
         codelengths = np.empty(len(rows))

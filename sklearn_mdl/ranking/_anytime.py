@@ -1,12 +1,13 @@
-"""Differences of losses that may be looked at after every label.
+"""Tests of differences of losses that may be checked after every label.
 
-Two processes, each for all pairs of encoders at once. The exact one (Choe and Ramdas,
-2021, Comparing Sequential Forecasters, arXiv 2110.00115; its bound is that of Howard,
-Ramdas, McAuliffe and Sekhon, 2021, Time-uniform, nonparametric, nonasymptotic
-confidence sequences, Annals of Statistics 49) takes bounded losses and assumes nothing
-of the labels. The asymptotic one (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
-2021, Time-uniform central limit theory, arXiv 2103.06476) takes any losses and needs
-about half as many labels. :class:`LossRace` removes encoders by either.
+Two processes, each for all pairs of encoders at once. The exact process (Choe and
+Ramdas, 2021, Comparing Sequential Forecasters, arXiv 2110.00115; its bound is from
+Howard, Ramdas, McAuliffe and Sekhon, 2021, Time-uniform, nonparametric, nonasymptotic
+confidence sequences, Annals of Statistics 49) needs bounded losses and makes no
+assumption about the labels. The asymptotic process (Waudby-Smith, Arbour, Sinha,
+Kennedy and Ramdas, 2021, Time-uniform central limit theory, arXiv 2103.06476) accepts
+any losses and needs about half as many labels. :class:`LossRace` removes encoders by
+either.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from sklearn_mdl.ranking._pairs import Floats
 CLIPPING = 0.1  # weight of the uniform prediction in clipped losses
 LAMBDAS = 0.9 * 0.5 ** np.arange(9)
 COSTS = -np.log1p(-LAMBDAS) - LAMBDAS
-# The asymptotic process: the number of labels for which it is tuned, and from how many
-# the normal approximation is used at all.
+# The asymptotic process is tuned for the first number of labels, and only uses the
+# normal approximation from the second number on.
 TUNED_FOR, LEAST = 200, 30
 
 
@@ -62,7 +63,7 @@ def exact_log_values(totals: Floats, squares: Floats) -> Floats:
 
 
 def exact_half_widths(squares: Floats, level: float) -> Floats:
-    """Return by how much totals may exceed their expectation, at a one-sided level.
+    """Return how far totals may exceed their expectation, at a one-sided level.
 
     These are the totals for which the e-value is ``1 / level``: the log of an e-value
     is convex in the total, so that Newton's method descends to it from the right.
@@ -91,7 +92,8 @@ def asymptotic_log_values(n: Floats, totals: Floats, variances: Floats) -> Float
     totals : ndarray
         Their sums.
     variances : ndarray
-        Their variances (``ddof=0``). Without any the approximation shows nothing.
+        Their variances (``ddof=0``). With zero variance the approximation gives no
+        evidence.
     """
     ratio = n / TUNED_FOR
     known = (n >= LEAST) & (variances > 0)
@@ -102,7 +104,7 @@ def asymptotic_log_values(n: Floats, totals: Floats, variances: Floats) -> Float
 
 
 def asymptotic_half_widths(n: Floats, variances: Floats, level: float) -> Floats:
-    """Return by how much means may exceed their expectation, at a one-sided level."""
+    """Return how far means may exceed their expectation, at a one-sided level."""
     counted = np.maximum(n, 1)
     ratio = counted / TUNED_FOR
     log = np.log1p(np.sqrt(1 + ratio) / (2 * level))
@@ -116,7 +118,7 @@ class PairSums:
     Parameters
     ----------
     shape : tuple of int
-        Of losses at a label; the encoders are the last axis.
+        Shape of the losses at a label; the encoders are the last axis.
 
     Attributes
     ----------
@@ -132,7 +134,7 @@ class PairSums:
         self.squares, self.moments = zeros.copy(), zeros.copy()
 
     def add(self, losses: Floats) -> None:
-        """Add the losses at a label, (*shape,); NaN for encoders that are out."""
+        """Add the losses at a label, (*shape,); NaN for removed encoders."""
         differences = losses[..., :, None] - losses[..., None, :]
         counts = np.isfinite(differences)
         differences = np.where(counts, differences, 0.0)
@@ -159,37 +161,37 @@ class PairSums:
 class LossRace:
     """A race of encoders by their losses, label by label.
 
-    An encoder is out once the e-value of being behind one of its rivals reaches
-    ``(n_encoders - 1) / alpha``; with `within`, twice that, and the other half of
-    `alpha` is for the bounds by which the race stops.
+    An encoder is removed once the e-value that it is behind one of its rivals reaches
+    ``(n_encoders - 1) / alpha``. With `within` the threshold is twice that, and the
+    other half of `alpha` goes to the bounds that stop the race.
 
     Parameters
     ----------
     shape : tuple of int
-        Of losses at a label: the encoders are the last axis, and each index of the
-        others is a race of its own.
+        Shape of the losses at a label: the encoders are the last axis, and each index
+        of the other axes is a separate race.
     n_classes : int or None
-        None of real labels, which only the asymptotic process can compare.
+        None for real labels, which only the asymptotic process can compare.
     alpha : float
     within : float or None
-        Nats a label that the leader may be behind where the race stops.
+        Nats per label that the leader may be behind when the race stops.
     method : {"asymptotic", "exact"}
-        The process by which encoders are out and the race stops.
+        The process that removes encoders and stops the race.
     start : int
-        Labels at first that do not count.
+        Number of first labels that do not count.
 
     Attributes
     ----------
     n_labels : int
     alive : ndarray of shape (*shape,), bool
     out_at : ndarray of shape (*shape,), int
-        Labels after which an encoder was out; 0 if it is not.
+        Number of labels after which an encoder was removed; 0 if it was not.
     certified : ndarray of shape (*shape,), bool
-        Which encoders the exact process has shown to be behind.
+        True for encoders that the exact process has shown to be behind.
     stopped_at : ndarray of shape shape[:-1], int
-        Labels after which the race could first be stopped; 0 if it cannot.
+        Number of labels after which the race could first be stopped; 0 if it cannot.
     leader_at_stop : ndarray of shape shape[:-1], int
-        The leader then.
+        The leader at that time.
     """
 
     def __init__(
@@ -216,7 +218,7 @@ class LossRace:
         self.leader_at_stop = np.zeros(shape[:-1], dtype=np.intp)
 
     def add(self, losses: ArrayLike) -> None:
-        """Add the losses at a label, in nats; encoders that are out may have NaN."""
+        """Add the losses at a label, in nats; removed encoders may have NaN."""
         self.n_labels += 1
         if self.n_labels <= self.start:
             return
@@ -244,7 +246,7 @@ class LossRace:
         return exact_log_values(sums.totals / scale, sums.squares / scale**2)
 
     def half_widths(self, method: str | None = None) -> Floats:
-        """Return half widths of the bounds of all pairs, nats a label."""
+        """Return half widths of the bounds of all pairs, in nats per label."""
         sums, scale = self._of(method)
         if scale is None:
             return asymptotic_half_widths(sums.n, sums.variances, self.level)
@@ -255,8 +257,8 @@ class LossRace:
 
     @property
     def leader(self) -> NDArray[np.intp]:
-        """The encoder of the smallest mean loss of those that are not out."""
-        # Those that are left have all been compared with the first of them.
+        """The remaining encoder with the smallest mean loss."""
+        # All remaining encoders have been compared with the first of them.
         first = self.alive.argmax(-1)[..., None, None]
         means = np.take_along_axis(self._of()[0].means, first, axis=-1)[..., 0]
         return np.asarray(np.where(self.alive, means, np.inf).argmin(-1))
@@ -264,7 +266,7 @@ class LossRace:
     def bounds(
         self, method: str | None = None, *, leader: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
-        """Return bounds of mean losses minus those of the leader, each (*shape,)."""
+        """Return bounds of mean losses minus the leader's mean loss, each (*shape,)."""
         first = np.asarray(self.leader if leader is None else leader)[..., None]
         means, widths = (
             np.take_along_axis(table, first[..., None], axis=-1)[..., 0]
@@ -275,7 +277,7 @@ class LossRace:
         return means - widths, means + widths
 
     def could_stop(self, method: str | None = None) -> NDArray[np.bool_]:
-        """Whether one encoder is left, or the leader is close enough to all others."""
+        """Return True if one encoder is left, or the leader is close enough to all."""
         alone = self.alive.sum(-1) == 1
         if self.within is None:
             return np.asarray(alone)
@@ -283,30 +285,30 @@ class LossRace:
         return np.asarray(alone | (behind <= self.within))
 
     def is_certified(self) -> NDArray[np.bool_]:
-        """Whether the exact process alone says all that is needed to stop."""
+        """Return True if the exact process by itself allows the race to stop."""
         if self.clipped is None:
             return np.zeros(self.alive.shape[:-1], dtype=bool)
         shown = (self.alive | self.certified).all(-1)
         return np.asarray(shown & self.could_stop("exact"))
 
     def _of(self, method: str | None = None) -> tuple[PairSums, float | None]:
-        """Return the sums of a process, and what exact ones are divided by."""
+        """Return the sums of a process, and the divisor of exact ones."""
         if (method or self.method) == "asymptotic":
             return self.sums, None
-        assert self.clipped is not None  # the exact process is refused otherwise
+        assert self.clipped is not None  # the exact process requires it
         assert self.n_classes is not None
         return self.clipped, float(2 * np.log(self.n_classes / CLIPPING))
 
     def copy(self) -> LossRace:
-        """Return a copy, which goes on by itself; arrays are replaced, not changed."""
+        """Return an independent copy; arrays are replaced, never changed in place."""
         other = copy.copy(self)
         other.sums, other.clipped = copy.copy(self.sums), copy.copy(self.clipped)
         return other
 
     def repeated(self, n_copies: int) -> LossRace:
-        """Return so many copies of the race among the encoders that are left.
+        """Return copies of the race among the remaining encoders.
 
-        Their mean losses so far count; they share the level of a pair.
+        The copies keep the mean losses so far and share the level of a pair.
         """
         kept, other = np.flatnonzero(self.alive), self.copy()
         for sums in (other.sums, other.clipped):
@@ -329,15 +331,15 @@ def forecast_stop(
     n_draws: int = 64,
     random_state: int = 0,
 ) -> Floats:
-    """Draw after how many more labels a race stops, if losses go on as they are.
+    """Draw after how many more labels a race stops, if losses stay as they are.
 
-    Labels to come are drawn from the second half of those that counted; each draw
-    first resamples that half, since its means are uncertain themselves.
+    Future labels are drawn from the second half of the labels that counted. Each draw
+    first resamples that half, since its means are uncertain too.
 
     Parameters
     ----------
     race : LossRace
-        Of one race; it is left as it is.
+        A single race; it is not changed.
     losses : ndarray of shape (n_labels, n_encoders)
         In nats.
     most : int
@@ -368,13 +370,14 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
     Parameters
     ----------
     e_values : array-like of shape (n_datasets, ...)
-        One for each dataset, of a race of its own: an asymptotic one is no e-value, and
-        must not be combined.
+        Exact e-values, one for each dataset, each from a separate race. Asymptotic ones
+        are not e-values and must not be combined.
     claim : {"on at least one", "on every one"}
-        "on at least one" multiplies: one dataset may decide, and it can be that each of
-        two encoders is shown to be better than the other, on another dataset. "on every
-        one" takes the smallest. For "better on average over all rows" run one race over
-        the rows of all datasets, in an order that is fixed beforehand.
+        "on at least one" multiplies the e-values: one dataset may decide, so each of
+        two encoders can be shown to be better than the other, on different datasets.
+        "on every one" takes the smallest e-value. For "better on average over all rows"
+        run one race over the rows of all datasets, in an order that is fixed
+        beforehand.
 
     Returns
     -------
@@ -385,7 +388,7 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
     Raises
     ------
     ValueError
-        If the claim is another one, or an e-value is negative or NaN.
+        If the claim is unknown, or an e-value is negative or NaN.
 
     Examples
     --------

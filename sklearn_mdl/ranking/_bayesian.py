@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult, Pairs
 
-# Numbers in a block: enough for matrix products, few compared with memory.
+# Numbers in a block: large enough for fast matrix products, small in memory.
 _BLOCK = 2**21
 
 # Weights of regions that differ by less are equal: they are rounded sums.
@@ -63,7 +63,7 @@ def bayesian_signed_rank(
 ) -> BayesianSignedRank:
     """Posterior probabilities that one code is shorter, or both equally long.
 
-    A test of significance cannot show that two encoders are equally good; this one can.
+    A significance test cannot show that two encoders are equally good; this one can.
     Its data are the log ratios ``z_1, ..., z_n`` of a pair's codelengths, one per
     dataset, with a pseudo-observation ``z_0 = 0`` from the prior. Their distribution
     over datasets is a Dirichlet process: weights ``w`` from a Dirichlet distribution
@@ -73,26 +73,26 @@ def bayesian_signed_rank(
         second     sum of w_i w_j over i, j with z_i + z_j > +2 log(1 + rope)
         equivalent the rest,
 
-    a sum on a bound counts half for either side, and the largest region wins the draw.
-    The probabilities are shares of draws; equal regions share a draw.
+    where a sum on a bound counts half for either side. The largest region wins the
+    draw, and equal regions share it. The probabilities are the shares of draws won.
 
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders)
         Positive codelengths, in one unit within each row.
     rope : float, default=0.01
-        Region of practical equivalence: codelengths are equivalent whose ratio is at
+        Region of practical equivalence: codelengths are equivalent if their ratio is at
         most ``1 + rope``, by default one per cent. With 0 nothing is equivalent.
     pairs : array-like of int of shape (n_pairs, 2), optional
         The pairs to compare, as columns; by default all, of at most 40 encoders.
     top_k : int, optional
-        Compare only this number of encoders, those of the best average ranks; of tied
-        ones, the first columns.
+        Compare only this many encoders, those with the best average ranks; ties go to
+        the first columns.
     prior_strength : float, default=0.5
         Weight ``s`` of the prior, in datasets, positive.
     n_draws : int, default=50000
-        Draws from the posterior. All pairs share them, so that the probabilities of a
-        pair depend neither on other encoders nor on its position.
+        Draws from the posterior. All pairs share them, so the probabilities of a pair
+        depend neither on other encoders nor on its position.
     random_state : int, Generator or None, default=0
         Seed of the draws.
 
@@ -165,7 +165,7 @@ def _shares_of_draws(
 
 
 def _blocks(length: int, width: int) -> Iterator[slice]:
-    """Cut rows of the given width into blocks."""
+    """Cut rows into blocks."""
     n_rows = max(1, _BLOCK // width)
     for start in range(0, length, n_rows):
         yield slice(start, start + n_rows)

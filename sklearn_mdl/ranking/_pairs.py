@@ -25,10 +25,11 @@ class WinTable(NamedResult):
     Attributes
     ----------
     wins : ndarray of int of shape (n_encoders, n_encoders)
-        Number of datasets on which the encoder of the row has the shorter code than
-        that of the column.
+        Number of datasets on which the row's encoder has a shorter code than the
+        column's.
     ties : ndarray of int of shape (n_encoders, n_encoders)
-        Number of datasets on which neither has; all of them on the diagonal.
+        Number of datasets on which neither code is shorter; all datasets on the
+        diagonal.
     """
 
     wins: NDArray[np.intp]
@@ -36,7 +37,7 @@ class WinTable(NamedResult):
 
     @property
     def losses(self) -> NDArray[np.intp]:
-        """Number of datasets on which the encoder of the column wins."""
+        """Number of datasets on which the column's encoder wins."""
         return self.wins.T
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
@@ -113,7 +114,7 @@ def _all_of(encoders: NDArray[np.intp]) -> Pairs:
 
 
 def _best(table: Floats, top_k: int) -> NDArray[np.intp]:
-    """Return the columns of the best average ranks, in their order in the table."""
+    """Return the columns with the best average ranks, in the order of the table."""
     check_count("top_k", top_k, 2, "a pair takes two encoders")
     if top_k > table.shape[1]:
         limit = f"at most the number of encoders, {table.shape[1]}"
@@ -122,7 +123,7 @@ def _best(table: Floats, top_k: int) -> NDArray[np.intp]:
 
 
 def _checked(pairs: ArrayLike, n_encoders: int) -> Pairs:
-    """Return given pairs, if each has two encoders and none is repeated."""
+    """Return the pairs; raise if one is not two encoders or is repeated."""
     array = np.asarray(pairs)
     shaped = array.ndim == 2 and array.shape[1] == 2 and len(array) > 0
     if not shaped or not np.issubdtype(array.dtype, np.integer):
@@ -166,7 +167,7 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
 
 
 def checked_codelengths(codelengths: ArrayLike) -> Floats:
-    """Return a table of positive codelengths, which have logarithms."""
+    """Return a table of positive codelengths."""
     table = checked_scores(codelengths, "codelengths")
     if not (table > 0).all():
         required = "positive, since their ratios are compared"

@@ -20,7 +20,7 @@ _COUNT = "count the columns or rows of the table of scores"
 def nemenyi_critical_difference(
     n_encoders: int, n_datasets: int, alpha: float = 0.1
 ) -> float:
-    """Least difference of average ranks that the Nemenyi test calls significant.
+    """Smallest difference of average ranks that is significant in the Nemenyi test.
 
     With ``r`` encoders and ``N`` datasets it is::
 
@@ -51,7 +51,7 @@ def nemenyi_critical_difference(
     Notes
     -----
     For 6 encoders and 19 datasets this is 1.571. The paper prints 1.894 because it uses
-    the constant of 14 encoders.
+    the constant for 14 encoders.
 
     References
     ----------
@@ -71,7 +71,7 @@ def nemenyi_critical_difference(
 def nemenyi_p_values(
     differences: ArrayLike, n_encoders: int, n_datasets: int
 ) -> NDArray[np.float64]:
-    """Probability of a difference of average ranks as large as this in any pair.
+    """P-values of differences of average ranks, corrected for all pairs.
 
     Parameters
     ----------
@@ -159,8 +159,8 @@ def rank_groups(
     ranks, end = given[order], 0
     groups: list[tuple[int, ...]] = []
     for start, rank in enumerate(ranks):
-        # Sorted by rank, a group is contiguous; one that ends no later than the group
-        # before is part of that.
+        # Sorted by rank, a group is contiguous; a group that ends no later than the one
+        # before is part of it.
         stop = int(np.searchsorted(ranks - rank, critical_difference))
         if stop > max(end, start + 1):
             groups.append(tuple(order[start:stop].tolist()))
@@ -169,7 +169,7 @@ def rank_groups(
 
 
 def _scale(n_encoders: int, n_datasets: int) -> float:
-    """Return the scale of differences of ranks, in units of the studentized range."""
+    """Return the unit of differences of ranks on the studentized range."""
     _pairs.check_count("n_encoders", n_encoders, 2, _COUNT)
     _pairs.check_count("n_datasets", n_datasets, 1, _COUNT)
     return math.sqrt(n_encoders * (n_encoders + 1) / (12 * n_datasets))
@@ -184,13 +184,13 @@ class FriedmanTest:
     statistic : float
         Friedman's chi-square, corrected for ties.
     p_value : float
-        Its probability under ``r - 1`` degrees of freedom: an approximation, which is
-        conservative for few datasets.
+        P-value with ``r - 1`` degrees of freedom: an approximation, conservative with
+        few datasets.
     f_statistic : float
-        F of Iman and Davenport; infinite where all datasets rank the encoders alike.
+        Iman and Davenport's F; infinite where all datasets give the same ranking.
     f_p_value : float
-        Its probability under ``r - 1`` and ``(r - 1) (N - 1)`` degrees of freedom;
-        exact where all datasets rank the encoders alike.
+        P-value with ``r - 1`` and ``(r - 1) (N - 1)`` degrees of freedom; exact where
+        all datasets rank the encoders in the same order.
     n_datasets : int
         Number of datasets ``N``.
     n_encoders : int
@@ -208,16 +208,16 @@ class FriedmanTest:
 def friedman_test(scores: ArrayLike) -> FriedmanTest:
     """Test the hypothesis that no encoders differ, before comparing pairs.
 
-    Under the null hypothesis every order of the encoders is as likely as any other on
-    each dataset. With ``N`` datasets, ``r`` encoders and ``R_ij`` the rank of encoder
-    ``j`` on dataset ``i``, tied encoders sharing the mean of their ranks::
+    Under the null hypothesis, all orders of the encoders are equally likely on each
+    dataset. With ``N`` datasets, ``r`` encoders and ``R_ij`` the rank of encoder ``j``
+    on dataset ``i``, tied encoders sharing the mean of their ranks::
 
         chi2 = (r - 1) sum_j (sum_i R_ij - N (r + 1) / 2)^2
                / sum_ij (R_ij - (r + 1) / 2)^2
         F    = (N - 1) chi2 / (N (r - 1) - chi2) .
 
-    Without ties the denominator of ``chi2`` is ``N r (r^2 - 1) / 12`` and the formula
-    the usual one. ``F`` is the less conservative and the better approximation.
+    Without ties the denominator of ``chi2`` is ``N r (r^2 - 1) / 12``, as in the usual
+    formula. ``F`` is less conservative and the better approximation.
 
     Parameters
     ----------
@@ -238,10 +238,10 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
 
     Notes
     -----
-    If all datasets rank the encoders alike, ``chi2`` has its largest value and ``F`` is
-    infinite. Its p-value is then the probability of that agreement itself,
-    ``(1 / r!)^(N - 1)`` without ties. Where all encoders tie on all datasets both
-    statistics are 0 and both p-values 1.
+    If all datasets give the same ranking, ``chi2`` has its largest value and ``F`` is
+    infinite. Its p-value is then the probability of that agreement itself, ``(1 /
+    r!)^(N - 1)`` without ties. Where all encoders tie on all datasets both statistics
+    are 0 and both p-values 1.
 
     References
     ----------
@@ -281,7 +281,7 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
 
 
 def _chance_of_agreement(ranks: _pairs.Floats, n_datasets: int) -> float:
-    """Return the probability that all other datasets rank as the first one does."""
+    """Return the probability that all datasets agree with the first one's ranking."""
     sizes = np.unique(ranks, return_counts=True)[1]
     log_orders = gammaln(len(ranks) + 1) - gammaln(sizes + 1).sum()
     return math.exp(-(n_datasets - 1) * log_orders)
@@ -296,9 +296,9 @@ class RankIntervals(NamedResult):
     average_ranks : ndarray of shape (n_encoders,)
         Average rank of each encoder over the datasets given.
     lower, upper : ndarray of shape (n_encoders,)
-        Bounds of its percentile interval.
+        Bounds of the percentile interval.
     p_best : ndarray of shape (n_encoders,)
-        Share of the resamples in which its average rank is the best; equal ones share.
+        Share of the resamples in which the encoder's average rank is best; ties share.
     level : float
         Share of the resamples between the bounds.
     n_resamples : int
@@ -329,9 +329,9 @@ def rank_intervals(
 ) -> RankIntervals:
     """Bootstrap intervals of average ranks, by resampling datasets.
 
-    The datasets are regarded as a sample of tasks: each resample draws as many of them
-    with replacement, for all encoders together. Orders of the same data are not such a
-    sample: average over orders first.
+    The datasets are treated as a sample of tasks: each resample draws as many datasets
+    with replacement, for all encoders together. Orders of the same data are not a
+    sample of tasks, so average over orders first.
 
     Parameters
     ----------
@@ -358,10 +358,9 @@ def rank_intervals(
 
     Notes
     -----
-    Each interval is for its encoder alone: two that overlap may still differ
-    significantly, since encoders are compared on the same datasets. Intervals of a
-    percentile bootstrap are too short if there are few datasets; with 2 or 3 of them
-    they carry hardly any information.
+    Each interval is for a single encoder: two encoders with overlapping intervals may
+    still differ significantly, since they are compared on the same datasets. Percentile
+    intervals are too short with few datasets; with 2 or 3 they are hardly informative.
 
     Ranks within a dataset do not change with the resample, so all resamples together
     are one matrix product.
@@ -388,14 +387,14 @@ def rank_intervals(
     resampled = counts @ ranks / n_datasets
     tail = (1 - level) / 2
     lower, upper = np.quantile(resampled, [tail, 1 - tail], axis=0)
-    # Sums of ranks are multiples of 1/2, so that equal ones are equal to the last bit.
+    # Sums of ranks are multiples of 1/2, so ties are exact.
     p_best = shares_best(resampled)
     average = ranks.mean(axis=0)
     return RankIntervals(average, lower, upper, p_best, float(level), int(n_resamples))
 
 
 def shares_best(scores: _pairs.Floats) -> _pairs.Floats:
-    """Return how often each column has the least score of a row; equal ones share."""
+    """Return how often each column has the lowest score of a row; ties share."""
     best = scores == scores.min(axis=1, keepdims=True)
     shares: _pairs.Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
     return shares

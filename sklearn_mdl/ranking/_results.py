@@ -21,13 +21,13 @@ MOST_ROWS = 20  # of a printed table
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NamedResult(ABC):
-    """A result about encoders; printed it is a table.
+    """A result about encoders, which prints as a table.
 
     Attributes
     ----------
     encoder_names, dataset_names : sequence of str
-        Names of the columns and rows of the table of scores; where there are none,
-        numbers stand for them.
+        Names of the columns and rows of the table of scores; numbers where there are no
+        names.
     """
 
     encoder_names: Sequence[str] = ()
@@ -35,10 +35,15 @@ class NamedResult(ABC):
 
     @abstractmethod
     def _columns(self) -> Mapping[str, Sequence[object]]:
-        """Return the columns of the table, each of as many values."""
+        """Return the columns of the table, all of the same length."""
 
     def named(self, encoders: Sequence[str], datasets: Sequence[str]) -> Self:
-        """Return a copy with names."""
+        """Return a copy with names.
+
+        Parameters
+        ----------
+        encoders, datasets : sequence of str
+        """
         return replace(self, encoder_names=list(encoders), dataset_names=list(datasets))
 
     def to_frame(self) -> DataFrame:
@@ -81,7 +86,7 @@ class NamedResult(ABC):
         return [self.dataset_names[i] if self.dataset_names else int(i) for i in places]
 
     def _values(self, *names: str) -> dict[str, list[object]]:
-        """Return attributes as columns; of a table, its rows one after the other."""
+        """Return attributes as columns; a table is flattened row by row."""
         return {name: np.ravel(getattr(self, name)).tolist() for name in names}
 
     def _by_pair(self, pairs: Pairs, *names: str) -> dict[str, list[object]]:

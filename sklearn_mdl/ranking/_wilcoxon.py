@@ -30,14 +30,15 @@ class PairwiseWilcoxon(NamedResult):
         First and second encoder of each pair, as columns of the table.
     median_log_ratios : ndarray of shape (n_pairs,)
         Median over datasets of ``log(first / second)``: negative where the first
-        encoder's code is shorter, and about the share by which it is.
+        encoder's code is shorter, by about this share.
     rank_sums : ndarray of shape (n_pairs, 2)
-        Sum of the ranks of the datasets on which the first, the second code is shorter.
+        Sum of the ranks of the datasets on which the first code is shorter, and of
+        those on which the second is.
     p_values : ndarray of shape (n_pairs,)
-        Two-sided, each for its pair alone.
+        Two-sided, not corrected for the other pairs.
     adjusted_p_values : ndarray of shape (n_pairs,)
-        After Holm's correction: the pairs below ``alpha`` differ, with a probability of
-        at most ``alpha`` that any of them does not.
+        After Holm's correction. If you call all pairs below ``alpha`` different, the
+        probability of any false claim is at most ``alpha``.
     """
 
     pairs: Pairs
@@ -61,10 +62,10 @@ def pairwise_wilcoxon(
     """Test pairs of encoders by the signed ranks of their log ratios of codelengths.
 
     The differences of a pair are ranked across datasets, so they must have one scale.
-    Codelengths have not, since tasks differ in classes and in length; their ratios
-    have, and ``log(first / second)`` is ranked here. Unlike that of
-    `nemenyi_critical_difference`, the result of a pair does not depend on a third
-    encoder, except for the number of pairs in Holm's correction.
+    Codelengths do not, since tasks differ in classes and in length, but their ratios
+    do: ``log(first / second)`` is ranked here. Unlike in the Nemenyi test, the result
+    of a pair does not depend on other encoders, except for the number of pairs in
+    Holm's correction.
 
     Parameters
     ----------
@@ -73,9 +74,9 @@ def pairwise_wilcoxon(
     pairs : array-like of int of shape (n_pairs, 2), optional
         The pairs to compare, as columns; by default all, of at most 40 encoders.
     top_k : int, optional
-        Compare only this number of encoders, those of the best average ranks; of tied
-        ones, the first columns. The correction counts only their pairs and does not
-        account for this selection.
+        Compare only this many encoders, those with the best average ranks; ties go to
+        the first columns. The correction counts only their pairs and does not account
+        for this selection.
 
     Returns
     -------
@@ -97,19 +98,19 @@ def pairwise_wilcoxon(
     Up to 100 datasets the p-value is exact for these ranks, ties and zeros among them:
     given the ranks, each of the ``2^n`` ways to give the ``n`` differences that are not
     zero a sign is as likely as any other. Splitting the ranks of zeros evenly between
-    the sides (Demsar, 2006) would give the same p-value. Above, it is that of the
-    normal approximation to the same distribution.
+    the sides (Demsar, 2006) would give the same p-value. With more datasets it comes
+    from the normal approximation to the same distribution.
 
-    The least possible p-value is ``2^(1 - n)``: with 4 datasets it is 0.125, so that no
-    pair can differ significantly at 0.1; with 15 pairs and Holm's correction at least
-    9 datasets are needed.
+    The least possible p-value is ``2^(1 - n)``: with 4 datasets it is 0.125, so no pair
+    can differ significantly at 0.1; with 15 pairs and Holm's correction at least 9
+    datasets are needed.
 
     References
     ----------
     Wilcoxon, 1945; Pratt, 1959, Remarks on Zeros and Ties in the Wilcoxon Signed Rank
     Procedures, JASA 54; Holm, 1979. Demsar, 2006, Section 3.1.3. Benavoli, Corani and
     Mangili, 2016, Should We Really Use Post-Hoc Tests Based on Mean-Ranks?, JMLR 17:
-    why pairs are better compared by themselves.
+    why pairs are better compared separately.
 
     Examples
     --------
@@ -140,19 +141,19 @@ def pairwise_wilcoxon(
 def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     """Adjust the p-values of several tests by Holm's method.
 
-    The smallest of ``m`` is multiplied by ``m``, the next by ``m - 1`` and so on; none
-    may fall below one that was smaller before, and none exceeds 1.
+    The smallest of ``m`` is multiplied by ``m``, the next by ``m - 1`` and so on. Their
+    order is kept, and none exceeds 1.
 
     Parameters
     ----------
     p_values : array-like of shape (n_tests,)
-        Probabilities, each for its test alone.
+        P-values of the single tests.
 
     Returns
     -------
     adjusted : ndarray of shape (n_tests,)
-        In the same order. If those below ``alpha`` are rejected, the probability of any
-        false alarm is at most ``alpha``.
+        In the same order. If you reject hypotheses below ``alpha``, the probability of
+        any false alarm is at most ``alpha``.
 
     Raises
     ------
@@ -181,7 +182,7 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
 
 
 def _ranks_of_sizes(ratios: _pairs.Floats) -> _pairs.Floats:
-    """Rank absolute log ratios in each row, ties averaged; those of zeros become 0."""
+    """Rank absolute log ratios in each row, ties averaged; zeros get rank 0."""
     sizes = np.abs(ratios)
     order = np.argsort(sizes, axis=1)
     steps = np.diff(np.take_along_axis(sizes, order, axis=1), axis=1, prepend=0.0)

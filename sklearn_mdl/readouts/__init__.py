@@ -13,6 +13,7 @@ from sklearn_mdl.readouts._blocks import (
     expanded as expanded,
 )
 from sklearn_mdl.readouts._build import hidden_widths as hidden_widths
+from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
 from sklearn_mdl.readouts._dummy import DummyReadout
 from sklearn_mdl.readouts._dummy_regressor import DummyReadoutRegressor
 from sklearn_mdl.readouts._edges import grid_edges as grid_edges
@@ -75,6 +76,8 @@ from sklearn_mdl.readouts._wrappers import (
 __all__ = [
     "BlockReadout",
     "BlockReadoutRegressor",
+    "CentroidReadout",
+    "DiscriminantReadout",
     "DummyReadout",
     "DummyReadoutRegressor",
     "FineTunedReadout",

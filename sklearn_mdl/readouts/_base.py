@@ -33,6 +33,7 @@ class Readout(OnlineEstimator):
     """Base of all readouts: settings, from which ``learners_of`` makes learners."""
 
     stack: ClassVar[type[NetStack] | None] = None  # of networks: their kind of stack
+    family: ClassVar[type | None] = None  # of kinds that share learners: their base
     takes_raw_rows: ClassVar[bool] = False  # its learner scales them itself
     block: ClassVar[str | None] = None  # name of the columns of X it looks at, if some
     scaling: str | None = "standard"
@@ -78,7 +79,7 @@ class Readout(OnlineEstimator):
 
     @property
     def forgets(self) -> bool:
-        """True if it forgets rows at some time: whoever loses now may win later."""
+        """True if it forgets rows at some time, so that it may win later."""
         names = "window", "restart"
         return any(getattr(self.inner, name, None) is not None for name in names)
 
@@ -91,6 +92,15 @@ class Readout(OnlineEstimator):
     def row_scaling(self) -> str | None:
         """Scaling of the rows that its learner is given."""
         return None if self.takes_raw_rows else self.scaling
+
+    def check_width(self, n_features: int) -> None:
+        """Raise a ValueError if it cannot scale so many features.
+
+        Parameters
+        ----------
+        n_features : int
+        """
+        check_width(self.scaling, n_features)
 
     @classmethod
     @abstractmethod
@@ -161,10 +171,12 @@ def build_learners(
 def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
     """Make the learners of readouts in a context, in the scalings that they need."""
     for readout in by_place.values():
-        check_width(readout.scaling, context.n_features)
+        readout.check_width(context.n_features)
     scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
     context = context._replace(view=context.view._replace(scalings=scalings))
-    families = grouped((r.stack or type(r), (k, r)) for k, r in by_place.items())
+    families = grouped(
+        (r.stack or r.family or type(r), (k, r)) for k, r in by_place.items()
+    )
     stacks_first = sorted(families.values(), key=lambda own: own[0][1].stack is None)
     learners: list[Learner] = []
     for members in stacks_first:
@@ -204,7 +216,7 @@ def check_readout(readout: object) -> None:
         advice = f"wrap it: {wrapper}({readout!r})"
     raise TypeError(
         "readouts must hold LinearReadout, MLPReadout, KernelReadout, "
-        "KNeighborsReadout, IncrementalReadout, RefitReadout, DummyReadout or "
-        "BlockReadout objects, or readouts of images (FineTunedReadout, "
-        f"ScratchReadout, FrozenReadout), got {readout!r}; {advice}"
+        "DiscriminantReadout, CentroidReadout, KNeighborsReadout, IncrementalReadout, "
+        "RefitReadout, DummyReadout or BlockReadout objects, or readouts of images "
+        f"(FineTunedReadout, ScratchReadout, FrozenReadout), got {readout!r}; {advice}"
     )

@@ -270,7 +270,7 @@ def block_readouts(
         ``block_slices_`` of a fitted :class:`~sklearn_mdl.encoders.TimmEncoder` or
         :class:`~sklearn_mdl.encoders.TorchEncoder`.
     readouts : readout, list, name of a list, or None
-        As of :class:`~sklearn_mdl.MDLReadoutSwitcher`: the readouts of each block.
+        See :class:`~sklearn_mdl.MDLReadoutSwitcher`: the readouts of each block.
 
     Returns
     -------

@@ -143,7 +143,7 @@ class DummySettings(Readout):
 class DummyReadout(DummySettings, BaseReadout):
     """Labels predicted from the labels before them; features are ignored.
 
-    On a list beside others it answers whether features earn anything: labels that
+    In a list with others it answers whether features earn anything: labels that
     follow one another in a stream make readouts look good that know nothing of the
     features. It learns label by label.
 
@@ -160,7 +160,7 @@ class DummyReadout(DummySettings, BaseReadout):
     restart : int, default=None
         Count from zero from odd multiples of so many rows; None never does.
     batch_size : int, default=32
-        A switcher's own value wins over its readouts'; no number depends on it.
+        A switcher's value overrides those of its readouts; no number depends on it.
     device : str, default="auto"
         Torch device; a switcher's own wins.
 

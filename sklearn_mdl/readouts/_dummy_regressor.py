@@ -54,7 +54,7 @@ class RandomWalk:
     Parameters
     ----------
     location, scale : float
-        As of :class:`RecentMean`; about the last label, once there is one.
+        See :class:`RecentMean`; about the last label, once there is one.
     """
 
     def __init__(self, location: float, scale: float) -> None:
@@ -91,7 +91,7 @@ class DummyRegressorLearner(DummyLearner):
 class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     """Real labels predicted from the labels before them; features are ignored.
 
-    On a list beside others it answers whether features earn anything, as
+    In a list with others it answers whether features earn anything, as
     :class:`~sklearn_mdl.readouts.DummyReadout` does for classes. It learns label by
     label.
 
@@ -110,7 +110,7 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
         Of the Student-t with one degree of freedom that predicts at first, in the units
         of the labels, chosen without using those that are coded. A switcher's own win.
     batch_size : int, default=32
-        A switcher's own value wins over its readouts'; no number depends on it.
+        A switcher's value overrides those of its readouts; no number depends on it.
     device : str, default="auto"
         Torch device; a switcher's own wins.
 

@@ -41,7 +41,7 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
 
 
 class CopyOf:
-    """A callable whose results are copied, so that nobody else's are changed."""
+    """A callable whose results are copied, so that no other caller's are changed."""
 
     def __init__(self, make: Callable[..., object]) -> None:
         self.make = make

@@ -15,8 +15,10 @@ from sklearn_mdl._core.kernels.reduced import (
     ExtendedRidge,
     ReducedRidge,
     landmark_root,
+    leading_landmarks,
 )
 from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge
+from sklearn_mdl.readouts._row_learners import Opened
 
 
 class Member(NamedTuple):
@@ -40,7 +42,8 @@ class View:
 
     Parameters
     ----------
-    scaling : {"standard", "centered-unit", "unit"} or None
+    scaling : str or None
+        One of ``SCALINGS``.
     """
 
     def __init__(self, scaling: str | None) -> None:
@@ -53,7 +56,7 @@ class View:
     @property
     def has_statistics(self) -> bool:
         """True if rows are scaled again as statistics change."""
-        return self.scaling in {"standard", "centered-unit"}
+        return self.scaling not in {"unit", None}
 
     @property
     def rows(self) -> Tensor:
@@ -103,7 +106,7 @@ class View:
 
 
 class Stretch(NamedTuple):
-    """Predictions of some rows, each from the rows before it alone.
+    """Predictions of some rows, each from only the rows before it.
 
     Attributes
     ----------
@@ -265,11 +268,11 @@ class KernelGroup:
         learned : sequence of mapping
             The posterior of every readout.
         """
-        root, names = self._root(), ("covariance", "weights")
+        leading, names = leading_landmarks(self._root()), ("covariance", "weights")
         own = (torch.stack([one[name] for one in learned]) for name in names)
-        covariance, weights = (part.to(root.device) for part in own)
+        covariance, weights = (part.to(self.device) for part in own)
         alphas = self.ridge.alphas
-        self.ridge = ReducedRidge(root, alphas, covariance, weights, n_rows)
+        self.ridge = ReducedRidge(leading, alphas, covariance, weights, n_rows)
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
         """Return what does not follow from rows and labels, by readout."""
@@ -302,7 +305,7 @@ def _is_lost(kernel: Tensor) -> bool:
     return bool(kernel.numel() and kernel.isnan().all())
 
 
-class OpenBlock:
+class OpenBlock(Opened):
     """A block of rows whose targets are observed one by one.
 
     Parameters
@@ -322,8 +325,8 @@ class OpenBlock:
         scaled: dict[View, Tensor],
         parts: list[Block],
     ) -> None:
+        super().__init__(raw, parts[0].factor.shape[1])
         self.start = start
-        self.raw = raw
         self.scaled = scaled
         self.parts = parts
         self.factor = torch.cat([part.factor for part in parts]).cpu()  # (K, B, B)
@@ -334,20 +337,6 @@ class OpenBlock:
         self.base[self.deviations.isnan()] = torch.nan  # nothing is predicted there
         self._variances = self.deviations.square() + torch.cat(beyond).cpu()
         self._means: Tensor | None = None  # of the next row
-        self.n_observed = 0
-
-    def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Leave it out: copies open their own, if they go on."""
-        return
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Leave it out of files."""
-        return type(None), ()
-
-    def is_next(self, raw: np.ndarray) -> bool:
-        """Return True for the row (d,) that is to be predicted next."""
-        t = self.n_observed
-        return t < len(self.raw) and np.array_equal(self.raw[t], raw)
 
     def means(self) -> Tensor:
         """Return predictions (K, P) of the next row."""

@@ -52,7 +52,7 @@ class LabellingsLearner(KernelLearner):
         """Predict the first rows of the stream for many columns of other targets.
 
         For a learner that has observed nothing, which then serves
-        :meth:`means_of_others` alone.
+        :meth:`predict_beyond` alone.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class LabellingsLearner(KernelLearner):
         exact = min(n_rows, self.n_landmarks or n_rows)
         while start < exact:
             if start:
-                self._scaler.refresh(self._new_rows(start))
+                self._take_in(start)
             end = min(exact, 2 * start if start else FIRST)
             self._fill_views(start, end)
             known = targets(start)
@@ -82,7 +82,7 @@ class LabellingsLearner(KernelLearner):
         if exact == n_rows:
             return
         if is_refresh(exact):
-            self._scaler.refresh(self._new_rows(exact))
+            self._take_in(exact)
         refreshed = last_refresh(exact)
         self._fill_views(refreshed, exact)
         known = targets(refreshed)
@@ -118,20 +118,25 @@ class LabellingsLearner(KernelLearner):
             group.ridge.close(own, errors)
         return Stretch.joined(stretches)
 
-    def means_of_others(self, targets: Tensor, raw: np.ndarray) -> Tensor:
-        """Predict other rows (m, d) from all ``N`` that were evaluated, (K, m, P).
+    def predict_beyond(self, targets: Tensor, raw: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Predict other rows (m, d) from all ``N`` that were evaluated.
 
         Parameters
         ----------
         targets : Tensor of shape (N, P)
             The same as before.
         raw : ndarray of shape (m, d)
+
+        Returns
+        -------
+        means : Tensor of shape (K, m, P)
+        variances : Tensor of shape (K, m)
         """
         n_rows, found = len(targets), []
         is_exact = self.n_landmarks is None or n_rows <= self.n_landmarks
         if is_exact:
             if is_refresh(n_rows):
-                self._scaler.refresh(self._new_rows(n_rows))
+                self._take_in(n_rows)
             self._fill_views(last_refresh(n_rows), n_rows)
         for group in self.groups:
             view, ridge = group.view, group.ridge
@@ -139,5 +144,6 @@ class LabellingsLearner(KernelLearner):
                 ridge = group.refitted(targets)
             x = self._scaler.scaled(raw, view.scaling, self.device)
             cross = group.values(view.pairs(x))
-            found.append(ridge.predict(cross, group.diagonal(x))[0])
-        return torch.cat(found)
+            found.append(ridge.predict(cross, group.diagonal(x)))
+        means, variances = zip(*found, strict=True)
+        return torch.cat(means), torch.cat(variances)

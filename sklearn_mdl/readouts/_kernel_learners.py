@@ -11,7 +11,7 @@ blocks are counted from there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -25,8 +25,7 @@ from sklearn_mdl._core.kernels.functions import (
 )
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
 from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
-from sklearn_mdl._core.stream.learner import Learned, Learner, Report
-from sklearn_mdl._core.stream.scaling import ScaledRows
+from sklearn_mdl._core.stream.learner import Learned, Report
 from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._kernel_groups import (
     KernelGroup,
@@ -36,8 +35,9 @@ from sklearn_mdl.readouts._kernel_groups import (
     places_of,
 )
 from sklearn_mdl.readouts._kernel_rows import (
+    BLOCK,
     FIRST,
-    LaterRows,
+    WHITENED,
     Memory,
     RowScaler,
     block_of,
@@ -46,11 +46,12 @@ from sklearn_mdl.readouts._kernel_rows import (
     last_refresh,
     whole,
 )
+from sklearn_mdl.readouts._row_learners import Opened, RowLearner
 
 PIECE = 512  # rows that are scaled, or joined, at once when a factor is computed again
 
 
-class KernelLearner(Learner):
+class KernelLearner(RowLearner):
     """Base of the kernel readouts of a list, of classes or of real numbers.
 
     Parameters
@@ -62,9 +63,6 @@ class KernelLearner(Learner):
     context : Context
     """
 
-    rows_ahead = 1
-    is_numbers = True
-
     def __init__(
         self,
         members: Sequence[Member],
@@ -72,18 +70,14 @@ class KernelLearner(Learner):
         memory: Memory,
         context: Context,
     ) -> None:
-        self.memory, self.n_landmarks, self.n_condensed = memory, None, None
+        super().__init__(memory, context)
+        self.n_landmarks: int | None = None
+        self.n_condensed: int | None = None
         if memory.max_exact is not None and not memory.forgets:
             self.n_landmarks = whole(memory.max_exact)
             self.n_condensed = condensed_at(self.n_landmarks)
-        self.view = context.view
-        self.place = context.view.scalings.index(None)
-        self.device = context.device
-        self.n_forgotten = 0  # rows before the first that is known
-        self.n_observed = 0  # rows known
         self.n_added = 0  # columns of targets
         self._block: OpenBlock | None = None
-        self._others: tuple[Tensor, Tensor] | None = None  # rows predicted last
         self._scaler = RowScaler(context.n_features)
         self.views = {m.scaling: View(m.scaling) for m in members}
         alike = grouped((member.group, member) for member in members)
@@ -99,11 +93,6 @@ class KernelLearner(Learner):
         ]
         self.columns = [m.column for some in alike.values() for m in some]
 
-    def attach(self, rows: ScaledRows) -> None:
-        """Remember the rows of the run."""
-        self.rows = rows
-        self.stream: ScaledRows | LaterRows = rows
-
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
         """Exceptions of kernels by users, by column."""
@@ -114,63 +103,7 @@ class KernelLearner(Learner):
             if group.note
         }
 
-    @abstractmethod
-    def targets(self, labels: Tensor) -> Tensor:
-        """Return labels (n,) as targets (n, P)."""
-
-    @abstractmethod
-    def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
-        """Turn means (K, n, P) and variances (K, n) into what is predicted."""
-
-    @abstractmethod
-    def learn(self, means: Tensor, variances: Tensor, label: Tensor) -> None:
-        """Learn from the label of a row, beyond what enters the factor."""
-
-    def predict(self, x: Tensor) -> Tensor:
-        """Predict the next row of the stream, or any others."""
-        raw = x[self.place]
-        block = self._block_of(raw)
-        if block is None:
-            self._others = self._predict_others(raw)
-            return self.predictive(*self._others)
-        variances = block.variances()[:, None]
-        return self.predictive(block.means()[:, None], variances)
-
-    def observe(self, labels: Tensor) -> None:
-        """Take in the label of the row just predicted, or those of a group's rows."""
-        if len(labels) > 1:
-            self._observe_group(labels)
-            return
-        block = self._block
-        assert block is not None
-        self.learn(block.means(), block.variances(), labels)
-        self._enter(block, labels)
-
-    def _observe_group(self, labels: Tensor) -> None:
-        """Learn one row after the other, all from what was predicted before."""
-        for i in range(len(labels)):
-            assert self._others is not None
-            means, variances = self._others  # in other units if these have changed
-            self.learn(means[:, i], variances[:, i], labels[i : i + 1])
-            row = self.stream.store.rows(self.n_observed, self.n_observed + 1)
-            block = self._block_of(torch.from_numpy(np.array(row)))
-            assert block is not None
-            self._enter(block, labels[i : i + 1])
-        self._others = None
-
-    def _enter(self, block: OpenBlock, labels: Tensor) -> None:
-        block.observe(self.targets(labels)[0].cpu())
-        self.n_observed += 1
-        if block.n_observed == len(block.factor[0]):
-            self._close(block)
-            self._block = None
-            if self.memory.forgets:
-                self._forget()
-
-    def _forget(self) -> None:
-        """Begin again with the rows that memory keeps, as if these were all."""
-        if not self._begin_at(self.n_forgotten + self.n_observed):
-            return
+    def _begin_again(self) -> None:
         self._scaler = RowScaler(self.rows.store.n_features)
         for view in self.views.values():
             view.forget()
@@ -184,20 +117,6 @@ class KernelLearner(Learner):
     def _ridges(self) -> list[ForwardRidge]:
         """Factors of all groups, before there are landmarks."""
         return [g.ridge for g in self.groups if isinstance(g.ridge, ForwardRidge)]
-
-    def _begin_at(self, n_observed: int) -> bool:
-        """Count from the first row that is known; returns if that is another one."""
-        start = self.memory.first_known(n_observed)
-        is_other = start != self.n_forgotten
-        self.n_forgotten, self.n_observed = start, n_observed - start
-        if is_other:
-            self.stream = LaterRows(self.rows, start)
-        return is_other
-
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
-        """Do nothing: every row was learned when its label was observed."""
 
     @property
     def is_reduced(self) -> bool:
@@ -213,19 +132,9 @@ class KernelLearner(Learner):
         """Return first row and end of the block that a row lies in."""
         return block_of(row, self.n_condensed)
 
-    def _block_of(self, raw: Tensor) -> OpenBlock | None:
-        """Return the block of the stream's next row, if that is what is given."""
-        store, number = self.stream.store, self.n_observed
-        if len(raw) != 1 or len(store) <= number:
-            return None
-        given, block = raw[0].cpu().numpy(), self._block
-        if block is not None and block.is_next(given):
-            return block
-        if not np.array_equal(store.rows(number, number + 1)[0], given):
-            return None
-        self._check_memory(len(store))
-        self._block = self._opened(self._ends(number)[0], self.groups, number)
-        return self._block
+    def _open(self, number: int) -> OpenBlock:
+        self._check_memory(len(self.stream.store))
+        return self._opened(self._ends(number)[0], self.groups, number)
 
     def _check_memory(self, n_rows: int) -> None:
         """Refuse a stream whose factors would not fit into memory.
@@ -252,14 +161,12 @@ class KernelLearner(Learner):
         self, start: int, groups: Sequence[KernelGroup], stop: int | None = None
     ) -> OpenBlock:
         """Open a block, and take in the labels of its rows before row ``stop``."""
-        _, end = self._ends(start)
-        raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
-        missing = end - start - len(raw)
+        raw, padded = self._read(start)
         scaled: dict[View, Tensor] = {}
         pairs: dict[View, tuple[Pairs, Pairs]] = {}
         for view in dict.fromkeys(group.view for group in groups):
-            rows = self._scaler.scaled(raw, view.scaling, self.device)
-            rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
+            rows = self._scaler.scaled(padded, view.scaling, self.device)
+            rows[len(raw) :] = 0
             scaled[view] = rows
             pairs[view] = view.pairs(rows), Pairs(rows, rows, view.distance)
         parts = []
@@ -275,8 +182,9 @@ class KernelLearner(Learner):
                 block.observe(target)
         return block
 
-    def _close(self, block: OpenBlock) -> None:
+    def _close(self, block: Opened) -> None:
         """Add a complete block, and scale rows again where that is due."""
+        assert isinstance(block, OpenBlock)
         self._append(block, self.groups)
         n_rows = self.n_observed
         is_exact = self.n_landmarks is None or n_rows <= self.n_landmarks
@@ -301,7 +209,7 @@ class KernelLearner(Learner):
         """Scale the first rows again, and compute factors again."""
         changed = self._rescale_targets(n_rows)
         if any(group.is_refreshed for group in self.groups):
-            self._scaler.refresh(self._new_rows(n_rows))
+            self._take_in(n_rows)
             self._factor(n_rows)
         if changed:
             self._retarget(n_rows)
@@ -318,10 +226,20 @@ class KernelLearner(Learner):
                 assert isinstance(group.ridge, ForwardRidge)
                 group.ridge.retarget(targets)
 
-    def _new_rows(self, n_rows: int) -> np.ndarray:
-        """Return the rows between one refresh and the next, after ``n_rows``."""
+    def _take_in(self, n_rows: int) -> None:
+        """Take statistics of the rows up to a refresh after ``n_rows``."""
         start = n_rows // 2 if n_rows > FIRST else 0
-        return self.stream.store.rows(start, n_rows)
+        self._scaler.refresh(self.stream.store.rows(start, n_rows))
+        self._whiten(n_rows)
+
+    def _whiten(self, n_rows: int) -> None:
+        """Whiten views by the first rows and their labels."""
+        whitened = [s for s in self.views if s in WHITENED]
+        if whitened and n_rows:
+            rows = np.array(self.stream.store.rows(0, n_rows), np.float64)
+            x = torch.from_numpy(rows).to(self.device)
+            for scaling in whitened:
+                self._scaler.whiten(scaling, x, self.stream.labels[:n_rows])
 
     def _factor(self, n_rows: int) -> None:
         """Compute the factors of kernels that statistics have changed."""
@@ -342,18 +260,12 @@ class KernelLearner(Learner):
     def _fill(self, view: View, n_rows: int, first: int = 0) -> None:
         if not first:
             view.forget()
-        for start in range(first, n_rows, PIECE):
-            raw = self.stream.store.rows(start, min(start + PIECE, n_rows))
+        step = BLOCK if first else PIECE  # as blocks were: products round by shape
+        for start in range(first, n_rows, step):
+            raw = self.stream.store.rows(start, min(start + step, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
 
-    def _predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """Predict rows that need not be the next ones of the stream.
-
-        Returns
-        -------
-        means : Tensor of shape (K, n, P)
-        variances : Tensor of shape (K, n)
-        """
+    def predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
         rows, (start, _) = raw.cpu().numpy(), self._ends(self.n_observed)
         block = None
         if self.n_observed > start:
@@ -374,7 +286,7 @@ class KernelLearner(Learner):
         return torch.cat(means).cpu(), torch.cat(variances).cpu()
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts; the others go on with the same bits."""
+        """Drop some readouts; the others keep their bits."""
         kept = []
         for group, places in list(places_of(self.groups)):
             awake = [column not in columns for column in self.columns[places]]
@@ -464,7 +376,7 @@ class KernelLearner(Learner):
     def _measure(self, n_rows: int) -> None:
         """Take in the rows of all refreshes up to ``n_rows``."""
         for power in range(3, n_rows.bit_length()):
-            self._scaler.refresh(self._new_rows(1 << power))
+            self._take_in(1 << power)
 
     def _restore_errors(self, learned: list[Mapping[str, Tensor]]) -> None:
         """Take over errors: their last bits depend on how many columns there were."""

@@ -20,9 +20,10 @@ from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings, LabellingsLearner
 from sklearn_mdl.readouts._kernel_rows import Memory
+from sklearn_mdl.readouts._row_learners import CalibratedLearner
 
 
-class KernelClassifierLearner(LabellingsLearner):
+class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     """Kernel readouts of classes: scores of one-hot labels, calibrated forwards."""
 
     def __init__(
@@ -30,7 +31,7 @@ class KernelClassifierLearner(LabellingsLearner):
     ) -> None:
         super().__init__(members, context.n_classes, memory, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
-        # The mean of the targets. The softmax is blind to what all targets have in
+        # The mean of the targets. Calibration is blind to what all targets have in
         # common, so that those of classes which are not known yet can be zero.
         self.mean = 0.0 if context.may_grow else 1 / context.n_classes
 
@@ -48,14 +49,12 @@ class KernelClassifierLearner(LabellingsLearner):
         self.n_added += n
         self._block = None  # opened again when it is needed
 
-    def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C) of scores."""
-        found = self.calibration.log_proba(means.numpy())
-        return torch.from_numpy(found).to(self.device)
-
-    def learn(self, means: Tensor, variances: Tensor, label: Tensor) -> None:
-        """Calibrate."""
-        self.calibration.observe(means.numpy(), int(label))
+    def in_noises(self, variances: Tensor) -> np.ndarray:
+        """Variances (K, ...) in units of the noises, which they hold themselves."""
+        noises = torch.cat([group.ridge.alphas for group in self.groups]).cpu()
+        shape = -1, *[1] * (variances.ndim - 1)
+        ratios: np.ndarray = (variances / noises.reshape(shape)).clamp_min_(1).numpy()
+        return ratios
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
@@ -74,12 +73,11 @@ class KernelClassifierLearner(LabellingsLearner):
         """
         _, calibrations, targets = self._coded(outputs)
         widths = [one.labels.shape[0] * one.n_numbers for one in outputs]
-        means = torch.split(self.means_of_others(targets, rows).cpu(), widths, 2)
+        means, variances = (each.cpu() for each in self.predict_beyond(targets, rows))
+        ratios, own = self.in_noises(variances), torch.split(means, widths, 2)
         return [
-            calibration.log_proba(given.scores(own).transpose(2, 0, 1, 3))
-            for own, given, calibration in zip(
-                means, outputs, calibrations, strict=True
-            )
+            calibration.log_proba(given.scores(part).transpose(2, 0, 1, 3), ratios)
+            for part, given, calibration in zip(own, outputs, calibrations, strict=True)
         ]
 
     def _coded(
@@ -97,19 +95,10 @@ class KernelClassifierLearner(LabellingsLearner):
         widths = [one.shape[1] for one in columns]
         for stretch in self.evaluated(lambda _: targets, n_rows):
             own = torch.split(stretch.means.cpu(), widths, 2)
+            ratios = self.in_noises(stretch.variances.cpu())
             for parts in zip(own, outputs, calibrations, losses, strict=True):
-                _calibrate(stretch.start, *parts)
+                _calibrate(stretch.start, ratios, *parts)
         return losses, calibrations, targets
-
-    def _keep(self, kept: list[int]) -> None:
-        self.calibration.retire(kept)
-
-    def _learned(self) -> list[dict[str, Tensor]]:
-        own = self.calibration
-        return [
-            {"factors": torch.tensor(one), "curvature": torch.tensor(other)}
-            for one, other in zip(own.factors, own.curvature, strict=True)
-        ]
 
     def _learn_again(self) -> None:
         """Calibrate again, from the factors as they are if any rows are known."""
@@ -119,35 +108,33 @@ class KernelClassifierLearner(LabellingsLearner):
             own.factors = before.factors.copy()
             targets = self.targets(labels)
             means = torch.cat([ridge.means(targets) for ridge in self._ridges])
-            scores = means.cpu().numpy().swapaxes(0, 1)
-            for row, label in zip(scores, labels.tolist(), strict=True):
-                own.observe(row, label)
+            scores = means.cpu().numpy()
+            variances = torch.cat([ridge.diagonal() for ridge in self._ridges]).square()
+            ratios = self.in_noises(variances.cpu())
+            for t, label in enumerate(labels.tolist()):
+                own.observe(scores[:, t], label, ratios[:, t])
         self.calibration = own
-
-    def _take_over(
-        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
-    ) -> None:
-        own = self.calibration
-        own.factors = np.stack([one["factors"].numpy() for one in learned])
-        own.curvature = np.stack([one["curvature"].numpy() for one in learned])
-        counts = np.bincount(labels.cpu().numpy(), minlength=len(own.counts))
-        own.counts = counts.astype(np.float64)
 
 
 def _calibrate(
     start: int,
+    ratios: np.ndarray,
     means: Tensor,
     given: Labellings,
     calibration: ForwardSoftmax,
     losses: np.ndarray,
 ) -> None:
-    """Code rows from ``start`` on, with scores (K, n, S C), into losses (N, S, K)."""
+    """Code rows from ``start`` on, with scores (K, n, S C), into losses (N, S, K).
+
+    Ratios (K, n) are variances in units of the noise.
+    """
     scores = given.scores(means).transpose(1, 2, 0, 3)  # (n, S, K, C)
-    for row, own in enumerate(scores, start):
-        labels = given.labels[:, row]
-        found = calibration.log_proba(own[:, :, np.newaxis])[:, :, 0]
+    for i, own in enumerate(scores):
+        row, labels = start + i, given.labels[:, start + i]
+        some = ratios[:, i : i + 1]
+        found = calibration.log_proba(own[:, :, np.newaxis], some)[:, :, 0]
         losses[row] = -np.take_along_axis(found, labels[:, None, None], -1)[..., 0]
-        calibration.observe(own, labels)
+        calibration.observe(own, labels, ratios[:, i])
 
 
 class Units(NamedTuple):

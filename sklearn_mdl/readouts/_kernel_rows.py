@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -9,14 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sklearn_mdl._core.kernels.whitening import MAX_VALUES, Whitening, whitening
 from sklearn_mdl._core.stream.scaling import (
     RunningStandardizer,
     ScaledRows,
     Scaling,
 )
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._base import last_restart
 
-SCALINGS = ("standard", "centered-unit", "unit")
+WITHIN = "within-class"
+WHITENED = ("whiten", WITHIN)
+SCALINGS = ("standard", "centered-unit", "unit", *WHITENED)
 FIRST = 8  # rows after which anything is scaled
 BLOCK = 32  # rows that enter a factor at once
 REDUCED = 128  # the same where a posterior has taken their place
@@ -81,6 +86,26 @@ class Memory(NamedTuple):
         """True if rows are forgotten at some time."""
         return self.window is not None or self.restart is not None
 
+    def check_width(self, scaling: str | None, n_features: int) -> None:
+        """Refuse to whiten where neither features nor rows are few.
+
+        Raises
+        ------
+        ValueError
+            If a covariance may have more than ``MAX_VALUES`` eigenvalues of its own.
+        """
+        most = math.inf if self.max_exact is None else self.max_exact
+        if self.forgets:
+            most = self.window or 2 * (self.restart or 0)
+        if scaling in WHITENED and min(n_features, most) > MAX_VALUES:
+            raise invalid(
+                "max_exact",
+                f"at most {MAX_VALUES} to whiten {n_features} features (or window, or "
+                "half of it for restart)",
+                None if most == math.inf else most,
+                f"set max_exact={MAX_VALUES}, or reduce the width first",
+            )
+
     def first_known(self, n_rows: int) -> int:
         """Return the first row that is known after ``n_rows``, the end of a block.
 
@@ -144,37 +169,46 @@ class RowScaler:
     def __init__(self, n_features: int) -> None:
         self._running = RunningStandardizer(n_features)
         self._current: Scaling | None = None
+        self._whitened: dict[str, Whitening] = {}
 
     def refresh(self, rows: np.ndarray) -> None:
         """Take in rows that were evaluated since the last time."""
         self._running.update(rows)
         self._current = self._running.scaling() if self._running.varies else None
 
+    def whiten(self, scaling: str, rows: Tensor, labels: Tensor) -> None:
+        """Whiten from now on by all rows known (n, d), and their labels."""
+        by = labels if scaling == WITHIN else None
+        self._whitened[scaling] = whitening(rows, by)
+
     def scaled(self, rows: np.ndarray, scaling: str | None, device: object) -> Tensor:
         """Scale raw rows (n, d), to float64.
 
         "standard" rows are standardised, clipped and divided by the root of their
-        width, "centered-unit" ones centred and divided by their length; both have a
-        constant appended, and unit length before there are statistics, of features
-        some of which vary. "unit" rows are divided by their length, None leaves them
-        alone.
+        width, "centered-unit" ones centred and divided by their length, and so are
+        whitened ones; all have a constant appended, and unit length before there are
+        statistics, of features some of which vary. "unit" rows are divided by their
+        length, None leaves them alone.
         """
         x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
         if scaling is None:
             return x
         if scaling == "unit":
-            return _of_unit_length(x)
+            return unit_rows(x)
         if self._current is None:
-            x = _of_unit_length(x)
+            x = unit_rows(x)
         elif scaling == "standard":
             mean, transform = self._current.mean.to(x), self._current.transform.to(x)
             x = ((x - mean) * transform).clamp_(-REACH, REACH).div_(x.shape[1] ** 0.5)
+        elif scaling in WHITENED:
+            x = unit_rows(self._whitened[scaling].apply(x))
         else:
             mean = self._current.mean.to(x)
-            x = _of_unit_length(x - mean, ROUNDING * float(mean.norm()))
+            x = unit_rows(x - mean, ROUNDING * float(mean.norm()))
         return torch.cat([x, x.new_full((len(x), 1), OFFSET)], 1)
 
 
-def _of_unit_length(x: Tensor, least: float = TINY) -> Tensor:
+def unit_rows(x: Tensor, least: float = TINY) -> Tensor:
+    """Rows (n, d) divided by their lengths."""
     unit: Tensor = x / x.norm(dim=1, keepdim=True).clamp_min(max(least, TINY))
     return unit

@@ -8,12 +8,14 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+import torch
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.kernels.functions import Kernel
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._base import (
     NOT_NEGATIVE,
     POSITIVE,
@@ -28,7 +30,7 @@ from sklearn_mdl.readouts._kernel_outcomes import (
     KernelRegressorLearner,
     Units,
 )
-from sklearn_mdl.readouts._kernel_rows import SCALINGS, Memory
+from sklearn_mdl.readouts._kernel_rows import SCALINGS, WITHIN, Memory
 
 NAMES = {"arc-cosine", "rbf", "linear", "polynomial"}
 MOST_LAYERS = 100  # of an arc-cosine kernel: with more, all rows are alike
@@ -78,6 +80,11 @@ class KernelSettings(Readout):
         return f"{self.kernel if named else type(self.kernel).__name__} kernel"
 
     @property
+    def reads_labels(self) -> bool:
+        """True if its factor depends on the labels, too: one serves no others."""
+        return self.scaling == WITHIN
+
+    @property
     def pool_group(self) -> str:
         """Kernel and scaling: those with the same factor but other noises switch."""
         settings = {
@@ -87,6 +94,20 @@ class KernelSettings(Readout):
         }
         own = settings.get(self.kernel, "") if isinstance(self.kernel, str) else ""
         return f"{self.architecture} {own}, {self.scaling or 'raw'}"
+
+    @property
+    def memory(self) -> Memory:
+        """Rows that its factor holds."""
+        return Memory(self.max_exact, self.window, self.restart)
+
+    def check_width(self, n_features: int) -> None:
+        """Raise a ValueError if rows and features are too many to be whitened.
+
+        Parameters
+        ----------
+        n_features : int
+        """
+        self.memory.check_width(self.scaling, n_features)
 
     def member(self, column: int) -> Member:
         """Return the settings as a learner takes them."""
@@ -99,10 +120,7 @@ def by_memory(
     members: Sequence[tuple[int, KernelSettings]],
 ) -> dict[Memory, list[Member]]:
     """Group readouts, given with their columns, by the rows that a factor holds."""
-    return grouped(
-        (Memory(r.max_exact, r.window, r.restart), r.member(column))
-        for column, r in members
-    )
+    return grouped((readout.memory, readout.member(c)) for c, readout in members)
 
 
 @dataclass(eq=False, repr=False)
@@ -116,11 +134,14 @@ class KernelReadout(KernelSettings, BaseReadout):
 
     .. math::
 
-        \log p_c = b\, s_c + a \log(n_c + 1/2) - \mathrm{const},
+        \log p_c = b\, s_c + v\, s_c \log(v_t / 1.5) + u \log(\max(q_c, 0) + 0.02)
+            + a \log(n_c + 1/2) - \mathrm{const},
 
-    where ``(b, a)`` take one Newton step of the log-loss after each label, and
-    :math:`n_c` counts the labels before; ``p`` is then mixed with a share of 1e-4 of
-    the uniform distribution. Nothing waits for a minibatch, and nothing is drawn.
+    where ``(b, v, u, a)`` take one Newton step of the log-loss after each label, ``v``
+    and ``u`` from label 64 on; :math:`v_t = R_{tt}^2 / \alpha` is the variance,
+    :math:`q_c = s_c + 1 / C` the score as a probability, and :math:`n_c` counts the
+    labels before. ``p`` is then mixed with a share of 1e-4 of the uniform
+    distribution. Nothing waits for a minibatch, and nothing is drawn.
 
     All kernel readouts of one switcher make their pass together: those of one scaling
     share inner products and distances, those of one kernel its matrix.
@@ -145,16 +166,21 @@ class KernelReadout(KernelSettings, BaseReadout):
         inner products ("polynomial", where None is 1).
     degree, coef0 : float, default=3, 1.0
         Of "polynomial", :math:`(\gamma x^T x' + \mathrm{coef0})^{\mathrm{degree}}`.
-    scaling : {"standard", "centered-unit", "unit"} or None, default="standard"
+    scaling : {"standard", "centered-unit", "whiten", "within-class", "unit"} or None, \
+            default="standard"
         Feature scaling by the rows before row 8, 16, 32, and so on: "standard" rows
         are standardised with regularised deviations, clipped at 6 of them and divided
         by :math:`\sqrt d`; "centered-unit" ones are centred and divided by their
-        length. Both have a constant 0.3 appended, are of unit length before row 8 and
-        until a feature varies, and their kernel is divided by its mean diagonal. "unit"
-        divides rows by their length; None leaves rows and kernel alone.
+        length. "whiten" ones are centred, multiplied by the inverse root of their
+        shrunk covariance and divided by their length; so are "within-class" ones, with
+        the covariance within classes, by the labels known then. All these have a
+        constant 0.3 appended, are of unit length before row 8 and until a feature
+        varies, and their kernel is divided by its mean diagonal. "unit" divides rows by
+        their length; None leaves rows and kernel alone.
     max_exact : int, default=2048
-        Rows after which kernels are approximated; None is no bound. These rows are
-        landmarks from then on, and statistics stay those of the last refresh before.
+        Rows after which kernels are approximated; None is unlimited. These rows are
+        landmarks from then on, and statistics, such as the covariance that whitens,
+        stay those of the last refresh before.
         Half as many rows later, memory grows no more. Whole blocks count, so that it is
         rounded down to a multiple of 32.
     batch_size : int, default=32
@@ -231,9 +257,16 @@ class KernelReadout(KernelSettings, BaseReadout):
         Raises
         ------
         ValueError
-            If labels have another shape.
+            If labels have another shape, or rows are whitened within their classes.
         """
         check_is_fitted(self)
+        if self.reads_labels:
+            raise invalid(
+                "scaling",
+                "one that no labels enter, where one factor serves several labellings",
+                self.scaling,
+                'take "whiten", or fit a copy for each',
+            )
         rows, labels = self._validated(X, reset=False), np.asarray(labels)
         if labels.ndim != 2 or labels.shape[1] != self.n_samples_seen_:
             raise ValueError(
@@ -270,6 +303,27 @@ class KernelReadout(KernelSettings, BaseReadout):
             for memory, own in by_memory(members).items()
         ]
 
+    def uncalibrated_scores(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return what calibration turns into probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_classes)
+            Means of the kernel regression on labels.
+        prior : ndarray of shape (n_classes,)
+            Logits that calibration adds for the frequencies of classes.
+        """
+        (learner,) = self._run.threads.learners
+        assert isinstance(learner, KernelClassifierLearner)
+        means, _ = learner.predict_others(torch.as_tensor(np.asarray(X)))
+        calibration = learner.calibration
+        prior = calibration.factors[0, -1] * np.log(calibration.counts + 0.5)
+        return means[0].cpu().numpy(), prior
+
 
 @dataclass(eq=False, repr=False)
 class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
@@ -303,16 +357,20 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         inner products ("polynomial", where None is 1).
     degree, coef0 : float, default=3, 1.0
         Of "polynomial", :math:`(\gamma x^T x' + \mathrm{coef0})^{\mathrm{degree}}`.
-    scaling : {"standard", "centered-unit", "unit"} or None, default="standard"
+    scaling : {"standard", "centered-unit", "whiten", "unit"} or None, \
+            default="standard"
         Feature scaling by the rows before row 8, 16, 32, and so on: "standard" rows
         are standardised with regularised deviations, clipped at 6 of them and divided
         by :math:`\sqrt d`; "centered-unit" ones are centred and divided by their
-        length. Both have a constant 0.3 appended, are of unit length before row 8 and
-        until a feature varies, and their kernel is divided by its mean diagonal. "unit"
-        divides rows by their length; None leaves rows and kernel alone.
+        length. "whiten" ones are centred, multiplied by the inverse root of their
+        shrunk covariance and divided by their length. All these have a
+        constant 0.3 appended, are of unit length before row 8 and until a feature
+        varies, and their kernel is divided by its mean diagonal. "unit" divides rows by
+        their length; None leaves rows and kernel alone.
     max_exact : int, default=2048
-        Rows after which kernels are approximated; None is no bound. These rows are
-        landmarks from then on, and statistics stay those of the last refresh before.
+        Rows after which kernels are approximated; None is unlimited. These rows are
+        landmarks from then on, and statistics, such as the covariance that whitens,
+        stay those of the last refresh before.
         Half as many rows later, memory grows no more. Whole blocks count, so that it is
         rounded down to a multiple of 32.
     batch_size : int, default=32
@@ -320,7 +378,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     window, restart : int, default=None
-        As of :class:`~sklearn_mdl.KernelReadout`. Until row 8 after a restart targets
+        See :class:`~sklearn_mdl.KernelReadout`. Until row 8 after a restart targets
         are measured in the units of the rows known before.
     likelihood : {"student-t", "gaussian"}, default="student-t"
         Density of the label.
@@ -376,6 +434,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
 
     _parameter_constraints: ClassVar[Constraints] = {
         **KernelSettings._parameter_constraints,
+        "scaling": [StrOptions(set(SCALINGS) - {WITHIN}), None],
         "likelihood": [StrOptions({"gaussian", "student-t"})],
         "standardize_targets": ["boolean"],
     }

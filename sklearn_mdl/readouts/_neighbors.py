@@ -293,14 +293,14 @@ class NeighborsLearner(Learner):
         self.classes = torch.arange(len(self.classes) + n, device=self.classes.device)
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts; the others go on with the same bits."""
+        """Drop some readouts; the others keep their bits."""
         kept = [i for i, column in enumerate(self.columns) if column not in columns]
         self.columns = [self.columns[i] for i in kept]
         self.members = [self.members[i] for i in kept]
         self.calibration = self.calibration.pick(kept)
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """All that it has learned beside rows and labels, under its first column."""
+        """All that it has learned besides rows and labels, under its first column."""
         n_learned = torch.tensor(self.n_learned)
         own = {"n_learned": n_learned, **self.calibration.state_dict()}
         return {self.columns[0]: own}
@@ -366,7 +366,7 @@ class KNeighborsReadout(BaseReadout):
         Let no row vote from before the last odd multiple of so many rows; scaling and
         calibration stay.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own value wins over its readouts'.
+        Rows learned at once. A switcher's value overrides those of its readouts.
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
 

@@ -167,7 +167,7 @@ class LinearReadout(_Readout):
         With ``t`` minibatches seen, a replay stream jumps back to the first with
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own value wins over its readouts'.
+        Rows learned at once. A switcher's value overrides those of its readouts.
     first_batch_size : int or None, default=None
         Rows learned at once at the beginning of a stream: minibatches have so many
         until there are 32 times as many rows, then twice as many until these have
@@ -178,7 +178,7 @@ class LinearReadout(_Readout):
     random_state : int, RandomState instance or None, default=None
         Initial weights, and, outside a switcher, the replay. None takes the switcher's.
     label_smoothing : float, default=0.03
-        Share of each training target spread over all classes. It serves training alone:
+        Share of each training target spread over all classes. It affects only training:
         the code is that of the true labels.
 
     Attributes
@@ -246,7 +246,7 @@ class MLPReadout(_Readout):
         With ``t`` minibatches seen, a replay stream jumps back to the first with
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own value wins over its readouts'.
+        Rows learned at once. A switcher's value overrides those of its readouts.
     first_batch_size : int or None, default=None
         Rows learned at once at the beginning of a stream: minibatches have so many
         until there are 32 times as many rows, then twice as many until these have
@@ -257,7 +257,7 @@ class MLPReadout(_Readout):
     random_state : int, RandomState instance or None, default=None
         Initial weights, and, outside a switcher, the replay. None takes the switcher's.
     label_smoothing : float, default=0.03
-        Share of each training target spread over all classes. It serves training alone:
+        Share of each training target spread over all classes. It affects only training:
         the code is that of the true labels.
 
     Attributes

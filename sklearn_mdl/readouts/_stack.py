@@ -287,7 +287,7 @@ class NetStack(Learner):
         self._set_counts(learned[first]["n_steps"].tolist())
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts; the others go on with the same bits."""
+        """Drop some readouts; the others keep their bits."""
         self._rebuild([m for m in self.members if m.column not in columns], 0)
 
     @torch.no_grad()
@@ -468,7 +468,7 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def retarget(self, target: TargetScaling) -> None:
-        """Adopt other units: the output layers go on to predict the same."""
+        """Adopt other units: the output layers keep predicting the same."""
         if self.target is not None:
             shrink = self.target.scale / target.scale
             shift = (self.target.mean - target.mean) / target.scale

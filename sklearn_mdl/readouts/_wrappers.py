@@ -124,7 +124,7 @@ class IncrementalReadout(WrappedReadout):
         ``softplus(b)``, where the scalar ``b`` is learned on each minibatch before the
         classifier sees its labels. Many classifiers are overconfident.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own value wins over its readouts'.
+        Rows learned at once. A switcher's value overrides those of its readouts.
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds what a
         skorch net draws from torch's generators, which are left as they were. None
@@ -208,7 +208,7 @@ class RefitReadout(WrappedReadout):
         ``softplus(b)``, where the scalar ``b`` is learned on each minibatch before the
         classifier sees its labels. Many classifiers are overconfident.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own value wins over its readouts'.
+        Rows learned at once. A switcher's value overrides those of its readouts.
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds what a
         skorch net draws from torch's generators, which are left as they were. None

@@ -215,8 +215,12 @@ def _encode(
     return Encoded(datasets, seconds)
 
 
+class _ScorerOfPairs(RepresentationScorer):
+    _bar_title = "pairs"
+
+
 def _balanced(X: np.ndarray) -> np.ndarray:
-    """Scale features to a total variance of one: beside others they count the same."""
+    """Scale features to a total variance of one: next to others they count the same."""
     total = float(X.var(0, dtype=np.float64).sum())
     return X / np.sqrt(total) if total > 0 else X
 
@@ -255,7 +259,7 @@ def _side_by_side(
         )
         for dataset in scorer.dataset_names_
     }
-    again = RepresentationScorer(**scorer.get_params(deep=False)).fit(both)
+    again = _ScorerOfPairs(**scorer.get_params(deep=False)).fit(both)
     alone = [cell for cell in scorer.cells_ if cell.encoder in names]
     cells = sorted(
         [*alone, *again.cells_],

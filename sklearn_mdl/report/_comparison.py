@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
 from sklearn_mdl.display import CodelengthDisplay, LearningCurveDisplay, plot_extra
 from sklearn_mdl.model_selection import (
     Ranking,
@@ -50,6 +51,8 @@ class Row(NamedTuple):
         Seconds to encode, NaN where features were given, and of a pass.
     megabytes : float
         Features as float32.
+    kept : float
+        Megabytes that a pass keeps; NaN where they are gone.
     """
 
     encoder: str
@@ -62,6 +65,7 @@ class Row(NamedTuple):
     encoding: float
     seconds: float
     megabytes: float
+    kept: float
 
 
 class Gain(NamedTuple):
@@ -133,6 +137,7 @@ class Comparison:
         sizes = [self.scorer.first_cells_[d].n_samples for d in places]
         nats = self.scorer.codelengths_[places] / np.array(sizes)[:, None]
         halves = np.sqrt((self._halves[places] ** 2).sum(0)) / len(places)
+        kept = {place: curve.kept for place, curve in self.curves_.items()}
         columns = {
             "encoder": self.scorer.encoder_names_,
             "rank": average_ranks(self.scorer.codelengths_[places]).tolist(),
@@ -144,6 +149,7 @@ class Comparison:
             "encoding": self._sums(self.encoding_seconds, chosen, math.nan),
             "seconds": self._sums(self._costs["seconds"], chosen, 0.0),
             "megabytes": self._sums(self._costs["megabytes"], chosen, 0.0),
+            "kept": self._sums(kept, chosen, math.nan),
         }
         rows = [Row(*row) for row in zip(*columns.values(), strict=True)]
         return sorted(rows, key=lambda row: (row.rank, row.nats))
@@ -154,9 +160,9 @@ class Comparison:
 
         Columns ``rank``, ``nats`` a label and ``half`` the width of their interval,
         ``saved`` nats a label, ``accuracy``, ``labels`` until the accuracy stays at
-        ``levels``, ``encoding`` and pass ``seconds``, and ``megabytes``. Nats and
-        accuracy are means over datasets, seconds and megabytes sums; what is unknown of
-        all encoders is left out.
+        ``levels``, ``encoding`` and pass ``seconds``, ``megabytes`` of features, and
+        those ``kept`` of a pass. Nats and accuracy are means over datasets, seconds and
+        megabytes sums; what is unknown of all encoders is left out.
         """
         frame = plot_extra("pandas").DataFrame(self.rows())
         return frame.set_index("encoder").dropna(axis=1, how="all")
@@ -202,11 +208,19 @@ class Comparison:
         return LearningCurveDisplay.from_scorer(self.scorer, dataset, **options)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write a page that needs no other file and no network; return its path."""
-        from sklearn_mdl.report._page import page_of
+        """Write a page that needs no other file and no network; return its path.
+
+        Raises
+        ------
+        ValueError
+            If a file that is no such page is there.
+        """
+        from sklearn_mdl.report._page import is_page, page_of
 
         target = Path(path)
-        target.write_text(page_of(self), encoding="utf-8")
+        refuse_foreign(target, is_page)
+        with replaced(target) as aside:
+            aside.write_text(page_of(self), encoding="utf-8")
         return target
 
     def _repr_html_(self) -> str | None:

@@ -32,6 +32,8 @@ class Curve(NamedTuple):
         real labels.
     kinds : dict of str to ndarray of shape (M,)
         Mean posterior of each kind of readout.
+    kept : float
+        Megabytes that a run keeps, uncompressed: its losses and posterior.
     """
 
     labels: Floats
@@ -40,6 +42,7 @@ class Curve(NamedTuple):
     accuracy: Floats
     accuracy_half: Floats
     kinds: dict[str, Floats]
+    kept: float
 
 
 def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
@@ -76,7 +79,8 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
         shares = np.stack([trace.posterior[a:b].mean(0) for a, b in places])
         for name, share in zip(cell.architectures, shares.T, strict=True):
             kinds[name] = kinds.get(name, 0.0) + share / len(cells)
-    return Curve((edges[:-1] + edges[1:] - 1) / 2, *nats, *accuracy, kinds)
+    kept = sum(array.nbytes for trace in traces for array in trace) / len(traces) / 1e6
+    return Curve((edges[:-1] + edges[1:] - 1) / 2, *nats, *accuracy, kinds, kept)
 
 
 def _edges(n: int) -> NDArray[np.intp]:

@@ -25,7 +25,7 @@ from sklearn_mdl.encoders import (
     encode,
     keeps_data,
 )
-from sklearn_mdl.model_selection import protected
+from sklearn_mdl.model_selection import LATE, protected
 
 T = TypeVar("T")
 
@@ -35,7 +35,6 @@ KINDS = (
     "of a timm model, or a model with `encode`"
 )
 ROWS = 256  # encoded between two steps of the bar
-LATE = 2.0  # seconds until a bar appears
 
 
 def named_encoders(encoders: object) -> dict[str, object]:

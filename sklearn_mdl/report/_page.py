@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sklearn_mdl import model_selection
 from sklearn_mdl._core.io.environment import version_of
-from sklearn_mdl._core.tables import duration_text
+from sklearn_mdl._core.tables import duration_text, size_text
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.baselines import ProtocolComparison
 from sklearn_mdl.model_selection import rounded
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from sklearn_mdl.report._comparison import Comparison, Row
 
 INSTALL = 'run pip install "sklearn_mdl[report]"'
+GENERATOR = b'<meta name="generator" content="sklearn_mdl">'
+HEAD_BYTES = 2**10  # of a page, among which that stands
 
 
 class Column(NamedTuple):
@@ -93,6 +96,12 @@ def page_of(
     )
 
 
+def is_page(path: Path) -> bool:
+    """Return True for a file that begins as the page does."""
+    with path.open("rb") as file:
+        return GENERATOR in file.read(HEAD_BYTES)
+
+
 def notebook_of(comparison: Comparison) -> str:
     """Return what a notebook shows: the answer, and the page in a frame of its own.
 
@@ -146,6 +155,10 @@ class View:
         self.figure = {"width": WIDTH, "height": HEIGHT}
 
     @property
+    def _is_real(self) -> bool:
+        return self.scorer.first_cells_[0].is_real
+
+    @property
     def title(self) -> str:
         """What was compared, in numbers."""
         e, d = len(self.encoders), len(self.datasets)
@@ -159,7 +172,7 @@ class View:
         """Return the columns of the table of encoders that hold anything."""
         level = self.found.levels.get(dataset or self.datasets[0])
         several = dataset is None and len(self.datasets) > 1
-        to = "level" if several or level is None else f"{level:.0%}"
+        to = "a level" if several or level is None else f"{level:.0%}"
         columns = [
             Column("rank", "mean rank" if several else "rank", "rank"),
             Column("nats", "nats per label", "nats per label"),
@@ -168,31 +181,35 @@ class View:
             Column("labels", f"labels to {to}", "labels to a level"),
             Column("encoding", "encoding", "encoding"),
             Column("seconds", "pass", "pass"),
-            Column("megabytes", "MB", "MB"),
+            Column("megabytes", "features", "features"),
+            Column("kept", "kept", "kept"),
         ]
         rows = self.found.rows(dataset)
         return [
             column
             for column in columns
             if not all(np.isnan(getattr(row, column.key)) for row in rows)
+            or (column.key == "labels" and self._is_real)
         ]
 
     def cell(self, row: Row, key: str) -> Cell:
         """Return a number of an encoder as it is shown."""
         value = float(getattr(row, key))
         if np.isnan(value):
-            return Cell("never" if key == "labels" else "–", float("inf"))
+            never = "n/a" if self._is_real else "never"
+            return Cell(never if key == "labels" else "–", float("inf"))
         if key == "nats":
             half = "" if np.isnan(row.half) else f" ± {row.half:.3f}"
             return Cell(f"{value:.3f}{half}", value)
         if key in ("encoding", "seconds"):
             return Cell(duration_text(value), value)
+        if key in ("megabytes", "kept"):
+            return Cell(size_text(round(value * 1e6)), value)
         shown = {
             "rank": f"{value:.3g}",
             "saved": f"{value:.3f}",
             "accuracy": f"{value:.1%}",
             "labels": f"{value:,.0f}",
-            "megabytes": f"{value:.1f}",
         }
         return Cell(shown[key], value)
 

@@ -58,7 +58,7 @@ from sklearn_mdl.switcher._split import (
 )
 from sklearn_mdl.switching import PriorLike, Race, SwitchingPrior
 
-# Parameters whose own parameters can be set: what has some, in words, an example.
+# Parameters with parameters of their own: a noun, and an example, for errors.
 NESTED: list[tuple[str, type, str, str]] = [
     ("switching", SwitchingPrior, "a prior", "FixedShare(m=2)"),
     ("pooling", LogLinearPool, "a pool", "LogLinearPool()"),
@@ -71,7 +71,7 @@ SHOWN = 3  # readouts that a warning names
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class BaseSwitcher(FittedSwitcher):
-    """Base of estimators that mix many readouts under a switching prior."""
+    """Base class of estimators that mix many readouts under a switching prior."""
 
     readouts: Sequence[object] | BaseEstimator | str | None = None
     switching: PriorLike = "learned-share"
@@ -115,7 +115,12 @@ class BaseSwitcher(FittedSwitcher):
         """Return unfitted copies of the readouts."""
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, also those of a prior object as ``switching__<name>``."""
+        """Set parameters, also those of a prior, as ``switching__<name>``.
+
+        Parameters
+        ----------
+        **params : dict
+        """
         for name, kind, noun, example in NESTED:
             value = params.get(name, getattr(self, name))
             nested = [given for given in params if given.startswith(f"{name}__")]
@@ -182,14 +187,14 @@ class BaseSwitcher(FittedSwitcher):
     def resolved(
         self, n_features: int, n_classes: int | None = None
     ) -> ResolvedSettings:
-        """Say what every "auto" and None of the parameters stands for.
+        """Return the settings that "auto" and None stand for.
 
         Parameters
         ----------
         n_features : int
-            Width of the features, on which our lists of readouts depend.
+            Number of features, on which the named lists of readouts depend.
         n_classes : int, default=None
-            Number of classes; not needed for real labels.
+            Number of classes; not needed for regression.
 
         Returns
         -------
@@ -199,7 +204,7 @@ class BaseSwitcher(FittedSwitcher):
         Raises
         ------
         ValueError
-            If parameters do not fit each other.
+            If parameters cannot be combined.
         """
         self._validate_params()
         other: Self = clone(self)
@@ -213,7 +218,7 @@ class BaseSwitcher(FittedSwitcher):
     def _evaluating(
         self, checkpoint: Checkpoint | None
     ) -> Iterator[tuple[Evaluator | None, list[Event]]]:
-        """Give what evaluates readouts, None for threads, and what saves progress."""
+        """Return the evaluator of readouts (None for threads) and the checkpoint."""
         if not self.settings_.in_processes:
             with super()._evaluating(checkpoint) as found:
                 yield found
@@ -230,16 +235,16 @@ class BaseSwitcher(FittedSwitcher):
     def dry_run(
         self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> PassForecast:
-        """Forecast seconds, memory and disk of ``fit``, by a trial on its first rows.
+        """Forecast seconds, memory and disk of ``fit`` by a trial on its first rows.
 
-        The trial takes at most 2,560 rows, since kernels go on at one cost beyond
-        2,048. Whoever retires later in a race is counted to the end, so that raced
-        passes are rather shorter.
+        The trial uses at most 2,560 rows, since the cost of kernels per row is constant
+        beyond 2,048. Readouts that retire later are counted to the end, so a pass with
+        a race takes less time than forecast.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A memory map is read where the trial needs it alone.
+            Only the rows of the trial are read from a memory map.
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), default=None
             As for ``fit``.
@@ -284,7 +289,7 @@ class BaseSwitcher(FittedSwitcher):
 
     @property
     def _is_by_name(self) -> bool:
-        """Return True if the list of readouts is one of ours, not the user's."""
+        """Return True if the list of readouts is built in, not the user's."""
         if isinstance(self.readouts, str | DefaultGrid | None):
             return True
         named = [own for own in self._given if isinstance(own, BlockSettings)]

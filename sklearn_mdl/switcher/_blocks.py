@@ -1,4 +1,4 @@
-"""Codes of blocks of features, each by its own readouts, and of their mixture."""
+"""Codelengths of blocks of features and of their mixture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 class BlockTrace(NamedTuple):
-    """Codelength of labels by the best of several blocks, as far as it is known.
+    """Codelength of labels under a Bayesian mixture of blocks of features.
 
     Each block is coded by switching between its own readouts, and the codes of the
     blocks are mixed by Bayes' rule, with equal prior probabilities.
@@ -28,21 +28,21 @@ class BlockTrace(NamedTuple):
     Attributes
     ----------
     codelength : float
-        Of all labels, in nats: at most the logarithm of the number of blocks longer
-        than the shortest of ``block_codelengths``.
+        Codelength of all labels, in nats: longer than the shortest of
+        ``block_codelengths`` by at most ``log(n_blocks)``.
     codelengths : ndarray of shape (N,)
-        Of every example, in nats.
+        Codelength of every example, in nats.
     posterior : ndarray of shape (N, n_blocks)
         Probability of each block before each label.
     block_names : list of n_blocks str or None
-        None is the name of readouts that look at all columns.
+        None is the name of the block of all columns.
     block_codelengths : ndarray of shape (n_blocks,)
-        Code of each block alone, in nats. Once all its readouts have retired it costs
-        what the mixture of the others costs.
+        Codelength of each single block, in nats. Once all its readouts have retired, it
+        costs as much as the mixture of the others.
     block_losses : ndarray of shape (N, n_blocks)
         The same by example.
     known : ndarray of shape (N,)
-        How many labels were known when each row was predicted.
+        Number of labels known when each row was predicted.
     """
 
     codelength: float
@@ -71,10 +71,10 @@ def block_trace(
     blocks : list of K names
         The block of each readout.
     weights : ndarray of shape (K,) or None
-        Prior weights of the readouts, of which those within a block count.
+        Prior weights of the readouts; only their ratios within a block matter.
     known : ndarray of shape (N + 1,), optional
-        Of how many rows the labels are known at each row, and at the end; by default
-        of all before it.
+        Number of rows whose labels are known at each row, and at the end; by default
+        all earlier rows.
     """
     names, members = group_columns(blocks)
     costs = np.full((len(losses), len(names)), np.nan)

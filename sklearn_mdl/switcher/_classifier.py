@@ -42,19 +42,19 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     Parameters
     ----------
-    readouts : list, readout, or a name of one of our lists, default=None
+    readouts : list, readout, or the name of a list, default=None
         The experts, in one list, or a single one: ``LinearReadout`` and
         ``MLPReadout`` (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
         ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or
         ``RefitReadout``; or, where rows are images (see
         :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
-        ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes
-        networks and kernels, chosen by measurement; "nets" takes the networks alone,
-        which depend on the number of features and classes; "closed-form" the kernels
-        alone, which need no seed; "linear" four linear kernels, by which encoders are
-        best compared with few labels; "mixed" adds nearest neighbours, a shrunk linear
-        discriminant analysis (up to 1,024 features) and a logistic regression to
-        networks and kernels; "drift" adds kernels that forget, and labels alone. A
+        ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes networks and
+        kernels, chosen by measurement; "nets" only the networks, which depend on the
+        number of features and classes; "closed-form" only the kernels, which need no
+        seed; "linear" four linear kernels, by which encoders are best compared with few
+        labels; "mixed" adds nearest neighbours, a shrunk linear discriminant analysis
+        (up to 1,024 features) and a logistic regression to networks and kernels;
+        "drift" adds kernels that forget, and a readout that ignores features. A
         ``RepresentationScorer`` without a switcher takes "linear" for at most 500
         labels and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
@@ -64,90 +64,90 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         then be searched as ``switching__m``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform. "architecture" is uniform over
-        architectures and then over the readouts of each, so that an architecture with
-        many settings does not drown one with few.
+        architectures and then over the readouts of each, so an architecture with many
+        settings does not outweigh one with few.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
         How the predictions of groups of readouts are combined beyond switching. Inside
         a group readouts are mixed by a fixed share with rate ``1 / t``; across groups
         by a :class:`~sklearn_mdl.pooling.LogLinearPool`. "auto" pools where `readouts`
         is None or a name, and not where it is a list; an array-like of shape
         (n_readouts,) names the group of each readout, otherwise groups are kinds
-        (architecture, scaling, averaging). None codes by switching alone, as in the
-        paper; so do fewer than two groups. Groups without prior weight are left out.
+        (architecture, scaling, averaging). None only switches, as in the paper; so do
+        fewer than two groups. Groups without prior weight are left out.
     race : "auto", None or Race, default="auto"
-        By which rule readouts retire that cannot win, at doubling numbers of examples
-        (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
-        asleep, predicting what the mixture of the others does. "auto" is a `Race()`
-        where `readouts` is None or a name, and None, as in the paper, where it is a
-        list; and for "drift", where a readout that loses now may win later.
+        The rule (:class:`~sklearn_mdl.switching.Race`) by which readouts that cannot
+        win retire, checked each time the number of examples doubles. Retired readouts
+        are no longer trained; they count as asleep and predict like the mixture of the
+        others. "auto" is `Race()` where `readouts` is None or a name. It is None, as in
+        the paper, where `readouts` is a list, and for "drift", since a readout that
+        loses now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
-        Rows learned at once; overrides the readouts' own. A pair is the size at first
-        and in the end: minibatches grow from the first to the last as rows come, so
-        that short streams learn from their first labels. An int is the size throughout,
-        as in the paper. "auto" is ``(8, 32)`` where `readouts` is None or a name, and
-        32 where it is a list.
+        Rows learned at once; overrides the readouts' own. A pair is the first and the
+        last size: minibatches grow along the stream, so readouts learn from the first
+        few labels already. An int is the size throughout, as in the paper. "auto" is
+        ``(8, 32)`` where `readouts` is None or a name, and 32 where it is a list.
     label_delay : int, default=0
-        Rows that are predicted between a row and its label: the label of row ``t`` is
-        known to readouts, calibration, posterior, pool and race once row
-        ``t + label_delay`` is coded, and not before. Not together with ``groups``.
+        Number of rows that are predicted between a row and its label. Readouts,
+        calibration, posterior, pool and race only see the label of row ``t`` once row
+        ``t + label_delay`` is coded. Cannot be combined with ``groups``.
     shuffle : bool, default=False
         Permute the rows once in ``fit``; the order is kept in ``order_``.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. Wins over the readouts'
-        own.
+        Torch device; "auto" uses a GPU if there is one. Overrides the readouts' own.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
-        To what the factors of products are rounded where stacks of networks learn, on a
-        device that multiplies such factors itself; float32 leaves them. "bfloat16" is
-        for GPUs and CPUs with AVX-512 BF16, and rounds those of hidden layers alone;
-        "tf32" is for GPUs, and needs ``n_jobs=None``. Sums, parameters, moments and
-        predictions are float32, but that a CPU rounds sums to bfloat16 at the end.
+        Precision of the factors of matrix products while stacks of networks learn.
+        "float32" does not round. "bfloat16" needs a GPU or a CPU with AVX-512 BF16, and
+        only rounds the factors of hidden layers. "tf32" needs a GPU and
+        ``n_jobs=None``. Sums, parameters, moments and predictions stay float32, except
+        that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or a pair of it and "mixtures", default="memory"
-        Where the trace is kept. A directory keeps it in files that are memory-mapped,
-        for streams whose ``N x K`` numbers do not fit into memory. Each stream has a
-        folder of its own in it, ``store_``, and its ``losses.npy`` can be opened with
+        Where the trace is kept. In a directory it is kept in memory-mapped files, for
+        streams whose ``N x K`` numbers do not fit into memory. Each stream gets its own
+        folder there, ``store_``, and its ``losses.npy`` can be opened with
         :func:`~sklearn_mdl.switcher.load_losses`, also during the run. A pair such as
-        ``("memory", "mixtures")`` also keeps what each group of readouts has predicted,
-        N x G x C numbers, and the labels, for :meth:`repool`.
+        ``("memory", "mixtures")`` also keeps the labels and the predictions of each
+        group of readouts, N x G x C numbers, for :meth:`repool`.
     checkpoint : path-like, default=None
-        A directory in which ``fit`` saves its progress from time to time. Called again
-        with the same settings and data, also in another process, it continues from
-        there to the same numbers; other settings or data have another folder in it. The
-        trace lies there as well, unless ``store`` names another place.
+        A directory in which ``fit`` saves its progress from time to time. If you call
+        ``fit`` again with the same settings and data, also in another process, it
+        resumes and reaches the same numbers. Other settings or data get another folder
+        there. The trace is kept there as well, unless ``store`` names another place.
     n_jobs : int, "processes" or None, default=None
-        What evaluates the readouts; the numbers are the same. An int is a number of
-        threads; wrapped classifiers take turns in one of them, since they may share
-        state. "processes" evaluates the readouts in parts, each in a process with a
-        device of its own, as many side by side as the active joblib backend has jobs
-        (``joblib.parallel_config(n_jobs=8)``), also on a cluster; see
+        How the readouts are evaluated in parallel; results do not depend on it. An int
+        is a number of threads; wrapped classifiers take turns in one of them, since
+        they may share state. "processes" evaluates the readouts in parts, each in a
+        process with its own device, with as many processes as the active joblib backend
+        has jobs (``joblib.parallel_config(n_jobs=8)``), also on a cluster; see
         :doc:`/machines`. The fitted estimator then predicts on the CPU.
     verbose : int, default=0
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, replay and the permutation.
     new_classes : {"refuse", "escape"}, default="refuse"
-        What becomes of labels that `classes` of ``partial_fit`` did not name. "refuse"
-        raises ValueError. "escape" codes their first appearance by an escape
-        (:func:`~sklearn_mdl.metrics.escape_codelengths`), from which on all readouts
-        predict the class; `classes` may then be left out, and ``fit`` names none.
+        What to do with labels that are not in `classes` of ``partial_fit``. "refuse"
+        raises ValueError. "escape" codes the first appearance of a class by an escape
+        (:func:`~sklearn_mdl.metrics.escape_codelengths`), after which all readouts
+        predict the class; `classes` may then be left out, and ``fit`` assumes no known
+        classes.
 
     Attributes
     ----------
     codelength_ : float
-        Codelength of all labels seen, in nats: of the fixed share, with rate ``1 / t``,
-        over the switching mixture and the pool, or of the switching mixture alone where
-        nothing is pooled.
+        Codelength of all labels seen, in nats: under the fixed share, with rate ``1 /
+        t``, over the switching mixture and the pool; if nothing is pooled, under the
+        switching mixture.
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     switching_codelength_ : float
         Codelength of the switching mixture of all readouts (Li et al., 2023), in nats.
-        With a pool ``codelength_`` exceeds it by ``0.5 log(pi (n + 1/2))`` at most.
+        With a pool ``codelength_`` exceeds it by at most ``0.5 log(pi (n + 1/2))``.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         The same for every example, in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)`` of the switching mixture: before label
         ``t`` is seen, as in the paper's algorithm 1.
     pool_groups_ : list of n_groups names
-        Groups of readouts that are pooled; empty where nothing is.
+        Groups of readouts that are pooled; empty without a pool.
     pool_weights_ : ndarray of shape (n_samples_seen_, n_groups)
         Their weights in the pool before each label.
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
@@ -155,39 +155,38 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
         Log-loss of every readout at every example, in nats; NaN once it has retired.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of every label given the labels before it alone, in nats: frequencies,
-        recent frequencies and transitions, switched between.
+        Cost of every label given only the labels before it, in nats, by switching
+        between frequencies, recent frequencies and transitions.
     store_ : Path or None
         Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
-        Their sums; a readout that has retired costs what the mixture of those awake
-        costs.
+        Sums of ``readout_losses_``; a retired readout costs as much as the mixture of
+        the readouts awake.
     retired_at_ : ndarray of shape (n_readouts,)
-        Number of examples after which each readout retired; -1 while it has not.
+        Number of examples after which each readout retired; -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights as the mixture takes them; None is uniform.
+        Prior weights used by the mixture; None is uniform.
     readouts_ : list of readouts
-        The readouts used, as settings; their weights live in the run.
+        Unfitted copies of the readouts used.
     readout_notes_ : dict of str to list of str
-        Exceptions and warnings of wrapped classifiers, by the names of those that had
-        any; each text once.
+        Distinct exceptions and warnings of wrapped classifiers, by name of the readout.
     diverged_readouts_ : list of str
         Names of readouts whose predictions stopped being finite; they predict
         uniformly, and ``fit`` warns of them.
     diverged_at_ : ndarray of shape (n_readouts,)
-        Number of examples before each of these; -1 for the others.
+        Number of examples after which each readout diverged; -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
-        Settings in which the best readout of all is the lowest or highest of at least
-        three tried for its architecture: a wider grid may hold a better one. ``fit``
-        warns of them if ``readouts`` was given.
+        Settings of the best readout that are the lowest or highest of at least three
+        tried for its architecture: a wider grid may contain a better readout. ``fit``
+        warns about them if ``readouts`` was given.
     classes_ : ndarray of shape (n_classes,)
-        Sorted; with ``new_classes="escape"`` those that were named, and then new ones
-        in order of appearance.
+        Sorted; with ``new_classes="escape"`` the named classes, and then new ones in
+        order of appearance.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
 
     Examples
     --------
@@ -220,13 +219,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Self:
-        """Make a switcher with a grid of the paper, its prior and its batch size.
+        """Make a switcher with the paper's grid, prior and batch size.
 
         Parameters
         ----------
         name : str
-            As for :func:`~sklearn_mdl.readout_grid`, whose draws the switcher's
-            ``random_state`` seeds. Fine-tuning needs ``readouts`` that name an encoder.
+            Name of a grid, as for :func:`~sklearn_mdl.readout_grid`; the switcher's
+            ``random_state`` seeds its draws. For fine-tuning, pass ``readouts`` with an
+            encoder.
         **overrides
             Parameters of the switcher that replace the preset's.
 
@@ -251,7 +251,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         for learner in self._run.learners:
             if learner.reports:
                 warn_of_failures(learner.reports, self.readout_names_)
-        if not self._is_by_name:  # a grid of ours is not the user's
+        if not self._is_by_name:  # nothing to warn about in a built-in list
             self._warn_of_edges()
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
@@ -274,11 +274,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     @property
     def reference_codelengths_(self) -> np.ndarray:
-        """Cost of every label given the labels before it alone, (n_samples_seen_,).
+        """Cost of every label given only the labels before it, (n_samples_seen_,).
 
         In nats: frequencies, recent frequencies and transitions, mixed by a fixed share
-        of rate ``1 / t``. What features save is measured against it, since labels that
-        follow one another are cheap for whoever sees no feature at all.
+        of rate ``1 / t``. Measure what features save relative to this reference: if
+        labels tend to repeat, they are cheap without any features.
         """
         check_is_fitted(self)
         labels = self._run.labels.cpu().numpy()

@@ -1,4 +1,4 @@
-"""Labels to bytes and back, by the same prequential steps that score them."""
+"""Encode labels as bytes and back, by the same prequential pass that scores them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from tqdm import tqdm
 
-from sklearn_mdl._core.base.classifier import OnlineClassifier
+from sklearn_mdl._core.base.classifier import NONE_NAMED, OnlineClassifier
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.io.environment import (
     SHOWN,
@@ -38,10 +38,10 @@ from sklearn_mdl._core.validation import (
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
 from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderStream
 
-# Booleans, integers, floats that stand for integers, text; objects are text too.
+# Booleans, integers, floats with integer values, text; objects are text, too.
 DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f[248]|U[0-9]{1,5})")
 
-PLAIN_ROW = 2**10  # bytes of a label of text, which its words need not fill
+PLAIN_ROW = 2**10  # bytes of a text label at most, whatever its dtype
 
 
 def encode_labels(
@@ -60,19 +60,19 @@ def encode_labels(
     X : array-like of shape (n_samples, n_features)
         Features, taken as float32.
     y : array-like of shape (n_samples,)
-        Labels of at least two classes: integers, booleans or text. The names of classes
-        stand in the header; with ``new_classes="escape"`` in order of appearance, and
-        their first appearances are coded in the payload.
+        Labels of at least two classes: integers, booleans or text. The header contains
+        the names of classes; with ``new_classes="escape"`` they are in order of
+        appearance, and the payload codes their first appearances.
     groups : array-like of shape (n_samples,), default=None
-        As for ``fit``: known to the decoder, as the features are.
+        As for ``fit``; the decoder needs them, like the features.
 
     Returns
     -------
     message : bytes
         Header and payload; :class:`LabelMessage` separates them. The payload is a few
-        bits longer than the codelength: at most 0.006 bits per label by rounding, and
-        up to 64 in total by whole words. It may be shorter where a label was nearly
-        impossible, since no label costs more than 24 bits.
+        bits longer than the codelength: at most 0.006 bits per label due to rounding,
+        and up to 64 in total due to whole words. It may be shorter if a label was
+        nearly impossible, since no label costs more than 24 bits.
 
     Raises
     ------
@@ -157,13 +157,13 @@ def decode_labels(
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout
-        With the parameters of the encoder; it is cloned and not changed.
+        Its parameters must be the encoder's; it is cloned and not changed.
     X : array-like of shape (n_samples, n_features)
         The features, in the same order.
     message : bytes
-        Of :func:`encode_labels`.
+        As returned by :func:`encode_labels`.
     groups : array-like of shape (n_samples,), default=None
-        Those of the encoder.
+        As given to the encoder.
 
     Returns
     -------
@@ -175,8 +175,8 @@ def decode_labels(
     ValueError
         If the message is damaged or of another kind; if it was encoded with other
         features, groups or settings, or in an environment whose numbers may differ
-        (libraries, instructions, device): the first such field is named; if the labels
-        do not have the checksum of the message.
+        (libraries, instructions, device), naming the first difference; or if the
+        decoded labels do not match the checksum of the message.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError
@@ -203,7 +203,7 @@ def decode_labels(
                     f"{name} that is {cut_short(mine)} here and {cut_short(there)} in "
                     "the message; make them the same"
                 )
-        named = estimator._classes_of(classes)
+        named = NONE_NAMED if estimator.new_classes == "escape" else classes
         estimator._begin(rows.shape[1], named, n_rows=len(rows), keys=keys)
         stream = LabelDecoderStream(read.payload)
 
@@ -211,7 +211,8 @@ def decode_labels(
             decoded.append(stream.take(probabilities))
             if decoded[-1] >= len(classes):
                 raise ValueError(
-                    f"A payload must bring the {len(classes)} classes of its message, "
+                    f"A payload must contain the {len(classes)} classes of its "
+                    "message, "
                     "got another one; use the features and settings of the encoder"
                 )
             return decoded[-1]
@@ -238,7 +239,7 @@ def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
             f"{switcher!r}; pass an unfitted one"
         )
     estimator: OnlineClassifier = clone(switcher)
-    # Files would be written twice, and stacks must not depend on the number of jobs.
+    # Write no files twice; stacks must not depend on the number of jobs.
     aside = {"store": "memory", "checkpoint": None, "n_jobs": None}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{name: v for name, v in aside.items() if name in names})
@@ -252,8 +253,8 @@ def _run(
     keys: np.ndarray | None,
     reveal: Callable[[np.ndarray], int],
 ) -> None:
-    """Evaluate an estimator online; `reveal` gives each label for its probabilities."""
-    bar = nullcontext()  # none that is hidden: it would take tqdm's lock, too
+    """Evaluate an estimator; `reveal` returns a label given its probabilities."""
+    bar = nullcontext()  # not even a hidden one: it would take tqdm's lock
     if estimator.verbose:
         bar = tqdm(total=len(X), desc=type(estimator).__name__, unit="row")
     with bar as shown:
@@ -273,10 +274,10 @@ def _run(
 def _requirements(
     estimator: OnlineClassifier, X: np.ndarray, keys: np.ndarray | None
 ) -> dict[str, dict[str, object]]:
-    """Return what decoding depends on: arithmetic to the last bit, settings, features.
+    """Return what decoding depends on: exact arithmetic, settings, features.
 
-    A decoder repeats every prediction of the encoder. If one bit of one number differs,
-    a probability changes, and every label from there on is lost.
+    The decoder repeats every prediction of the encoder. If a single bit differs, a
+    probability changes, and all labels from there on are lost.
     """
     environment = environment_of(resolve_device(estimator.device))
     environment["versions"]["constriction"] = version_of("constriction")
@@ -310,7 +311,7 @@ def _listed(classes: np.ndarray) -> list[object]:
 
 
 def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
-    """Return the classes (C,) of a message: no more than its labels, nor its bytes.
+    """Return the classes (C,) of a message: at most as many as labels and bytes.
 
     They are sorted, if they must be in order.
     """
@@ -334,7 +335,7 @@ def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
 
 
 def _checksum(about: Header, labels: np.ndarray) -> str:
-    """Return the checksum of encoded labels (n,), in the order of rows, and classes."""
+    """Return the checksum of classes and encoded labels (n,), in the order of rows."""
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     digest.update(labels.astype("<u4").tobytes())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Columns of y: several labels to a row, and the classes of each."""
+"""Columns of y: several labels per row, and the classes of each column."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def in_column(j: int) -> Iterator[None]:
 
 
 def check_labels(columns: list[np.ndarray]) -> None:
-    """Refuse columns that hold no labels, or those of one class only."""
+    """Raise for columns without labels, or with a single class."""
     for j, column in enumerate(columns):
         with in_column(j), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # each column's fit warns itself
+            warnings.simplefilter("ignore")  # fit warns for each column
             check_class_labels(column)
             check_several(np.unique(column))
 
 
 def check_several(classes: np.ndarray) -> None:
-    """Refuse classes of which there is one only."""
+    """Raise if there is only one class."""
     if len(classes) < 2:
         raise ValueError(
             "each column needs labels of at least two classes, got one class only, "
@@ -65,7 +65,7 @@ def check_several(classes: np.ndarray) -> None:
 def classes_of_columns(
     classes: Sequence[ArrayLike] | None, n_outputs: int
 ) -> list[np.ndarray | None]:
-    """Check that ``classes`` lists those of every column, if it is given."""
+    """Check that ``classes``, if given, lists the classes of every column."""
     if classes is None:
         return [None] * n_outputs
     if n_outputs == 1 and all(np.ndim(known) == 0 for known in classes):

@@ -1,4 +1,4 @@
-"""Base of switchers, once fitted: attributes, other mixtures, segments, null codes."""
+"""Fitted switchers: attributes, other mixtures, segments, permutation tests."""
 
 from __future__ import annotations
 
@@ -55,10 +55,9 @@ from sklearn_mdl.switching import (
 
 
 class FittedSwitcher(OnlineEstimator):
-    """Base of switchers that holds all that is read off a run and never changes it.
+    """Base class of switchers: everything that reads a run without changing it.
 
-    How a run is made from parameters is said in ``BaseSwitcher``, which sets the
-    attributes below.
+    ``BaseSwitcher`` makes a run from the parameters and sets the attributes below.
     """
 
     switching: PriorLike
@@ -69,18 +68,18 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def settings_(self) -> ResolvedSettings:
-        """What every "auto" and None of the parameters stood for; prints as lines."""
+        """Settings that "auto" and None stood for; prints as lines."""
         found: ResolvedSettings = self._run.origin
         return found
 
     @property
     def readouts_(self) -> list[Readout]:
-        """The readouts used, as settings; their weights live in the run."""
+        """Unfitted copies of the readouts used."""
         return self.settings_.readouts
 
     @property
     def readout_weights_(self) -> np.ndarray | None:
-        """Prior weights as the mixture takes them, (n_readouts,); None is uniform."""
+        """Prior weights used by the mixture, (n_readouts,); None is uniform."""
         return self.settings_.mixing.weights
 
     @property
@@ -90,17 +89,17 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelength of every example by switching alone, (n_samples_seen_,), nats."""
+        """Codelength of every example by switching only, (n_samples_seen_,), nats."""
         return self._run.trace.codes[:, 1]
 
     @property
     def switching_codelength_(self) -> float:
-        """Their sum: the paper's codelength, in nats."""
+        """Sum of ``switching_codelengths_``: the paper's codelength, in nats."""
         return float(np.sum(self.switching_codelengths_))
 
     @property
     def pool_groups_(self) -> list[Hashable]:
-        """Names of the groups of readouts that are pooled; none if nothing is."""
+        """Names of the groups of readouts that are pooled; empty without a pool."""
         return list(self.settings_.mixing.group_names)
 
     @property
@@ -125,9 +124,9 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_codelengths_(self) -> np.ndarray:
-        """Codelength of every readout alone, (n_readouts,), in nats.
+        """Codelength of every single readout, (n_readouts,), in nats.
 
-        Once it has retired, it costs what the mixture of those awake costs.
+        Once retired, a readout costs as much as the mixture of the readouts awake.
         """
         return self._stored().totals(self.switching_codelengths_)
 
@@ -138,7 +137,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def block_names_(self) -> list[Hashable]:
-        """Names of the blocks of columns that readouts look at; None is all of X."""
+        """Names of the blocks of columns that readouts see; None is all of X."""
         return list(dict.fromkeys(readout.block for readout in self.readouts_))
 
     @property
@@ -160,7 +159,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def grid_edges_(self) -> dict[str, tuple[float, str]]:
-        """Settings at whose edge the best readout lies; see the class."""
+        """Settings of the best readout at the edge of the grid; see the class."""
         return grid_edges(self.readouts_, self.readout_codelengths_)
 
     def _warn_of_edges(self) -> None:
@@ -188,24 +187,24 @@ class FittedSwitcher(OnlineEstimator):
         Parameters
         ----------
         switching : str or SwitchingPrior
-            As the parameter of that name.
+            As the parameter of the same name.
 
         Returns
         -------
         trace : ForwardTrace
             ``codelength``, ``codelengths`` and ``posterior``, in nats, of the switching
-            mixture alone; :meth:`repool` has pooled codelengths.
+            mixture without a pool; use :meth:`repool` for pooled codelengths.
         """
         return self._stored().remix(switching)
 
     def remix_by_block(self, switching: PriorLike = "learned-share") -> BlockTrace:
         """Code each block of columns by its own readouts, and mix the blocks.
 
-        Readouts are not trained again. The code is at most ``log(n_blocks)`` nats
-        longer than that of the best block under the same prior, whatever the prior. The
-        mixture of all readouts has no such bound, unless its prior is "bayes": each
-        time a switching prior redraws the readout, the others' blocks cost it
-        ``log(n_blocks)`` again. In return it may change the block.
+        Readouts are not trained again. The codelength exceeds that of the best block
+        under the same prior by at most ``log(n_blocks)`` nats, for any prior. The
+        mixture of all readouts has no such bound unless its prior is "bayes": each time
+        a switching prior redraws the readout, it pays ``log(n_blocks)`` again to choose
+        a block. In return, it can change the block.
 
         Parameters
         ----------
@@ -215,7 +214,7 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         trace : BlockTrace
-            In nats, of switching alone, without a pool.
+            In nats, by switching without a pool.
         """
         losses = self.readout_losses_
         blocks: list[Hashable] = [readout.block for readout in self.readouts_]
@@ -229,32 +228,33 @@ class FittedSwitcher(OnlineEstimator):
         *,
         groups: Sequence[Hashable] | None = None,
     ) -> PooledTrace:
-        """Pool the same groups by another pool, without training again.
+        """Combine the same groups by another pool, without training again.
 
-        Needs a ``store`` with "mixtures" when the rows were evaluated. Readouts that
-        retired in a
-        race stays retired: that was settled by the pool of the run.
+        The rows must have been evaluated with "mixtures" in ``store``. Readouts that
+        retired in a race stay retired.
 
         Parameters
         ----------
         switching : str, SwitchingPrior or None
-            As the parameter of that name.
+            As the parameter of the same name.
         pooling : LogLinearPool
-            Its ``groups`` are not used: groups are those of the run.
+            Its ``groups`` are not used: the groups of the run are.
         groups : sequence of names, default=None
-            Those of ``pool_groups_`` that are pooled; None pools all.
+            Names in ``pool_groups_`` to pool; None pools all.
 
         Returns
         -------
         trace : PooledTrace
-            In nats. Of prior and pool of the run it has the bits of the run.
+            In nats. With the prior and pool of the run it has exactly the run's
+            numbers.
 
         Raises
         ------
         ValueError
-            If mixtures were not kept, or `groups` names fewer than two, or others.
+            If mixtures were not kept, or `groups` names fewer than two or unknown
+            groups.
         TypeError
-            If `pooling` is no LogLinearPool.
+            If `pooling` is not a LogLinearPool.
         """
         return self._stored().repool(switching, pooling, groups=groups)
 
@@ -271,7 +271,7 @@ class FittedSwitcher(OnlineEstimator):
         path : path-like
             Ends in ``.npy``; see :func:`~sklearn_mdl.switcher.save_losses`.
         dtype : {"float64", "float32"}, default="float64"
-            Float64 keeps every bit, so that a prior costs what it costs here.
+            Float64 is exact, so priors give the same codelengths as here.
 
         Returns
         -------
@@ -291,7 +291,7 @@ class FittedSwitcher(OnlineEstimator):
         return save_losses(Path(path), self._stored(), dtype=dtype)
 
     def _stored(self) -> StoredLosses:
-        """Return losses as files hold them, with the names of the readouts."""
+        """Return losses as stored in files, with the names of the readouts."""
         trace, mixtures = self._run.trace, None
         if trace.keeps_mixtures:
             kept = trace.file("mixtures"), trace.file("labels")
@@ -308,7 +308,7 @@ class FittedSwitcher(OnlineEstimator):
         mixtures: GroupMixtures | None = None,
         known: np.ndarray | None = None,
     ) -> StoredLosses:
-        """Return losses with what is known of the readouts."""
+        """Return losses with a description of the readouts."""
         return StoredLosses(
             losses,
             readout_names(settings.readouts),
@@ -323,7 +323,7 @@ class FittedSwitcher(OnlineEstimator):
     @property
     @abstractmethod
     def reference_codelengths_(self) -> np.ndarray:
-        """Cost of every label given the labels before it alone, in nats."""
+        """Cost of every label given only the labels before it, in nats."""
 
     def segments(
         self,
@@ -334,28 +334,28 @@ class FittedSwitcher(OnlineEstimator):
         level: float = 0.9,
         n_resamples: int = 1000,
     ) -> StreamSegments:
-        """Cut the stream into segments, and compare what each cost with other codes.
+        """Cut the stream into segments, and compare their costs with other codes.
 
         Parameters
         ----------
         ends : int, array-like or "posterior", default=8
-            A number of equal segments; the rows behind their last ones, or, with
-            `times`, the last timestamps; or "posterior": segments end where the most
-            probable readout, given all labels, changes.
+            A number of equal segments; or the row after the last one of each segment;
+            or, with `times`, their last timestamps; or "posterior": segments end where
+            the most probable readout, given all labels, changes.
         times : array-like of shape (n_samples_seen_,), optional
             Timestamps of the rows, sorted.
         restart : bool, default=True
-            Whether to restart the readouts at the beginning of each segment, for which
-            they learn all rows a second time.
+            If True, also restart the readouts at the beginning of each segment; the
+            pass then runs a second time.
         level : float, default=0.9
             Coverage of the intervals.
         n_resamples : int, default=1000
-            Of the bootstrap, seeded by the seed of the run.
+            Number of bootstrap resamples, seeded by the seed of the run.
 
         Returns
         -------
         segments : StreamSegments
-            In nats. A group that a segment cuts is restarted as two.
+            In nats. If a segment ends within a group, the group is restarted as two.
 
         Raises
         ------
@@ -390,7 +390,7 @@ class FittedSwitcher(OnlineEstimator):
         )
 
     def _restarted(self, start: int, stop: int) -> Self:
-        """Return the same switcher after some rows of the stream alone."""
+        """Return the same switcher after only some rows of the stream."""
         run = self._run
         X, labels = run.samples.rows(start, stop), run.labels[start:stop].cpu().numpy()
         groups = run.schedule.groups(start, stop) if run.schedule.ends else None
@@ -400,10 +400,10 @@ class FittedSwitcher(OnlineEstimator):
     def _learn_alone(
         self, X: np.ndarray, labels: np.ndarray, groups: np.ndarray | None
     ) -> Self:
-        """Return the same switcher after rows with encoded labels alone."""
+        """Return the same switcher after only these rows, with encoded labels."""
 
     def _common(self, folder: str, about: Json) -> Common:
-        """Return whatever all parts of a pass must know."""
+        """Return what all parts of a pass need."""
         run = self._run
         return Common(
             self.readouts_,
@@ -416,7 +416,7 @@ class FittedSwitcher(OnlineEstimator):
         )
 
     def _blank(self) -> Self:
-        """Return an unfitted copy that leaves no file and draws the same numbers."""
+        """Return an unfitted copy that writes no file and draws the same numbers."""
         return clone(self).set_params(
             **{"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1},
             random_state=self._seed,
@@ -425,18 +425,18 @@ class FittedSwitcher(OnlineEstimator):
     def permutation_test(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> PermutationTest:
-        """Test if features say anything of the labels, by permutations of them.
+        """Test whether features are informative about the labels, by permuting labels.
 
-        Both codes are those of the kernel readouts in the list alone, whose one factor
-        serves all permutations, mixed by a fixed share of rate ``1 / t``.
+        Both codes only mix the kernel readouts in the list, by a fixed share of rate
+        ``1 / t``: a single factorisation serves all permutations.
 
         Parameters
         ----------
         n_permutations : int, default=100
             Seeded by ``random_state``.
         shuffled : bool, default=False
-            True states that rows were given in random order; with ``shuffle=True``,
-            ``fit`` has drawn one itself.
+            Pass True if you gave the rows in random order; not needed with
+            ``shuffle=True``.
 
         Returns
         -------
@@ -447,8 +447,7 @@ class FittedSwitcher(OnlineEstimator):
         Raises
         ------
         ValueError
-            If rows were taken in the order given, which may mean something, or if the
-            list holds no kernel readout.
+            If rows were not in random order, or if the list has no kernel readout.
         """
         check_is_fitted(self)
         check_permutations(n_permutations)
@@ -463,7 +462,7 @@ class FittedSwitcher(OnlineEstimator):
         Parameters
         ----------
         n_permutations, shuffled : int and bool
-            As of :meth:`permutation_test`.
+            As for :meth:`permutation_test`.
 
         Returns
         -------
@@ -474,11 +473,11 @@ class FittedSwitcher(OnlineEstimator):
         return test.null_codelengths
 
     def _permutable(self, shuffled: bool) -> tuple[PrequentialRun, list[Readout], int]:
-        """Return run, kernel readouts and seed, for rows in random order alone."""
+        """Return run, kernel readouts and seed; raise if rows have no random order."""
         if not shuffled and not (self.shuffle and hasattr(self, "order_")):
             raise ValueError(
-                "A permutation test needs rows in random order, but they were taken in "
-                "the order given, which may mean something; fit with shuffle=True, or "
+                "A permutation test needs rows in random order, but they were "
+                "evaluated in the order given; fit with shuffle=True, or "
                 "pass shuffled=True if you have shuffled them"
             )
         run, cure = self._run, "fit again without it"

@@ -1,4 +1,4 @@
-"""Losses of readouts in files: a plain ``.npy`` and its description in JSON beside it.
+"""Losses of readouts in files: a plain ``.npy`` and its description in a ``.json``.
 
 A ``.npy`` grows in place while a run writes to it, any tool can read it, and numpy maps
 it into memory.
@@ -97,7 +97,7 @@ def described(losses: np.ndarray, text: str | None) -> StoredLosses:
 
 
 def _prior_as_json(prior: SwitchingPrior | None) -> object:
-    """Write a prior down; None stands for priors of others, too."""
+    """Return a prior as JSON; None also stands for user-defined priors."""
     if prior is None or _PRIORS.get(type(prior).__name__) is not type(prior):
         return None
     return as_json(prior, "switching")
@@ -111,8 +111,8 @@ def save_losses(
     Parameters
     ----------
     path : path-like
-        Ends in ``.npy``; the description of the readouts is written to a ``.json`` of
-        the same stem beside it. The folder must exist; losses there are replaced.
+        Ends in ``.npy``; the description of the readouts is written next to it, to a
+        ``.json`` of the same stem. The folder must exist; existing losses are replaced.
     losses : StoredLosses or array-like of shape (N, K)
         In nats. Read by blocks of rows, so it may be a memory map larger than memory.
     dtype : {"float64", "float32"}, default="float64"
@@ -128,15 +128,15 @@ def save_losses(
     FileNotFoundError
         If the folder is missing.
     ValueError
-        If the path has another suffix, a file of another kind is there, or where the
-        description belongs, ``dtype`` is another, or bare losses are not an array that
+        If the path has another suffix, a file of another kind is there or in the place
+        of the description, ``dtype`` is invalid, or bare losses are not an array that
         :class:`~sklearn_mdl.switcher.StoredLosses` takes.
 
     Notes
     -----
     Files are written under another name and put in place when they are complete. The
     previous description is removed first and the new one put in place last: if writing
-    is interrupted, losses may be left without a description, but never with that of
+    is interrupted, losses may lack a description, but never have the description of
     other losses.
 
     Examples
@@ -177,9 +177,9 @@ def load_losses(path: str | Path) -> StoredLosses:
     ----------
     path : path-like
         A file that :func:`~sklearn_mdl.switcher.save_losses` has written, or the
-        ``losses.npy`` of a switcher's ``store``; during the run, this gives the
-        rows written so far. For a bare ``.npy`` of shape (N, K), names are "readout 0"
-        and so on, and architectures are None.
+        ``losses.npy`` of a switcher's ``store``; during a run, you get the rows written
+        so far. For a bare ``.npy`` of shape (N, K), readouts are named "readout 0" and
+        so on, and architectures are None.
 
     Returns
     -------
@@ -209,8 +209,8 @@ def load_losses(path: str | Path) -> StoredLosses:
     path = _checked_suffix(path)
     if not path.is_file():
         raise FileNotFoundError(
-            f"A file of losses must exist, got {str(path)!r}, which is no file; check "
-            "the path"
+            f"A file of losses must exist, got {str(path)!r}, which is not a file; "
+            "check the path"
         )
     sidecar = path.with_suffix(".json")
     try:
@@ -220,7 +220,7 @@ def load_losses(path: str | Path) -> StoredLosses:
         if _text(sidecar) != text:
             raise ValueError("losses that were being replaced by others")
         return replace(described(losses, text), **beside)
-    # Of damaged headers numpy lets the last one through.
+    # Numpy lets one kind of damaged header through.
     except (ValueError, TypeError, EOFError, TokenError, RecursionError) as error:
         required = "losses, and its description must be theirs"
         cure = "write both again with save_losses, or remove the wrong one"
@@ -228,7 +228,7 @@ def load_losses(path: str | Path) -> StoredLosses:
 
 
 def _beside(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
-    """Open what lies in the folder of a stream beside its losses."""
+    """Open the other files in the folder of a stream, besides its losses."""
     if not n_rows or "stream" not in json.loads(text or "{}"):
         return {}
     known = np.lib.format.open_memmap(path.with_name("known.npy"), mode="r")[:n_rows]
@@ -239,7 +239,7 @@ def _beside(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
 
 
 def check_losses_path(path: str | Path) -> Path:
-    """Return the path if losses can be written there; raises as `save_losses`."""
+    """Return the path if losses can be written there; raise as `save_losses`."""
     path = _checked_suffix(path)
     sidecar = path.with_suffix(".json")
     if not path.parent.is_dir():

@@ -18,14 +18,14 @@ from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.switching import as_prior
 
-MAGIC = b"\x89MDLY\r\n\x1a"  # not text, and damaged by whatever changes line ends
+MAGIC = b"\x89MDLY\r\n\x1a"  # not text; fails if line endings change
 VERSION = 1
 PREFIX = struct.Struct("<8sHI")
 WORD_BYTES = 4
 DIGEST_BYTES = hashlib.sha256().digest_size
 
-# The fields of a header, and the types of those that are read. The others are only
-# compared with those of the decoder and may hold any JSON.
+# The fields of a header, and the types of those that are read. All other fields may
+# hold any JSON: they are only compared with the decoder's.
 Header = dict[str, Any]
 FIELDS: dict[str, type] = {
     **dict.fromkeys(("environment", "settings", "features", "labels"), dict),
@@ -37,7 +37,7 @@ FIELDS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class LabelMessage:
-    """Labels as :func:`encode_labels` sends them: a header and a payload.
+    """Encoded labels, as returned by :func:`encode_labels`: a header and a payload.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def is_message(path: Path) -> bool:
 
 
 def _parts(message: bytes) -> tuple[bytes, bytes]:
-    """Return header and payload of a message, if it is complete."""
+    """Return header and payload of a message; raise if it is incomplete."""
     if not message.startswith(MAGIC):
         raise _damaged(f"one that begins with {message[: len(MAGIC)]!r}")
     if len(message) < PREFIX.size + DIGEST_BYTES:
@@ -161,10 +161,10 @@ def _encoded(header: Header) -> bytes:
 def _decoded(text: bytes) -> Header:
     try:
         header = json.loads(text.decode("utf-8", "surrogatepass"))
-        if _encoded(header) != text:  # repeated names, numbers that JSON lacks, spaces
+        if _encoded(header) != text:  # repeated names, NaN, spaces
             raise ValueError("as encode_labels writes it")
     except (ValueError, RecursionError) as error:
-        raise _damaged(f"a header that is no JSON ({error})") from error
+        raise _damaged(f"a header that is not JSON ({error})") from error
     for name, kind in FIELDS.items():
         found = header
         for part in name.split("."):
@@ -187,8 +187,8 @@ def settings_of(switcher: OnlineClassifier) -> dict[str, object]:
     Returns
     -------
     settings : dict
-        All parameters that have an effect. Of readouts only those that differ from the
-        defaults of their class: there may be thousands.
+        All parameters that have an effect. For readouts, of which there may be
+        thousands, only parameters that differ from the class's defaults.
 
     Raises
     ------
@@ -237,8 +237,8 @@ def _comparable(value: object, name: str) -> object:
         return _flat(as_json(value, name))
     except TypeError as error:
         raise TypeError(
-            f"{name} must be made of numbers, text, lists and estimators, which can "
-            f"stand in a message, got {value!r}; decoding depends on it"
+            f"{name} must consist of numbers, text, lists and estimators, to be "
+            f"written to a message, got {value!r}; decoding depends on it"
         ) from error
 
 

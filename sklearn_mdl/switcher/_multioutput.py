@@ -1,4 +1,4 @@
-"""Codelength of several labels to a row: one switcher for each column of y."""
+"""Codelength of several labels per row: one switcher for each column of y."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ Labels: TypeAlias = ArrayLike | spmatrix
 
 @dataclass(eq=False, repr=False)
 class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
-    """Codelength of several labels to a row, by one switcher for each of them.
+    """Codelength of several labels per row, with one switcher for each column of y.
 
-    Every column of y, a label of a multi-label task or any other set of classes, has
-    a switcher of its own over the same rows in the same order, and the codelengths are
-    summed, as scikit-learn's ``MultiOutputClassifier`` would do it, but with a code for
-    the whole of y.
+    Every column of y, a label of a multi-label task or any other set of classes, gets
+    its own switcher over the same rows in the same order, like in scikit-learn's
+    ``MultiOutputClassifier``. The sum of their codelengths is a codelength of the whole
+    of y.
 
     The sum is the length of a code that treats the columns as independent given the
     features: no column is predicted from another. Two equal columns cost twice as much
-    as one, and the order of the columns means nothing.
+    as one, and the order of the columns does not matter.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher, LinearReadout or MLPReadout, default=None
         Copied for every column; None takes the default switcher. All copies have the
-        same seed, and with ``shuffle=True`` one order. Where it has a ``store`` or a
-        ``checkpoint``, column ``j`` gets the folder ``output-j`` in it.
+        same seed, and with ``shuffle=True`` the same order. In a ``store`` or a
+        ``checkpoint``, column ``j`` gets the folder ``output-j``.
     n_jobs : int, default=None
-        Columns that are evaluated side by side, as joblib understands it; the numbers
-        are the same.
+        Number of columns evaluated in parallel, as in joblib; results do not depend on
+        it.
 
     Attributes
     ----------
@@ -72,8 +72,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     output_codelengths_ : ndarray of shape (n_outputs,)
         Codelength of every column, in nats.
     switching_codelength_ : float
-        Codelength by switching alone, the paper's, in nats; it differs where readouts
-        are pooled.
+        Codelength by switching only, as in the paper, in nats; it differs from
+        ``codelength_`` where readouts are pooled.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         The same for every example, a sum over the columns, in nats.
     uniform_codelength_ : float
@@ -82,7 +82,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Cost of learning how often each class occurs in each column, without features
         (:func:`~sklearn_mdl.frequency_codelength`), in nats.
     estimators_ : list of n_outputs fitted switchers
-        One for each column; ``posterior_``, ``remix`` and all else is theirs.
+        One for each column, with ``posterior_``, ``remix`` and so on.
     classes_ : list of n_outputs ndarrays of shape (n_classes,)
     n_outputs_ : int
     n_features_in_ : int
@@ -90,16 +90,16 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Only if the features have names.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
 
     See Also
     --------
-    MDLReadoutSwitcher : For one label to a row.
+    MDLReadoutSwitcher : For one label per row.
 
     Notes
     -----
-    A Ctrl-C during ``fit`` leaves the estimator as it was, since some columns would
-    not have begun.
+    If you press Ctrl-C during ``fit``, the estimator stays as it was before, since some
+    columns would not have begun.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: ArrayLike, y: Labels, *, groups: ArrayLike | None = None) -> Self:
-        """Forget everything, then evaluate the rows online, once for each column of y.
+        """Fit from scratch: one prequential pass over the rows for each column of y.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y has one dimension, or a column of one class only, and as in
+            If y has one dimension or a column with a single class, and as in
             :meth:`MDLReadoutSwitcher.fit`.
         """
         columns = split_columns(y)
@@ -168,8 +168,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        How a stream is cut into calls changes nothing: codelengths are those of one
-        ``fit`` on all rows, bit for bit.
+        Codelengths do not depend on how a stream is cut into calls: they equal those of
+        one ``fit`` on all rows, bit for bit.
 
         Parameters
         ----------
@@ -188,9 +188,9 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If ``classes`` is missing at the first call, is no list of the classes of
-            each column, or differs later, if y holds a label outside them or has
-            another number of columns, and as in :meth:`fit`.
+            If ``classes`` is missing at the first call, is not a list of the classes of
+            each column, or differs later; if y contains other labels or has another
+            number of columns; and as in :meth:`fit`.
         """
         columns = split_columns(y)
         known = classes_of_columns(classes, len(columns))
@@ -213,21 +213,20 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         if not isinstance(seed, Integral):
             generator = check_random_state(seed)
             seed = deepcopy(generator)
-            generator.randint(2**31 - 1)  # as a switcher draws: another fit is another
+            generator.randint(2**31 - 1)  # each fit draws, as in a switcher
         switchers = [clone(pattern) for _ in range(n_outputs)]
         for j, switcher in enumerate(switchers):
             switcher.set_params(random_state=deepcopy(seed), **_folders(pattern, j))
         return switchers
 
     def _side_by_side(self, calls: Iterable[object]) -> list[OnlineClassifier]:
-        # Arrays that joblib maps into memory are gone when all jobs have ended, but a
-        # run reads rows again where they are mapped.
+        # A run reads mapped rows again later, but joblib's maps end with its jobs.
         return list(Parallel(self.n_jobs, max_nbytes=None, **watched())(calls))
 
     def _check_further(
         self, columns: list[np.ndarray], classes: list[np.ndarray | None]
     ) -> None:
-        """Refuse data that would stop some column after others have learned them."""
+        """Raise for data that would stop some column after others have learned them."""
         self._check_width(columns)
         seen = [switcher.n_samples_seen_ for switcher in self.estimators_]
         if len(set(seen)) > 1:
@@ -253,22 +252,37 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return columns
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Most probable class of every row in every column, (n_samples, n_outputs)."""
+        """Most probable class of every row in every column, (n_samples, n_outputs).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         found = [switcher.predict(X) for switcher in self.estimators_]
-        if len({column.dtype.kind for column in found}) > 1:  # words beside numbers
+        if len({column.dtype.kind for column in found}) > 1:  # text and numbers
             found = [column.astype(object) for column in found]
         return np.column_stack(found)
 
     def predict_proba(self, X: ArrayLike) -> list[np.ndarray]:
-        """Probabilities of the mixtures, for each column (n_samples, n_classes)."""
+        """Probabilities of the mixtures, for each column (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         return [switcher.predict_proba(X) for switcher in self.estimators_]
 
     def predict_log_proba(self, X: ArrayLike) -> list[np.ndarray]:
-        """Log-probabilities of the mixtures, for each column (n_samples, n_classes)."""
+        """Log-probabilities of the mixtures, for each column (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
         return [switcher.predict_log_proba(X) for switcher in self.estimators_]
 
     def score(self, X: ArrayLike, y: Labels) -> float:
-        """Share of rows that are predicted rightly in all columns.
+        """Share of rows predicted correctly in all columns.
 
         Parameters
         ----------
@@ -278,7 +292,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Returns
         -------
         score : float
-            Subset accuracy, as scikit-learn's ``MultiOutputClassifier`` has it.
+            Subset accuracy, as in scikit-learn's ``MultiOutputClassifier``.
 
         Raises
         ------
@@ -290,7 +304,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return float(np.all(right, axis=0).mean())
 
     def heldout_codelengths(self, X: ArrayLike, y: Labels) -> np.ndarray:
-        """Codelengths of rows that come after the stream; they leave no trace in it.
+        """Codelengths of rows after the stream, which are not learned.
 
         Parameters
         ----------
@@ -305,7 +319,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            As :meth:`MDLReadoutSwitcher.heldout_codelengths`, and if y has another
+            As in :meth:`MDLReadoutSwitcher.heldout_codelengths`, and if y has another
             number of columns.
         """
         each = zip(self.estimators_, self._columns(y), strict=True)
@@ -314,16 +328,16 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def permutation_test(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> list[PermutationTest]:
-        """Test if features say anything of every column, by permutations of the rows.
+        """Test if features are informative about each column, by permuting rows of y.
 
-        Columns whose switchers have the same kernels share one factor. All columns are
-        permuted alike, so that sums of codelengths over columns are those of the whole
+        Columns whose switchers have the same kernels share one factorisation. All
+        columns are permuted alike, so codelengths summed over columns are codelengths
         of y and of its permutations.
 
         Parameters
         ----------
         n_permutations, shuffled : int and bool
-            As of :meth:`MDLReadoutSwitcher.permutation_test`.
+            As for :meth:`MDLReadoutSwitcher.permutation_test`.
 
         Returns
         -------
@@ -332,7 +346,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the copies are no switchers, and as in
+            If the copies are not switchers, and as in
             :meth:`MDLReadoutSwitcher.permutation_test`.
         """
         check_permutations(n_permutations)
@@ -362,12 +376,12 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         n_permutations, shuffled : int and bool
-            As of :meth:`permutation_test`.
+            As for :meth:`permutation_test`.
 
         Returns
         -------
         codelengths : ndarray of shape (n_permutations, n_outputs)
-            In nats; sums over the columns are those of permutations of the whole of y.
+            In nats; sums over the columns are codelengths of permutations of y.
         """
         tests = self.permutation_test(n_permutations, shuffled=shuffled)
         return np.stack([test.null_codelengths for test in tests], 1)
@@ -394,19 +408,19 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @property
     def codelengths_(self) -> np.ndarray:
-        """Codelength of every example in the order taken, (n_samples_seen_,), nats."""
+        """Codelength of every example in order of evaluation, (n_samples_seen_,)."""
         n_rows = self.n_samples_seen_
         return np.sum([s.codelengths_[:n_rows] for s in self.estimators_], axis=0)
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelength of every example by switching alone, (n_samples_seen_,), nats."""
+        """Codelength of every example by switching only, (n_samples_seen_,), nats."""
         n_rows = self.n_samples_seen_
         return np.sum([_switching(s)[:n_rows] for s in self.estimators_], axis=0)
 
     @property
     def switching_codelength_(self) -> float:
-        """Codelength of all labels by switching alone: the paper's, in nats."""
+        """Codelength of all labels by switching only, as in the paper, in nats."""
         return float(sum(_switching(switcher).sum() for switcher in self.estimators_))
 
     @property
@@ -469,7 +483,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
 
 def _switching(switcher: OnlineClassifier) -> np.ndarray:
-    """Return codelengths by switching; a readout, alone, has nothing to pool."""
+    """Return codelengths by switching; a single readout has no pool."""
     if isinstance(switcher, MDLReadoutSwitcher):
         return switcher.switching_codelengths_
     return switcher.codelengths_

@@ -24,7 +24,7 @@ from sklearn_mdl.switcher._resolved import PROCESSES, store_of
 from sklearn_mdl.switcher._split import ROUND_BYTES, check_split
 from sklearn_mdl.switcher._split_parts import Common, parts_of
 
-ENDS = (512, 2048, 2560)  # of the trial: kernels are exact up to 2,048 rows
+ENDS = (512, 2048, 2560)  # windows of the trial; kernels are exact to 2,048
 FLOAT = 8
 
 
@@ -35,19 +35,19 @@ class PassForecast(NamedTuple):
     ----------
     n_rows, n_readouts : int
     n_devices : int
-        Processes that have one each.
+        Number of processes, each with its own device.
     n_parts : int
-        Parts that these take in turns; 1 where the pass is not split.
+        Number of parts that the processes share; 1 if the pass is not split.
     cpu_seconds : float
-        Of all processes, if a device computes as this machine does.
+        CPU time of all processes, if a device is as fast as this machine.
     seconds : float
-        Until the end, if parts share the devices evenly; one thread each.
+        Time until the end, if parts share the devices evenly; one thread each.
     memory_bytes : int
-        Of the process that mixes; rows that are memory-mapped do not count.
+        Memory of the process that mixes, without memory-mapped rows.
     disk_bytes : int
-        Of store, checkpoint and the files of parts, at most.
+        Largest size of store, checkpoint and the files of parts.
     trial_rows : int
-        By how many rows it was forecast.
+        Number of rows in the trial.
     """
 
     n_rows: int
@@ -61,7 +61,7 @@ class PassForecast(NamedTuple):
     trial_rows: int
 
     def __str__(self) -> str:
-        """Say all of it in two lines."""
+        """Return the forecast in two lines."""
         return (
             f"{self.n_rows} rows, {self.n_readouts} readouts in {self.n_parts} parts "
             f"on {self.n_devices} devices: about {duration_text(self.seconds)}\n"
@@ -73,7 +73,7 @@ class PassForecast(NamedTuple):
 
 
 class _Window:
-    """CPU seconds of the parts, and of mixing, over the rows up to one of `ENDS`."""
+    """CPU seconds of the parts and of mixing, over the rows up to one of `ENDS`."""
 
     def __init__(self, n_parts: int) -> None:
         self.parts = np.zeros(n_parts)
@@ -101,16 +101,16 @@ class Timed:
         self._n_readouts = sum(len(columns) for columns, _ in parts)
 
     def arithmetic(self) -> AbstractContextManager[None]:
-        """Compute as the first part does."""
+        """Compute with the threads of the first part."""
         return self.parts[0][1].arithmetic()
 
     def begin(self, labels: np.ndarray) -> None:
-        """Let all parts begin."""
+        """Begin all parts."""
         for _, threads in self.parts:
             threads.begin(labels)
 
     def next_stop(self, start: int, limit: int) -> int:
-        """End segments also where windows do."""
+        """End segments at the ends of windows, too."""
         ends = [end for end in ENDS if end > start]
         limit = min([limit, *ends])
         return min(threads.next_stop(start, limit) for _, threads in self.parts)
@@ -149,14 +149,14 @@ class Timed:
                 threads.retire(gone)
 
     def end(self) -> None:
-        """Let all parts end."""
+        """End all parts."""
         for _, threads in self.parts:
             threads.end()
 
     def seconds(self, n_rows: int) -> tuple[np.ndarray, float]:
-        """Return CPU seconds of the parts and of mixing for so many rows in all.
+        """Return CPU seconds of the parts and of mixing for a number of rows.
 
-        Rows behind the last window cost what those of the last window did.
+        Rows after the last window cost as much as its rows.
         """
         windows = [window for window in self.windows if window.n_rows]
         done = sum(window.n_rows for window in windows)
@@ -167,7 +167,7 @@ class Timed:
 
 
 def trial_rows(n_rows: int) -> int:
-    """Return on how many rows a pass is tried."""
+    """Return the number of rows of the trial."""
     return min(n_rows, ENDS[-1]) if n_rows > ENDS[-2] else -(-n_rows // 2)
 
 

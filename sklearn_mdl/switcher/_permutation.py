@@ -1,4 +1,4 @@
-"""Codelengths of permuted labels: what features would save by chance."""
+"""Codelengths of permuted labels: the savings of features due to chance."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ AT_ONCE = 2**26  # scores that are held together
 
 
 class PermutationTest(NamedTuple):
-    """Codelengths of labels and of permuted ones, both under kernel readouts alone.
+    """Codelengths of labels and of permuted labels, both only under kernel readouts.
 
     Attributes
     ----------
     codelength : float
-        Of the labels, in nats.
+        Codelength of the labels, in nats.
     null_codelengths : ndarray of shape (n_permutations,)
-        Of permuted labels, in nats.
+        Codelengths of permuted labels, in nats.
     p_value : float
-        ``(1 + nulls not longer) / (1 + n_permutations)``: the probability of so short a
-        code, or less, if features and labels are independent.
+        ``(1 + nulls not longer) / (1 + n_permutations)``: the probability of a code at
+        least as short if features and labels are independent.
     """
 
     codelength: float
@@ -43,14 +43,14 @@ class PermutationTest(NamedTuple):
 
 
 def check_permutations(n_permutations: object) -> None:
-    """Refuse anything but a positive integer."""
+    """Raise for anything but a positive integer."""
     if not isinstance(n_permutations, Integral) or n_permutations < 1:
         required, cure = "a positive integer", "99 allow a p-value of 0.01"
         raise invalid("n_permutations", required, n_permutations, cure)
 
 
 def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
-    """Return the kernel readouts of a list, but for those that forget.
+    """Return the kernel readouts of a list that neither forget nor whiten by labels.
 
     Raises
     ------
@@ -59,7 +59,11 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     """
     kinds = KernelReadout, KernelReadoutRegressor
     lasting = [readout for readout in readouts if not readout.forgets]
-    kernels = [readout for readout in lasting if isinstance(readout.inner, kinds)]
+    kernels = [
+        readout
+        for readout in lasting
+        if isinstance(readout.inner, kinds) and not readout.inner.reads_labels
+    ]
     if not kernels:
         raise ValueError(
             "A permutation test needs kernel readouts, whose one factor serves all "
@@ -76,18 +80,18 @@ def permutation_tests(
 ) -> list[PermutationTest]:
     """Code the labels of runs and permutations of them.
 
-    One factor serves all runs and labellings. Readouts are mixed by a fixed share of
-    rate ``1 / t``, whatever the prior of the runs.
+    A single factorisation serves all runs and labellings. Readouts are mixed by a fixed
+    share of rate ``1 / t``, whatever the prior of the runs.
 
     Parameters
     ----------
     runs : sequence of PrequentialRun
-        Over the same rows with the same kernels; their labels are permuted alike.
+        Runs over the same rows with the same kernels; their labels are permuted alike.
     kernels : list of KernelReadout, or of KernelReadoutRegressor
     n_permutations : int
     seed : int
     """
-    rng = np.random.default_rng([seed, 1])  # not the draws of the order
+    rng = np.random.default_rng([seed, 1])  # other draws than those of the order
     n_rows = len(runs[0].labels)
     places = [np.arange(n_rows)]
     places += [rng.permutation(n_rows) for _ in range(n_permutations)]
@@ -123,7 +127,7 @@ def _codelengths(
         learner.attach(first.rows.of(*learner.view))
         losses.append(learner.null_losses(outputs))  # type: ignore[attr-defined]
     each = [np.concatenate(parts, 2) for parts in zip(*losses, strict=True)]
-    sound = ~np.isnan(each[0]).any((0, 1))  # a factor fails whatever the labels
+    sound = ~np.isnan(each[0]).any((0, 1))  # factorisation fails whatever the labels
     if not sound.any():
         raise ValueError(
             "A permutation test needs kernels that are positive definite, but none is; "

@@ -1,8 +1,8 @@
 """The entropy coder: labels to bits and back, given their probabilities.
 
 The range coder (Martin, 1979) of the library constriction, which rounds probabilities
-to multiples of ``2^-24``. Every label gets one such unit, and the others in proportion:
-its coded probability is at least ``p (1 - C / 2^24)``, and never zero.
+to multiples of ``2^-24``. Every label gets one such unit and a proportional share of
+the rest: its coded probability is at least ``p (1 - C / 2^24)``, and never zero.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LabelDecoderStream:
     Parameters
     ----------
     payload : bytes
-        Of :class:`LabelEncoderStream`, in whole words.
+        As returned by :class:`LabelEncoderStream`, in whole words.
 
     Raises
     ------
@@ -71,7 +71,7 @@ class LabelDecoderStream:
         try:
             return int(self._decoder.decode(_model(self._stream, probabilities)))
         except AssertionError as error:
-            raise _foreign("one that no label of these probabilities gives") from error
+            raise _foreign("one that no label has under these probabilities") from error
 
     def finish(self) -> None:
         """Check that no label is left; raise as :meth:`take`."""

@@ -32,33 +32,33 @@ NAMES = ("closed-form", "nets", "drift")
 class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     r"""Codelength of real labels given features, by switching between regressors.
 
-    As :class:`~sklearn_mdl.MDLReadoutSwitcher`, for labels that are real numbers: every
-    example is predicted by all readouts before its label is seen, a prior over
+    Like :class:`~sklearn_mdl.MDLReadoutSwitcher`, for labels that are real numbers:
+    every example is predicted by all readouts before its label is seen, a prior over
     sequences of readouts mixes their densities, and the codelength is the sum of
 
     .. math::
 
         -\log p(y_t \mid x_t, \mathrm{past})
 
-    with densities in the units of the labels. It is a codelength up to a constant: with
-    labels rounded to a grid of width :math:`\delta` each costs :math:`\log 1 / \delta`
-    nats more. So only differences mean anything, between encoders or against
-    ``reference_codelengths_``; and codelengths may be negative.
+    with densities in the units of the labels. It is a codelength up to a constant: if
+    labels are rounded to a grid of width :math:`\delta`, each costs :math:`\log 1 /
+    \delta` nats more. So only compare differences, between encoders or relative to
+    ``reference_codelengths_``; codelengths may be negative.
 
-    Readouts learn labels that are standardised by the full minibatches before; the map
-    back is part of the density (its Jacobian adds the logarithm of the scale). Until
-    the first minibatch is full, all readouts predict a fixed Student-t with one degree
-    of freedom.
+    Readouts learn labels standardised by all earlier full minibatches; the density
+    includes the inverse map (its Jacobian adds the logarithm of the scale). Until the
+    first minibatch is full, all readouts predict a fixed Student-t with one degree of
+    freedom.
 
     Parameters
     ----------
-    readouts : list, readout, or a name of one of our lists, default=None
+    readouts : list, readout, or the name of a list, default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
-        ones. None takes networks and Gaussian processes, "nets" networks alone, which
-        depend on the number of features, "closed-form" Gaussian processes alone, which
-        need no seed, "drift" adds to both Gaussian processes that forget, and labels
-        alone.
+        objects. None takes networks and Gaussian processes; "nets" only networks, which
+        depend on the number of features; "closed-form" only Gaussian processes, which
+        need no seed; "drift" adds Gaussian processes that forget, and readouts that
+        ignore features.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
@@ -67,57 +67,56 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         How the densities of groups of readouts are combined beyond switching, as in
         ``MDLReadoutSwitcher``: "auto" pools where `readouts` is None or a name.
     race : "auto", None or Race, default="auto"
-        By which rule readouts retire that cannot win, at doubling numbers of examples
-        (:class:`~sklearn_mdl.switching.Race`): they are trained no more, and count as
-        asleep, predicting what the mixture of the others does. "auto" is a `Race()`
-        where `readouts` is None or a name, and None, as in the paper, where it is a
-        list; and for "drift", where a readout that loses now may win later.
+        The rule (:class:`~sklearn_mdl.switching.Race`) by which readouts that cannot
+        win retire, checked each time the number of examples doubles. Retired readouts
+        are no longer trained; they count as asleep and predict like the mixture of the
+        others. "auto" is `Race()` where `readouts` is None or a name. It is None, as in
+        the paper, where `readouts` is a list, and for "drift", since a readout that
+        loses now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
-        Rows learned at once; overrides the readouts' own. A pair is the size at first
-        and in the end: minibatches grow from the first to the last as rows come, so
-        that short streams learn from their first labels. An int is the size throughout,
-        as in the paper. "auto" is ``(8, 32)`` where `readouts` is None or a name, and
-        32 where it is a list.
+        Rows learned at once; overrides the readouts' own. A pair is the first and the
+        last size: minibatches grow along the stream, so readouts learn from the first
+        few labels already. An int is the size throughout, as in the paper. "auto" is
+        ``(8, 32)`` where `readouts` is None or a name, and 32 where it is a list.
     label_delay : int, default=0
-        Rows that are predicted between a row and its label: the label of row ``t`` is
-        known to readouts, calibration, posterior, pool and race once row
-        ``t + label_delay`` is coded, and not before. Not together with ``groups``.
+        Number of rows that are predicted between a row and its label. Readouts,
+        calibration, posterior, pool and race only see the label of row ``t`` once row
+        ``t + label_delay`` is coded. Cannot be combined with ``groups``.
     shuffle : bool, default=False
         Permute the rows once in ``fit``; the order is kept in ``order_``.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. Wins over the readouts'
-        own.
+        Torch device; "auto" uses a GPU if there is one. Overrides the readouts' own.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
-        To what the factors of products are rounded where stacks of networks learn, on a
-        device that multiplies such factors itself; float32 leaves them. "bfloat16" is
-        for GPUs and CPUs with AVX-512 BF16, and rounds those of hidden layers alone;
-        "tf32" is for GPUs, and needs ``n_jobs=None``. Sums, parameters, moments and
-        predictions are float32, but that a CPU rounds sums to bfloat16 at the end.
+        Precision of the factors of matrix products while stacks of networks learn.
+        "float32" does not round. "bfloat16" needs a GPU or a CPU with AVX-512 BF16, and
+        only rounds the factors of hidden layers. "tf32" needs a GPU and
+        ``n_jobs=None``. Sums, parameters, moments and predictions stay float32, except
+        that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or a pair of it and "mixtures", default="memory"
-        Where the trace is kept. A directory keeps it in files that are memory-mapped,
-        for streams whose ``N x K`` numbers do not fit into memory. Each stream has a
-        folder of its own in it, ``store_``, and its ``losses.npy`` can be opened with
+        Where the trace is kept. In a directory it is kept in memory-mapped files, for
+        streams whose ``N x K`` numbers do not fit into memory. Each stream gets its own
+        folder there, ``store_``, and its ``losses.npy`` can be opened with
         :func:`~sklearn_mdl.switcher.load_losses`, also during the run. A pair such as
-        ``("memory", "mixtures")`` also keeps what each group of readouts has predicted,
-        N x G x C numbers, and the labels, for :meth:`repool`.
+        ``("memory", "mixtures")`` also keeps the labels and the predictions of each
+        group of readouts, N x G x C numbers, for :meth:`repool`.
     checkpoint : path-like, default=None
         A directory from which an interrupted ``fit`` is resumed, as in
         ``MDLReadoutSwitcher``.
     n_jobs : int, "processes" or None, default=None
-        What evaluates the readouts; the numbers are the same. An int is a number of
-        threads; wrapped classifiers take turns in one of them, since they may share
-        state. "processes" evaluates the readouts in parts, each in a process with a
-        device of its own, as many side by side as the active joblib backend has jobs
-        (``joblib.parallel_config(n_jobs=8)``), also on a cluster; see
+        How the readouts are evaluated in parallel; results do not depend on it. An int
+        is a number of threads; wrapped classifiers take turns in one of them, since
+        they may share state. "processes" evaluates the readouts in parts, each in a
+        process with its own device, with as many processes as the active joblib backend
+        has jobs (``joblib.parallel_config(n_jobs=8)``), also on a cluster; see
         :doc:`/machines`. The fitted estimator then predicts on the CPU.
     verbose : int, default=0
         Show a progress bar.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, replay and the permutation.
     prior_location, prior_scale : float, default=0.0, 1.0
-        Of the fixed Student-t, in the units of the labels. They must be chosen without
-        using the labels that are coded; what they cost, they cost every encoder and
-        the reference alike. They win over the readouts' own.
+        Location and scale of the fixed Student-t, in the units of the labels. Choose
+        them without looking at the labels to be coded. They cost every encoder and the
+        reference the same, and override the readouts' own.
 
     Attributes
     ----------
@@ -135,7 +134,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
     pool_groups_ : list of n_groups names
-        Groups of readouts that are pooled; empty where nothing is.
+        Groups of readouts that are pooled; empty without a pool.
     pool_weights_ : ndarray of shape (n_samples_seen_, n_groups)
         Their weights in the pool before each label.
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
@@ -146,26 +145,26 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     store_ : Path or None
         Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
-        Their sums; a readout that has retired costs what the mixture of those awake
-        costs.
+        Sums of ``readout_losses_``; a retired readout costs as much as the mixture of
+        the readouts awake.
     retired_at_ : ndarray of shape (n_readouts,)
-        Number of examples after which each readout retired; -1 while it has not.
+        Number of examples after which each readout retired; -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights as the mixture takes them; None is uniform.
+        Prior weights used by the mixture; None is uniform.
     readouts_ : list of LinearReadoutRegressor and MLPReadoutRegressor
-        The readouts used, as settings; their weights live in the run.
+        Unfitted copies of the readouts used.
     diverged_readouts_ : list of str
-        Names of readouts whose predictions stopped being finite; they predict what the
-        labels alone suggest, and ``fit`` warns of them.
+        Names of readouts whose predictions stopped being finite; they predict from the
+        labels only, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
-        Number of examples before each of these; -1 for the others.
+        Number of examples after which each readout diverged; -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings in which the best readout lies at the edge of those tried.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
 
     Examples
     --------
@@ -203,7 +202,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         return self._blank().partial_fit(X, labels, groups=groups)
 
     def _after_fit(self) -> None:
-        if not self._is_by_name:  # a grid of ours is not the user's
+        if not self._is_by_name:  # nothing to warn about in a built-in list
             self._warn_of_edges()
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
@@ -222,7 +221,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
 
 def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
-    """Return the list of a name, or refuse it."""
+    """Return the list of that name; raise if there is none."""
     if name not in {*NAMES, None}:
         raise ValueError(
             "A list of regressors must be 'closed-form', 'nets', 'drift' or None, got "
@@ -237,7 +236,7 @@ def _checked(readout: object) -> Readout:
     Raises
     ------
     TypeError
-        If it is none.
+        If it is not a readout for regression.
     """
     kinds = LinearReadoutRegressor, MLPReadoutRegressor, KernelReadoutRegressor
     if not isinstance(readout, (*kinds, DummyReadoutRegressor, BlockReadoutRegressor)):

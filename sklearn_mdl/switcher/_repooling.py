@@ -1,4 +1,4 @@
-"""Another pool of what groups of readouts had predicted, without training again."""
+"""Another pool of stored predictions of groups, without training again."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ Floats = NDArray[np.float64]
 
 
 class PooledTrace(NamedTuple):
-    """Codelength of labels by switching and a pool, whichever is shorter.
+    """Codelength of labels by switching and a pool.
 
     Attributes
     ----------
     codelength : float
-        Of all labels, in nats: of the fixed share, with rate ``1 / t``, over switching
-        mixture and pool.
+        Codelength of all labels, in nats, under the fixed share with rate ``1 / t``
+        over switching mixture and pool.
     codelengths, switching_codelengths, pool_codelengths : ndarray of shape (N,)
-        Of every example: of the share, and of the two that it follows, in nats.
+        Codelength of every example in nats: of the share, the switching mixture and the
+        pool.
     pool_weights : ndarray of shape (N, G)
         Weights of the groups before each label; zero where a group is asleep.
     pool_posterior : ndarray of shape (N, 2)
@@ -43,14 +44,14 @@ class PooledTrace(NamedTuple):
 
 
 class GroupMixtures(NamedTuple):
-    """What groups had predicted for ``N`` labels.
+    """Stored predictions of groups for ``N`` labels.
 
     Attributes
     ----------
     names : list of G names
     mixtures : ndarray of shape (N, G, Q)
-        Probabilities of classes, ``Q = C``; of real labels mean, variance and degrees
-        of freedom. NaN from where a group has been asleep.
+        Probabilities of classes, ``Q = C``; for real labels mean, variance and degrees
+        of freedom. NaN once a group is asleep.
     labels : ndarray of shape (N,)
         Classes as integers, or real numbers.
     """
@@ -67,14 +68,14 @@ class GroupMixtures(NamedTuple):
         pooling: LogLinearPool,
         groups: Sequence[Hashable] | None = None,
     ) -> tuple[PooledCoder, list[int]]:
-        """Return a coder that pools groups, and their places among those stored.
+        """Return a coder that pools groups, and their indices among the stored groups.
 
         Raises
         ------
         ValueError
-            If `groups` names fewer than two, or others.
+            If `groups` names fewer than two, or unknown groups.
         TypeError
-            If `pooling` is no LogLinearPool.
+            If `pooling` is not a LogLinearPool.
         """
         if not isinstance(pooling, LogLinearPool):
             raise TypeError(
@@ -100,11 +101,11 @@ class GroupMixtures(NamedTuple):
 
 
 def mixtures_beside(path: Path, text: str | None, n_rows: int) -> GroupMixtures | None:
-    """Open the predictions of groups in the folder of a stream, if it has them."""
+    """Open the predictions of groups in the folder of a stream, if there are any."""
     about = None if text is None else json.loads(text)
     if not (n_rows and isinstance(about, dict) and "pool_groups" in about):
         return None
-    # Written before the losses, so that there are as many at least.
+    # Written before the losses, so there are at least as many.
     mixtures, labels = (
         np.lib.format.open_memmap(path.with_name(name), mode="r")[:n_rows]
         for name in ("mixtures.npy", "labels.npy")

@@ -1,4 +1,4 @@
-"""What every "auto" and None among the parameters of a switcher stands for."""
+"""Settings that "auto" and None among the parameters of a switcher stand for."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ Store = StorePath | tuple[StorePath, Literal["mixtures"]]
 PROCESSES = "processes"
 MIXTURES: Literal["mixtures"] = "mixtures"
 BATCH_SIZE = 32
-FIRST_BATCH_SIZE = 8  # where readouts are ours; chosen by measurement
-# How the pool of a list of ours forgets whose readouts do; chosen by measurement.
+FIRST_BATCH_SIZE = 8  # for built-in lists; chosen by measurement
+# Pool of a built-in list whose readouts forget; chosen by measurement.
 FORGETTING: dict[str, Any] = {
     "half_life": 100.0,
     "rates": (1 / 16, 1 / 64, 1 / 256, 1 / 1024, 1 / 4096),
@@ -48,7 +48,7 @@ FORGETTING: dict[str, Any] = {
 
 
 class Parameters(Protocol):
-    """Parameters of a switcher that leave something open."""
+    """Parameters of a switcher, with "auto" and None."""
 
     switching: PriorLike
     readout_weights: ReadoutWeights
@@ -63,7 +63,7 @@ class Parameters(Protocol):
 
 
 class ResolvedSettings(NamedTuple):
-    """Settings of a switcher for one stream, without any "auto" or None left open.
+    """Settings of a switcher for one stream, with "auto" and None resolved.
 
     Attributes
     ----------
@@ -71,16 +71,16 @@ class ResolvedSettings(NamedTuple):
     mixing : Mixing
         Prior, weights of the readouts, groups that are pooled, pool and race.
     batch_size, first_batch_size : int
-        Rows learned at once in the end, and at first.
+        Rows learned at once at the end of the stream, and at its start.
     device : torch.device
-        Of the readouts in this process.
+        Device of the readouts in this process.
     n_threads : int
     in_processes : bool
-        Whether readouts are evaluated in processes of their own.
+        True if readouts are evaluated in separate processes.
     folder : Path or None
-        Place of the trace; None is memory.
+        Folder of the trace; None is memory.
     keeps_mixtures : bool
-        Whether the predictions of groups are kept.
+        True if the predictions of groups are kept.
     """
 
     readouts: list[Readout]
@@ -94,7 +94,7 @@ class ResolvedSettings(NamedTuple):
     keeps_mixtures: bool
 
     def __str__(self) -> str:
-        """Say all of it, a line each."""
+        """Return one line per setting."""
         kinds = Counter(readout.pool_group for readout in self.readouts)
         mixing, weights = self.mixing, self.mixing.weights
         pooled = f"{mixing.pool} over {len(mixing.group_names)} groups"
@@ -121,21 +121,22 @@ class ResolvedSettings(NamedTuple):
 def resolved(
     switcher: Parameters, readouts: list[Readout], is_by_name: bool
 ) -> ResolvedSettings:
-    """Say what every "auto" and None of a switcher stands for.
+    """Return the settings that "auto" and None of a switcher stand for.
 
     Parameters
     ----------
     switcher : Parameters
-        Valid one by one.
+        Parameters that are valid by themselves.
     readouts : list of Readout
-        Those of the stream.
+        Readouts of the stream.
     is_by_name : bool
-        Whether the list of readouts is one of ours, not the user's.
+        True if the list of readouts is built in, not the user's.
 
     Raises
     ------
     ValueError
-        If parameters do not fit the readouts, or the device lacks the precision.
+        If parameters do not fit the readouts, or the device does not support the
+        precision.
     """
     forgets = any(readout.forgets for readout in readouts)
     weights = readout_weights(switcher.readout_weights, readouts)
@@ -144,7 +145,7 @@ def resolved(
     mixing = Mixing(clone(as_prior(switcher.switching)), weights, groups, pool, race)
     first, last = batch_sizes(switcher.batch_size, is_by_name)
     in_processes = switcher.n_jobs == PROCESSES
-    # Processes have devices of their own; what they have learned is gathered here.
+    # Processes have their own devices; learned states are gathered here.
     device = resolve_device("cpu" if in_processes else switcher.device)
     n_threads = 1 if in_processes else effective_n_jobs(switcher.n_jobs)
     if switcher.precision != "float32" and not in_processes:
@@ -166,7 +167,7 @@ def resolved(
 
 
 def batch_sizes(batch_size: BatchSize, is_by_name: bool) -> tuple[int, int]:
-    """Return how many rows are learned at once at first, and in the end."""
+    """Return the number of rows learned at once, first and last."""
     if isinstance(batch_size, str):  # "auto", as was checked
         return (FIRST_BATCH_SIZE if is_by_name else BATCH_SIZE), BATCH_SIZE
     sizes = batch_size if isinstance(batch_size, tuple) else (batch_size, batch_size)
@@ -179,7 +180,7 @@ def batch_sizes(batch_size: BatchSize, is_by_name: bool) -> tuple[int, int]:
 
 
 def store_of(store: Store) -> tuple[StorePath, bool]:
-    """Return the place of a trace, and whether predictions of groups are kept."""
+    """Return the folder of a trace, and True if predictions of groups are kept."""
     if not isinstance(store, tuple):
         return store, False
     is_pair = len(store) == 2 and store[1] == MIXTURES
@@ -192,7 +193,7 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
 
 
 def stored_below(store: Store, name: str) -> Store:
-    """Return the same store in a folder of that name; memory is what it was."""
+    """Return the same store in a folder of that name; memory stays memory."""
     place, keeps_mixtures = store_of(store)
     if place == "memory":
         return store
@@ -202,7 +203,7 @@ def stored_below(store: Store, name: str) -> Store:
 def readout_weights(
     given: ReadoutWeights, readouts: Sequence[Readout]
 ) -> np.ndarray | None:
-    """Prior weights: uniform over blocks, if there are several, whatever is in."""
+    """Prior weights: uniform over blocks if there are several, whatever their size."""
     if given is not None and not isinstance(given, str):
         return np.asarray(given, dtype=np.float64)
     names = [readout.block for readout in readouts]
@@ -217,7 +218,7 @@ def readout_weights(
 
 
 def race_of(race: Racing, readouts: Sequence[Readout], is_ours: bool) -> Race | None:
-    """Return by which rule readouts retire; None if they do not."""
+    """Return the rule by which readouts retire; None if they do not."""
     if not isinstance(race, str):
         return race
     found = Race()  # "auto", as was checked

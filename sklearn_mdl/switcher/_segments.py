@@ -1,4 +1,4 @@
-"""Codelength by segments of a stream: what was hard, and what was adapted to late."""
+"""Codelength by segments of a stream: hard segments, and slow adaptation."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ Ends = ArrayLike | int | Literal["posterior"]
 
 @dataclass(frozen=True, eq=False)
 class StreamSegments:
-    """Codelength of a stream by segment, in nats, beside that of other codes.
+    """Codelength of a stream by segment, compared with other codes, in nats.
 
     Attributes
     ----------
     starts, ends : ndarray of shape (n_segments,)
-        First row of each segment, and the row behind its last one.
+        First row of each segment, and the row after its last one.
     codelengths : ndarray of shape (n_segments,)
-        What the segment cost when it came.
+        Cost of the segment in the stream.
     per_example : ndarray of shape (n_segments,)
-        The same over its rows.
+        Cost of the segment divided by its number of rows.
     intervals : ndarray of shape (n_segments, 2)
-        Of ``per_example``: bootstrap over blocks of rows, since costs depend on those
-        before. A segment of one row has none (NaN).
+        Intervals of ``per_example``, bootstrapped over blocks of rows, since costs of
+        successive rows are dependent. NaN for segments of one row.
     reference_codelengths : ndarray of shape (n_segments,)
-        Cost under the best that labels alone predict (``reference_codelengths_`` of the
-        switcher), which has seen the segments before, too.
+        Cost under the best code without features (``reference_codelengths_`` of the
+        switcher), which has also seen the earlier segments.
     restarted_codelengths : ndarray of shape (n_segments,)
-        Cost under the same readouts restarted at the start of the segment; NaN if that
-        was not asked for.
+        Cost under the same readouts, restarted at the start of the segment; NaN without
+        ``restart``.
     """
 
     starts: NDArray[np.intp]
@@ -63,16 +63,15 @@ class StreamSegments:
 
     @property
     def adaptation(self) -> Floats:
-        """Nats that what was learned before has cost; negative where it has helped.
+        """Nats lost by earlier learning; negative where earlier learning helped.
 
-        The cost of the segment less that of readouts restarted there: a segment that
-        is expensive for both is hard; where it is so for the first alone, the readouts
-        adapted late.
+        The cost of the segment minus the cost under readouts restarted there. A segment
+        is hard if both are expensive; if only the first is, the readouts adapted late.
         """
         return self.codelengths - self.restarted_codelengths
 
     def to_frame(self) -> DataFrame:
-        """Return a row per segment."""
+        """Return a DataFrame with a row per segment."""
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
         low, high = columns.pop("intervals").T
         columns |= {"low": low, "high": high, "adaptation": self.adaptation}
@@ -82,7 +81,7 @@ class StreamSegments:
 def codelengths_of_labels(
     labels: NDArray[np.intp], n_classes: int, escape: EscapeCode | None = None
 ) -> Floats:
-    """Cost of every label given those before it alone, in nats."""
+    """Cost of every label given only the labels before it, in nats."""
     if escape is not None:
         losses = blind_codelengths(labels, escape.n_named)
     else:
@@ -95,7 +94,7 @@ def codelengths_of_labels(
 def segment_ends(
     ends: Ends, n_rows: int, changes: NDArray[np.intp], times: ArrayLike | None
 ) -> NDArray[np.intp]:
-    """Return the row behind the last one of each segment.
+    """Return the row after the last one of each segment.
 
     Parameters
     ----------
@@ -103,14 +102,14 @@ def segment_ends(
     n_rows : int
         Rows of the stream.
     changes : ndarray
-        Rows at which another readout is the most probable one.
+        Rows at which the most probable readout changes.
     times : array-like of shape (n_rows,) or None
-        In which `ends` are given, if they are an array.
+        Timestamps, if `ends` are given as times.
 
     Raises
     ------
     ValueError
-        If they are none.
+        If `ends` or `times` are invalid.
     """
     if isinstance(ends, str) and ends == "posterior":
         return np.append(changes[changes > 0], n_rows)

@@ -1,10 +1,10 @@
-"""A pass in parts: readouts in processes of their own, and the mixture of all.
+"""A pass in parts: readouts in separate processes, and the mixture of all.
 
 A pass goes in rounds. In a round every part evaluates its readouts on the same rows and
-leaves their losses and predictions in a file. The run codes them as it does those of
-its own threads; readouts that lose a race retire before the next round. So a round ends
-where a race compares readouts, and where its files would become too large. The numbers
-are those of one process.
+leaves their losses and predictions in a file. The run codes them like the losses of its
+own threads; readouts that lose a race retire before the next round. So a round ends
+where a race compares readouts, and where its files would become too large. The results
+equal those of a single process.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from sklearn_mdl.switcher._split_workers import (
     workers_of,
 )
 
-ROUND_BYTES = 2**28  # of what all parts leave of a round
+ROUND_BYTES = 2**28  # bytes of the files of all parts in a round
 JOINED = "joined.safetensors"
 
 
@@ -78,8 +78,8 @@ class JoinedFile(Checkpoint):
     folder : Path
     about : mapping
     own : Checkpoint
-        That of the pass, which is written at its end; the one from which it continues
-        if no round of it was joined.
+        Checkpoint of the pass, written at its end. The pass continues from it if no
+        round has been joined since.
     """
 
     def __init__(self, folder: Path, about: Json, own: Checkpoint) -> None:
@@ -88,14 +88,14 @@ class JoinedFile(Checkpoint):
         self._own = own
 
     def open(self, trace: PrequentialTrace) -> None:
-        """Read a file, if there is one; let a trace adopt the losses of its rows."""
+        """Read the file, if there is one; the trace adopts the losses of its rows."""
         if self.file.exists():
             super().open(trace)
         else:
             self._own.open(trace)
 
     def restore(self, run: PrequentialRun) -> None:
-        """Bring a run to where a file says; learners are in the files of parts."""
+        """Restore a run from a file; learners are in the files of parts."""
         if self._arrays is None:
             self._own.restore(run)
         else:
@@ -106,7 +106,7 @@ class JoinedFile(Checkpoint):
 
     def act(self, run: PrequentialRun) -> None:
         """Write the state after a round."""
-        labels = np.zeros(run.n_scored)  # their number is what counts
+        labels = np.zeros(run.n_scored)  # only their number matters
         about = {**self.about, TRACE: run.trace.record()}
         write_archive(self.file, {"labels": labels, **coded_of(run)}, about)
 
@@ -121,10 +121,10 @@ class Processes:
     Parameters
     ----------
     run : PrequentialRun
-        Of all readouts. In the end its threads have learned what the parts have.
+        Run of all readouts. In the end its threads take over the learners of the parts.
     common : Common
     devices : Devices
-        Dealt out to the processes.
+        Devices that are assigned to the processes.
     """
 
     def __init__(self, run: PrequentialRun, common: Common, devices: Devices) -> None:
@@ -132,7 +132,7 @@ class Processes:
         self.common = common
         self.folder = Path(common.folder)
         self.parts: list[list[int]] = []
-        self.seconds: dict[int, float] = {}  # of parts, by their first readout
+        self.seconds: dict[int, float] = {}  # CPU time, by a part's first readout
         self._devices = devices
 
     def arithmetic(self) -> AbstractContextManager[None]:
@@ -140,11 +140,11 @@ class Processes:
         return fixed_arithmetic()
 
     def begin(self, labels: np.ndarray) -> None:
-        """Look at the workers, cut the readouts, and lay out rows and labels."""
+        """Check the workers, split the readouts, and write rows and labels."""
         common, run = self.common, self.run
         n_rows, path = len(run.samples), self.folder / PLAN
         plan: Json = {"token": secrets.token_hex(16), "parts": []}
-        if path.is_file():  # of a pass that was interrupted
+        if path.is_file():  # left by a pass that was interrupted
             plan = json.loads(path.read_text(encoding="utf-8"))
         self._write_plan(plan)
         workers = workers_of(common.folder, common.device)
@@ -177,7 +177,7 @@ class Processes:
         file.append(np.concatenate([seen, labels]))
 
     def _write_states(self) -> None:
-        """Let parts begin with what the threads of the run have learned."""
+        """Begin parts from the learners of the run's threads."""
         run, n_rows = self.run, self.run.n_scored
         if not n_rows:
             return
@@ -189,7 +189,7 @@ class Processes:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that the parts leave of a row."""
+        """Bytes that the parts write per row."""
         return 8 * self.common.n_readouts * (1 + self.run.outcome.n_numbers)
 
     def next_stop(self, start: int, limit: int) -> int:
@@ -198,21 +198,21 @@ class Processes:
         return self.run.schedule.closing(int(min(start + n_rows, limit)) - 1)
 
     def disk_bytes(self, n_rows: int) -> int:
-        """Bytes that the folder will hold at most: rows, a round, states, twice."""
+        """Largest size of the folder in bytes: rows, a round, states, twice."""
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
         states = state_of(self.common, [range(self.common.n_readouts)])
         return 4 * n_rows * self.common.settings.n_features + 2 * (longest + states)
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Change nothing yet: parts are told with the next round."""
+        """Change nothing yet: parts learn of it with the next round."""
 
     def evaluate(self, stop: int) -> Iterator[Scores]:
-        """Have a round evaluated; parts whose process dies are given out again.
+        """Evaluate a round; parts whose process dies are submitted again.
 
         Yields
         ------
         scores : Scores
-            Of a segment after the other.
+            Scores of one segment after another.
         """
         start, awake = self.run.n_scored, self.run.awake
         left = {}
@@ -247,7 +247,7 @@ class Processes:
         yield from found
 
     def _joined(self, start: int, stop: int, awake: np.ndarray) -> Iterator[Scores]:
-        """Yield what all parts have left of a round, a segment after the other."""
+        """Yield the scores that all parts wrote in a round, segment by segment."""
         parts = [columns for columns in self.parts if awake[columns].any()]
         files = [read_some(self.common.file_of(c), SCORES) for c in parts]
         running = [k for columns in parts for k in columns if awake[k]]
@@ -268,7 +268,7 @@ class Processes:
             outcome.n_numbers += int(first in new)
 
     def end(self) -> None:
-        """Take over what the readouts have learned, wherever they did."""
+        """Take over the learned states of the readouts from all parts."""
         run, n_rows = self.run, self.run.n_scored
         everything = range(self.common.n_readouts)
         threads = self.common.threads_of(everything, run.settings.device, run.samples)
@@ -284,7 +284,7 @@ class Processes:
 
 
 def check_split(run: PrequentialRun) -> None:
-    """Refuse readouts whose states no file can hold.
+    """Raise for readouts whose states cannot be written to a file.
 
     Raises
     ------
@@ -298,7 +298,7 @@ def check_split(run: PrequentialRun) -> None:
 
 
 def about_of(checkpoint: Checkpoint | None) -> Json:
-    """Say what files of a split pass are of."""
+    """Return the description in the files of a split pass."""
     if checkpoint is not None:
         return dict(checkpoint.about)
     return {"pass": secrets.token_hex(16)}
@@ -308,7 +308,7 @@ def about_of(checkpoint: Checkpoint | None) -> Json:
 def folder_of(
     checkpoint: Checkpoint | None, store: str | PathLike[str]
 ) -> Iterator[Path]:
-    """Give the folder of a pass that is split, which is gone when it has ended."""
+    """Make the folder of a split pass; remove it at the end."""
     if checkpoint is None:
         root = None if store == "memory" else Path(store)
         if root is not None:
@@ -322,4 +322,4 @@ def folder_of(
     folder = checkpoint.path.with_name(f"{checkpoint.name}-parts")
     with exclusive(folder):
         yield folder
-    shutil.rmtree(folder, ignore_errors=True)  # stays where the pass has not ended
+    shutil.rmtree(folder, ignore_errors=True)  # kept if the pass has not ended

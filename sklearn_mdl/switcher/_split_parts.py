@@ -1,4 +1,4 @@
-"""Parts of a pass: which readouts they are of, and what evaluates one of them."""
+"""Parts of a pass: which readouts each has, and the evaluation of one part."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ ROWS, LABELS = "features.npy", "labels.npy"
 
 
 class Common(NamedTuple):
-    """Whatever all parts of a pass have in common, as it is sent to them.
+    """What all parts of a pass have in common, as sent to them.
 
     Attributes
     ----------
     readouts : list of Readout
-        All of the pass, ``K``.
+        All ``K`` readouts of the pass.
     settings : PassSettings
-        Its outcome is as before any label; its device is not that of the parts.
+        Its outcome is in the state before any label; its device is not the parts'
+        device.
     device : str
-        Of the parts.
+        Device of the parts.
     folder : str
-        Where rows and labels are, and the files of the parts.
+        Folder of rows, labels and the files of the parts.
     about : dict
-        All that determines the numbers.
+        Everything that the results depend on.
     precision : str
     schedule : Schedule
-        When labels are known.
+        Schedule of when labels are known.
     """
 
     readouts: list[Readout]
@@ -54,7 +55,7 @@ class Common(NamedTuple):
     schedule: Schedule
 
     def file_of(self, columns: Sequence[int]) -> Path:
-        """Return the file of a part, which its first readout names."""
+        """Return the file of a part, named by its first readout."""
         return Path(self.folder) / f"part-{columns[0]}.safetensors"
 
     def threads_of(
@@ -65,7 +66,7 @@ class Common(NamedTuple):
         Raises
         ------
         ValueError
-            If its device lacks the precision.
+            If its device does not support the precision.
         """
         if self.precision != "float32":
             check_precision(self.precision, device, 1)  # a process has one thread
@@ -83,7 +84,7 @@ class Common(NamedTuple):
         return Threads(learners, samples, self.schedule, settings)
 
     def about_part(self, columns: Sequence[int]) -> Json:
-        """Say what the file of a part is of, on whatever device."""
+        """Return the description in the file of a part, independent of the device."""
         about = {name: v for name, v in self.about.items() if name != ENVIRONMENT}
         return {**about, "columns": list(columns)}
 
@@ -94,7 +95,7 @@ class Common(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """What a process says of a part that it has evaluated: CPU seconds, warnings."""
+    """Report of a process on a part that it has evaluated: CPU seconds, warnings."""
 
     columns: list[int]
     seconds: float
@@ -102,7 +103,7 @@ class Evaluated(NamedTuple):
 
 
 def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
-    """Evaluate a part of a round, and leave everything in its file."""
+    """Evaluate a part of a round, and write everything to its file."""
     end_with(devices.parent)
     with kept_warnings() as said, fixed_arithmetic():
         device = resolve_device(devices.claim(common.device) or common.device)
@@ -120,11 +121,11 @@ def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
 
 
 def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[list[int]]:
-    """Cut the readouts into parts, each the columns of some.
+    """Split the readouts into parts, each a list of columns.
 
-    Readouts that share work stay together. Of those, all of one architecture are a
-    part; as long as there are fewer parts than jobs, or one does not fit into the
-    memory of a device, the largest is halved.
+    Readouts that share work stay together. At first each architecture is a part. The
+    largest part is halved as long as there are fewer parts than jobs, or a part does
+    not fit into the memory of a device.
     """
     atoms = _atoms(common)
     parts: dict[Hashable, list[list[int]]] = {}
@@ -150,7 +151,7 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
 
 
 def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
-    """Return the bytes that the states of some readouts take, about."""
+    """Return the approximate size in bytes of the states of some readouts."""
     settings = common.settings
     width, n_outputs = settings.n_features, settings.outcome.n_numbers
     return sum(
@@ -162,7 +163,7 @@ def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
 
 def _atoms(common: Common) -> list[list[int]]:
     """Return columns of readouts that must stay together."""
-    atom = list(range(common.n_readouts))  # the first column of each one's
+    atom = list(range(common.n_readouts))  # the first column of each learner
     first: dict[Hashable, int] = {}
     for column, readout in enumerate(common.readouts):
         key = shared_work(readout, common.settings.seed)

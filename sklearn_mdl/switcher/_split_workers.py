@@ -1,4 +1,4 @@
-"""Workers of a split pass: whether they see its folder, and compute alike."""
+"""Workers of a split pass: checks that they see its folder and compute alike."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from sklearn_mdl._core.side_by_side import end_with, watched
 from sklearn_mdl._core.validation import warn_caller
 
 PLAN = "plan.json"
-PROBES = 2  # for each job, since which worker takes one is not ours to say
+PROBES = 2  # for each job, since the backend assigns jobs to workers
 
 
 class Worker(NamedTuple):
-    """What a worker says of itself before anything runs.
+    """Report of a worker on itself before the pass.
 
     Attributes
     ----------
     name : str
-        Of its machine.
+        Name of its machine.
     token : str or None
-        What it reads in the folder that all share; None where it sees none.
+        Token read in the shared folder; None if the worker does not see the folder.
     environment : dict
     memory : int or None
-        Bytes of its device.
+        Memory of its device, in bytes.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Worker(NamedTuple):
 
 
 def introduce(folder: str, device: str, parent: int) -> Worker:
-    """Say what a worker must say before anything runs."""
+    """Return the report of this worker before the pass."""
     end_with(parent)
     path, token = Path(folder) / PLAN, None
     if path.is_file():
@@ -56,7 +56,7 @@ def introduce(folder: str, device: str, parent: int) -> Worker:
 
 
 def workers_of(folder: str, device: str) -> list[Worker]:
-    """Ask workers of the active backend; those of Dask are all asked."""
+    """Collect reports from workers of the active backend; with Dask from all."""
     client = getattr(get_active_backend()[0], "client", None)
     if client is not None and hasattr(client, "run"):
         return list(client.run(introduce, folder, device, os.getpid()).values())
@@ -66,12 +66,12 @@ def workers_of(folder: str, device: str) -> list[Worker]:
 
 
 def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
-    """Refuse workers that do not see the folder; warn of unlike ones.
+    """Raise if a worker does not see the folder; warn if environments differ.
 
     Raises
     ------
     ValueError
-        If one does not see it.
+        If a worker does not see the folder.
     """
     blind = sorted({worker.name for worker in workers if worker.token != token})
     if blind:
@@ -92,12 +92,12 @@ def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
 
 
 def check_disk(folder: Path, n_bytes: int) -> None:
-    """Refuse a disk without room for so many bytes.
+    """Raise if a disk does not have enough space.
 
     Raises
     ------
     OSError
-        If it has less.
+        If there are fewer free bytes.
     """
     free = shutil.disk_usage(folder).free
     if n_bytes > free:

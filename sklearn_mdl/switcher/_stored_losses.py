@@ -1,4 +1,4 @@
-"""Losses of readouts that were evaluated before, and what is mixed again from them."""
+"""Stored losses of readouts, and new mixtures of them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class StoredLosses:
     Parameters
     ----------
     losses : array-like of shape (N, K)
-        ``-log p_k(y_t | past)`` in nats, of a floating type. A memory map is kept as it
-        is. Values are not checked here, but by :func:`~sklearn_mdl.forward`.
+        ``-log p_k(y_t | past)`` in nats, of a floating type. A memory map stays one.
+        Values are not checked here, but by :func:`~sklearn_mdl.forward`.
     readouts : sequence of str of length K, optional
         Names of the readouts; "readout 0" and so on if not given.
     architectures : sequence of str of length K, optional
@@ -41,14 +41,14 @@ class StoredLosses:
     weights : array-like of shape (K,), optional
         Prior weights of the readouts, as given to the run; None is uniform.
     switching : SwitchingPrior, optional
-        The prior under which the run mixed; None if it is not known.
+        The prior of the run; None if it is not known.
     n_classes : int, optional
         Number of classes of the labels.
     mixtures : GroupMixtures, optional
-        Predictions of groups; a store with "mixtures" has them.
+        Predictions of groups, from a store with "mixtures".
     known : ndarray of shape (N,), optional
-        Of how many examples the labels were known when each was predicted, where rows
-        came in groups or labels late; None if all before it were.
+        Number of examples whose labels were known when each was predicted, for rows in
+        groups or delayed labels; None if all earlier labels were known.
 
     Raises
     ------
@@ -106,7 +106,7 @@ class StoredLosses:
         if (given := self.architectures) is not None:
             fields["architectures"] = _checked_names("architectures", given, n_readouts)
         if self.weights is not None:
-            normalised_weights(self.weights, n_readouts)  # refuses what is no weights
+            normalised_weights(self.weights, n_readouts)  # raises for invalid weights
             weights = np.array(self.weights, dtype=np.float64)
             weights.flags.writeable = False
             fields["weights"] = weights
@@ -162,10 +162,11 @@ class StoredLosses:
 
     @property
     def readout_codelengths(self) -> np.ndarray:
-        """Codelength of every readout alone, (K,), in nats, summed block by block.
+        """Codelength of every single readout, (K,), in nats, summed block by block.
 
-        Where losses are NaN it has retired, and costs what the mixture of those awake
-        costs, under the prior of the run, or the default one if that is not known.
+        A readout with NaN losses has retired. It then costs as much as the mixture of
+        the readouts awake, under the prior of the run or, if unknown, the default
+        prior.
         """
         mixed = None
         if np.isnan(self.losses[-1:]).any():  # a readout awake at the end never retired
@@ -178,7 +179,7 @@ class StoredLosses:
         Parameters
         ----------
         mixed : ndarray of shape (N,), optional
-            What readouts that have retired cost at each example.
+            Cost of retired readouts at each example.
         """
         totals, start = np.zeros(self.n_readouts), 0
         with np.errstate(invalid="ignore"):  # infinities of both signs make a NaN
@@ -203,12 +204,13 @@ class StoredLosses:
         ----------
         switching : str, SwitchingPrior or None
         groups, max_rows : optional
-            As of :func:`~sklearn_mdl.forward`.
+            As for :func:`~sklearn_mdl.forward`.
 
         Returns
         -------
         trace : ForwardTrace
-            In nats, of switching alone, by labels as they were known in the run.
+            In nats, by switching without a pool, with labels known when they were in
+            the run.
         """
         return forward(
             as_prior(switching),
@@ -220,7 +222,7 @@ class StoredLosses:
         )
 
     def _known_by_row(self) -> np.ndarray:
-        """Return labels known at each example, and once all are known, (N + 1,)."""
+        """Return numbers of known labels at each example and at the end, (N + 1,)."""
         if self.known is None:
             return np.arange(self.n_samples + 1)
         return np.append(self.known, self.n_samples)
@@ -236,7 +238,7 @@ class StoredLosses:
         Yields
         ------
         block : ndarray of shape (n, K)
-            The next ``n_rows`` rows, or what is left of them; a view where it can be.
+            The next ``n_rows`` rows, fewer at the end; a view where possible.
 
         Raises
         ------
@@ -261,10 +263,10 @@ class StoredLosses:
         Parameters
         ----------
         switching : str, SwitchingPrior or None
-            Prior of the mixture of all readouts beside the pool.
+            Prior of the switching mixture of all readouts.
         pooling : LogLinearPool
         groups : sequence of names, default=None
-            Those of ``mixtures.names`` that are pooled; None pools all.
+            Names in ``mixtures.names`` to pool; None pools all.
 
         Raises
         ------
@@ -294,7 +296,7 @@ class StoredLosses:
 
 
 def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
-    """Return numbers of known labels (N,), if they can be such."""
+    """Return numbers of known labels (N,); raise if they are invalid."""
     found = np.asarray(known)
     rows = np.arange(n_samples)
     if (
@@ -303,8 +305,8 @@ def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
         or ((found < 0) | (found > rows)).any()
         or (np.diff(found) < 0).any()
     ):
-        required = f"{n_samples} integers that never fall nor exceed their row"
-        raise invalid("known", required, found, "leave it out if labels came at once")
+        required = f"{n_samples} integers that never decrease or exceed their row"
+        raise invalid("known", required, found, "leave it out if labels had no delay")
     return found.astype(np.intp)
 
 

@@ -24,9 +24,9 @@ class SwitchDistribution(MarkovPrior):
     weights. As a hidden Markov model it has two rows: experts of a block that will end,
     at rate ``1 / t`` into step ``t``, and experts of the last block.
 
-    The cost after the last switch is bounded: that of a sequence whose last block
-    begins after ``t`` outcomes has a bound that depends on ``t`` and on its experts,
-    but not on the length of the stream.
+    After the last switch the cost stays bounded: if the last block of a sequence begins
+    after ``t`` outcomes, the bound depends on ``t`` and on its experts, but not on the
+    length of the stream.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class RunLength(MarkovPrior):
     Every block draws its expert from the prior weights. The exact model has a row for
     each length of the current block, and a step costs O(K t). The mixture form replaces
     ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1) da`` by a mixture of geometric lengths
-    with the rates ``a = 1/2, 1/4, ..., 2^-n_rates`` and weights in proportion, and
+    with rates ``a = 1/2, 1/4, ..., 2^-n_rates`` and weights proportional to ``a``, and
     draws a rate for every block: a step costs O(n_rates K). It is a prior in its own
     right; for each block its log-probability is within 0.41 nats of the exact model's
     (0.45 for fewer than five rates), for lengths up to ``2^n_rates``.
@@ -95,7 +95,7 @@ class RunLength(MarkovPrior):
     n_rates : int or None, default=40
         Number of geometric lengths that are mixed; None for the exact model.
     max_steps : int, default=5000
-        Longest stream that the exact model takes; the mixture form takes any.
+        Longest stream that the exact model accepts; the mixture form has no limit.
 
     Notes
     -----

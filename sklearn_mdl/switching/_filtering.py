@@ -36,7 +36,7 @@ LOW = 1e-200
 
 
 class Followed(NamedTuple):
-    """Weights (m, K) ahead of losses, and the codelengths (n,) of these, in nats."""
+    """Weights (m, K) before some losses, and codelengths (n,) of all, in nats."""
 
     weights: Floats
     codelengths: Floats
@@ -75,7 +75,7 @@ class MarkovFilter:
         return log_sums(self.scores)
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert so many steps after the next one, shape (K,)."""
+        """Probability of each expert some steps after the next one, shape (K,)."""
         if self._kept is not None:
             return self._moved(self.weights, self._kept.between(self.t, n_steps))
         state = self._unscaled()
@@ -85,7 +85,7 @@ class MarkovFilter:
         return weights
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
-        """Process losses (n, K), and return weights that were ahead of them.
+        """Process losses (n, K), and return the weights before some of them.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class MarkovFilter:
         places : ndarray of shape (m,)
             Rows before which weights are wanted, in order, each from 0 up to n.
         n_ahead : ndarray of shape (m,)
-            After how many further steps without labels.
+            Number of further steps, without labels, after each of these rows.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class MarkovFilter:
 
 
 class CountingFilter(MarkovFilter):
-    """State of a prior whose rows count draws: every row has a scale of its own.
+    """State of a prior whose rows count draws: every row has its own scale.
 
     No draw leads back to a lower count, and the rate of later draws depends on it. So a
     count that is very improbable now may explain later labels best.
@@ -285,7 +285,7 @@ class CumulativeFilter:
 
     Each row's smallest loss is accounted for separately, so that the sums of good
     experts stay small and lose no digits; and nothing is subtracted at the ends of a
-    block, so that the same numbers are added in the same order however a stream is cut.
+    block, so the same numbers are added in the same order however a stream is cut.
     """
 
     def __init__(self, w: Floats) -> None:
@@ -303,7 +303,7 @@ class CumulativeFilter:
         return self.scores - log_sums(self.scores[:, np.newaxis])
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert so many steps after the next one: the same."""
+        """Probability of each expert some steps after the next one: the same."""
         return self.weights
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
@@ -364,7 +364,7 @@ class MixtureFilter:
         return log_sums(self.odds.log_weights[:, np.newaxis] + parts)
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert so many steps after the next one, shape (K,)."""
+        """Probability of each expert some steps after the next one, shape (K,)."""
         return self._average([part.ahead(n_steps) for part in self.filters])
 
     def _average(self, parts: list[Floats]) -> Floats:
@@ -373,7 +373,7 @@ class MixtureFilter:
         return weights
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
-        """Process losses (n, K), and return weights that were ahead of them."""
+        """Process losses (n, K), and return the weights before some of them."""
         parts = [part.follow(losses, places, n_ahead) for part in self.filters]
         costs = np.stack([part.codelengths for part in parts], axis=1)
         before, codelengths = _weights_around(self.odds, costs)

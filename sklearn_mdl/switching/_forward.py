@@ -122,8 +122,8 @@ class ForwardPass:
         """Probability of each expert at the next step, given all labels so far.
 
         An ndarray of shape (K,) with the transition into that step already applied: the
-        first row of the posterior of the next `extend`. Those of the experts awake sum
-        to one; others have none.
+        first row of the posterior of the next `extend`. The probabilities of experts
+        awake sum to one; experts asleep have zero.
         """
         if len(self._pending):
             return self._awake(self._filter.ahead(len(self._pending)), self._asleep)
@@ -147,7 +147,7 @@ class ForwardPass:
             self._pending = self._pending[n_new:]
 
     def retire(self, experts: ArrayLike) -> None:
-        """Let some experts sleep from the next step on, for ever.
+        """Retire some experts: from the next step on they stay asleep.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class ForwardPass:
         return scores - max(float(log_sums(scores)), np.finfo(float).min)
 
     def check_length(self, n_steps: int) -> None:
-        """Check that the stream may have so many more steps.
+        """Check that the stream may grow by a number of steps.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class ForwardPass:
         Raises
         ------
         ValueError
-            If the prior refuses a stream of that length.
+            If the prior does not allow a stream of that length.
         """
         self._prior.check_length(self.n_steps + n_steps)
 
@@ -199,13 +199,14 @@ class ForwardPass:
         ----------
         losses : array-like of shape (n, K)
             Minus log probability of each observed label under each expert, in nats.
-            Plus infinity is allowed: the label was impossible for that expert. NaN from
-            some step on is an expert that has retired. Computed in float64 whatever the
-            dtype; read in chunks, so it may be memory-mapped.
+            Plus infinity means that the label was impossible for that expert. NaN from
+            some step on means that the expert has retired. Computed in float64 whatever
+            the dtype; read in chunks, so it may be memory-mapped.
         known : ndarray of shape (n + 1,), optional
-            Of how many steps of the stream, counted from its first, the labels are
-            known when each step of the block is coded, and the one after it; never
-            decreasing. By default all before it.
+            Entry ``i`` is the number of steps of the stream whose labels are known when
+            step ``i`` of the block is coded; the last entry is for the step after the
+            block. Never decreases. By default the labels of all earlier steps are
+            known.
 
         Returns
         -------
@@ -226,8 +227,8 @@ class ForwardPass:
         not been observed.
 
         An expert that has retired is asleep: it predicts what the mixture of those
-        awake predicts, so that its weight moves by the shared factor alone, and that
-        mixture is what is coded (Freund et al., 1997).
+        awake predicts, so its weight only changes by the factor that all experts share,
+        and labels are coded under that mixture (Freund et al., 1997).
         """
         array = checked_losses(losses, self._n_experts, self._asleep)
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
@@ -254,7 +255,7 @@ class ForwardPass:
         codelengths: Floats,
         posterior: Floats,
     ) -> None:
-        """Code steps, as many at once as wait for no other label."""
+        """Code steps, as many at once as need no further label."""
         start = 0
         while start < len(losses):
             self.reveal(int(known[start]))
@@ -305,7 +306,7 @@ class ForwardPass:
             self._filter.advance(losses, codelengths, posterior)
             return
         asleep = np.isnan(losses)
-        # Experts never wake up: those rows come first at which all are awake.
+        # Experts never wake up, so the rows at which all are awake come first.
         n_plain = 0 if self._asleep.any() else int((~asleep.any(axis=1)).sum())
         plain = slice(n_plain)
         self._filter.advance(losses[plain], codelengths[plain], posterior[plain])
@@ -316,9 +317,9 @@ class ForwardPass:
             codelengths[i] = self._observe(losses[i], shares)
 
     def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
-        """Condition on the losses (K,) of a step; returns what the mixture costs.
+        """Condition on the losses (K,) of a step; return the cost of the mixture.
 
-        Logs of the shares of those awake need not be computed again if they are given.
+        Pass the logs of the shares of experts awake if they are already computed.
         """
         asleep = np.isnan(losses)
         shares = self._log_shares(asleep) if shares is None else shares
@@ -339,8 +340,8 @@ def forward(
 ) -> ForwardTrace:
     """Mix experts under a switching prior, in one pass over their losses.
 
-    Besides the losses and the result it needs memory for the state of the prior and at
-    most some tens of megabytes.
+    Besides the losses and the result, memory is needed for the state of the prior and
+    for at most a few tens of megabytes of temporaries.
 
     Parameters
     ----------
@@ -349,9 +350,9 @@ def forward(
     losses : array-like of shape (N, K), or iterator of array-like of shape (n, K)
         Minus log probability of each observed label under each expert, in nats;
         plus infinity is allowed (see `ForwardPass.extend`), and NaN from the step on at
-        which an expert retires: from there on it is asleep, and the mixture is that of
-        the experts awake (Freund et al., 1997). A memory-mapped array is
-        read block by block, as are the blocks of an iterator.
+        which an expert retires: it is then asleep, and only the experts awake are mixed
+        (Freund et al., 1997). Memory-mapped arrays and iterators are read block by
+        block.
     weights : array-like of shape (K,), optional
         Prior weights of the experts, non-negative with a positive sum; normalised here.
         Uniform if not given; see `group_weights` for another choice.
@@ -362,8 +363,8 @@ def forward(
         Largest number of rows of the posterior to return: those of every ``2^j``-th
         step from the first on, for the smallest ``j`` that suffices. By default all.
     known : ndarray of shape (N + 1,), optional
-        Of how many steps the labels are known when each is coded, and at the end; by
-        default all before it. See :meth:`ForwardPass.extend`.
+        Number of steps whose labels are known when each step is coded, and at the end;
+        by default all earlier ones. See :meth:`ForwardPass.extend`.
 
     Returns
     -------
@@ -425,7 +426,7 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
     Parameters
     ----------
     shares : ndarray of shape (n, K)
-        Probabilities of the experts; none of those asleep.
+        Probabilities of the experts; zero for those asleep.
     losses : ndarray of shape (n, K)
         In nats; NaN is an expert asleep.
     """
@@ -440,12 +441,12 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
 def filled_losses(
     losses: ArrayLike, prior: PriorLike = None, weights: ArrayLike | None = None
 ) -> NDArray[np.floating]:
-    """Losses (N, K) in which NaN is what the mixture of the experts awake costs.
+    """Losses (N, K) with NaN replaced by the cost of the mixture of experts awake.
 
-    They are returned as they are if no expert has retired.
+    Returned unchanged if no expert has retired.
     """
     array = np.asanyarray(losses)
-    if not np.isnan(array[-1:]).any():  # who is awake at the end has never slept
+    if not np.isnan(array[-1:]).any():  # awake at the end: awake throughout
         return array
     codelengths = forward(prior, array, weights, max_rows=0).codelengths
     return np.where(np.isnan(array), codelengths[:, np.newaxis], array)

@@ -1,4 +1,4 @@
-"""Losses and prior weights as they are given: checked, and losses cut into blocks."""
+"""Checks of losses and prior weights, and losses cut into blocks."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def checked_losses(
 ) -> Losses:
     """Return losses as a floating array (n, K) without minus infinity.
 
-    NaN is refused, unless a mask (K,) of the experts that are asleep is given: then it
-    says that an expert has fallen asleep, and must go on to the last row.
+    NaN raises an error unless a mask (K,) of the experts asleep is given. It then means
+    that an expert has fallen asleep, and must continue to the last row.
     """
     array = np.asarray(_as_table(losses, n_experts))
     if not np.issubdtype(array.dtype, np.floating):
@@ -104,12 +104,12 @@ def _check_asleep(asleep: NDArray[np.bool_]) -> None:
             f"number after NaN in column {column}; {WRONG}."
         )
     if asleep[1:].all(axis=1).any():
-        required = "numbers in nats for one expert at least at every step"
+        required = "numbers in nats for at least one expert at every step"
         raise invalid("losses", required, np.nan, WRONG)
 
 
 def _as_table(losses: ArrayLike, n_experts: int | None = None) -> Losses:
-    """Return losses as an array (n, K) with some columns, or with so many."""
+    """Return losses as an array (n, K), with `n_experts` columns if given."""
     array = np.asanyarray(losses)
     if array.ndim != 2 or not array.shape[1] or n_experts not in (None, array.shape[1]):
         required = f"of shape (n_steps, {n_experts or 'n_experts'})"
@@ -146,7 +146,7 @@ def group_weights(groups: Sequence[Hashable]) -> Floats:
 def group_columns(
     groups: Sequence[Hashable],
 ) -> tuple[tuple[Hashable, ...], NDArray[np.intp]]:
-    """Return the distinct groups, by first appearance, and those of experts."""
+    """Return the distinct groups, by first appearance, and the group of each expert."""
     names = tuple(dict.fromkeys(groups))
     place = {name: i for i, name in enumerate(names)}
     return names, np.array([place[group] for group in groups], dtype=np.intp)

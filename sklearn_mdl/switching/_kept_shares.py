@@ -31,7 +31,7 @@ class KeptShares:
         self._redrawn = np.zeros(2, dtype=np.intp)  # the last step up to each with none
 
     def between(self, first: Steps | int, n_steps: Steps | int) -> Floats:
-        """Return the products over so many steps after those in ``first``."""
+        """Return the products over a number of steps after those in ``first``."""
         start = np.asarray(first)
         stop = start + n_steps
         self._extend(int(stop.max(initial=0)) + 1)
@@ -51,7 +51,7 @@ class KeptShares:
 
 
 def kept_shares(prior: MarkovPrior, n_rows: int) -> KeptShares | None:
-    """Return what moves the weights of a prior in one go; None if they have rows."""
+    """Return the products for a prior with states of one row; None for other priors."""
     transition = prior.transition(2)
     simple = not (transition.others or transition.ageing or transition.enter is None)
     return KeptShares(prior) if simple and n_rows == len(transition.draw) == 1 else None

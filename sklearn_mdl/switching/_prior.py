@@ -1,6 +1,6 @@
 """Base classes of switching priors, hidden Markov models over experts, and transitions.
 
-A prior knows nothing about losses. It is a parameter object with two small methods, so
+A prior does not depend on losses. It is a parameter object with two small methods, so
 that its parameters can be searched and cloned like those of any estimator. It keeps the
 expert or redraws it from the prior weights, so that a step needs no K x K matrix: the
 mass that leaves is summed and distributed by the weights.
@@ -43,7 +43,7 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         """
 
     def check_length(self, n_steps: int) -> None:
-        """Check that a stream may have so many steps; by default it may.
+        """Check the length of a stream; by default any length is allowed.
 
         Parameters
         ----------
@@ -79,8 +79,8 @@ class MarkovPrior(SwitchingPrior):
     (n_rows, K). The expert of the first step is drawn from the prior weights and its
     row from `rows`; on entering every later step the expert is kept or redrawn, as
     `transition` specifies. A subclass implements `transition`, and `rows` if there is
-    more than one. Neither may use the length of the stream, so that codelengths do not
-    depend on how many labels follow.
+    more than one. Neither may use the length of the stream: codelengths must not depend
+    on how many labels follow.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class MarkovPrior(SwitchingPrior):
 
 
 class Component(NamedTuple):
-    """One of the Markov priors that a prior is a mixture of.
+    """One of the Markov priors in a mixture of them.
 
     Attributes
     ----------
@@ -180,7 +180,8 @@ class Component(NamedTuple):
     w: Floats
 
 
-# Range of logs of one band: e^-300 is still far above what rates and weights take off.
+# Range of logs of one band: rates and weights shrink e^-300 by far too little to
+# underflow.
 _BAND = 300.0
 
 _FIRST_ROW = np.ones(1)
@@ -281,7 +282,7 @@ def apply_log(scores: Floats, linear: Callable[[Floats], Floats]) -> Floats:
 
 
 def apply_adjoint(values: Floats, w: Floats, transition: Transition) -> Floats:
-    """Return the expected values, at a step, of values at the next step.
+    """Return the expected value, from each state, of values at the next step.
 
     The transpose of `apply`: ``apply_adjoint(values)[j, k]`` is the mean of `values`
     over the states that follow state ``(j, k)``.

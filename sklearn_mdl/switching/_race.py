@@ -1,4 +1,4 @@
-"""Races: which experts retire, by a rule of past losses alone."""
+"""Races: which experts retire, by a rule that only uses past losses."""
 
 from __future__ import annotations
 
@@ -17,32 +17,30 @@ Floats = NDArray[np.float64]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Race(BaseEstimator):
-    """Retire experts that cannot win, at doubling numbers of examples.
+    """Rule that retires experts which cannot win, at doubling numbers of examples.
 
-    At ``batch_size``, twice, four times as many examples and so on, but not before
-    `first`, losses are compared over the last half of the examples. An expert stays if
-    its loss exceeds the least one by at most ``tolerance * sqrt(first / n)`` of that
-    loss, or of what it saves over a uniform code if that is less, and `slack` beside.
-    The tolerance falls with the number ``n`` of examples, as does chance, and the lead
-    that a learning curve must make up that will still cross another. Where groups
-    of experts are pooled, the best expert of a group stays, too, if the pool needs the
-    group: if without it, and with the others' weights adapted, the pool's code of all
-    labels so far would be longer by more than `pool_slack` nats, by the second
-    derivatives that the pool has gathered. All others retire: they are not evaluated
-    and trained any more, and count as asleep, predicting what the mixture of those
-    awake predicts (Freund et al., 1997). A decoder retires the same ones, since the
-    rule reads the past alone.
+    After `first` examples, and whenever their number has doubled, losses are compared
+    over the last half of the examples. An expert stays if its loss exceeds the lowest
+    loss by at most `slack` nats plus a share ``tolerance * sqrt(first / n)`` of that
+    loss (or of its saving over a uniform code, if that is less). The share decreases
+    with the number ``n`` of examples, because noise does, and because learning curves
+    that far behind rarely catch up. With a pool, the best expert of a group also stays
+    if the pool needs the group: if dropping it would lengthen the pool's code of all
+    labels so far by more than `pool_slack` nats, to second order and with the other
+    weights adapted. All other experts retire: they are no longer evaluated or trained,
+    and count as asleep, predicting like the mixture of the experts awake (Freund et
+    al., 1997). A decoder retires the same experts, since the rule only reads the past.
 
     Parameters
     ----------
     tolerance : float, default=0.15
-        Share of the least loss, or of what it saves, by which a loss may exceed it at
+        Share of the lowest loss, or of its saving, by which a loss may exceed it at
         `first` examples; for real labels, whose losses have no zero, share of a fifth
-        of a nat an example.
+        of a nat per example.
     slack : float, default=10.0
-        Nats by which it may do so beside.
+        Further nats by which it may do so.
     min_readouts : int, default=4
-        At least so many experts stay.
+        Smallest number of experts that stay.
     first : int, default=256
         Number of examples before which none retires.
     pool_slack : float, default=0.5
@@ -69,12 +67,12 @@ class Race(BaseEstimator):
     pool_slack: float = 0.5
 
     def check_params(self, n_experts: int) -> None:
-        """Check the parameters, for a race of so many experts.
+        """Check the parameters, for a race of `n_experts` experts.
 
         Raises
         ------
         ValueError
-            If one is out of range, or if there are fewer experts than stay.
+            If one is out of range, or if there are fewer than `min_readouts` experts.
         """
         for name in ("tolerance", "slack", "pool_slack"):
             if not is_number_in(value := getattr(self, name), 0, math.inf):
@@ -102,7 +100,7 @@ class Race(BaseEstimator):
         unit: float | None = None,
         n_samples: int | None = None,
     ) -> NDArray[np.bool_]:
-        """Tell who stays.
+        """Return True for experts that stay.
 
         Parameters
         ----------

@@ -70,7 +70,7 @@ def best_sequence(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed, and NaN where an expert has retired: no sequence has
+        plus infinity is allowed, and NaN where an expert has retired: no sequence uses
         it there. May be memory-mapped.
     weights : array-like of shape (K,), optional
         Prior weights of the experts; uniform if not given.
@@ -133,14 +133,14 @@ def best_segments(
 ) -> ExpertSequence:
     """Find the sequence of least loss with at most a given number of blocks.
 
-    It is chosen in hindsight and by its loss alone; its cost under a switching prior is
-    reported, and does not affect the choice.
+    It is chosen in hindsight, by its loss only; its cost under a switching prior is
+    reported and does not affect the choice.
 
     Parameters
     ----------
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed, and NaN where an expert has retired: no sequence has
+        plus infinity is allowed, and NaN where an expert has retired: no sequence uses
         it there. May be memory-mapped.
     n_blocks : int
         Largest number of blocks of one expert each, at least 1.
@@ -244,9 +244,9 @@ def sequence_cost(
 
 
 def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
-    """Return losses (N, K) by which no sequence has an expert that has retired."""
+    """Return losses (N, K) that rule out sequences with retired experts."""
     array = loss_array(losses)
-    if not np.isnan(array[-1:]).any():  # who is awake at the end has never slept
+    if not np.isnan(array[-1:]).any():  # awake at the end: awake throughout
         return array
     checked_losses(array, array.shape[1], np.zeros(array.shape[1], dtype=bool))
     return np.where(np.isnan(array), np.inf, array)
@@ -264,10 +264,10 @@ def _with_cost(
 
 
 def _path_cost(components: list[Component], experts: Integers) -> float:
-    """Return the codelength of labels that only these experts hold possible.
+    """Return the codelength of labels that are impossible for all other experts.
 
-    Unused experts are merged into one with the sum of their weights, so that the time
-    that this takes does not grow with their number.
+    Unused experts are merged into one with the sum of their weights, so the time does
+    not grow with their number.
     """
     used, path = np.unique(experts, return_inverse=True)
     merged = [

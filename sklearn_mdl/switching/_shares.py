@@ -47,7 +47,7 @@ class GroupedShare:
         self._t = 1
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert so many steps after the incoming one, (K,)."""
+        """Probability of each expert some steps after the incoming one, (K,)."""
         if not n_steps:
             return self.weights
         if self._rate is None:  # no redraw, at rates 1 / (t + i)
@@ -57,7 +57,7 @@ class GroupedShare:
         return self._prior + kept * (self.weights - self._prior)
 
     def moved(self, n_steps: int) -> Self:
-        """Return a copy as it is so many steps later, if no labels come."""
+        """Return a copy moved on by some steps without labels."""
         other = copy.copy(self)
         other.weights = self.ahead(n_steps)
         return other
@@ -65,14 +65,15 @@ class GroupedShare:
     def observe(self, losses: Floats) -> Floats:
         """Move the weights by the losses (K,) of a step, in nats.
 
-        NaN is an expert asleep, which costs what the mixture of those awake in its
-        group does.
+        NaN marks an expert asleep; it costs as much as the mixture of the experts of
+        its group that are awake.
 
         Returns
         -------
         codelengths : ndarray of shape (G,)
-            Cost of the step under each group's mixture, in nats. It is infinite where
-            it is for every expert awake, and such a step moves no weight.
+            Cost of the step under each group's mixture, in nats. If a label is
+            impossible for every expert awake in a group, its cost is infinite and the
+            weights stay.
         """
         asleep = np.isnan(losses)
         some_sleep = np.count_nonzero(asleep) > 0  # much faster than any
@@ -88,7 +89,7 @@ class GroupedShare:
         totals = np.add.reduceat(joint, self._starts)
         if some_sleep:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            # Of groups that are all awake it stays as it is, whatever sleeps elsewhere.
+            # Unchanged for groups that are all awake, whatever sleeps elsewhere.
             partly = np.logical_or.reduceat(asleep, self._starts) & finite
             np.divide(totals, awake, out=totals, where=partly)
             np.copyto(joint, self.weights * totals[self._members], where=asleep)
@@ -108,24 +109,24 @@ class GroupedShare:
         return codelengths
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the weights, and the step that they are for."""
+        """Return the weights, and the step to which they belong."""
         return {"weights": self.weights, "step": np.array([self._t])}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from where another share was."""
+        """Continue from the state of another share."""
         self.weights, self._t = np.array(state["weights"]), int(state["step"][0])
 
 
 class LearnedGroupedShare:
     """Fixed share of an unknown constant rate inside each of several groups.
 
-    A Bayesian mixture over rates, in each group by itself. An expert asleep predicts
-    what the mixture of those awake does, over all rates.
+    A separate Bayesian mixture over rates in each group. An expert asleep predicts like
+    the mixture of the experts awake, over all rates.
 
     Parameters
     ----------
     weights, starts
-        As of :class:`GroupedShare`.
+        As for :class:`GroupedShare`.
     rates : sequence of float
         Equally probable at first.
     """
@@ -134,7 +135,7 @@ class LearnedGroupedShare:
         self, weights: Floats, starts: NDArray[np.intp], rates: Sequence[float]
     ) -> None:
         self._shares = [GroupedShare(weights, starts, rate) for rate in rates]
-        self._whole = GroupedShare(weights, starts)  # its weights alone are of use
+        self._whole = GroupedShare(weights, starts)  # only its weights are used
         self._sizes = np.diff([*starts, len(weights)])
         self.posterior = np.full((len(rates), len(starts)), 1 / len(rates))
 
@@ -144,14 +145,14 @@ class LearnedGroupedShare:
         return self.ahead(0)
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert so many steps after the incoming one, (K,)."""
+        """Probability of each expert some steps after the incoming one, (K,)."""
         shares = np.stack([share.ahead(n_steps) for share in self._shares])
         posterior = np.repeat(self.posterior, self._sizes, axis=1)
         found: Floats = (posterior * shares).sum(0)
         return found
 
     def moved(self, n_steps: int) -> Self:
-        """Return a copy as it is so many steps later, if no labels come."""
+        """Return a copy moved on by some steps without labels."""
         other = copy.copy(self)
         moved = [share.moved(n_steps) for share in self._shares]
         vars(other).update(_shares=moved)
@@ -186,7 +187,7 @@ class LearnedGroupedShare:
         return {"weights": weights, "posterior": self.posterior}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from where another share was."""
+        """Continue from the state of another share."""
         self.posterior = np.array(state["posterior"])
         for share, weights in zip(self._shares, state["weights"], strict=True):
             share.weights = np.array(weights)
@@ -195,7 +196,7 @@ class LearnedGroupedShare:
 def share_within(
     weights: Floats, starts: NDArray[np.intp], rates: Sequence[float] | None
 ) -> GroupedShare | LearnedGroupedShare:
-    """Begin the share inside groups that a pool's rates stand for."""
+    """Return the share inside groups for the rates of a pool."""
     if rates is None:
         return GroupedShare(weights, starts)
     return LearnedGroupedShare(weights, starts, rates)

@@ -24,8 +24,9 @@ Floats = NDArray[np.float64]
 class BayesMixture(MarkovPrior):
     """One expert for the whole stream: the Bayesian mixture.
 
-    The codelength is ``-log sum_k w(k) exp(-sum_t L_t(k))``. It exceeds that of expert
-    ``k`` by at most ``-log w(k)`` nats, which is ``log K`` for uniform weights.
+    The codelength is ``-log sum_k w(k) exp(-sum_t L_t(k))``. It exceeds the codelength
+    of expert ``k`` by at most ``-log w(k)`` nats, which is ``log K`` for uniform
+    weights.
 
     See Also
     --------
@@ -81,7 +82,7 @@ class ElementwiseMixture(MarkovPrior):
     weights: ArrayLike | None = None
 
     def components(self, w: Floats) -> list[Component]:
-        """Return the prior itself, with its own weights if it has some."""
+        """Return the prior itself, with its own weights if it has any."""
         if self.weights is None:
             return super().components(w)
         own = normalised_weights(self.weights, len(w), "ElementwiseMixture.weights")
@@ -116,17 +117,17 @@ class FixedShare(MarkovPrior):
     redraw : bool, default=True
         If True, a draw may return the expert of the step before. This is the paper's
         convention: with uniform weights the expert stays with probability
-        ``1 - alpha_t (K - 1) / K``, Eq. (2). False is that of Herbster and Warmuth: it
-        stays with ``1 - alpha_t``, and the others share ``alpha_t`` in proportion to
-        their weights. With uniform weights, rate ``alpha`` of the second is rate
-        ``alpha K / (K - 1)`` of the first.
+        ``1 - alpha_t (K - 1) / K``, Eq. (2). False is the convention of Herbster and
+        Warmuth: the expert stays with probability ``1 - alpha_t``, and the others share
+        ``alpha_t`` in proportion to their weights. With uniform weights, ``alpha`` with
+        ``redraw=False`` equals ``alpha K / (K - 1)`` with ``redraw=True``.
 
     Notes
     -----
     The paper writes ``alpha_t = (m - 1) / t`` without the cut at one, which is needed
     for ``t < m - 1``. It uses ``m = 2`` for ImageNet and ``m = 11`` for VTAB, chosen to
-    make the codelength short; the codelength does not include the cost of that choice,
-    while that of `LearnedShare` does.
+    make the codelength short. That codelength does not include the cost of the choice;
+    the codelength of `LearnedShare` does.
 
     With ``m = 2`` and uniform weights the codelength exceeds the Bayesian mixture's by
     at most ``sum_{t=2}^N -log(1 - (K - 1) / (K t)) <= log N`` nats, and the loss of any
@@ -218,9 +219,9 @@ class FixedShare(MarkovPrior):
 class LearnedShare(SwitchingPrior):
     """Fixed share with an unknown ``m``: a Bayesian mixture over several.
 
-    Choosing ``m`` after the codelengths are known is not a code. This prior gives each
-    ``m`` the same probability instead, and costs at most ``log J`` nats more than the
-    best of the ``J`` values in hindsight.
+    If you choose ``m`` after you know the codelengths, the result is not a codelength.
+    This prior gives each ``m`` the same probability instead. It costs at most ``log J``
+    nats more than the best of the ``J`` values in hindsight.
 
     Parameters
     ----------
@@ -270,9 +271,10 @@ class UniversalShare(MarkovPrior):
     """Fixed share with an unknown constant rate, integrated under a Beta prior.
 
     With ``s`` draws among ``n`` chances so far the next draw has probability
-    ``(s + a) / (n + a + b)``: the estimator of Krichevsky and Trofimov for ``a = b =
-    1/2``. The codelength exceeds that of the best constant rate in hindsight by at most
-    ``log 2 + 1/2 log N`` nats. It has a row for each number of draws: O(K N^2) in all.
+    ``(s + a) / (n + a + b)``: the Krichevsky-Trofimov estimator for ``a = b = 1/2``.
+    The codelength exceeds the one with the best constant rate in hindsight by at most
+    ``log 2 + 1/2 log N`` nats. The model has a row for each number of draws, so a
+    stream takes O(K N^2).
 
     Parameters
     ----------

@@ -37,8 +37,8 @@ def smoothed_posterior(
 ) -> Floats:
     """Probability of each expert at each step given *all* labels.
 
-    The posterior of `forward` predicts: it uses the labels before a step. This one
-    explains: it uses the label of the step and all later ones, too.
+    The posterior of `forward` predicts: it only uses the labels before a step. This one
+    explains: it also uses the label of the step and all later ones.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ def smoothed_posterior(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed. May be memory-mapped; read twice, in blocks. NaN is an
-        expert that has retired: it predicts what the mixture of those awake does, so
-        that labels say no more of it, and may keep some probability.
+        plus infinity is allowed. May be memory-mapped; read twice, in blocks. NaN marks
+        a retired expert: it predicts like the mixture of the experts awake, so later
+        labels do not change its odds and it may keep some probability.
     weights : array-like of shape (K,), optional
         Prior weights of the experts; uniform if not given.
     groups : sequence of length K, optional
@@ -71,8 +71,8 @@ def smoothed_posterior(
     Notes
     -----
     Forward and backward recursion. States are stored at checkpoints and computed again
-    between them, so that, checkpoints aside, the memory beyond losses and result does
-    not grow with ``N``. A label that is impossible for every expert is ignored, as in
+    between them. Apart from checkpoints, the memory besides losses and result does not
+    grow with ``N``. A label that is impossible for every expert is ignored, as in
     `forward`.
 
     References
@@ -98,7 +98,7 @@ def _backward(
     components: list[Component], losses: NDArray[np.generic]
 ) -> Iterator[Floats]:
     """Yield smoothed posteriors (n, K) by blocks, all in reversed order."""
-    # The states between two checkpoints are held at once; checkpoints are, too.
+    # All checkpoints are in memory, and the states between two of them.
     n_steps, n_experts = losses.shape
     last = max(2, n_steps)
     n_states = n_experts * max(len(c.prior.transition(last).draw) for c in components)

@@ -1,4 +1,4 @@
-"""Base of online classifiers: classes, labels and probabilities."""
+"""Base class of online classifiers: classes, labels and probabilities."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ NONE_NAMED = np.empty(0)
 
 
 class OnlineClassifier(ClassifierMixin, OnlineEstimator):
-    """Base of classifiers that predict each example before they learn it."""
+    """Base class of classifiers that predict each example before they learn it."""
 
     classes_: np.ndarray
     new_classes: str = "refuse"
     _all_diverged = (
-        "all readouts have diverged and predict uniformly since then, so that the code "
-        "says little about the features; lower the learning rate of networks, or "
+        "all readouts have diverged and predict uniformly since then, so the "
+        "codelength hardly depends on the features; lower the learning rate of "
+        "networks, or "
         "raise the alpha of kernels"
     )
 
@@ -54,8 +55,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        How a stream is cut into calls changes nothing: codelengths are those of one
-        ``fit`` on all rows, bit for bit.
+        Codelengths do not depend on how a stream is cut into calls: they equal those of
+        one ``fit`` on all rows, bit for bit.
 
         Parameters
         ----------
@@ -63,11 +64,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur; required at the first call, optional afterwards.
-            Where new classes may appear (``new_classes="escape"``): those that are
-            named before, or none.
+            With ``new_classes="escape"``, the known classes, or None.
         groups : array-like of shape (n_samples,), default=None
-            As for :meth:`fit`. All rows of a group must come in one call, since the end
-            of a call ends it.
+            As for :meth:`fit`. All rows of a group must be in the same call.
 
         Returns
         -------
@@ -76,8 +75,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         Raises
         ------
         ValueError
-            If ``classes`` is missing at the first call or differs later, if y holds a
-            label outside them, if a group comes back in a later call, and as in
+            If ``classes`` is missing at the first call or differs later, if y contains
+            a label outside them, if a group occurs again in a later call, and as in
             :meth:`fit`.
         """
         known = None
@@ -87,21 +86,21 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             known = np.unique(as_labels(classes))
         elif self.new_classes == "escape":
             known = NONE_NAMED
-        with warnings.catch_warnings():  # a few rows may well be of as many classes
+        with warnings.catch_warnings():  # a few rows may have as many classes
             warnings.filterwarnings("ignore", "The number of unique classes")
             return self._continue(X, y, known, groups)
 
     def fit_stream(
         self, blocks: Iterable[object], classes: ArrayLike | None = None
     ) -> Self:
-        """Forget everything, then evaluate blocks of rows one after the other.
+        """Fit from scratch: one prequential pass over blocks of rows.
 
         Parameters
         ----------
         blocks : iterable of (X, y)
             Each as for :meth:`partial_fit`, from a generator or a torch ``DataLoader``.
         classes : array-like of shape (n_classes,), default=None
-            As for :meth:`partial_fit`, since the first blocks may lack some.
+            As for :meth:`partial_fit`, since the first blocks may not have all classes.
 
         Returns
         -------
@@ -110,10 +109,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         Raises
         ------
         ValueError
-            If there is no block, and as in :meth:`partial_fit`. The blocks before one
-            that is refused stay learned.
+            If there is no block, and as in :meth:`partial_fit`. Blocks before an
+            invalid one stay learned.
         TypeError
-            If a block is no pair.
+            If a block is not a pair.
         """
         return self._continue_by_blocks(blocks, classes=classes)
 
@@ -134,24 +133,42 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return log_proba
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Probabilities of the mixture, (n_samples, n_classes)."""
+        """Probabilities of the mixture, (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+        """
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Most probable class of every row, (n_samples,)."""
+        """Most probable class of every row, (n_samples,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
         return self._decoded(self.predict_log_proba(X).argmax(1))
 
     @property
     def correct_(self) -> np.ndarray:
-        """Whether each label was the class predicted before it was seen, bool."""
+        """True where the class predicted before the label was seen is correct."""
         predicted = self._run.trace.summaries[:, PREDICTED]
         return np.asarray(predicted == self._labels_seen())
 
     def measures(self, *, n_bins: int = 15) -> PrequentialMeasures:
         """Accuracy, Brier score and calibration of the prequential predictions.
 
-        Every prediction of the mixture was made before its label was seen, so that no
-        row need be held out for them.
+        Every prediction of the mixture was made before its label was seen, so no rows
+        need to be held out.
 
         Parameters
         ----------
@@ -161,7 +178,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         Returns
         -------
         measures : PrequentialMeasures
-            With the codelength, and two reference codes, in nats.
+            Includes the codelength and two reference codes, in nats.
         """
         escape = self._run.outcome.escape
         return measure(
@@ -189,9 +206,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         shape = np.asarray(given).shape
         if len(shape) == 2 and shape[1] > 1:
             raise ValueError(
-                "y should be a 1d array of one label to a row, got an array of shape "
+                "y should be a 1d array of one label per row, got an array of shape "
                 f"{shape} instead; pass y.argmax(1) for one-hot labels, or fit a "
-                "MultiOutputSwitcher for several labels to a row"
+                "MultiOutputSwitcher for several labels per row"
             )
         rows, labels = self._validated(X, as_labels(given), reset=reset)
         labels = column_or_1d(labels, warn=True)
@@ -202,7 +219,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if may_be_real(y):
             warn_caller(
                 f"y holds {len(np.unique(y))} different whole numbers as floats in "
-                f"{len(y)} rows, which are taken for classes; fit an "
+                f"{len(y)} rows, which are treated as classes; fit an "
                 "MDLReadoutSwitcherRegressor if they are real numbers, or pass "
                 "y.astype(int) if they are classes"
             )
@@ -256,7 +273,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
 
 def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return classes, and after them those of labels that are new, as they appear.
+    """Return classes, followed by new classes of labels in order of appearance.
 
     Raises
     ------

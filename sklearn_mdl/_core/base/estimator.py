@@ -1,9 +1,8 @@
-"""The scikit-learn side of an estimator that is evaluated online, whatever it predicts.
+"""The scikit-learn side of an estimator that is evaluated online.
 
-``fit`` checks its data, makes a run and drives it; everything else is read off the run.
-
-Estimators are dataclasses: each parameter is stated once, as a field, and so
-scikit-learn's rule that ``__init__`` only stores parameters holds by construction.
+``fit`` checks its data, makes a run and drives it; everything else is read from the
+run. Estimators are dataclasses: each parameter is declared once, as a field, so
+``__init__`` only stores parameters, as scikit-learn requires.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class NotYet:
         self.__doc__ = doc
 
     def __get__(self, estimator: object, owner: type) -> Any:
-        """Raise NotFittedError where an estimator is asked for it."""
+        """Raise NotFittedError on an unfitted estimator."""
         if estimator is None:
             return self
         raise NotFittedError(
@@ -69,10 +68,9 @@ class NotYet:
 
 
 class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
-    """Base of estimators that predict each example before they learn it.
+    """Base class of estimators that predict each example before they learn it.
 
-    Subclasses say which run they need in ``_make_run``, and how labels are checked and
-    encoded.
+    Subclasses make their run in ``_make_run``, and check and encode labels.
     """
 
     shuffle: bool = False
@@ -81,7 +79,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     random_state: RandomState
     _run: PrequentialRun = NotYet("The run.")  # type: ignore[assignment]
     _seed: int
-    _all_diverged: str  # warning if no readout predicts any more
+    _all_diverged: str  # warning if all readouts have diverged
 
     @abstractmethod
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
@@ -89,7 +87,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @abstractmethod
     def _outcome(self, classes: np.ndarray | None) -> Outcome:
-        """Return the kind of the labels, and remember classes where there are any."""
+        """Return the kind of the labels, and remember classes if there are any."""
 
     @abstractmethod
     def _checked(
@@ -99,7 +97,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @abstractmethod
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-        """Return labels as a run takes them, which does so in an order."""
+        """Return labels as encoded for a run, in the order of its rows."""
 
     @abstractmethod
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
@@ -120,14 +118,14 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _evaluating(
         self, checkpoint: Checkpoint | None
     ) -> Iterator[tuple[Evaluator | None, list[Event]]]:
-        """Give what evaluates readouts, None for threads, and what saves progress."""
+        """Return the evaluator of readouts (None for threads) and the checkpoint."""
         yield None, [] if checkpoint is None else [checkpoint]
 
     def _check_order(self, labels: np.ndarray) -> None:
-        """Warn of labels that should have been permuted."""
+        """Warn about labels that should have been permuted."""
 
     def _after_fit(self) -> None:
-        """Warn of anything that should be known of a stream after ``fit``."""
+        """Warn about problems of a stream after ``fit``."""
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -140,13 +138,13 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Features, taken as float32.
         y : array-like of shape (n_samples,)
-            Labels: of at least two classes, or, for a regressor, real numbers. Every
-            label counts once, since a weighted sum is the length of no code: there is
-            no ``sample_weight``; repeat or drop rows instead.
+            Labels: of at least two classes, or, for a regressor, real numbers. There is
+            no ``sample_weight``, since a weighted sum is not a codelength; repeat or
+            drop rows instead.
         groups : array-like of shape (n_samples,), default=None
-            Names of groups, such as the patient of each row: no label of a group is
-            learned before all its rows are coded. Their rows must follow each other,
-            unless ``shuffle`` draws the order of groups, and of the rows in each.
+            Group of each row, such as a patient: labels of a group are learned only
+            after all its rows are coded. Rows of a group must be adjacent, unless
+            ``shuffle`` is set, which permutes groups and the rows in each.
 
         Returns
         -------
@@ -156,8 +154,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         ------
         ValueError
             If X (or real labels) hold NaN or infinity, if lengths differ, if a
-            classifier is given labels of one class only, or if rows of a group do not
-            follow each other.
+            classifier is given labels of a single class, or if rows of a group are not
+            adjacent.
 
         Warns
         -----
@@ -182,8 +180,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             warn_caller(
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
-                f"{first} are learned, so that the code says nothing of the features; "
-                "fit more rows, or set a smaller batch_size or label_delay"
+                f"{first} are learned, so the codelength does not depend on the "
+                "features; fit more rows, or set a smaller batch_size or label_delay"
             )
         self._after_fit()
         return self
@@ -212,7 +210,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         return self
 
     def _continue_by_blocks(self, blocks: Iterable[object], **classes: object) -> Self:
-        """Forget everything, then take blocks as ``partial_fit`` does."""
+        """Fit from scratch, block by block."""
         pairs = pairs_of(blocks)
         X, y = next(pairs)
         with self._all_or_nothing():
@@ -233,13 +231,13 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         seed: int | None = None,
         keys: np.ndarray | None = None,
     ) -> None:
-        """Begin a new stream; if its rows are known, settle their order."""
+        """Begin a new stream; if its rows are known, draw their order."""
         outcome = self._outcome(classes)
         if seed is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._run = self._make_run(n_features, outcome, seed)
         self._seed = seed
-        # A pickle makes the run again from what it began with, whatever is set later.
+        # A pickle makes the run again from its initial parameters.
         is_numbers = all(learner.is_numbers for learner in self._run.learners)
         self._settings = clone(self) if is_numbers else None
         if n_rows is not None:
@@ -284,12 +282,12 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         self._warn_of_diverged(n_before)
 
     def _warn_of_diverged(self, start: int) -> None:
-        """Warn of readouts that diverged at row ``start`` or later."""
+        """Warn about readouts that diverged at row ``start`` or later."""
         if self._run.diverged.all():
             warn_caller(self._all_diverged)
 
     def __sklearn_tags__(self) -> Tags:
-        """Take sparse rows, too."""
+        """Return tags: sparse rows are accepted, too."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -300,7 +298,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was if its data are refused."""
+        """Restore the estimator if its data are invalid."""
         before = dict(self.__dict__)
         try:
             yield
@@ -308,21 +306,21 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             run: PrequentialRun | None = self.__dict__.get("_run")
             is_new = run is not before.get("_run")
             goes_on = is_new and run is not None and run.can_go_on and run.n_scored
-            # An interrupted stream stays where it can go on.
+            # An interrupted stream stays where it can be resumed.
             if not (isinstance(error, KeyboardInterrupt) and goes_on):
                 self.__dict__.clear()
                 self.__dict__.update(before)
             raise
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
-        """Check features, and labels where they are given.
+        """Check features, and labels if given.
 
         Memory maps are not converted, which would copy them whole; sparse rows are.
         """
         rows, *labels = map(as_array, (X, *y))
         rows = dense(rows)
         left_alone = is_mapped(rows) and rows.dtype.kind in "fiu"
-        with np.errstate(over="ignore"):  # refused below, with its place
+        with np.errstate(over="ignore"):  # an error below names its position
             found = validate_data(
                 self,
                 rows,
@@ -341,7 +339,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         if self.checkpoint is None:
             return None
         if not isinstance(self.random_state, Integral):
-            required = "an integer where there is a checkpoint"
+            required = "an integer with a checkpoint"
             cure = "pass for example random_state=0, for a resumed run to draw the same"
             raise invalid("random_state", required, self.random_state, cure)
         kind = type(self)
@@ -368,7 +366,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @property
     def codelengths_(self) -> np.ndarray:
-        """Codelength of every example in the order taken, (n_samples_seen_,), nats."""
+        """Codelength of every example in order of evaluation, (n_samples_seen_,)."""
         return self._run.trace.codelengths
 
     @property
@@ -379,10 +377,10 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def heldout_codelengths(
         self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> np.ndarray:
-        """Codelengths of rows that come after the stream; they leave no trace in it.
+        """Codelengths of rows after the stream, which are not learned.
 
-        A copy continues over them: each is predicted by what was learned from all rows
-        before it, and then learned.
+        A copy continues over them: each row is predicted from all rows before it, and
+        then learned.
 
         Parameters
         ----------
@@ -399,7 +397,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y holds a class that the stream does not know, and as in :meth:`fit`.
+            If y contains an unknown class, and as in :meth:`fit`.
         """
         check_is_fitted(self)
         rows, labels = self._checked(X, y, reset=False)
@@ -415,7 +413,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             self._forget_classes()
 
     def _predicted(self, X: ArrayLike) -> np.ndarray:
-        """Predict rows by what was learned from all labels so far."""
+        """Predict rows after learning all labels so far."""
         run = self._run
         return predict_rows(run, self._validated(X, reset=False))
 
@@ -431,7 +429,7 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
     ValueError
         If there is none.
     TypeError
-        If one is no pair.
+        If one is not a pair.
     """
     number = -1
     for number, block in enumerate(blocks):
@@ -443,6 +441,6 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
         yield block[0], block[1]
     if number < 0:
         raise ValueError(
-            "blocks must yield at least one pair (X, y), got none; a generator "
-            "that was read before yields nothing more"
+            "blocks must yield at least one pair (X, y), got none; make a new "
+            "generator if it was read before"
         )

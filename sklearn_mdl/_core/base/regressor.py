@@ -1,4 +1,4 @@
-"""Base of online regressors: labels that are real numbers, and densities of them."""
+"""Base class of online regressors: labels that are real numbers, and densities."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from sklearn_mdl.metrics import (
     measure_regression,
 )
 
-LARGEST = 1e150  # whose square is still a number
+LARGEST = 1e150  # its square is still finite
 
 
 class OnlineRegressor(RegressorMixin, OnlineEstimator):
-    """Base of regressors that predict each example before they learn it."""
+    """Base class of regressors that predict each example before they learn it."""
 
     prior_location: float = 0.0
     prior_scale: float = 1.0
     _all_diverged = (
-        "all readouts have diverged and predict what the labels alone suggest since "
-        "then, so that the code says little about the features; lower the learning "
+        "all readouts have diverged and have predicted without features since then, so "
+        "the codelength hardly depends on the features; lower the learning "
         "rates of networks, or raise the alpha of kernels"
     )
 
@@ -44,16 +44,15 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        How a stream is cut into calls changes nothing: codelengths are those of one
-        ``fit`` on all rows, bit for bit.
+        Codelengths do not depend on how a stream is cut into calls: they equal those of
+        one ``fit`` on all rows, bit for bit.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), default=None
-            As for :meth:`fit`. All rows of a group must come in one call, since the end
-            of a call ends it.
+            As for :meth:`fit`. All rows of a group must be in the same call.
 
         Returns
         -------
@@ -62,12 +61,12 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         Raises
         ------
         ValueError
-            If a group comes back in a later call, and as in :meth:`fit`.
+            If a group occurs again in a later call, and as in :meth:`fit`.
         """
         return self._continue(X, y, groups=groups)
 
     def fit_stream(self, blocks: Iterable[object]) -> Self:
-        """Forget everything, then evaluate blocks of rows one after the other.
+        """Fit from scratch: one prequential pass over blocks of rows.
 
         Parameters
         ----------
@@ -81,10 +80,10 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         Raises
         ------
         ValueError
-            If there is no block, and as in :meth:`partial_fit`. The blocks before one
-            that is refused stay learned.
+            If there is no block, and as in :meth:`partial_fit`. Blocks before an
+            invalid one stay learned.
         TypeError
-            If a block is no pair.
+            If a block is not a pair.
         """
         return self._continue_by_blocks(blocks)
 
@@ -101,10 +100,10 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         Returns
         -------
         mean : ndarray of shape (n_samples,)
-            Of the densities' locations.
+            Mean of the densities' locations.
         std : ndarray of shape (n_samples,)
-            Only if ``return_std``: the standard deviation of the mixture; infinite
-            where a density has none, with two degrees of freedom or less.
+            Only if ``return_std``: the standard deviation of the mixture; infinite if a
+            density has at most two degrees of freedom.
         """
         mean, std = self._predicted(X).T
         return (mean, std) if return_std else mean
@@ -125,15 +124,15 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         )
 
     def measures(self) -> RegressionMeasures:
-        """Errors of the prequential predictions, beside the codelength.
+        """Errors of the prequential predictions.
 
-        Every prediction of the mixture was made before its label was seen, so that no
-        row need be held out for them.
+        Every prediction of the mixture was made before its label was seen, so no rows
+        need to be held out.
 
         Returns
         -------
         measures : RegressionMeasures
-            With the codelength and that of the reference, in nats.
+            Includes the codelengths of the mixture and of the reference, in nats.
         """
         return measure_regression(
             self._run.trace.summaries[:, 0],
@@ -146,18 +145,18 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     def _checked(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        with suppress(TypeError):  # anything but an array is refused below
+        with suppress(TypeError):  # anything but an array raises an error below
             _check_size(np.asarray(as_array(y)))
         rows, given = self._validated(X, y, reset=reset)
         labels = _as_numbers(column_or_1d(given, warn=True))
-        _check_size(labels)  # also those given as a column, or as objects
+        _check_size(labels)  # also if they are a column, or objects
         return rows, labels
 
     def _outcome(self, classes: np.ndarray | None) -> RealTargets:
         return RealTargets(float(self.prior_location), float(self.prior_scale))
 
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-        """Return the labels as they are: none is unknown."""
+        """Return the labels unchanged: none is unknown."""
         return y
 
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
@@ -170,14 +169,14 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 def _as_numbers(labels: np.ndarray) -> np.ndarray:
     """Return a float64 copy that no caller can change."""
     with suppress(TypeError, ValueError):
-        if labels.dtype.kind not in "mM":  # numpy would count days, or nanoseconds
+        if labels.dtype.kind not in "mM":  # numpy would count days or nanoseconds
             return np.array(labels, dtype=np.float64)
     cure = "take a classifier for classes, and numbers for dates"
     raise invalid("y", "real numbers", labels.dtype.name, cure)
 
 
 def _check_size(labels: np.ndarray) -> None:
-    """Refuse labels that are not finite, or all too small or too large to compute."""
+    """Raise for labels that are not finite, or that are too small or too large."""
     if labels.dtype.kind not in "fiu" or labels.ndim != 1:
         return
     largest = float(np.abs(labels).max(initial=0.0))

@@ -1,4 +1,4 @@
-"""Estimators to and from one file: settings as JSON, the rest as numbers, no pickle."""
+"""Save and load estimators: settings as JSON, the rest as numbers, no pickle."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FIELDS: dict[str, type] = {
     "seed": int,
     "versions": dict,
 }
-# Arrays that every file holds, and their dimensions.
+# Arrays in every file, and their dimensions.
 ARRAYS = {
     "labels": 1,
     "summaries": 2,
@@ -52,24 +52,25 @@ ARRAYS = {
     "losses": 2,
     "rows": 2,
 }
-# What loading may take in any case: beside it twice the size of the file, which holds
-# rows, losses, and of each weight three or four numbers.
+# Memory that loading may always use, in addition to twice the size of the file, which
+# contains rows, losses, and three or four numbers per weight.
 SPARE_BYTES = 2**26
-STREAM_BYTES = 64  # of a replay stream: its position, and what moves it
+STREAM_BYTES = 64  # of a replay stream: its position, and its generator
 
 
-NUMBERS = "_numbers"  # in a pickled state: the arrays that stand for the run
+NUMBERS = "_numbers"  # in a pickled state: the arrays that replace the run
 
 
 class FileMixin:
     """Mixin of estimators that can be saved to one file, or pickled as plain arrays."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return settings and numpy arrays, where a run can be made again from them.
+        """Return settings and numpy arrays, if a run can be made again from them.
 
-        So what pickles an estimator without running its code, as skops does, needs to
-        trust our classes alone. Where it cannot (a trace on disk, classifiers and
-        encoders of others, an interrupted segment), the run itself is part of it.
+        So formats that do not run code, such as skops, only need to trust this
+        package's classes. If a run cannot be made again (a trace on disk, user-defined
+        classifiers and encoders, an interrupted segment), the state contains the run
+        itself.
         """
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
         run = state.get("_run")
@@ -92,17 +93,17 @@ class FileMixin:
         super().__setstate__(state)  # type: ignore[misc]
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Copy the run itself, which is faster than to make it again."""
+        """Copy the run itself, which is faster than making it again."""
         other = type(self).__new__(type(self))
         memo[id(self)] = other
         other.__dict__.update(deepcopy(self.__dict__, memo))
         return other
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to one file, from which :meth:`load` makes it again.
+        """Save the estimator to one file, to be read by :meth:`load`.
 
-        Settings are written as JSON and all else as numbers, in the format of
-        safetensors: nothing in the file is ever run. The file is whole or not there.
+        Settings are written as JSON and everything else as numbers, in the safetensors
+        format: loading never runs code from the file. The file is written atomically.
 
         Parameters
         ----------
@@ -112,13 +113,13 @@ class FileMixin:
         Raises
         ------
         ValueError
-            If the stream was interrupted within a segment, if the path ends otherwise,
-            or if a file that this package did not write is there.
+            If the stream was interrupted within a segment, if the path has another
+            suffix, or if the file exists and was not written by this package.
         TypeError
-            If a parameter, or what a readout has learned, cannot be written so; pickle
-            keeps those.
+            If a parameter or the state of a readout cannot be written in this format;
+            use pickle instead.
         OSError
-            If the file cannot be written; what stood there still does.
+            If the file cannot be written; an existing file is then kept.
         """
         check_is_fitted(self)
         place = archive_path(path)
@@ -135,24 +136,24 @@ class FileMixin:
         allow_network: bool = False,
         trusted: Collection[str | PathLike[str]] = (),
     ) -> Self:
-        """Make the estimator that :meth:`save` wrote; it continues bit by bit.
+        """Load an estimator written by :meth:`save`; it continues bit by bit.
 
-        A file of somebody else's can be opened: nothing in it is run, it makes no other
-        classes than this package's, and takes no more memory than its own size
-        suggests. No other file is read, and nothing is fetched, unless you allow it.
+        You can open files that you do not trust: no code in them is run, only classes
+        of this package are made, and memory is limited by the size of the file. No
+        other file is read and nothing is downloaded unless you allow it.
 
         Parameters
         ----------
         path : path-like
-            Rows are read from this file, which must keep its content.
+            Rows are read from this file, which must not change.
         store : "memory" or path-like, default="memory"
-            Where the trace is kept from now on, since what was there belongs to the
-            estimator that was saved.
+            Where the trace is kept from now on, since the old folder belongs to the
+            saved estimator.
         allow_network : bool, default=False
-            Let encoders fetch pretrained weights by the names in the file.
+            Allow encoders to download pretrained weights by the names in the file.
         trusted : collection of path-like, default=()
-            Files and folders that encoders in the file may read and write, as the file
-            names them: ``checkpoint_path``, the folder of a cache, ``local-dir:``.
+            Files and folders that encoders in the file may read and write, named as in
+            the file: ``checkpoint_path``, the folder of a cache, ``local-dir:``.
 
         Returns
         -------
@@ -164,8 +165,8 @@ class FileMixin:
             If there is no such file.
         ValueError
             If the file is damaged, of another program, version or class, if its
-            settings are none that could be fitted or name other files or networks that
-            were not allowed, or if it holds a single readout, which takes no ``store``.
+            settings are invalid, or need files or downloads that were not allowed, or
+            if it contains a single readout and `store` is given.
         """
         allowed = Allowed(allow_network, frozenset(fspath(p) for p in trusted))
         with fixed_arithmetic():
@@ -174,7 +175,7 @@ class FileMixin:
 
 
 class Allowed(NamedTuple):
-    """Sources beside a file that its estimators may read."""
+    """Other sources that the estimators in a file may read."""
 
     network: bool
     paths: frozenset[str]
@@ -196,7 +197,7 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
     run = estimator._run
     if not run.can_go_on:
         raise ValueError(
-            "A stream must be whole to be saved, but its last call was interrupted "
+            "A stream must be complete to be saved, but its last call was interrupted "
             "within a segment; call fit again"
         )
     names = getattr(estimator, "feature_names_in_", None)
@@ -218,7 +219,7 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
 
 
 def _numbers_of(run: PrequentialRun) -> dict[str, np.ndarray]:
-    """Return the arrays from which a run can be made again, but for its rows."""
+    """Return the arrays from which a run can be made again, except its rows."""
     arrays = {**progress_of(run), "losses": run.trace.losses}
     if run.trace.keeps_mixtures:
         arrays["mixtures"] = run.trace.file("mixtures")
@@ -232,7 +233,7 @@ def _go_to(
     classes: np.ndarray | None,
     seed: int,
 ) -> None:
-    """Bring an estimator that has only parameters to where the arrays were taken."""
+    """Restore the state of the arrays in an estimator that only has parameters."""
     named = classes
     if classes is not None and "n_named" in arrays:
         named = classes[: int(arrays["n_named"][0])]
@@ -248,11 +249,11 @@ def _go_to(
 
 
 def _check_classes(settings: object, known: Container[str]) -> None:
-    """Refuse settings that name estimators which no file may make."""
+    """Raise for settings with estimators that a file may not make."""
     match settings:
         case {"class": str(name), "params": dict()} if name not in known:
             raise TypeError(
-                "A file may hold settings of this package's estimators alone, got "
+                f"A file may only hold settings of this package's estimators, got "
                 f"{name}; pickle can keep it"
             )
         case dict():
@@ -266,7 +267,7 @@ def _check_classes(settings: object, known: Container[str]) -> None:
 
 
 class _Rows:
-    """The rows of a store, as much of an array as is needed to write them."""
+    """The rows of a store, with the interface needed to write them."""
 
     dtype = np.dtype("<f4")
     ndim = 2
@@ -292,7 +293,7 @@ def load_estimator(
     _check_fields(about, path)
     try:
         estimator: BaseEstimator = from_json(about["estimator"], _known_classes())
-    except Exception as error:  # of parameters that are none, in any way
+    except Exception as error:  # from invalid parameters of any kind
         required, cure = (
             "an estimator with the same parameters",
             f"use {_writer(about)}",
@@ -303,7 +304,7 @@ def load_estimator(
         raise damaged(path, f"a {kind.__name__}", found, cure)
     for part in estimators_in(estimator):
         allowed.check(part, path)
-        if "store" in part.get_params(deep=False):  # what was there is of another
+        if "store" in part.get_params(deep=False):  # the old folder is another's
             part.set_params(store=_placed(part.store, "memory"), checkpoint=None)
     if "store" in estimator.get_params(deep=False):
         estimator.set_params(store=_placed(estimator.store, store))
@@ -317,7 +318,7 @@ def load_estimator(
             _restore(estimator, arrays, about)
     except (OSError, ImportError):
         raise
-    except Exception as error:  # a forged file may say anything that can be written
+    except Exception as error:  # a forged file may contain anything
         required = "settings and numbers that were saved together"
         cure = f"save it again, it was written by {_writer(about)}"
         raise damaged(path, required, _reason(error), cure) from error
@@ -325,12 +326,12 @@ def load_estimator(
 
 
 def _placed(store: object, place: str | PathLike[str]) -> object:
-    """Return a store at another place, with the rest of what it keeps."""
+    """Return a store at another place that keeps the same."""
     return (place, *store[1:]) if isinstance(store, tuple) else place
 
 
 def _reason(error: Exception) -> str:
-    """Return an error in a few words of one line."""
+    """Return an error as one short line."""
     text = " ".join(str(error).split())
     if isinstance(error, KeyError):
         text = f"it lacks {text}"
@@ -344,7 +345,7 @@ def _writer(about: Json) -> str:
 def _restore(
     estimator: BaseEstimator, arrays: Mapping[str, np.ndarray], about: Json
 ) -> None:
-    """Bring an estimator that has only parameters to where the one saved was."""
+    """Restore the saved state in an estimator that only has parameters."""
     classes = from_json(about["classes"], {})
     names = from_json(about.get("feature_names"), {})
     n_features = about["n_features"]
@@ -362,7 +363,7 @@ def _restore(
 
 
 def _check_params(estimator: BaseEstimator, granted: int) -> None:
-    """Check parameters as ``fit`` does; weights are checked where they are made."""
+    """Check parameters as in ``fit``; weights are checked when they are made."""
     n_streams = 0
     for part in estimators_in(estimator):
         if hasattr(part, "_parameter_constraints"):
@@ -373,7 +374,7 @@ def _check_params(estimator: BaseEstimator, granted: int) -> None:
 
 
 def _check_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> None:
-    """Raise ValueError unless the arrays of a run fit each other."""
+    """Raise ValueError unless the arrays of a run are consistent."""
     shapes = {name: arrays[name].shape for name in ARRAYS if name in arrays}
     missing = sorted(set(ARRAYS) - set(shapes))
     if missing:
@@ -386,9 +387,9 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> None:
     order = arrays.get("order", np.arange(n_rows))
     distinct = np.unique(order)  # rows of later calls have none
     if order.ndim != 1 or len(distinct) != len(order) or not len(order) <= n_rows:
-        raise ValueError("its order names no rows, or some of them twice")
+        raise ValueError("its order is not a permutation")
     if distinct.dtype.kind != "i" or distinct[:1].min(initial=0) < 0:
-        raise ValueError("its order holds numbers of no rows")
+        raise ValueError("its order contains invalid rows")
     rows = arrays["rows"]
     if not n_rows or n_features < 1 or rows.shape[1] != n_features:
         raise ValueError(f"its rows are of shape {rows.shape} for {n_features} columns")
@@ -402,7 +403,7 @@ def _check_labels(labels: np.ndarray, run: PrequentialRun, n_classes: int) -> No
         valid = labels.dtype.kind == "i" and 0 <= labels.min() <= labels.max()
         valid = valid and labels.max() < n_classes
     if not valid:
-        raise ValueError("its labels are none of its classes")
+        raise ValueError("its labels contain values outside its classes")
 
 
 def _check_fields(about: object, path: Path) -> None:
@@ -417,7 +418,7 @@ def _check_fields(about: object, path: Path) -> None:
 
 
 def _known_classes() -> dict[str, type]:
-    """Estimators that a file may name: ours, whose making only keeps parameters."""
+    """Estimators that a file may make: this package's, which only store parameters."""
     package = __name__.partition(".")[0]
     return {
         kind.__name__: kind
@@ -435,7 +436,7 @@ def _subclasses(kind: type) -> Iterator[type]:
 
 
 def archive_path(path: str | PathLike[str]) -> Path:
-    """Return the path of a saved estimator, checked for its ending."""
+    """Return the path of a saved estimator; raise for another suffix."""
     found = Path(path)
     if found.suffix != ".safetensors":
         cure = f"name it {found.stem or 'estimator'}.safetensors"

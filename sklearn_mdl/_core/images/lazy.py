@@ -39,16 +39,16 @@ def chained(parts: Sequence[Images]) -> Images:
 
 @dataclass(eq=False, repr=False)
 class LazyImages(Sequence[Any]):
-    """PIL images in colour, each decoded when it is asked for.
+    """PIL images in colour, each decoded on access.
 
     Parameters
     ----------
     items : sequence
-        Paths, file parts or arrays, one an image.
+        Paths, file parts or arrays, one per image.
     decode : callable, default=None
-        From an item to a PIL image; None opens the item.
+        Maps an item to a PIL image; None opens the item.
     about : str, default=""
-        Name of the processing in ``decode``, which counts in fingerprints.
+        Name of the processing in ``decode``, which is part of fingerprints.
     """
 
     items: Images
@@ -64,7 +64,7 @@ class LazyImages(Sequence[Any]):
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, i: Any) -> Any:
-        """Decode one image, or take a slice of them, which is not decoded."""
+        """Decode one image, or return a slice of images without decoding."""
         if isinstance(i, slice):
             return self.take(np.arange(len(self))[i])
         item = self.items[i]
@@ -97,12 +97,12 @@ def minibatches(
     Parameters
     ----------
     prepare : callable
-        From a row to a tensor, (C, H, W).
+        Maps a row to a tensor (C, H, W).
     rows : range
     batch_size : int
     n_threads : int
         With more than one, the next minibatch is prepared while one is used. Decoding
-        and resizing release the interpreter's lock, so threads run side by side.
+        and resizing release the interpreter's lock, so threads run in parallel.
 
     Yields
     ------
@@ -140,7 +140,7 @@ def images_fingerprint(X: object) -> str:
 
     Parameters
     ----------
-    X : images, as encoders take them
+    X : images, as for encoders
         Lazy images are not decoded: the items behind them are read.
 
     Raises

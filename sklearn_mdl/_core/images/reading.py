@@ -30,7 +30,7 @@ KINDS = (
     "an array (N, H, W, C) or (N, H, W), a list of paths, PIL images or arrays, or a "
     "torch dataset with a length"
 )
-DEEP = ("I", "F")  # modes of more than 8 bits a channel begin so
+DEEP = ("I", "F")  # modes of more than 8 bits per channel begin like this
 
 
 def needed(module: str, caller: str, extra: str) -> ModuleType:
@@ -71,7 +71,7 @@ def as_images(X: object) -> Images:
     Raises
     ------
     TypeError
-        If X is of a kind that holds no images.
+        If X cannot contain images.
     ValueError
         If X is empty, or an array of another shape.
     """
@@ -105,7 +105,7 @@ def item_at(images: Images, row: int) -> object:
 
 
 def located(row: int, item: object) -> str:
-    """Name an image by its row, and by its file if it has one."""
+    """Describe an image by its row, and by its file if it has one."""
     match item:
         case FilePart():
             return f"row {row} ({str(item.path)!r} at byte {item.offset})"
@@ -119,7 +119,7 @@ def image_at(images: Images, row: int, mode: str) -> Image:
 
     Parameters
     ----------
-    images : as `as_images` returns them
+    images : as returned by `as_images`
     row : int
     mode : {"RGB", "L"}
         Colour or grey.
@@ -127,8 +127,8 @@ def image_at(images: Images, row: int, mode: str) -> Image:
     Raises
     ------
     ValueError
-        Naming the row and file, if the image cannot be read, or has more than 8 bits a
-        channel.
+        Naming the row and file, if the image cannot be read, or has more than 8 bits
+        per channel.
     """
     item = item_at(images, row)
     return decode(item, located(row, item), mode)
@@ -138,7 +138,7 @@ def decode(item: object, where: str, mode: str) -> Image:
     """Make an 8-bit PIL image of a path, bytes, an array, a tensor or a PIL image."""
     image = _opened(item, where)
     if image.mode.startswith(DEEP):
-        required, cure = "of 8 bits a channel", "scale its values to 0 to 255 first"
+        required, cure = "of 8 bits per channel", "scale its values to 0 to 255 first"
         raise invalid(f"The image of {where}", required, image.mode, cure)
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
@@ -169,7 +169,7 @@ def _opened(item: object, where: str) -> Image:
         ) as image:
             image.load()
             return cast("Image", image)
-    except Exception as error:  # a broken file may make PIL raise anything
+    except Exception as error:  # PIL may raise anything for a broken file
         raise unreadable(where, error) from error
 
 

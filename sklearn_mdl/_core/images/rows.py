@@ -1,4 +1,4 @@
-"""Images as rows of pixels, so that readouts take them as they take features."""
+"""Images as rows of pixels, so that readouts accept them like features."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def image_rows(
     mode: str = "RGB",
     path: str | os.PathLike[str] | None = None,
 ) -> np.ndarray:
-    """Make rows of pixels of images, as readouts that look at images take them.
+    """Make rows of pixels from images, for readouts of images.
 
     Parameters
     ----------
@@ -42,18 +42,18 @@ def image_rows(
         paths, PIL images or arrays; or a torch dataset with a length.
     size : int or (int, int), default=None
         Height and width. Images are cropped at the centre to this aspect and resized
-        (bicubic, with Pillow). None takes images of one size as they are.
+        (bicubic, with Pillow). None requires images of one size.
     mode : {"RGB", "L"}, default="RGB"
-        Colour or grey: three numbers a pixel, or one.
+        Colour or grey: three numbers per pixel, or one.
     path : path-like, default=None
-        A ``.npy`` file for the rows, written completely or not at all. Rows are read
-        from the file as they are needed, so that they may exceed memory.
+        A ``.npy`` file for the rows, written atomically. Rows are read from the file as
+        needed, so they may be larger than memory.
 
     Returns
     -------
     rows : ndarray of shape (N, H * W * C), uint8
-        A read-only memory map of the file, if there is one. Of an array that holds
-        such pixels already, a view.
+        A read-only memory map of the file, if there is one. A view of `images`, if
+        these are such pixels already.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def image_rows(
             pixels = _pixels(images, row, mode, wanted)
             if pixels.shape != first.shape:
                 where = located(row, images[row])
-                required = f"of shape {first.shape}, as the first"
+                required = f"of shape {first.shape}, like the first"
                 raise invalid(where, required, pixels.shape, "pass a size")
             rows[row] = pixels.ravel()
         return rows
@@ -119,7 +119,7 @@ def _is_count(number: object) -> bool:
 
 
 def _is_ready(images: Images, size: tuple[int, int] | None, n_channels: int) -> bool:
-    """Return true for an array that holds such pixels already."""
+    """Return True for an array of such pixels."""
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
         return False
     n_own = images.shape[3] if images.ndim == 4 else 1
@@ -138,19 +138,18 @@ def _pixels(
 
 
 def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
-    """Return height, width and channels of images whose rows have so many pixels.
+    """Return height, width and channels of images, given the length of rows.
 
     Parameters
     ----------
     n_features : int
     image_shape : (H, W, C), (H, W) or None
-        None takes squares of one or three channels: no number of pixels is that of
-        both.
+        None takes squares of one or three channels, which cannot have equal lengths.
 
     Raises
     ------
     ValueError
-        If no image of that shape has so many pixels.
+        If no image of that shape has `n_features` numbers.
     """
     if image_shape is None:
         for n_channels in CHANNELS.values():
@@ -163,7 +162,7 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
     whole = all(map(_is_count, shape))
     if len(shape) != 3 or not whole or math.prod(shape) != n_features:
         required = f"(H, W, C) with the {n_features} numbers of a row"
-        raise invalid("image_shape", required, image_shape, "pass that of one image")
+        raise invalid("image_shape", required, image_shape, "pass its shape")
     return int(shape[0]), int(shape[1]), int(shape[2])
 
 

@@ -23,8 +23,8 @@ READ_AT_ONCE = 2**24  # bytes
 class GrowingArray:
     """Rows of numbers that are appended, never changed.
 
-    A file is new when the first rows are appended, and takes the place of what stood
-    there when they are written; maps of the old one keep its rows.
+    A new file is made when the first rows are appended, and replaces an existing file;
+    memory maps of the old file keep its rows.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class GrowingArray:
     path : Path or None
         A ``.npy`` file to keep them in; None keeps them in memory.
     dtype : str, default="<f8"
-        As numpy writes it.
+        Numpy's name of the dtype.
     folder : StreamFolder or None
         The stream that the file belongs to. The path is then relative to its folder.
     """
@@ -54,7 +54,7 @@ class GrowingArray:
         self.row_bytes = self.dtype.itemsize * math.prod(self._tail)
         self._buffer = np.empty((0, *self._tail), self.dtype)
         self._map: np.ndarray | None = None
-        self._grows_in_place = False  # the file is ours and ends with our last row
+        self._grows_in_place = False  # the file ends with the last row of this array
         self._hash = hashlib.sha256()  # of the first rows
         self._n_hashed = 0
 
@@ -69,10 +69,10 @@ class GrowingArray:
         return self._path if self.folder is None else self.folder.path / self._path
 
     def reserve(self, n_rows: int) -> None:
-        """Make room for so many more rows, which then need not be moved again."""
+        """Reserve memory for more rows, so they are not moved again."""
         n_places = self.n_rows + n_rows
         if self._path is None and n_places > len(self._buffer):
-            # Twice as much at least: so rows are moved a few times each, all in all.
+            # At least twice as much, so rows are only moved a few times.
             n_places = max(n_places, 2 * len(self._buffer))
             room = np.empty((n_places, *self._tail), self.dtype)
             room[: self.n_rows] = self._buffer[: self.n_rows]
@@ -109,7 +109,7 @@ class GrowingArray:
         extend(self._file, blocks)
 
     def _write_new(self, path: Path, blocks: Iterable[np.ndarray]) -> None:
-        """Write a new file, which begins with the rows that were adopted."""
+        """Write a new file, starting with the adopted rows."""
         with replaced(path) as aside:
             with aside.open("wb") as file:
                 file.write(self._header(0))
@@ -117,7 +117,7 @@ class GrowingArray:
                 n_rows += sum(self._write(file, rows) for rows in blocks)
                 file.seek(0)
                 file.write(self._header(n_rows))
-            self._map = None  # where a file that is mapped cannot be replaced
+            self._map = None  # if a mapped file cannot be replaced
         self._grows_in_place, self.n_rows = True, n_rows
 
     def _extend_in_place(self, path: Path, blocks: Iterable[np.ndarray]) -> None:
@@ -125,8 +125,8 @@ class GrowingArray:
         end = len(self._header(0)) + self.n_rows * self.row_bytes
         if path.stat().st_size != end:
             raise ValueError(
-                f"{path} must hold the {self.n_rows} rows of this stream alone, "
-                "but another stream has written to it; give each its own store"
+                f"{path} must only hold the {self.n_rows} rows of this stream, but "
+                "another stream has written to it; give each its own store"
             )
         try:
             with naming(path), path.open("r+b") as file:
@@ -159,9 +159,9 @@ class GrowingArray:
             file.truncate(len(header) + n_rows * self.row_bytes)
 
     def adopt(self, n_rows: int, digest: str | None = None) -> None:
-        """Take the first rows that its file holds for its own, and forget the others.
+        """Adopt the first rows of its file, and forget the others.
 
-        The file of a stream is left as it is; rows that are added go to a new one.
+        The file does not change; rows that are added go to a new file.
 
         Parameters
         ----------
@@ -172,8 +172,7 @@ class GrowingArray:
         Raises
         ------
         ValueError
-            If there is no such file, or if it does not hold so many rows of this kind,
-            or others.
+            If there is no such file, or if it has fewer, other or damaged rows.
         """
         found = self.count_left()
         if found is None or found < n_rows:
@@ -184,18 +183,18 @@ class GrowingArray:
             )
         if self.folder is None:
             self._grows_in_place = True
-            self.n_rows = found + 1  # so that a torn row after the last is cut off, too
+            self.n_rows = found + 1  # also cuts off an incomplete row at the end
             self.cut(n_rows)
         self.n_rows = n_rows
         if digest is not None and self.digest() != digest:
             raise ValueError(
                 f"{self.path} must still hold the {n_rows} rows that were written to "
-                "it, but its checksum is another one, so that it is damaged; delete "
-                "its folder to begin again"
+                "it, but its checksum differs, so it is damaged; delete its folder to "
+                "begin again"
             )
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
-        """Take the first rows that its file holds for its own, if they are these."""
+        """Adopt the first rows of its file, if they equal these."""
         if self.count_left() is None:
             return False
         kept, n_rows = np.load(self._file, mmap_mode="r"), 0
@@ -208,7 +207,7 @@ class GrowingArray:
         return True
 
     def digest(self) -> str:
-        """SHA-256 of all rows; a further call reads those alone that were added."""
+        """SHA-256 of all rows; further calls only read new rows."""
         for rows in self._blocks(self._n_hashed):
             self._hash.update(np.ascontiguousarray(rows).data)
         self._n_hashed = self.n_rows
@@ -219,11 +218,11 @@ class GrowingArray:
         return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
-        """Count the whole rows in its file; None where there are none of this kind."""
+        """Count the complete rows in its file; None if the file is of another kind."""
         if self._path is None or not self._file.is_file():
             return None
         path = self._file
-        # Of damaged headers numpy lets the last one through.
+        # Numpy lets one kind of damaged header through.
         with path.open("rb") as file, suppress(ValueError, TokenError):
             np.lib.format.read_magic(file)
             shape, _, dtype = np.lib.format.read_array_header_1_0(file)
@@ -233,7 +232,7 @@ class GrowingArray:
         return None
 
     def secure(self) -> None:
-        """See that the rows are on the disk, and outlive a loss of power."""
+        """Flush the rows to disk, to survive a loss of power."""
         if self._path is not None and self.n_rows:
             with self._file.open("rb") as file:
                 os.fsync(file.fileno())
@@ -245,13 +244,13 @@ class GrowingArray:
         return text.getvalue()
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the map, which would be copied, and room that holds no rows."""
+        """Leave out the map, which would be copied, and unused memory."""
         kept = {**self.__dict__, "_map": None, "_buffer": self._buffer[: self.n_rows]}
         del kept["_hash"], kept["_n_hashed"]
         return kept
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """Begin the digest again, since hashes cannot be pickled."""
+        """Restart the digest, since hashes cannot be pickled."""
         self.__dict__.update(state, _hash=hashlib.sha256(), _n_hashed=0)
 
     @property
@@ -264,7 +263,7 @@ class GrowingArray:
             If another stream has written to the file.
         """
         if self._path is not None and self.n_rows:
-            # A map is opened again when rows were added, not at every access.
+            # A map is only opened again when rows were added.
             if self._map is None or len(self._map) < self.n_rows:
                 self._map = self._opened(self._file)
             return self._map[: self.n_rows]

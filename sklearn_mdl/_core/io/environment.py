@@ -1,4 +1,4 @@
-"""Conditions of the numbers of a run: arithmetic, to the last bit, and data."""
+"""Everything that the results of a run depend on: exact arithmetic, and data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = 200  # characters of a value in a message
 
 
 def environment_of(device: torch.device) -> Json:
-    """Say where the arithmetic is done: to be called with its threads as they will be.
+    """Describe the environment; call it with the number of threads of the run.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def environment_of(device: torch.device) -> Json:
 
 
 def _name_of(device: torch.device) -> str:
-    """Name a device by what it computes with: which of several alike is no matter."""
+    """Return the name of a device by its kind, without its number."""
     if device.type != "cuda":
         return device.type
     return f"cuda: {torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"
@@ -51,15 +51,15 @@ def _name_of(device: torch.device) -> str:
 def version_of(name: str) -> str:
     """Return the version of an installed library."""
     if name == "torch":
-        return str(torch.__version__)  # also says for which device it was built
+        return str(torch.__version__)  # also contains the device it was built for
     try:
         return version(name)
-    except PackageNotFoundError:  # a bare checkout
+    except PackageNotFoundError:  # a checkout that is not installed
         return "not installed"
 
 
 def fingerprint(X: np.ndarray, dtype: str) -> str:
-    """SHA-256 of the numbers of an array, row by row, as they are in a dtype."""
+    """SHA-256 of the numbers of an array, row by row, converted to a dtype."""
     digest = hashlib.sha256()
     step = max(1, HASH_BYTES // max(1, X[:1].nbytes))
     for start in range(0, len(X), step):
@@ -75,7 +75,7 @@ def first_difference(
     Returns
     -------
     difference : (name, was, now) or None
-        The dotted name of the place and what stands there; None if they are equal.
+        The dotted name of the place and both values; None if they are equal.
     """
     if isinstance(was, dict) and isinstance(now, dict):
         dot = f"{name}." if name else ""
@@ -87,14 +87,14 @@ def first_difference(
         both = enumerate(zip(was, now, strict=True))
         inner = [(*values, f"{name}[{i}]") for i, values in both]
     else:
-        # Not by == alone: to Python, true is one.
+        # Not only by ==, since True == 1.
         same = isinstance(was, bool) == isinstance(now, bool) and bool(was == now)
         return None if same else (name, was, now)
     return next(filter(None, (first_difference(*items) for items in inner)), None)
 
 
 def cut_short(value: object) -> str:
-    """Write a value out for a message, the beginning of it if it is a long one."""
+    """Return a value as text for a message, cut if it is long."""
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 

@@ -1,7 +1,6 @@
-"""Parameters of estimators as JSON, and back: nothing in a file is ever run.
+"""Parameters of estimators as JSON and back, without running code.
 
-Lists, numbers and text stand for themselves; whatever JSON lacks is an object with one
-key that says what it is.
+Lists, numbers and text are JSON; other values are objects with one key, their kind.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-Json = dict[str, Any]  # an object that JSON can hold
-# Where numbers are kept, what is shown, how work is shared: no bit depends on it.
+Json = dict[str, Any]  # a JSON object
+# Where numbers are kept, what is shown, how work is shared: no effect on results.
 WITHOUT_EFFECT = frozenset({"store", "checkpoint", "verbose", "n_jobs"})
 
 
 class Sources(NamedTuple):
-    """What an estimator reads beside its data, by names in its parameters.
+    """What an estimator reads besides its data, by names in its parameters.
 
     Attributes
     ----------
     network : sequence of str
-        Names of weights that are fetched.
+        Names of weights to download.
     paths : sequence of str
         Files and folders.
     """
@@ -52,14 +51,14 @@ def estimators_in(value: object) -> Iterator[BaseEstimator]:
 def settings_of(
     estimator: BaseEstimator, left_out: Container[str], prefix: str = ""
 ) -> Json:
-    """Write down the parameters of an estimator, by name, but for those left out.
+    """Return the parameters of an estimator as JSON, by name, with exceptions.
 
-    Errors call them by their names behind a prefix.
+    Errors name them with a prefix.
 
     Raises
     ------
     TypeError
-        If one of them cannot be written down.
+        If one of them cannot be written to JSON.
     """
     params = estimator.get_params(deep=False)
     kept = sorted(name for name in params if name not in left_out)
@@ -67,7 +66,7 @@ def settings_of(
 
 
 def as_json(value: object, name: str) -> object:
-    """Write a parameter down.
+    """Return a parameter as JSON.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ def as_json(value: object, name: str) -> object:
     Raises
     ------
     TypeError
-        If it is, or holds, anything else.
+        If it is or contains anything else.
     """
     if value is None or isinstance(value, str | bool):
         return value
@@ -109,25 +108,25 @@ def as_json(value: object, name: str) -> object:
         given = {k: as_json(v, f"{name}.{k}") for k, v in params.items()}
         return {"class": class_name(type(value)), "params": given}
     raise TypeError(
-        f"{name} must be made of numbers, text, lists and estimators, got {value!r}; "
+        f"{name} must consist of numbers, text, lists and estimators, got {value!r}; "
         "use pickle to save it"
     )
 
 
 # Booleans, integers, floats, text and objects: what as_json writes.
 _DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f(2|4|8|16)|U[0-9]{1,9})")
-PLAIN_BYTES = 2**24  # of an array, which any text may ask for
-BYTES_A_LETTER = 64  # and more for longer ones: a dtype may be wider than its words
+PLAIN_BYTES = 2**24  # size of an array that any text may request
+BYTES_A_LETTER = 64  # more for longer text: a dtype may be wider than it
 
 
 def array_of(items: object, dtype: str) -> np.ndarray:
-    """Make an array of a list, as large as the list suggests.
+    """Make an array from a list, limiting its size.
 
     Raises
     ------
     ValueError
-        If the dtype is none that :func:`as_json` writes, or so wide that the array
-        would take far more room than its text, or if the items are no array of it.
+        If the dtype is not one that :func:`as_json` writes, if it is so wide that the
+        array would be far larger than its text, or if the items do not fit it.
     """
     if not _DTYPES.fullmatch(dtype):
         raise ValueError(f"an array must be of a plain dtype, got {dtype[:80]!r}")
@@ -137,15 +136,15 @@ def array_of(items: object, dtype: str) -> np.ndarray:
     if n_bytes > max(PLAIN_BYTES, BYTES_A_LETTER * length):
         raise ValueError(f"{len(flat)} items must not take {n_bytes} bytes of {dtype}")
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # numbers that overflow, or lose a part
+        warnings.simplefilter("error")  # numbers that overflow or lose precision
         return np.array(items, dtype=dtype)
 
 
 def class_name(kind: type) -> str:
-    """Return the name of a class that no other one shares.
+    """Return a unique name of a class.
 
-    Of this package it is the bare name, of others that with their module: two libraries
-    may each have a ``LogisticRegression``.
+    For this package it is the bare name, for others the name with the module, since two
+    libraries may each have a ``LogisticRegression``.
     """
     is_own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
     return kind.__name__ if is_own else f"{kind.__module__}.{kind.__qualname__}"
@@ -157,14 +156,14 @@ def from_json(text: object, classes: Mapping[str, type]) -> Any:
     Parameters
     ----------
     text : object
-        As ``json.loads`` returns it.
+        As returned by ``json.loads``.
     classes : mapping of str to type
         The estimators that may be made.
 
     Raises
     ------
     ValueError
-        If it names another class, or is nothing that :func:`as_json` writes.
+        If it names another class, or was not written by :func:`as_json`.
     """
 
     def read(text: object) -> Any:
@@ -188,6 +187,6 @@ def from_json(text: object, classes: Mapping[str, type]) -> Any:
         case {"class": str(name), "params": dict(params)} if name in classes:
             return classes[name](**{key: read(item) for key, item in params.items()})
     raise ValueError(
-        f"Parameters must be made of {', '.join(sorted(classes))}, numbers, text and "
+        f"Parameters must consist of {', '.join(sorted(classes))}, numbers, text and "
         f"lists, got {str(text)[:80]!r}; this version cannot read them"
     )

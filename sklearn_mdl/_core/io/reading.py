@@ -1,4 +1,4 @@
-"""Errors of files that another program wrote, or that are damaged."""
+"""Errors for files of other programs, or damaged files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sklearn_mdl._core.validation import SHOWN, damaged
 def readable(
     path: Path | str, required: str, cure: str, *errors: type[Exception]
 ) -> Iterator[None]:
-    """Report what a library raises for a damaged file with the file and a cure.
+    """Turn a library's errors for a damaged file into one with the file and a cure.
 
     Parameters
     ----------
     path, required, cure
-        As :func:`~sklearn_mdl._core.validation.damaged` takes them.
+        As for :func:`~sklearn_mdl._core.validation.damaged`.
     *errors : exception types
-        What the library raises. A file that is missing is not damaged.
+        Errors of the library. A missing file is not damaged.
     """
     try:
         yield

@@ -1,8 +1,8 @@
-"""Named arrays and a description in one file: written whole or not at all, and checked.
+"""Named arrays and a description in one file, written atomically and checked.
 
 The format is that of safetensors (eight bytes with the length of a JSON header, the
-header, the numbers), so that other tools can read it and nothing in it is ever run. The
-library's own writer wants all arrays in memory; this one takes them block by block.
+header, the numbers), so other tools can read it and no code in it is ever run. The
+library's own writer needs all arrays in memory; this one writes them block by block.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMES = {
 }
 _CODES = {name: code for code, name in _NAMES.items()}
 TYPES = tuple(_CODES)
-# Raised for headers and descriptions of all kinds, deeply nested ones among them.
+# Raised for invalid headers and descriptions, such as deeply nested ones.
 _UNREADABLE = (
     *(SafetensorError, ValueError, TypeError, KeyError, OverflowError),
     RecursionError,
@@ -45,20 +45,20 @@ _UNREADABLE = (
 def write_archive(
     path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, object]
 ) -> None:
-    """Write arrays and a description; whoever reads meanwhile finds the old file.
+    """Write arrays and a description; concurrent readers see the old file.
 
     Parameters
     ----------
     path : Path
     arrays : mapping of str to ndarray
-        Of any shape, also memory-mapped.
+        Arrays of any shape, also memory-mapped.
     about : mapping
-        Anything that JSON can hold.
+        Any JSON data.
 
     Raises
     ------
     OSError
-        If the disk is full, or the folder is missing; what stood there still stands.
+        If the disk is full, or the folder is missing; an existing file is kept.
     """
     entries: dict[str, Json] = {}
     end = 0
@@ -117,7 +117,7 @@ def read_archive(path: Path) -> tuple[dict[str, np.ndarray], Json]:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is none of ours, or damaged.
+        If the file was not written by this package, or is damaged.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path} must be a file that was saved; check the path")
@@ -149,13 +149,13 @@ def is_archive(path: Path) -> bool:
 
 
 def read_some(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Map some arrays of a file that this program has just written, unchecked."""
+    """Map some arrays of a file that this program has just written, without checks."""
     _, entries, start = read_head(path)
     return {name: mapped(path, entries[name], start) for name in names}
 
 
 def read_head(path: Path) -> tuple[dict[str, str], dict[str, Json], int]:
-    """Metadata, entries in the order of their bytes, and where the bytes begin."""
+    """Return metadata, entries in the order of their bytes, and their offset."""
     with safe_open(path, framework="numpy") as archive:  # checks header and offsets
         metadata = archive.metadata() or {}
     with path.open("rb") as file:
@@ -167,7 +167,7 @@ def read_head(path: Path) -> tuple[dict[str, str], dict[str, Json], int]:
 
 
 def mapped(path: Path, entry: Json, start: int) -> np.ndarray:
-    """Map the numbers of an entry, read-only, of a file whose bytes begin there."""
+    """Map the numbers of an entry, read-only, given the offset of the bytes."""
     code, shape = _CODES[entry["dtype"]], tuple(entry["shape"])
     if 0 in shape:  # nothing to map
         return np.empty(shape, dtype=code)

@@ -1,4 +1,4 @@
-"""The folder of one stream: nobody's files but its own are in it."""
+"""The folder of one stream, which only contains the files of that stream."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ STAMP = "losses.json"
 
 
 class StreamFolder:
-    """A folder that one stream writes to, below one that the user has named.
+    """A folder that one stream writes to, inside a user-given folder.
 
-    ``losses.json`` in it says whose all its files are: by a random id of the stream,
-    and by one of the run that wrote last. Another run may go on where a stream ended;
-    the one before is then refused, for rows that it has not read may be others' now.
+    ``losses.json`` in it identifies the owner of all its files: by a random id of the
+    stream, and an id of the run that wrote last. Another run may continue where a
+    stream ended. The earlier run then raises an error, since rows may have changed.
 
     Parameters
     ----------
     root : Path
-        Nothing is written to it but folders of streams.
+        Only folders of streams are written to it.
     about : mapping
-        What else ``losses.json`` says.
+        Further content of ``losses.json``.
 
     Attributes
     ----------
     name : str
-        A random one at first; may be changed until something is written.
+        Random at first; may be changed until something is written.
     stream : str
     """
 
@@ -39,7 +39,7 @@ class StreamFolder:
         self.about = about
         self.stream = secrets.token_hex(16)
         self.name = self.stream[:16]
-        self._writer = ""  # of the files as this run knows them; none as yet
+        self._writer = ""  # id of the run that wrote the files last, as known here
         self._is_writer = False
 
     @property
@@ -53,7 +53,7 @@ class StreamFolder:
         return bool(self._writer)
 
     def adopt(self, stream: str) -> None:
-        """Go on with a stream that another run began; nothing is written yet.
+        """Continue a stream that another run began; nothing is written yet.
 
         Raises
         ------
@@ -64,19 +64,19 @@ class StreamFolder:
         if found is None or found["stream"] != stream:
             held = "another one" if found else "none"
             raise ValueError(
-                f"{self.path} must hold the trace that the checkpoint goes on from, "
-                f"but holds {held}; name the folder that does, or delete the "
+                f"{self.path} must hold the trace that the checkpoint continues, but "
+                f"holds {held}; name the folder that does, or delete the "
                 "checkpoint to begin again"
             )
         self.stream, self._writer = stream, found["writer"]
 
     def claim(self) -> None:
-        """Be the run that writes: to be called before every change of a file.
+        """Acquire write ownership of the folder; call before every write.
 
         Raises
         ------
         ValueError
-            If another run has become that meanwhile, or the files are of other origin.
+            If another run has acquired it since, or the files are of other origin.
         """
         if self.is_begun:
             self.check()
@@ -84,7 +84,7 @@ class StreamFolder:
             strangers = [p.name for p in self.path.iterdir() if p.name[0] != "."]
             if strangers:
                 raise ValueError(
-                    f"{self.path} must hold files of sklearn_mdl alone, but holds "
+                    f"{self.path} must only hold files of sklearn_mdl, but holds "
                     f"{min(strangers)} of other origin; name another folder"
                 )
         if self._is_writer:
@@ -98,7 +98,7 @@ class StreamFolder:
         self._writer, self._is_writer = writer, True
 
     def check(self) -> None:
-        """Refuse files that another run has written to.
+        """Raise if another run has written to the files.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class StreamFolder:
             )
 
     def _read(self) -> Json | None:
-        """Return what ``losses.json`` says, if it is that of a stream."""
+        """Return the content of ``losses.json``, if it describes a stream."""
         try:
             found = json.loads((self.path / STAMP).read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Files that are written whole or not at all, and folders with one writer at a time.
+"""Files that are written atomically, and folders with one writer at a time.
 
-A file of another program is never replaced. Files of ours are known by what they hold
-or, in a folder that the user names, by the list of names in ``.sklearn_mdl``.
+Files of other programs are never replaced. Our files are recognised by their content
+or, in a user-given folder, by the list of names in ``.sklearn_mdl``.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if sys.platform != "win32":
     import fcntl
 
 LOCK = ".lock"
-LIST = ".sklearn_mdl"  # the names of our files in a folder, a line each
+LIST = ".sklearn_mdl"  # names of our files in a folder, one per line
 _PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _STARTED = time.time()
-_SWEPT: set[Path] = set()  # folders that this process has looked through
+_SWEPT: set[Path] = set()  # folders that this process has cleaned up
 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Give another name beside `path` to write to, which takes its place at the end.
+    """Yield a temporary name next to `path`, which replaces `path` at the end.
 
-    The file of that name exists, is empty, and is locked while it is written, so that
-    what killed processes have left can be told from it. That is removed before a
-    process first writes to a folder.
+    The file exists, is empty, and is locked while it is written, to distinguish it from
+    files of killed processes. These are removed before a process first writes to a
+    folder.
 
     Yields
     ------
@@ -56,12 +56,12 @@ def replaced(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let errors of the disk that name no file name this one, and say what to do.
+    """Add the file and a cure to disk errors without a file name.
 
     Raises
     ------
     OSError
-        In place of one without a name, such as that of a disk that is full.
+        Replaces an error without a name, such as that of a full disk.
     """
     try:
         yield
@@ -74,14 +74,14 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Create a file and hold it locked; a process that is killed lets go of it."""
+    """Create a file and keep it locked; the lock ends with the process."""
     file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
-    if sys.platform == "win32":  # whoever has it open holds it, and cannot rename it
+    if sys.platform == "win32":  # an open file is locked, and cannot be renamed
         os.close(file)
         yield
         return
     try:
-        with suppress(OSError):  # no locks there, so that nobody sweeps either
+        with suppress(OSError):  # no locks there, so no process cleans up either
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
@@ -89,13 +89,14 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) -> None:
-    """Refuse to replace a file that this package did not write.
+    """Raise if a file exists that this package did not write.
 
     Parameters
     ----------
     path : Path
     is_ours : callable or None
-        Says of a file that is there if it is ours; None where nothing tells.
+        Returns True if this package wrote an existing file; None if there is no way to
+        know.
 
     Raises
     ------
@@ -111,7 +112,7 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
 
 
 def refuse_foreign_in(folder: Path, names: Collection[str]) -> None:
-    """Refuse to replace files in a folder that :func:`note_ours` does not list."""
+    """Raise if files exist in a folder that :func:`note_ours` does not list."""
     listed = _listed_in(folder)
     for name in sorted(names):
         refuse_foreign(folder / name, lambda path: path.name in listed)
@@ -132,9 +133,9 @@ def _listed_in(folder: Path) -> set[str]:
 
 @contextmanager
 def filled(folder: Path) -> Iterator[Path]:
-    """Give a new folder to write files to, which are then put into `folder`.
+    """Yield a new folder to write files to, which are then moved to `folder`.
 
-    All of them are, or none if a file of other origin would be replaced.
+    Either all are moved, or none if a file of other origin would be replaced.
 
     Yields
     ------
@@ -154,13 +155,13 @@ def filled(folder: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path, *, before: float = math.inf) -> None:
-    """Remove what processes that were killed left of files that they were writing.
+    """Remove partial files of killed processes.
 
     Parameters
     ----------
     folder : Path
     before : float
-        Seconds since the epoch; what was changed later stays.
+        Seconds since the epoch; files changed later are kept.
     """
     for path in folder.glob(".*.part"):
         with suppress(OSError):  # it is gone, locked by its writer, or not ours
@@ -170,7 +171,7 @@ def sweep(folder: Path, *, before: float = math.inf) -> None:
 
 def _remove_if_free(path: Path) -> None:
     if sys.platform == "win32":
-        path.unlink()  # fails while somebody has it open
+        path.unlink()  # fails while the file is open
         return
     file = os.open(path, os.O_RDWR)
     try:
@@ -182,15 +183,14 @@ def _remove_if_free(path: Path) -> None:
 
 @contextmanager
 def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Make a folder, and be the only process and thread that writes to it.
+    """Make a folder, and lock it for this process and thread.
 
-    Others wait for the one that does, with a warning. A process that was killed is not
-    waited for.
+    Others wait for the lock, with a warning. Locks of killed processes end.
 
     Raises
     ------
     ValueError
-        If a file stands where the folder belongs, or if another writes and this one
+        If a file is in the place of the folder, or if another call writes and this one
         must not wait.
     OSError
         If no folder can be made there.
@@ -217,7 +217,7 @@ def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
                 f"{folder} must have one writer, but another call writes to it; wait "
                 "until it has ended, or name another folder"
             ) from error
-        warn_caller(f"another call writes to {folder}, which is waited for")
+        warn_caller(f"waiting for another call that writes to {folder}")
         lock.acquire()
     try:
         sweep(folder)

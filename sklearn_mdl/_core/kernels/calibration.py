@@ -1,17 +1,22 @@
-r"""Forward calibration: from scores of kernel ridge regression to probabilities.
+r"""Forward calibration: from scores of classes to probabilities.
 
-With scores :math:`s_c` and class counts :math:`n_c` of the rows before,
+With scores :math:`s_c`, class counts :math:`n_c` of the rows before and, where a score
+comes with the variance of its prediction in units of the noise, :math:`v_t`,
 
 .. math::
 
-    \log p_c = b\, s_c + a \log(n_c + 1/2) - \mathrm{const},
+    \log p_c = b\, s_c + v\, s_c \log(v_t / 1.5) + u \log(\max(q_c, 0) + 0.02)
+        + a \log(n_c + 1/2) - \mathrm{const},
 
-where ``(b, a)`` take one online Newton step of the log-loss a row, after its label is
-paid. Then ``p`` is mixed with a small share of the uniform distribution.
+where :math:`q_c = s_c + (1 - \sum_k s_k) / C` is the score as a share, and
+``(b, v, u, a)`` take one online Newton step of the log-loss a row, after its label is
+paid, but ``v`` and ``u`` only from label 64 on. Then ``p`` is mixed with a small share
+of the uniform distribution. Without variances ``v`` and ``u`` are left out.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,10 +24,18 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-START = (5.0, 1.0)  # of the factors of scores and of class frequencies
-CURVATURE = (1.0, 10.0)  # diagonal of the Hessian before the first row
+# Of the factors of scores, of scores by variance, of shares, and of class frequencies,
+# and the diagonal of the Hessian before the first row:
+START = (5.0, 0.0, 0.0, 1.0)
+CURVATURE = (1.0, 3.0, 10.0, 10.0)
+# The same of scores that are no shares: they may be much larger.
+PLAIN_START = (1.0, 1.0)
+PLAIN_CURVATURE = (0.3, 10.0)
+USUAL = math.log(1.5)  # of a variance in units of the noise
+LEAST = 0.02  # added to shares
 LOWEST = 0.05  # factor of the scores
 FLOOR = 1e-4  # share of the uniform distribution
+FIRST = 64  # labels after which variances are read: few teach more noise than that
 
 
 class ForwardSoftmax:
@@ -31,18 +44,23 @@ class ForwardSoftmax:
     Parameters
     ----------
     n_readouts, n_classes : int
-    floor : float
-        Share of the uniform distribution in what is coded; none in what is learned.
+    has_variances : bool
+        True for predictions of one-hot labels, or of these less a constant; False for
+        other scores, which are no shares and come without variances.
+    curvature : sequence of float or None
+        Diagonal of the Hessian before the first row; None is the usual one.
+    first : int
+        Labels after which ``v`` and ``u`` are learned.
     n_sets : int or None
         Labellings ``S`` of the same rows, which stand on an axis before all others;
         None is one, without that axis.
 
     Attributes
     ----------
-    factors : ndarray of shape (K, 2) or (S, K, 2)
-        ``(b, a)`` of every readout.
-    curvature : ndarray of shape (K, 3) or (S, K, 3)
-        Upper triangle of the Hessian by ``(b, a)``.
+    factors : ndarray of shape (K, F) or (S, K, F)
+        ``(b, v, u, a)`` of every readout, or ``(b, a)`` without variances.
+    curvature : ndarray of shape (K, F, F) or (S, K, F, F)
+        Hessian by them.
     counts : ndarray of shape (C,) or (S, C)
         Labels observed, by class.
     """
@@ -51,58 +69,78 @@ class ForwardSoftmax:
         self,
         n_readouts: int,
         n_classes: int,
-        floor: float = FLOOR,
+        *,
+        has_variances: bool = True,
+        curvature: Sequence[float] | None = None,
+        first: int = FIRST,
         n_sets: int | None = None,
     ) -> None:
-        self.floor = floor
+        self.first = first
         sets = () if n_sets is None else (n_sets,)
-        first, last = CURVATURE
-        self.factors: Floats = np.tile(START, (*sets, n_readouts, 1))
-        self.curvature: Floats = np.tile([first, 0.0, last], (*sets, n_readouts, 1))
+        start = np.array(START if has_variances else PLAIN_START)
+        usual = CURVATURE if has_variances else PLAIN_CURVATURE
+        diagonal = np.diag(np.array(curvature or usual, np.float64))
+        self.factors: Floats = np.tile(start, (*sets, n_readouts, 1))
+        self.curvature: Floats = np.tile(diagonal, (*sets, n_readouts, 1, 1))
         self.counts = np.zeros((*sets, n_classes))
 
-    def log_proba(self, scores: Floats) -> Floats:
-        """Log-probabilities (K, n, C) that are coded, of scores of that shape."""
-        log_counts = np.log(self.counts + 0.5)[..., np.newaxis, np.newaxis, :]
-        found = self._proba(scores, log_counts)
-        found *= 1 - self.floor
-        found += self.floor / self.counts.shape[-1]
+    def log_proba(self, scores: Floats, variances: Floats | None = None) -> Floats:
+        """Log-probabilities (K, n, C) that are coded, of scores of that shape.
+
+        Variances are of shape (K, n), in units of the noise.
+        """
+        found = self._proba(self._features(scores, variances))
+        found *= 1 - FLOOR
+        found += FLOOR / self.counts.shape[-1]
         return np.log(found, out=found)
 
-    def observe(self, scores: Floats, label: int | NDArray[np.int64]) -> None:
+    def observe(
+        self,
+        scores: Floats,
+        label: int | NDArray[np.int64],
+        variances: Floats | None = None,
+    ) -> None:
         """Learn from one row with scores (K, C), and its label or ``S`` of them."""
-        log_counts = np.log(self.counts + 0.5)[..., np.newaxis, :]
-        several = scores[..., np.newaxis, :], log_counts[..., np.newaxis, :]
-        proba = self._proba(*several)[..., 0, :]
-        by_score = scores - (proba * scores).sum(-1)[..., np.newaxis]
-        by_count = log_counts - (proba * log_counts).sum(-1)[..., np.newaxis]
-        weighted = proba * by_score
-        curvature, factors = self.curvature, self.factors
-        curvature[..., 0] += (weighted * by_score).sum(-1)
-        curvature[..., 1] += (weighted * by_count).sum(-1)
-        curvature[..., 2] += (proba * by_count * by_count).sum(-1)
-        first, mixed, last = (curvature[..., i] for i in range(3))
-        up, across = _chosen(by_score, label), _chosen(by_count, label)
-        determinant = first * last - mixed * mixed
-        factors[..., 0] += (last * up - mixed * across) / determinant
-        factors[..., 1] += (first * across - mixed * up) / determinant
-        np.maximum(factors[..., 0], LOWEST, out=factors[..., 0])
+        some = None if variances is None else variances[:, np.newaxis]
+        features = self._features(scores[..., np.newaxis, :], some)
+        proba = self._proba(features)[..., np.newaxis, 0, :]
+        own = features[..., 0, :, :]  # (K, F, C)
+        centred = own - (proba * own).sum(-1, keepdims=True)
+        self.curvature += (proba * centred) @ centred.swapaxes(-1, -2)
         if isinstance(label, np.ndarray):
+            places = label[:, None, None, None]
+            chosen = np.take_along_axis(centred, places, -1)
             self.counts[np.arange(len(label)), label] += 1
         else:
+            chosen = centred[..., label, np.newaxis]
             self.counts[label] += 1
+        self.factors += np.linalg.solve(self.curvature, chosen)[..., 0]
+        np.maximum(self.factors[..., 0], LOWEST, out=self.factors[..., 0])
 
-    def _proba(self, scores: Floats, log_counts: Floats) -> Floats:
+    def _features(self, scores: Floats, variances: Floats | None) -> Floats:
+        """Return what the factors are those of, (K, n, F, C)."""
+        shape = *scores.shape[:-1], self.factors.shape[-1], scores.shape[-1]
+        found = np.zeros(shape)
+        found[..., 0, :] = scores
+        is_late = self.counts.sum(-1).max() >= self.first
+        if is_late and variances is not None:
+            by_variance = (np.log(variances) - USUAL)[..., np.newaxis]
+            np.multiply(scores, by_variance, out=found[..., 1, :])
+            shares = scores + (1 - scores.sum(-1, keepdims=True)) / scores.shape[-1]
+            found[..., 2, :] = np.log(np.maximum(shares, 0) + LEAST)
+        found[..., -1, :] = np.log(self.counts + 0.5)[..., np.newaxis, np.newaxis, :]
+        return found
+
+    def _proba(self, features: Floats) -> Floats:
         factors = self.factors[..., np.newaxis, np.newaxis, :]
-        logits = factors[..., 0] * scores
-        logits += factors[..., 1] * log_counts
+        logits = (factors @ features)[..., 0, :]
         logits -= logits.max(-1, keepdims=True)
         proba: Floats = np.exp(logits, out=logits)
         proba /= proba.sum(-1, keepdims=True)
         return proba
 
     def add_classes(self, n: int) -> None:
-        """Go on with more classes, none of which was seen."""
+        """Continue with more classes, none of which was seen."""
         room = np.zeros((*self.counts.shape[:-1], n))
         self.counts = np.concatenate([self.counts, room], -1)
 
@@ -110,12 +148,3 @@ class ForwardSoftmax:
         """Keep some of the readouts only."""
         self.factors = self.factors[list(kept)]
         self.curvature = self.curvature[list(kept)]
-
-
-def _chosen(values: Floats, label: int | NDArray[np.int64]) -> Floats:
-    """Return numbers (K,) or (S, K) of a label (K, C), or of one for each set."""
-    if not isinstance(label, np.ndarray):
-        one: Floats = values[..., label]
-        return one
-    found: Floats = np.take_along_axis(values, label[:, None, None], -1)[..., 0]
-    return found

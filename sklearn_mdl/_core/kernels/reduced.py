@@ -24,7 +24,9 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Self
 
+import numpy as np
 import torch
+from scipy.linalg.lapack import dpstrf
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.ridge import (
@@ -36,7 +38,9 @@ from sklearn_mdl._core.kernels.ridge import (
     added_products,
     cholesky,
 )
+from sklearn_mdl._core.numerics import one_blas_thread
 
+LEFT_OUT = 0.01  # of the kernel of all landmarks, which those used need not explain
 JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # of the mean diagonal; the first that will do
 
 
@@ -55,7 +59,7 @@ class ExtendedRidge(ForwardRidge):
 
     def __init__(self, exact: ForwardRidge, root: Tensor) -> None:
         super().__init__(exact.alphas.tolist(), exact.n_outputs, root.device)
-        vars(self).update(vars(exact))  # it goes on with its panels
+        vars(self).update(vars(exact))  # it continues with its panels
         self._root = root
         self._later = root.new_empty(0, len(root))  # features of later rows
 
@@ -86,9 +90,10 @@ class ExtendedRidge(ForwardRidge):
 
     def condensed(self, targets: Tensor) -> ReducedRidge:
         """Return the posterior of the features' weights, given all targets (N, P)."""
-        root, later = self._root, self._later
-        products, n_landmarks = feature_products(root, later), len(root)
-        known = root.mT @ targets[:n_landmarks] + later.mT @ targets[n_landmarks:]
+        places, root = leading_landmarks(self._root)
+        features = torch.cat([self._root, self._later]) @ self._root[places].mT
+        features = torch.linalg.solve_triangular(root, features.mT, upper=False).mT
+        products, known = features.mT @ features, features.mT @ targets
         shape = len(self.alphas), *root.shape
         covariance, weights = root.new_empty(shape), []
         for alpha, own in zip(self.alphas, covariance, strict=True):
@@ -98,7 +103,7 @@ class ExtendedRidge(ForwardRidge):
             weights.append(inverse @ known)  # it is symmetric
             torch.mul(inverse, alpha, out=own)
         return ReducedRidge(
-            root, self.alphas, covariance, torch.stack(weights), self.n_rows
+            (places, root), self.alphas, covariance, torch.stack(weights), self.n_rows
         )
 
 
@@ -107,19 +112,19 @@ class ReducedRidge:
 
     Parameters
     ----------
-    root : Tensor of shape (M, M)
-        Of the kernel of the landmarks.
+    leading : Tensor of shape (m,), Tensor of shape (m, m)
+        Which landmarks are used, and the root of their kernel.
     alphas : Tensor of shape (A,)
-    covariance : Tensor of shape (A, M, M)
+    covariance : Tensor of shape (A, m, m)
         Symmetric: what is above the diagonal is not kept up to date.
-    weights : Tensor of shape (A, M, P)
+    weights : Tensor of shape (A, m, P)
     n_rows : int
         Rows evaluated so far.
     """
 
     def __init__(
         self,
-        root: Tensor,
+        leading: tuple[Tensor, Tensor],
         alphas: Tensor,
         covariance: Tensor,
         weights: Tensor,
@@ -129,7 +134,7 @@ class ReducedRidge:
         self.covariance = covariance
         self.weights = weights
         self.n_rows = n_rows
-        self._root = root
+        self._places, self._root = leading
         self._is_shared = False
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
@@ -183,7 +188,7 @@ class ReducedRidge:
         return pending.completed(means, variances, near)
 
     def add_outputs(self, n: int) -> None:
-        """Go on with more columns of targets, which were zero so far."""
+        """Continue with more columns of targets, which were zero so far."""
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
     def retire(self, kept: Sequence[int]) -> None:
@@ -197,6 +202,7 @@ class ReducedRidge:
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """Features (A, m, M) of rows, all alike, and the kernel beyond them, (m,)."""
+        cross = cross[:, self._places]
         features, beyond = landmark_features(self._root, cross, own)
         return features.expand(len(self.alphas), -1, -1), beyond
 
@@ -217,14 +223,34 @@ def panels(size: int) -> Iterator[tuple[int, slice]]:
         yield start, slice(start, min(start + PANEL, size))
 
 
-def feature_products(root: Tensor, later: Tensor) -> Tensor:
-    """Lower triangle (M, M) of the products of features of landmarks and later rows."""
-    found = torch.zeros_like(root)
-    for start, columns in panels(len(root)):
-        own = found[start:, columns]  # above the panel the root is zero
-        torch.mm(root[start:, start:].mT, root[start:, columns], out=own)
-        own.addmm_(later[:, start:].mT, later[:, columns])
-    return found
+def leading_landmarks(root: Tensor) -> tuple[Tensor, Tensor]:
+    """Choose landmarks, each the one that the others explain least, until they suffice.
+
+    A pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM Training
+    Using Low-Rank Kernel Representations). Where features are few, most landmarks say
+    again what others have said, and cost four products of matrices of their number.
+
+    Parameters
+    ----------
+    root : Tensor of shape (M, M)
+        Of the kernel of all landmarks.
+
+    Returns
+    -------
+    places : Tensor of shape (m,)
+    root : Tensor of shape (m, m)
+        Of their kernel.
+    """
+    products = root @ root.mT
+    if products.isnan().any():
+        return torch.arange(len(root), device=root.device), root
+    with one_blas_thread():
+        factor, order, _, _ = dpstrf(products.cpu().numpy(), lower=1)
+    explained = np.cumsum(np.square(np.tril(factor)).sum(0))
+    n_leading = 1 + int(np.searchsorted(explained, (1 - LEFT_OUT) * explained[-1]))
+    places = torch.from_numpy(order[:n_leading].astype(np.int64) - 1)
+    leading = torch.from_numpy(np.tril(factor[:n_leading, :n_leading]))
+    return places.to(root.device), leading.to(root.device)
 
 
 def landmark_features(

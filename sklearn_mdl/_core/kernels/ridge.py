@@ -9,7 +9,7 @@ identity for kernel ridge regression", Theoretical Computer Science 473):
 
     \mathrm{mean}_t = Y_t - R_{tt} E_t, \qquad \mathrm{var}_t = R_{tt}^2 ,
 
-the prediction of row ``t`` from the rows before it alone, and its variance, noise
+the prediction of row ``t`` from only the rows before it, and its variance, noise
 included. The factor grows by blocks of rows; within a block targets enter row by row.
 """
 
@@ -52,7 +52,7 @@ class Block(NamedTuple):
     features: Tensor
 
     def first(self, n_rows: int) -> Block:
-        """Return what is known of the first rows alone."""
+        """Return what is known of only the first rows."""
         rows = slice(n_rows)
         factor = self.factor[:, rows, rows]
         base, cross = self.base[:, rows], self.cross[:, rows]
@@ -61,7 +61,7 @@ class Block(NamedTuple):
     def learned(self, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return predictions and errors (A, B, P), given all targets (B, P).
 
-        Each prediction is made from the rows before it alone.
+        Each prediction is made from only the rows before it.
         """
         known = targets - self.base
         errors = torch.linalg.solve_triangular(self.factor, known, upper=False)
@@ -201,7 +201,7 @@ class ForwardRidge:
         self._panels = panels
 
     def add_outputs(self, n: int) -> None:
-        """Go on with more columns of targets, which were zero so far."""
+        """Continue with more columns of targets, which were zero so far."""
         self.n_outputs += n
         self._panels = [
             panel._replace(errors=torch.nn.functional.pad(panel.errors, (0, n)))
@@ -220,7 +220,7 @@ class ForwardRidge:
             panel.errors[:, :rows] = errors[:, start : start + rows]
 
     def means(self, targets: Tensor) -> Tensor:
-        """Predictions (A, n_rows, P) of all rows, each from those before it alone."""
+        """Predictions (A, n_rows, P) of all rows, each from only those before it."""
         return targets - self.diagonal()[..., None] * self.errors
 
     def squares(self, n_rows: int | None = None) -> Tensor:

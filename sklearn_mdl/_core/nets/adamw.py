@@ -1,4 +1,4 @@
-"""AdamW with settings of its own for each member, and forward calibration by it."""
+"""AdamW with separate settings for each member, and forward calibration by it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.nets.mlp import gradient_of
 
-Group = dict[str, Any]  # of parameters, as torch.optim has it
+Group = dict[str, Any]  # of parameters, as in torch.optim
 State = dict[Tensor, Any]
 SETTINGS = ("lr", "beta1", "beta2", "eps", "weight_decay")
 
@@ -34,8 +34,8 @@ class StackedAdamW(torch.optim.Optimizer):
     -----
     On a CPU each member's update is one call of torch's fused kernel over views of the
     stacked tensors: a single pass through memory, where a broadcast formula makes ten.
-    On a GPU, where hundreds of calls cost more than passes, it is the formula, compiled
-    into one pass where :func:`can_compile` says so.
+    On a GPU, where hundreds of calls cost more than passes, the formula is used,
+    compiled into one pass if :func:`can_compile`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class StackedAdamW(torch.optim.Optimizer):
         self._calls: dict[int, _FusedCalls | _Formula] = {}
 
     def add_param_group(self, param_group: Group) -> None:
-        """Take in parameters as torch does, but do not import its compiler for it."""
+        """Add parameters like torch, but without importing its compiler."""
         add = torch.optim.Optimizer.add_param_group
         getattr(add, "__wrapped__", add)(self, param_group)
 
@@ -96,7 +96,7 @@ class StackedAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take one step by the gradients as they stand, without hooks."""
+        """Take one step by the current gradients, without hooks."""
         for i, group in enumerate(self.param_groups):
             calls = self._calls.get(i)
             if calls is None or not calls.hold(group["params"]):
@@ -117,7 +117,7 @@ class _Update:
         ]
 
     def hold(self, params: list[nn.Parameter]) -> bool:
-        """Return True while the tensors are of these parameters' gradients."""
+        """Return True while the tensors belong to these parameters and gradients."""
         pairs = zip(params, self.tensors, strict=True)
         return all(p.grad is grad for p, (_, grad, *_) in pairs)
 
@@ -182,7 +182,7 @@ def adamw_rates(settings: Tensor, n_steps: Tensor) -> tuple[Tensor, ...]:
     settings : Tensor of shape (5, K)
         Step size, two decay rates of moments, epsilon and weight decay.
     n_steps : Tensor
-        A scalar: on a GPU it changes without the host.
+        A scalar, which a GPU updates without the host.
     """
     lr, beta1, beta2, eps, weight_decay = settings
     root = (1 - beta2**n_steps).sqrt()
@@ -208,18 +208,19 @@ def adamw_update(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *rates: Tensor) 
 # yet seen its labels (Bornschein, Li and Hutter, 2022).
 
 IDENTITY = math.log(math.e - 1)  # softplus of it is one
-MAX_SLOPE = 1e6  # what overflows no square
-# Of the optimiser: fast, so that one step a minibatch follows a readout that overfits.
+MAX_SLOPE = 1e6  # the largest number whose square does not overflow
+# Of the optimiser: fast, so that one step per minibatch follows a readout that
+# overfits.
 CALIBRATION = (0.1, 0.9, 0.99, 1e-8, 0.0)
 
 
 class ForwardCalibration:
-    """Numbers of several members, each with an optimiser's state of its own.
+    """Numbers of several members, each with its own optimiser state.
 
     Parameters
     ----------
     start : Tensor of shape (K, P)
-        Values of every member before anything is learned; their dtype and device stay.
+        Values of every member before anything is learned; dtype and device are kept.
     """
 
     def __init__(self, start: Tensor) -> None:
@@ -237,8 +238,8 @@ class ForwardCalibration:
     def learn(self, slopes: Tensor) -> None:
         """Take one step against the derivatives (K, P) of the mean loss.
 
-        NaN counts as zero, and slopes too large to be squared are cut, so that those of
-        a diverging readout do not overflow.
+        NaN counts as zero, and slopes too large to be squared are clipped, so that a
+        diverging readout does not overflow.
         """
         slopes = slopes.clamp(-MAX_SLOPE, MAX_SLOPE).nan_to_num(nan=0.0)
         gradient_of(self.values).copy_(slopes)
@@ -263,7 +264,7 @@ class ForwardCalibration:
 
     @torch.no_grad()
     def load_state_dict(self, learned: Mapping[str, Tensor]) -> None:
-        """Take over the state of another one with as many values."""
+        """Take over the state of another instance of the same size."""
         own = self.state_dict()
         for name in ("values", "first", "second"):
             own[name].copy_(learned[name])
@@ -278,13 +279,13 @@ class LogitScale(ForwardCalibration):
 
     @property
     def factor(self) -> float:
-        """The factor as it is now."""
+        """The current factor."""
         return logit_scale_of(*self.member(0))[0]
 
     def learn_factor(self, derivative: float) -> None:
         """Take one step against the derivative of the mean loss by the factor.
 
-        It is the mean, over rows, of the expected logit less that of the label.
+        It is the mean, over rows, of the expected logit minus the label's logit.
         """
         _, slope = logit_scale_of(*self.member(0))
         self.learn(torch.tensor([[derivative * slope]], dtype=torch.float64))

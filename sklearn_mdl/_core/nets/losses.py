@@ -17,7 +17,7 @@ class StackedCrossEntropy(nn.Module):
     Parameters
     ----------
     label_smoothing : sequence of float, one per member
-        Share of the target spread evenly over all classes. It serves training alone.
+        Share of the target spread evenly over all classes. Only used for training.
     n_classes : int
         Number of classes ``C``.
     """
@@ -27,12 +27,12 @@ class StackedCrossEntropy(nn.Module):
 
     def __init__(self, label_smoothing: Sequence[float], n_classes: int) -> None:
         super().__init__()
-        # One share where all members have the same.
+        # A single share if all members have the same.
         distinct = sorted(set(label_smoothing))
         shares = torch.tensor(label_smoothing if len(distinct) > 1 else distinct)
         shares = shares.view(-1, 1, 1)
-        # The target of a class, and of that of the label. A table of targets by label
-        # would have C x C numbers.
+        # Targets of other classes, and of the label. A table of targets by label would
+        # have C x C numbers.
         self.register_buffer("evenly", shares / n_classes)
         self.register_buffer("label", 1 - shares + shares / n_classes)
 
@@ -62,14 +62,13 @@ def log_softmax(logits: Tensor) -> Tensor:
     return logits.mT.log_softmax(1).mT
 
 
-# Residuals, in scales, beyond which a Gaussian is pulled no harder: one outlier would
-# otherwise fill AdamW's second moment for a thousand steps.
+# Residuals, in scales, beyond which gradients of a Gaussian are constant: otherwise one
+# outlier would dominate AdamW's second moment for a thousand steps.
 MAX_RESIDUAL = 5.0
-# Scales, as logarithms and in those of the labels, that are as narrow as any may be.
-# Equal labels would ask for ever narrower ones, and a row far out can be given one that
-# no float has.
+# The smallest log scale, relative to that of the labels. Equal labels would lead to
+# ever smaller ones, and an outlying row could get one that underflows.
 LEAST_LOG_SCALE = -28.0
-FARTHEST = 1e150  # scales beyond which residuals count as no further: squares overflow
+FARTHEST = 1e150  # largest residual, in scales, whose square does not overflow
 
 
 def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> Tensor:
@@ -82,8 +81,8 @@ def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> 
     log_scale : Tensor
         Logarithm of the scale: the Jacobian of that division.
     degrees_of_freedom : Tensor
-        Infinity is the Gaussian. All three broadcast; their logarithms of gamma
-        functions are taken in the shape that they have.
+        Infinity is the Gaussian. All three broadcast; log gamma functions are computed
+        before broadcasting.
     """
     gaussian = degrees_of_freedom.isinf()
     dof = torch.where(gaussian, 1.0, degrees_of_freedom)
@@ -111,7 +110,7 @@ def density_losses(values: Tensor, labels: Tensor) -> Tensor:
     location, log_scale, dof = values.unbind(-1)
     z = (labels - location) * in_lanes(torch.exp, -log_scale)
     z = z.clamp(-FARTHEST, FARTHEST)
-    # One number for a readout, unless it failed meanwhile: only a CPU is asked.
+    # One number per readout, unless it failed since: only checked on a CPU.
     if not dof.is_cuda and (dof == dof[:, :1]).all():
         dof = dof[:, :1]
     return student_t_loss(z, log_scale, dof)
@@ -132,8 +131,8 @@ class StackedStudentT(nn.Module):
     degrees_of_freedom : sequence of float, one per member
         Infinity is the Gaussian.
     heteroscedastic : sequence of float, one per member
-        One where the scale may depend on the features, 0 where it may not: by this the
-        gradient of the weights that lead to it is to be multiplied.
+        1 if the scale may depend on the features, otherwise 0: multiply the gradient of
+        its weights by this.
     """
 
     degrees_of_freedom: Tensor
@@ -160,8 +159,8 @@ class StackedStudentT(nn.Module):
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return the derivative of :meth:`forward` by the outputs, (K, B, 2).
 
-        Residuals count as ``MAX_RESIDUAL`` scales at most, and a scale below
-        ``LEAST_LOG_SCALE`` is widened only.
+        Residuals count as at most ``MAX_RESIDUAL`` scales, and scales below
+        ``LEAST_LOG_SCALE`` can only grow.
         """
         location, log_scale = outputs.unbind(-1)
         precision = in_lanes(torch.exp, -log_scale.clamp_min(LEAST_LOG_SCALE))

@@ -1,4 +1,4 @@
-"""Perceptrons side by side, their gradients, and moving averages of their weights."""
+"""Stacks of perceptrons, their gradients, and moving averages of their weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn_mdl._core.numerics import rounded_product, tensor_floats
 
 
 class StackedLinear(nn.Module):
-    """``K`` linear layers side by side.
+    """A stack of ``K`` linear layers.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class StackedLinear(nn.Module):
 
     @torch.no_grad()
     def draw_weights(self, member: int, generator: torch.Generator) -> None:
-        """Draw one member's weights and bias as ``nn.Linear`` does."""
+        """Draw one member's weights and bias as in ``nn.Linear``."""
         bound = self.weight.shape[-1] ** -0.5
         for tensor in (self.weight[member].T, self.bias[member]):
             values = torch.empty(tensor.shape).uniform_(
@@ -91,11 +91,11 @@ class StackedMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (K, B, C) of rows (B, d), seen by every member, or (K, B, d)."""
-        # Of this class: subclasses round what is trained, not what is predicted.
+        # Of this class: subclasses only round in training.
         return StackedMLP.activations(self, x)[-1]
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Input, hidden activations and logits, as :meth:`backward` wants them."""
+        """Input, hidden activations and logits, for :meth:`backward`."""
         h = x.expand(self.n_members, *x.shape[-2:])  # (K, B, d), a view
         found = [h]
         for weight, bias in self.pairs[:-1]:
@@ -112,7 +112,7 @@ class StackedMLP(nn.Module):
         Parameters
         ----------
         activations : list of Tensor
-            Of :meth:`activations`.
+            As returned by :meth:`activations`.
         grad : Tensor of shape (K, B, C)
             Derivative of the loss by the logits.
         """
@@ -126,9 +126,9 @@ class StackedMLP(nn.Module):
 
     @torch.no_grad()
     def bias_outputs(self, n: int) -> None:
-        """Bias the last outputs to a probability of ``1 / C`` each, for inputs of zero.
+        """Set the bias of the last outputs: probability ``1 / C`` each at zero input.
 
-        So they begin as all began; ratios of the others stay.
+        New classes start like all others; ratios of the others stay.
         """
         for bias in self.pairs[-1][1]:  # one by one: a stack equals its parts
             known = bias[0, :-n].cpu().double().numpy()
@@ -143,7 +143,7 @@ class StackedMLP(nn.Module):
 
     @classmethod
     def of_arrays(cls, arrays: Sequence[tuple[np.ndarray, np.ndarray]]) -> Self:
-        """Make perceptrons of what :meth:`arrays` returned, not to be trained."""
+        """Make perceptrons from the result of :meth:`arrays`, not to be trained."""
         weights = [weight for weight, _ in arrays]
         sizes = [weights[0].shape[2], *(weight.shape[1] for weight in weights)]
         made = cls(sizes, [0] * len(weights[0]))
@@ -175,7 +175,7 @@ class RoundedMLP(StackedMLP):
     _short: list[tuple[Tensor, Tensor]]  # factors of a step: rows and weights
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Input, hidden activations and logits, as :meth:`backward` wants them."""
+        """Input, hidden activations and logits, for :meth:`backward`."""
         h = x.expand(self.n_members, *x.shape[-2:])
         found, self._short = [h], []
         for weight, bias in self.pairs[:-1]:
@@ -212,7 +212,7 @@ class TensorFloatMLP(StackedMLP):
     """Perceptrons whose steps round factors to TF32, on a GPU; predictions do not."""
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Input, hidden activations and logits, as :meth:`backward` wants them."""
+        """Input, hidden activations and logits, for :meth:`backward`."""
         with tensor_floats():
             return super().activations(x)
 
@@ -237,7 +237,7 @@ def count_parameters(layer_sizes: Sequence[int]) -> int:
 def gradient_of(parameter: nn.Parameter) -> Tensor:
     """Return the parameter's gradient to write into.
 
-    One buffer for life: :class:`StackedAdamW` keeps views of it.
+    The buffer is never replaced, since :class:`StackedAdamW` keeps views of it.
     """
     if parameter.grad is None:
         parameter.grad = torch.empty_like(parameter)
@@ -245,7 +245,7 @@ def gradient_of(parameter: nn.Parameter) -> Tensor:
 
 
 class StackedAverages:
-    """Exponential moving averages of trained weights, for prediction alone.
+    """Exponential moving averages of trained weights, only for prediction.
 
     Parameters
     ----------
@@ -255,9 +255,9 @@ class StackedAverages:
         For each of ``K`` readouts the training that it follows.
     step_sizes : sequence of float
         ``average <- (1 - step) average + step weights`` after every optimiser step; at
-        1 the readout is its training and owns no weights.
+        1 the readout uses the trained weights and has no copy.
     warmup : sequence of bool
-        Where true, the ``n``-th step is at least ``1 / (n + 1)``, a plain mean at
+        If True, the ``n``-th step is at least ``1 / (n + 1)``, i.e. a plain mean at
         first.
     """
 
@@ -275,7 +275,7 @@ class StackedAverages:
         self.rules = list(dict.fromkeys(rule for _, rule in wanted if rule))
         followed = [sorted({s for s, r in wanted if r == rule}) for rule in self.rules]
         self.copies = [trained.pick(members) for members in followed]
-        # Where each readout's logits stand among those of the trainings and the copies.
+        # Index of each readout's logits among those of the trainings and the copies.
         table: list[tuple[int, tuple[float, bool] | None]]
         table = [(s, None) for s in range(trained.n_members)]
         for rule, members in zip(self.rules, followed, strict=True):

@@ -1,1 +1,1 @@
-"""The prequential pass: predict a minibatch, observe its labels, learn, go on."""
+"""The prequential pass: predict a minibatch, observe its labels, learn, repeat."""

@@ -1,8 +1,8 @@
 """State of a run on disk, from which another process can resume it.
 
-Little has to be kept: labels, losses and what the learners have learned. The rest
-follows from them, bit by bit, and is computed again: scaling and replay from the rows
-and their number, the mixture from the losses.
+Only labels, losses and learned states are stored. The rest is computed again from them,
+bit by bit: scaling and replay from the rows and their number, the mixture from the
+losses.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from sklearn_mdl._core.stream.trace import PrequentialTrace
 from sklearn_mdl._core.validation import warn_caller
 
 BLOCK = 4096  # rows of losses that are mixed at once
-READOUT = "readout."  # what the names of arrays that belong to one begin with
+READOUT = "readout."  # prefix of the names of a readout's arrays
 MIXER, CODER = "mixer.", "coder."
 
 
 def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
-    """Everything but rows and losses that a run needs to be resumed.
+    """Everything that a run needs to be resumed, except rows and losses.
 
     Raises
     ------
     TypeError
-        If a learner cannot write down what it has learned.
+        If the state of a learner cannot be written.
     """
     return {**learned_of(run.threads), **coded_of(run)}
 
@@ -70,28 +70,28 @@ def resume(
     arrays: Mapping[str, np.ndarray],
     losses: np.ndarray | None = None,
 ) -> None:
-    """Bring a new run to where another one was.
+    """Restore the state of another run in a new one.
 
     Parameters
     ----------
     run : PrequentialRun
-        With its rows taken in, none of them evaluated.
+        With its rows added, but not evaluated.
     arrays : mapping
         Arrays of :func:`progress_of`.
     losses : ndarray of shape (n, K) or None
-        None where its trace has adopted them already.
+        None if its trace has already adopted them.
 
     Raises
     ------
     ValueError
-        If the arrays are not those of such a run.
+        If the arrays do not belong to such a run.
     """
     restore(run.threads, arrays)
     recode(run, arrays, losses)
 
 
 def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
-    """Bring rows and learners to where others were; see :func:`resume`."""
+    """Restore rows and learners; see :func:`resume`."""
     rows, outcome = threads.rows, threads.outcome
     retired = checked_retirement(arrays, threads.n_readouts) >= 0
     labels = torch.from_numpy(np.array(arrays["labels"])).to(outcome.dtype)
@@ -108,7 +108,7 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
         rows.extend(n_rows)
         rows.reveal(0, labels)
         if rows.n_refreshed:
-            # No learner has units of its own yet, so that none is re-expressed.
+            # No learner has its own units yet, so none is re-expressed.
             known = labels[: rows.schedule.known(rows.n_refreshed)]
             outcome.refresh(known, threads.learners)
         for learner, state in zip(threads.learners, threads.states, strict=True):
@@ -127,7 +127,7 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _learned(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
-    """Return what the readouts had learned, by column and name."""
+    """Return the learned states of readouts, by column and name."""
     learned: dict[int, dict[str, Tensor]] = {}
     for key, array in under(arrays, READOUT).items():
         column, _, name = key.partition(".")
@@ -138,9 +138,9 @@ def _learned(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
 def recode(
     run: PrequentialRun, arrays: Mapping[str, np.ndarray], losses: np.ndarray | None
 ) -> None:
-    """Bring mixer, coder, events and trace of a run to where others were.
+    """Restore mixer, coder, events and trace of a run.
 
-    Weights of readouts are computed again from their losses, by the same passes.
+    Weights of readouts are computed again from their losses by the same passes.
     """
     trace, n_rows = run.trace, len(arrays["labels"])
     retired_at = checked_retirement(arrays, run.threads.n_readouts)
@@ -179,7 +179,7 @@ _NONE = np.empty(0)
 
 
 def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.ndarray:
-    """Return after how many rows readouts had retired, -1 for those awake."""
+    """Return the number of rows after which readouts retired, -1 for those awake."""
     found, n_rows = np.array(arrays["retired_at"]), len(arrays["labels"])
     if found.shape != (n_readouts,) or found.dtype.kind != "i":
         raise ValueError(f"retired_at must be {n_readouts} integers, got {found!r}")
@@ -191,32 +191,32 @@ def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.
 
 
 NAME = "progress.safetensors"
-TRACE = "trace"  # what the files of the trace must hold
+TRACE = "trace"  # content of the files of the trace
 ENVIRONMENT = "environment"  # it may change between two calls, with a warning
-SECONDS = 30.0  # between two times, at least
-SHARE = 0.05  # of the time that may go into writing
+SECONDS = 30.0  # seconds between two writes, at least
+SHARE = 0.05  # of the time may be spent writing
 
 
 class Checkpoint(Event):
-    """A file to which a run is written from time to time.
+    """A file to which a run is saved from time to time.
 
-    Losses lie in the folder of the stream, which grows with every segment; this file
-    says how many of them count, their digests, and what the readouts had learned by
-    then. It is replaced whole, so that a killed process leaves one that is whole.
+    Losses are in the folder of the stream, which grows with every segment; this file
+    contains their number and digests, and the learned states of readouts. It is
+    replaced atomically, so it is complete even if the process is killed.
 
     Parameters
     ----------
     root : Path
-        Every run has a folder of its own in it, so that those of a search or a loop
-        may share the root.
+        Every run has its own folder in it, so runs of a search or a loop may share the
+        root.
     about : mapping
-        All that determines the numbers, as JSON: a run is resumed only as it began. If
-        the "environment" differs, there is a warning.
+        Everything that results depend on, as JSON: a run is only resumed if it is
+        equal. If only "environment" differs, there is a warning.
 
     Attributes
     ----------
     name : str
-        Of the folder: a digest of all that determines the numbers.
+        Name of the folder: a digest of everything that results depend on.
     path : Path
         The folder.
     """
@@ -237,7 +237,7 @@ class Checkpoint(Event):
         Raises
         ------
         ValueError
-            If a file is damaged, or of another run. Nothing was written then.
+            If a file is damaged, or belongs to another run. Nothing is written then.
         """
         if self.file.exists():
             arrays, about = read_archive(self.file)
@@ -246,7 +246,7 @@ class Checkpoint(Event):
             self._arrays = arrays
 
     def restore(self, run: PrequentialRun) -> None:
-        """Bring a run, whose rows were taken in, to where the file says."""
+        """Restore the state in the file in a run whose rows were added."""
         if self._arrays is not None:
             resume(run, self._arrays)
             self._wait(0.0)
@@ -268,11 +268,11 @@ class Checkpoint(Event):
             name, then, here = elsewhere
             warn_caller(
                 f"the run began where {name} was {then!r}, and is resumed where it is "
-                f"{here!r}, so that the last digits may differ"
+                f"{here!r}, so the last digits may differ"
             )
 
     def act(self, run: PrequentialRun) -> None:
-        """Write the state after a segment, if the last time is long enough ago."""
+        """Write the state after a segment, if enough time has passed."""
         if time.monotonic() >= self._next and run.trace.refusal is None:
             self.save(run)
 
@@ -286,7 +286,7 @@ class Checkpoint(Event):
         Raises
         ------
         OSError
-            If the disk is full; the file before is then still there.
+            If the disk is full; the previous file is kept.
         """
         start = time.monotonic()
         about = {**self.about, TRACE: run.trace.record()}

@@ -1,12 +1,11 @@
-"""The code of a stream: readouts are switched between, groups of them pooled.
+"""The code of a stream: switching between readouts, and a pool of groups.
 
-Everything behind the readouts is a function of what they leave of each row: a `Block`.
-A coder codes blocks, live or stored, row by row or many at once, to the same bits.
+Everything after the readouts is a function of their results for each row: a `Block`. A
+coder codes blocks, live or stored, row by row or many at once, to the same bits.
 
-Where groups are pooled, what is coded is the better of two predictions, as far as that
-can be known in time: the switching mixture of all readouts, and the pool of the groups.
-A fixed share, at rate ``1 / t``, follows the better one, so that a pool costs next to
-nothing where it is of no use.
+With a pool there are two predictions: the switching mixture of all readouts, and the
+pool of the groups. A fixed share, at rate ``1 / t``, follows the better one, so a
+useless pool costs next to nothing.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ Floats = NDArray[np.float64]
 
 
 class Block(NamedTuple):
-    """What readouts leave of ``n`` rows.
+    """Results of readouts for ``n`` rows.
 
     Attributes
     ----------
     losses : ndarray of shape (n, K)
-        What the labels cost each readout, in nats; NaN where it has retired.
+        Cost of the labels under each readout, in nats; NaN where it has retired.
     mixtures : ndarray of shape (n, G, Q)
         Predictions of the groups' own mixtures: probabilities of classes, or mean,
         variance and degrees of freedom; NaN where a group has retired. ``G = 0``
-        where nothing is pooled.
+        without a pool.
     labels : ndarray of shape (n,)
         Encoded classes, or real numbers.
     known : ndarray of shape (n + 1,)
-        Of how many rows of the stream the labels are known when each row is predicted,
+        Number of rows of the stream whose labels are known when each row is predicted,
         and after the last of them.
     escapes : ndarray of shape (n,) or float
         Part of the losses that all readouts share, in nats.
@@ -55,19 +54,19 @@ class Block(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Join rows that follow each other, but for their escapes."""
+        """Join adjacent rows, except their escapes."""
         losses, mixtures, labels, known, _ = zip(*parts, strict=True)
         ends = [*(part[:-1] for part in known), known[-1][-1:]]
         return cls(*map(np.concatenate, (losses, mixtures, labels, ends)))
 
 
 class Coded(NamedTuple):
-    """What a coder has made of ``n`` rows.
+    """Results of a coder for ``n`` rows.
 
     Attributes
     ----------
     codes : ndarray of shape (n, 3)
-        Cost of each label in nats, as it is coded, under the switching mixture of all
+        Cost of each label in nats: as coded, under the switching mixture of all
         readouts, and under the pool.
     posterior : ndarray of shape (n, K)
         Probability of each readout before each label.
@@ -76,7 +75,7 @@ class Coded(NamedTuple):
     pool_weights : ndarray of shape (n, G)
         Weights of the groups in the pool before each label.
     pooled : ndarray of shape (n, P)
-        What the pool predicts; ``P = 0`` without a pool.
+        Predictions of the pool; ``P = 0`` without a pool.
     """
 
     codes: Floats
@@ -87,7 +86,7 @@ class Coded(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Join rows that follow each other."""
+        """Join adjacent rows."""
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
@@ -124,18 +123,18 @@ class Coder:
         return self._forward.n_steps
 
     def check_length(self, n_rows: int) -> None:
-        """Raise ValueError if the prior refuses a stream with so many more rows."""
+        """Raise ValueError if the prior does not allow a stream with more rows."""
         self._forward.check_length(n_rows)
 
     def extend(self, block: Block) -> Coded:
-        """Code the rows of a block, which follow those before."""
+        """Code the next rows, a block."""
         trace, n = self._forward.extend(block.losses, block.known), len(block.losses)
         codes = np.repeat(trace.codelengths[:, np.newaxis], 3, axis=1)
         shares, none = np.tile([1.0, 0.0], (n, 1)), np.empty((n, 0))
         return Coded(codes, trace.posterior, shares, none, none)
 
     def reveal(self, n_known: int) -> None:
-        """Learn the labels of the first rows, so many of them."""
+        """Learn the labels of the first ``n_known`` rows."""
         self._forward.reveal(n_known)
 
     def predict(self, values: Floats, mixtures: Floats) -> Floats:
@@ -146,14 +145,14 @@ class Coder:
         values : ndarray of shape (K, C)
             Log-probabilities of the readouts awake.
         mixtures : ndarray of shape (G, C)
-            Of the groups, as in a block.
+            Mixtures of the groups, as in a block.
 
         Returns
         -------
         proba : ndarray of shape (C,)
         """
-        # Sums down the columns, not a matrix product, whose order of summation is a
-        # matter of the machine's threads.
+        # Sums over columns, since the order of summation in a matrix product depends on
+        # the machine's threads.
         weights = self.weights[:, np.newaxis]
         found: Floats = np.add.reduce(weights * np.exp(values), axis=0)
         return found
@@ -167,38 +166,38 @@ class Coder:
         ----------
         outcome : Outcome
         values : Tensor of shape (K, n, P)
-            Of the readouts awake.
+            Predictions of the readouts awake.
         mixtures : sequence of n ndarrays of shape (G, Q)
 
         Returns
         -------
         mixed : ndarray of shape (n, ...)
-            As of :meth:`Outcome.mix_rows`.
+            As returned by :meth:`Outcome.mix_rows`.
         """
         return outcome.mix_rows(values, self.weights)
 
     def add_pool(self, outcome: Outcome, mixed: Floats, coded: Coded) -> Floats:
-        """Mix predictions of the readouts' mixture with those of the pool, if any."""
+        """Mix predictions of the readouts' mixture with the pool's, if there is one."""
         return mixed
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
-        """Return columns of each group that a pool needs; without one there is none."""
+        """Return columns of each group that the pool needs; none without a pool."""
         return []
 
     def retire(self, readouts: Sequence[int]) -> None:
-        """Go on without some readouts."""
+        """Drop some readouts."""
         self.awake[list(readouts)] = False
         self._forward.retire(readouts)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return what cannot be computed again from losses."""
+        """Return the state that cannot be computed again from losses."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from where another coder was, which has coded the same losses."""
+        """Restore the state of another coder of the same losses."""
 
     def recode(self, losses: Floats, known: NDArray[np.intp]) -> Floats:
-        """Switch again over losses (n, K) that were coded; returns the posterior."""
+        """Switch again over losses (n, K) that were coded; return the posterior."""
         return self._forward.extend(losses, known).posterior
 
 
@@ -216,9 +215,9 @@ class PooledCoder(Coder):
     Parameters
     ----------
     prior, n_readouts, weights
-        As of :class:`Coder`.
+        As for :class:`Coder`.
     group_pass : GroupPass
-        That of the pool, before its first row.
+        Pass of the pool, before its first row.
     members : sequence of G ndarrays, default=()
         Columns of the readouts of each group; not needed for blocks that are stored.
     """
@@ -240,7 +239,7 @@ class PooledCoder(Coder):
         self._pending: deque[_Pending] = deque()
 
     def extend(self, block: Block) -> Coded:
-        """Code the rows of a block, which follow those before."""
+        """Code the next rows, a block."""
         trace, n = self._forward.extend(block.losses, block.known), len(block.losses)
         codes, shares = np.empty((n, 3)), np.empty((n, 2))
         weights, pooled = np.zeros((n, len(self._awake_groups))), []
@@ -279,7 +278,7 @@ class PooledCoder(Coder):
         return predicted
 
     def reveal(self, n_known: int) -> None:
-        """Learn the labels of the first rows, so many of them."""
+        """Learn the labels of the first ``n_known`` rows."""
         super().reveal(n_known)
         while self._n_rows - len(self._pending) < n_known:
             row = self._pending.popleft()
@@ -312,11 +311,11 @@ class PooledCoder(Coder):
         return outcome.mix_with(mixed, coded.pooled, coded.shares)
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
-        """Columns of each group that awake readouts form and the pool needs.
+        """Columns of each group with readouts awake that the pool needs.
 
-        The group goes first that saves least; the others' weights take over what they
-        can, and so on, while the group saves at most ``slack`` nats of all labels so
-        far. To second order dropping group ``g`` costs ``w_g^2 / (2 (H^-1)_gg)``.
+        Groups are dropped one by one, the least useful first, as long as it saves at
+        most ``slack`` nats over all labels so far; the others' weights adapt. To second
+        order, dropping group ``g`` costs ``w_g^2 / (2 (H^-1)_gg)``.
         """
         weights, hessian = self._pool.weights, self._pool.hessian
         left = np.flatnonzero(self._awake_groups).tolist()
@@ -332,7 +331,7 @@ class PooledCoder(Coder):
         return [np.sort(columns[self.awake[columns]]) for columns in members]
 
     def retire(self, readouts: Sequence[int]) -> None:
-        """Go on without some readouts, and without groups of which none are left."""
+        """Drop some readouts, and groups without any left."""
         super().retire(readouts)
         gone = [not self.awake[columns].any() for columns in self._members]
         self._retire_groups(np.array(gone))
@@ -348,7 +347,7 @@ class PooledCoder(Coder):
             self._awake_groups = self._awake_groups & ~asleep
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return what cannot be computed again from losses."""
+        """Return the state that cannot be computed again from losses."""
         rows = list(zip(*self._pending, strict=True)) or [(), (), ()]
         waiting = zip(_Pending._fields, map(np.array, rows), strict=True)
         return {
@@ -361,7 +360,7 @@ class PooledCoder(Coder):
         }
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from where another coder was, which has coded the same losses."""
+        """Restore the state of another coder of the same losses."""
         self._pool.load_state_dict(under(state, "pool."))
         self._choice.load_state_dict(under(state, "choice."))
         self._n_rows = int(state["n_rows"][0])

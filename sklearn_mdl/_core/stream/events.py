@@ -22,13 +22,13 @@ Floats = NDArray[np.float64]
 
 
 class Event:
-    """Something that may happen after a segment; by default nothing."""
+    """An action after each segment; by default nothing."""
 
     def open(self, trace: PrequentialTrace) -> None:
-        """Read what is needed before rows are taken in; nothing is changed yet."""
+        """Read what is needed before rows are added; nothing is changed yet."""
 
     def restore(self, run: PrequentialRun) -> None:
-        """Bring a run, whose rows were taken in, to where it was interrupted."""
+        """Restore the interrupted state of a run whose rows were added."""
 
     def begin(self, run: PrequentialRun) -> None:
         """Act before the first segment of a call."""
@@ -37,10 +37,10 @@ class Event:
         """Take note of rows that were coded."""
 
     def resumed(self) -> None:
-        """Go on after rows that were observed again."""
+        """Continue after rows that were observed again."""
 
     def due(self) -> float:
-        """Return the number of rows at which a segment must end for it."""
+        """Return the number of rows at which a segment must end for this event."""
         return math.inf
 
     def act(self, run: PrequentialRun) -> None:
@@ -50,15 +50,14 @@ class Event:
         """Act after the last segment of a call, if nothing has failed."""
 
     def close(self) -> None:
-        """Free what it holds, even if a call has failed."""
+        """Release resources, even if a call has failed."""
 
 
 class Elimination(Event):
     """Readouts that cannot win retire, by a race over losses whose labels are known.
 
-    Losses are compared over the last half of the rows, at doubling numbers of them:
-    since the mark before the last, where marks are the numbers at which a race compares
-    and, at first, half of the first of them.
+    Losses are compared whenever the number of rows has doubled, over the last half of
+    the rows.
 
     Parameters
     ----------
@@ -115,7 +114,7 @@ class Elimination(Event):
         self._count = self._next_count(self._n_known)
 
     def act(self, run: PrequentialRun) -> None:
-        """Let readouts retire that have lost."""
+        """Retire readouts that have lost."""
         if self._n_known < self._count:
             return
         last, self._count = self._count, self._next_count(self._n_known)
@@ -143,7 +142,7 @@ class Progress(Event):
         self._bar: tqdm | None = None
 
     def begin(self, run: PrequentialRun) -> None:
-        """Show the bar, with rows that a checkpoint has brought."""
+        """Show the bar, including rows restored from a checkpoint."""
         total, done = len(run.samples) - run.first_row, run.n_scored - run.first_row
         self._bar = tqdm(total=total, initial=done, unit="row", desc=self._title)
 
@@ -153,7 +152,7 @@ class Progress(Event):
         self._bar.update(run.n_scored - run.first_row - self._bar.n)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Close the bar."""
         if self._bar is not None:
             self._bar.close()
 

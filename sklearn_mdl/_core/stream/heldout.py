@@ -1,6 +1,6 @@
 """Rows that are not part of a stream: predicted, or evaluated as if they followed.
 
-The run stays as it is: learners change no state to predict, and a copy evaluates.
+The run does not change: predicting changes no state, and evaluation uses a copy.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sklearn_mdl._core.stream.steps import shown, usable
 
 
 def predict_rows(run: PrequentialRun, X: np.ndarray) -> np.ndarray:
-    """Predict rows (n, d) by the mixture as it is for the incoming row.
+    """Predict rows (n, d) by the mixture for the incoming row.
 
     Pending rows of the stream are learned first, by a copy.
 
     Returns
     -------
     mixed : ndarray of shape (n, ...)
-        As of :meth:`Outcome.mix_rows`.
+        As returned by :meth:`Outcome.mix_rows`.
     """
     with run.threads.arithmetic():
         flushed, mixed = flushed_copy(run), []
@@ -42,8 +42,7 @@ def predictions(run: PrequentialRun, X: np.ndarray) -> Iterator[Prediction]:
     Yields
     ------
     prediction : Prediction
-        Of all readouts awake, (K, b, P), for one block of rows after the other, the
-        last one cut to its rows.
+        Predictions of all readouts awake, (K, b, P), block by block.
     """
     for start in range(0, len(X), run.rows.block_size):
         with run.threads.arithmetic():
@@ -68,14 +67,14 @@ def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
 def flushed_copy(run: PrequentialRun) -> PrequentialRun:
     """Return a copy that has learned its pending rows too, for prediction only.
 
-    Labels that are not known yet, since they come late, stay so.
+    Delayed labels that are not known yet stay unknown.
     """
     if all(state.n_learned == state.n_known for state in run.states):
         return run
     if run.flushed is not None:
         return run.flushed
     other, threads = copy.copy(run), run.threads
-    # Seen rows, once they were scaled, stay as they are and need no copy.
+    # Scaled rows do not change and need no copy.
     views = run.rows.views.values() if run.rows.n_refreshed else ()
     shared = [run.samples, run.outcome, *views]
     other.threads = copy.deepcopy(threads, {id(thing): thing for thing in shared})
@@ -103,6 +102,6 @@ def continued(
 
 
 def branched(run: PrequentialRun) -> PrequentialRun:
-    """Return a copy that can go on; its trace holds the rows that follow alone."""
+    """Return a copy that can continue; its trace only has the rows that follow."""
     own = {id(run.samples): run.samples.branch(), id(run.trace): run.trace.branch()}
     return copy.deepcopy(run, own)

@@ -17,8 +17,8 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
     ------
     asked : callable
         Returns True after a Ctrl-C, so that the computation can stop at the next good
-        place. Always False outside the main thread and where a program handles Ctrl-C
-        itself: nothing is deferred there.
+        place. Always False outside the main thread, and if the program handles Ctrl-C
+        itself.
     """
     before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()

@@ -19,15 +19,14 @@ Learned = Mapping[int, Mapping[str, Tensor]]  # tensors by column and by name
 
 
 class FeatureView(NamedTuple):
-    """What a learner is shown of X.
+    """The part of X that a learner sees.
 
     Attributes
     ----------
     columns : tuple of int or None
-        Columns of X, as if there were no others; None is all.
+        Columns of X that are used; None is all.
     scalings : sequence of {"standard", "whiten", None}
-        The scalings in which it is given rows; the same for all learners of a run that
-        see the same columns.
+        Scalings of the rows; equal for all learners of a run that see the same columns.
     """
 
     columns: Features = None
@@ -86,14 +85,14 @@ class Replay(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What the user should know of a wrapped estimator.
+    """Exceptions and warnings of a wrapped estimator, for the user.
 
     Attributes
     ----------
     notes : list of str
         Its exceptions and warnings.
     failure : str or None
-        Text of its last fit if that raised: how the readout predicts instead.
+        If its last fit raised: a text with how the readout predicts instead.
     """
 
     notes: list[str]
@@ -114,18 +113,18 @@ def copy_learned(
         if name not in given or given[name].shape != tensor.shape:
             found = tuple(given[name].shape) if name in given else "missing"
             raise ValueError(
-                f"Readout {column} needs {name} of shape {tuple(tensor.shape)} to go "
-                f"on, got {found}; take a state of the same readouts"
+                f"Readout {column} needs {name} of shape {tuple(tensor.shape)} to "
+                f"continue, got {found}; take a state of the same readouts"
             )
         tensor.copy_(given[name])
 
 
 class Learner(ABC):
-    """Base of learners; a run calls nothing else of them.
+    """Base class of learners: all methods that a run calls.
 
     A learner predicts ``rows_ahead`` rows at once, then observes their labels; once a
-    minibatch is full it is updated by it and by replayed ones. One that predicts whole
-    minibatches is given their labels by the update alone. Rows of a group are predicted
+    minibatch is full it is updated by it and by replayed ones. Learners that predict
+    whole minibatches only get labels by the update. Rows of a group are predicted
     before any label of the group is given, whatever their number.
 
     Attributes
@@ -133,27 +132,26 @@ class Learner(ABC):
     columns : list of int
         Places of its ``K`` readouts among all readouts of the run.
     view : FeatureView
-        Columns of X that it is shown, and in which scalings.
+        Columns of X that it sees, and their scalings.
     replay : Replay
         Minibatches that it learns again after each new one.
     rows_ahead : int or None
         Rows that it predicts before it must observe their labels; None is a minibatch,
         in blocks of at most 1,024 rows. Predictions are made on whole blocks, counted
         from the beginning of a minibatch, with zeros for rows that are not known yet.
-        Where labels come late it predicts later rows in between, and a block again
-        before it observes its labels.
+        With delayed labels it predicts later rows in between, and predicts a block
+        again before it observes its labels.
     foreign : bool
-        Runs code of others. It is never shown rows that are not known, so that its
-        blocks may be shorter, and takes turns with others of its kind after every
-        block, as in decoding, since they may share state.
+        True if it runs user-defined code. It never sees unknown rows, so its blocks may
+        be shorter, and takes turns with other foreign learners after every block, as in
+        decoding, since they may share state.
     is_numbers : bool
-        Is its settings and :meth:`state_dict`, and can be made again from them at once:
-        it reads nothing else, and fits nothing again.
+        True if it can be made again from its settings and :meth:`state_dict`, without
+        reading anything else or fitting again.
     target : TargetScaling or None
-        The units in which it works where labels are real numbers; None before it has
-        learned anything.
+        Units of real labels; None before it has learned anything.
     reports : mapping of int to Report
-        Of wrapped estimators that raised or warned, by column.
+        Reports on wrapped estimators that raised or warned, by column.
     """
 
     columns: list[int]
@@ -166,50 +164,50 @@ class Learner(ABC):
     reports: Mapping[int, Report] = MappingProxyType({})
 
     def attach(self, rows: ScaledRows) -> None:  # noqa: B027
-        """Remember the rows of the run, for a learner that reads past ones again."""
+        """Remember the rows of the run, for learners that read past rows again."""
 
     @abstractmethod
     def predict(self, x: Tensor) -> Tensor:
         """Predict rows (n_scalings, n, d): ``P`` numbers each, (K, n, P), float64.
 
         These are log-probabilities of classes, or location, log scale and degrees of
-        freedom of a density. NaN comes first where a readout has no prediction for a
-        row; another one takes its place. Changes nothing that matters.
+        freedom of a density. If a readout has no prediction for a row, the first number
+        is NaN, and a fallback replaces it. Changes no learned state.
         """
 
     def observe(self, labels: Tensor) -> None:  # noqa: B027
-        """Take in the labels of the rows just predicted, as soon as all are known.
+        """Observe the labels of the rows just predicted, as soon as all are known.
 
-        These are a block, or all rows of a group.
+        The rows are a block, or all rows of a group.
         """
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:  # noqa: B027
-        """Learn how sure to be from a full minibatch that is not learned yet.
+        """Calibrate on a full minibatch that is not learned yet.
 
-        Of several that are to be learned together each is calibrated on before the
-        first of them is learned: rows of its groups may be in the others.
+        If several minibatches are to be learned, all are calibrated on before the first
+        is learned, since they may share groups.
         """
 
     @abstractmethod
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Learn from a new minibatch first, then from the replayed ones.
+        """Learn from a new minibatch, then from the replayed ones.
 
-        It was calibrated on before.
+        The new minibatch was calibrated on before.
         """
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:  # noqa: B027
         """Adapt to rows that are scaled again: one change for each scaling."""
 
     def retarget(self, target: TargetScaling) -> None:
-        """Adopt other units of real labels, without a change of what is predicted."""
+        """Adopt other units of real labels, without changing predictions."""
         self.target = target
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some of its readouts; the others go on with the same bits.
+        """Drop some of its readouts; the others continue with the same bits.
 
-        A learner none of whose readouts remain is dropped by the run.
+        The run drops a learner when all its readouts are dropped.
         """
         raise TypeError(
             f"{type(self).__name__} must hold several readouts to drop some of them, "
@@ -217,10 +215,10 @@ class Learner(ABC):
         )
 
     def add_classes(self, n: int) -> None:
-        """Predict ``n`` more classes from now on, which come after the others.
+        """Predict ``n`` more classes from now on, appended to the others.
 
-        Probabilities of the others keep their ratios, but for floors that depend on the
-        number of classes.
+        Probabilities of the others keep their ratios, except for floors that depend on
+        the number of classes.
         """
         raise TypeError(
             f"Readouts must be able to learn classes that were not named, but "
@@ -228,20 +226,20 @@ class Learner(ABC):
         )
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """All that it has learned, by column and name, however readouts are grouped.
+        """Learned state by column and name, independent of how readouts are grouped.
 
         Raises
         ------
         TypeError
-            If it cannot be written down.
+            If the state cannot be written.
         """
         raise TypeError(
-            "Readouts must be able to write down what they have learned, but "
-            f"{type(self).__name__} is not; pickle the estimator instead"
+            f"Readouts must be able to write their state, but {type(self).__name__} is "
+            "not; pickle the estimator instead"
         )
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Take over what learners of the same settings have learned."""
+        """Take over the learned state of learners with the same settings."""
         raise TypeError(
             f"Readouts must be able to take over a state, but {type(self).__name__} is "
             "not; unpickle the estimator instead"

@@ -1,4 +1,4 @@
-"""Readouts that switch within their groups: the mixtures that a pool combines."""
+"""Switching between the readouts of each group: the mixtures that a pool combines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class Groups:
-    """Readouts in groups: names, and the columns of each side by side."""
+    """Readouts in groups: names, and the columns of each group."""
 
     names: tuple[Hashable, ...]
     columns: NDArray[np.intp]
@@ -58,7 +58,7 @@ class Groups:
 class _Awake(NamedTuple):
     """Groups with a readout awake, and their members in the order of these.
 
-    Places of the members are those among all readouts awake, and among all grouped. A
+    Places of the members are given among all readouts awake, and among all grouped. A
     group is whole if all its members are awake.
     """
 
@@ -83,16 +83,16 @@ class _Awake(NamedTuple):
 
 
 class NoMixer:
-    """Mixer of a run that pools nothing: there are no groups."""
+    """Mixer of a run without a pool: there are no groups."""
 
     def mixtures(
         self, values: Iterable[Floats], losses: Floats, known: NDArray[np.intp]
     ) -> Floats:
-        """Return mixtures of no group for n rows, (n, 0, 0); see `GroupMixer`."""
+        """Return empty mixtures for n rows, (n, 0, 0); see `GroupMixer`."""
         return np.empty((len(losses), 0, 0))
 
     def predict(self, values: Floats) -> Floats:
-        """Return the mixtures of no group."""
+        """Return empty mixtures."""
         return np.empty((0, 0))
 
     def reveal(self, n_known: int) -> None:
@@ -110,7 +110,7 @@ class NoMixer:
 
 
 class GroupMixer(NoMixer):
-    """Readouts that switch within their groups, by a fixed share.
+    """Mixer of the readouts of each group, by a fixed share.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class GroupMixer(NoMixer):
         Prior weights of all readouts; None is uniform.
     n_readouts : int
     group_pass : GroupPass
-        Says how predictions of this kind are mixed, and at which rates.
+        Defines how predictions of this kind are mixed, and at which rates.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class GroupMixer(NoMixer):
         Returns
         -------
         mixtures : ndarray of shape (G, Q)
-            NaN asleep.
+            NaN if asleep.
         """
         groups, places, grouped, members, whole = self._awake
         weights = self._within.ahead(len(self._pending))[grouped]
@@ -167,14 +167,14 @@ class GroupMixer(NoMixer):
         ----------
         values : iterable of n ndarrays of shape (K, P)
         losses : ndarray of shape (n, K)
-            What the labels cost all readouts, in nats; NaN asleep.
+            What the labels cost all readouts, in nats; NaN if asleep.
         known : ndarray of shape (n + 1,)
-            Of how many rows the labels are known at each row, and after the last.
+            Number of rows whose labels are known at each row, and after the last.
 
         Returns
         -------
         mixtures : ndarray of shape (n, G, Q)
-            NaN asleep.
+            NaN if asleep.
         """
         found, own = [], losses[:, self._groups.columns]
         for i, row in enumerate(values):
@@ -188,22 +188,22 @@ class GroupMixer(NoMixer):
         return np.array(found)
 
     def reveal(self, n_known: int) -> None:
-        """Learn the labels of the first rows, so many of them."""
+        """Learn the labels of the first ``n_known`` rows."""
         while self._n_rows - len(self._pending) < n_known:
             self._within.observe(self._pending.popleft())
 
     def retire(self, awake: NDArray[np.bool_]) -> None:
-        """Go on with some readouts, by a mask (K,)."""
+        """Keep only some readouts, by a mask (K,)."""
         self._awake = _Awake.of(self._groups, awake)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return the weights within groups, and what waits for its labels."""
+        """Return the weights within groups, and rows that wait for labels."""
         rows = np.reshape(self._pending, (-1, len(self._groups.columns)))
         waiting = {"n_rows": np.array([self._n_rows]), "pending": rows}
         return {**self._within.state_dict(), **waiting}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from where another mixer was."""
+        """Continue from the state of another mixer."""
         self._within.load_state_dict(state)
         self._n_rows = int(state["n_rows"][0])
         self._pending = deque(np.array(state["pending"]))

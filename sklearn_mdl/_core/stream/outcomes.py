@@ -2,8 +2,8 @@
 
 A learner's predictions for ``n`` rows are one tensor (K, n, P): ``P`` numbers that name
 a distribution. The run slices, joins and replaces them without knowing their meaning; a
-:class:`Prediction` knows it, and an :class:`Outcome` makes one of what a learner
-predicts, and says what is predicted in place of a readout that has no prediction.
+:class:`Prediction` does, and an :class:`Outcome` makes one from a learner's numbers,
+and defines the fallback of readouts without a prediction.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
-# Nats that a label costs a readout at most beyond a code without features. A floor so
-# low adds less than rounding errors to the sum of all probabilities.
+# Largest cost of a label under a readout, in nats beyond a code without features. So
+# low a floor adds less than rounding errors to the sum of all probabilities.
 MOST_LOST = 40.0
 
 
@@ -61,13 +61,13 @@ class Outcome(ABC):
     dtype : torch.dtype
         Of the labels.
     n_numbers : int
-        Numbers ``P`` that name the distribution of a label.
+        Number ``P`` of numbers that describe the distribution of a label.
     n_kept : int
-        Numbers that are kept of every prediction of the mixture.
+        Number of numbers stored for every prediction of the mixture.
     feature_reach : float
-        Deviations from their mean beyond which scaled features count as no further.
+        Scaled features are clipped at this many deviations from their mean.
     escape : EscapeCode or None
-        Code of rows that bring a class which is not known; None where there are none.
+        Code of rows with unknown classes; None if there are none.
     """
 
     dtype: torch.dtype
@@ -85,19 +85,19 @@ class Outcome(ABC):
 
     @abstractmethod
     def fallback(self, values: Tensor) -> Tensor | float:
-        """Return what is predicted where ``values`` are none, (P,) or one number."""
+        """Return the fallback where ``values`` are missing, (P,) or one number."""
 
     def init_units(self, learner: Learner, y: Tensor) -> None:  # noqa: B027
         """Prepare a learner for learning a minibatch with labels (n,)."""
 
     def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:  # noqa: B027
-        """Take in all labels (n,) seen so far, whose number has doubled."""
+        """Update units by all labels (n,) seen so far, whose number has doubled."""
 
     @abstractmethod
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the nats of which a tolerance is a share; rows cost ``least`` at best.
+        """Return the nats of which a tolerance is a share; ``least`` is the best cost.
 
-        So a tolerance does not depend on the units of labels.
+        Makes tolerances independent of the units of labels.
         """
 
     @abstractmethod
@@ -113,14 +113,14 @@ class Outcome(ABC):
         values : iterable of Tensor of shape (n, P)
             One for each readout.
         weights : Tensor of shape (K, n)
-            Of the mixture.
+            Weights of the mixture.
         """
 
     @abstractmethod
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Mix the mixture of readouts with what a pool predicts, by shares (n, 2)."""
+        """Mix the mixture of readouts with a pool's prediction, by shares (n, 2)."""
 
     @abstractmethod
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
@@ -136,31 +136,31 @@ class Outcome(ABC):
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Mix what :meth:`mix_rows` returns with a pool's, by shares (2,)."""
+        """Mix the result of :meth:`mix_rows` with a pool's, by shares (2,)."""
 
     @abstractmethod
     def fresh(self) -> Self:
-        """Return a copy as it is before any label."""
+        """Return a copy in the state before any label."""
 
     def check_schedule(self, schedule: str) -> None:  # noqa: B027
-        """Refuse labels that are known late, if they must be known at once."""
+        """Raise for delayed labels, if they must be known at once."""
 
     def check_stored(self) -> None:  # noqa: B027
-        """Refuse to keep predictions, if their number may grow."""
+        """Raise if predictions are to be stored, but their size may grow."""
 
     def new_rows(self, labels: np.ndarray) -> list[int]:
         """Return the places of labels (n,) that bring a class not known before."""
         return []
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return what a saved run must know of the kind of its labels."""
+        """Return what a saved run needs about the kind of its labels."""
         return {}
 
     def recall(self, labels: np.ndarray) -> None:  # noqa: B027
-        """Take note of labels (n,) that a resumed run has coded before."""
+        """Record labels (n,) that a resumed run has already coded."""
 
     def escapes(self, labels: np.ndarray) -> np.ndarray | float:
-        """Cost of knowing which labels (n,) bring a new class, in nats."""
+        """Cost of which labels (n,) bring a new class, in nats."""
         return 0.0
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -173,7 +173,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Return what is kept of mixed predictions for the measures, (n, n_kept)."""
+        """Return summaries of mixed predictions for the measures, (n, n_kept)."""
 
 
 class ClassPrediction(Prediction):
@@ -188,7 +188,7 @@ class ClassPrediction(Prediction):
 class ClassLabels(Outcome):
     """Classes, encoded as integers; a readout without prediction predicts uniformly.
 
-    No class has less than ``exp(-MOST_LOST)`` of its probability under that.
+    No class has less than ``exp(-MOST_LOST)`` of its uniform probability.
 
     Parameters
     ----------
@@ -197,18 +197,18 @@ class ClassLabels(Outcome):
 
     dtype = torch.long
     n_kept = 3
-    feature_reach = math.inf  # a class costs as many nats, at most
+    feature_reach = math.inf  # largest cost of a class, in nats
 
     def __init__(self, n_classes: int) -> None:
         self.n_numbers = n_classes
 
     def fresh(self) -> Self:
-        """Return a copy as it is before any label."""
+        """Return a copy in the state before any label."""
         named = self.n_numbers if self.escape is None else self.escape.n_named
         return type(self)(named)
 
     def predict(self, learner: Learner, x: Tensor) -> ClassPrediction:
-        """Ask a learner for the log-probabilities of rows."""
+        """Return a learner's log-probabilities of rows."""
         values = learner.predict(x)
         return ClassPrediction(values.clamp_min(self.fallback(values) - MOST_LOST))
 
@@ -217,10 +217,9 @@ class ClassLabels(Outcome):
         return -math.log(values.shape[-1])
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the least loss, or what it saves over a uniform code if that is less.
+        """Return the lowest loss, or its saving over a uniform code if that is less.
 
-        Readouts are close to each other where labels are nearly certain, and where they
-        can hardly be predicted.
+        Losses of readouts are close if labels are nearly certain or hardly predictable.
         """
         return min(least, max(0.0, n_rows * math.log(self.n_numbers) - least))
 
@@ -261,17 +260,17 @@ class ClassLabels(Outcome):
 
 
 class OpenClassLabels(ClassLabels):
-    """Classes of which some may appear without having been named.
+    """Classes of which some may not be named beforehand.
 
     Parameters
     ----------
     n_named : int
-        Classes that are named.
+        Number of named classes.
 
     Attributes
     ----------
     escape : EscapeCode
-        Code of the rows that bring a class which is not known.
+        Code of rows with unknown classes.
     """
 
     def __init__(self, n_named: int) -> None:
@@ -279,22 +278,22 @@ class OpenClassLabels(ClassLabels):
         super().__init__(self.escape.n_classes)
 
     def check_schedule(self, schedule: str) -> None:
-        """Refuse labels that are known late.
+        """Raise for delayed labels.
 
         Raises
         ------
         ValueError
-            In any case.
+            Always.
         """
         raise unsupported(ESCAPE, schedule, "name all classes, or leave the other out")
 
     def check_stored(self) -> None:
-        """Refuse to keep predictions, whose number may grow.
+        """Raise if predictions are to be stored, since their size may grow.
 
         Raises
         ------
         ValueError
-            In any case.
+            Always.
         """
         cure = 'name all classes, or leave "mixtures" out of store'
         raise unsupported(ESCAPE, "stored mixtures", cure)
@@ -310,12 +309,12 @@ class OpenClassLabels(ClassLabels):
         return {"n_named": np.array([self.escape.n_named])}
 
     def recall(self, labels: np.ndarray) -> None:
-        """Take note of labels (n,) that were coded before, and of their classes."""
+        """Record labels (n,) that were already coded, and their classes."""
         self.escapes(labels)
         self.n_numbers = self.escape.n_classes
 
     def escapes(self, labels: np.ndarray) -> np.ndarray:
-        """Cost of knowing which labels (n,) bring a new class, in nats."""
+        """Cost of which labels (n,) bring a new class, in nats."""
         return np.array([self.escape.observe(label) for label in labels.tolist()])
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -351,18 +350,18 @@ class RealTargets(Outcome):
     """Labels that are real numbers.
 
     All readouts predict a fixed Student-t with one degree of freedom until the first
-    minibatch is full. One that has no prediction later predicts the Student-t that
-    labels alone suggest: that of a Gaussian of unknown mean and variance, under
-    Jeffreys' prior, after the rows by which the labels were last scaled, outlying ones
+    minibatch is full. The fallback of later missing predictions is a Student-t based on
+    labels only: the prediction of a Gaussian of unknown mean and variance, under
+    Jeffreys' prior, after the rows by which the labels were last scaled, with outliers
     winsorised (:class:`TargetScaling`).
 
-    Scaled features are cut at 50 deviations: beyond them a readout extrapolates, and
-    the logarithm of its scale costs as many nats as it is wrong.
+    Scaled features are clipped at 50 deviations: beyond, a readout extrapolates, and
+    each unit of error in its log scale costs a nat.
 
     Parameters
     ----------
     location, scale : float
-        Of the fixed Student-t, in the units of the labels.
+        Location and scale of the fixed Student-t, in the units of the labels.
     """
 
     dtype = torch.float64
@@ -377,11 +376,11 @@ class RealTargets(Outcome):
         self._fallback: Tensor | None = None  # made when needed, until the next refresh
 
     def fresh(self) -> Self:
-        """Return a copy as it is before any label."""
+        """Return a copy in the state before any label."""
         return type(self)(self.location, self.scale)
 
     def predict(self, learner: Learner, x: Tensor) -> DensityPrediction:
-        """Ask a learner for densities, if it has learned anything."""
+        """Return a learner's densities, if it has learned anything."""
         if learner.target is None:
             shape = (len(learner.columns), x.shape[1], 3)
             first = torch.tensor(self._first(), dtype=torch.float64, device=x.device)
@@ -390,7 +389,7 @@ class RealTargets(Outcome):
         return DensityPrediction(values, self.fallback(values))
 
     def fallback(self, values: Tensor) -> Tensor:
-        """Return the density that labels alone suggest, (3,)."""
+        """Return the fallback density, based on labels only, (3,)."""
         if self._fallback is None:
             found, known = self._first(), self.known
             if known is not None and known.scale:
@@ -404,12 +403,12 @@ class RealTargets(Outcome):
         return [self.location, math.log(self.scale), FIRST_DEGREES_OF_FREEDOM]
 
     def init_units(self, learner: Learner, y: Tensor) -> None:
-        """Give a learner units to learn its first minibatch in."""
+        """Set a learner's units for its first minibatch."""
         if learner.target is None:
             learner.retarget(self._units(TargetScaling.of(y)))
 
     def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:
-        """Take in all labels (n,) known so far, and give learners other units."""
+        """Update units by all labels (n,) known so far, also those of learners."""
         if not len(y):
             return
         self.known, self._fallback = TargetScaling.of(y), None
@@ -417,13 +416,13 @@ class RealTargets(Outcome):
             learner.retarget(self._units(self.known))
 
     def _units(self, known: TargetScaling) -> TargetScaling:
-        """Labels that are all equal say nothing of their scale."""
+        """Keep the scale while all labels are equal."""
         return known if known.scale else known._replace(scale=self.scale)
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return a fifth of a nat an example, about what features save.
+        """Return a fifth of a nat per example, about what features save.
 
-        Other units of the labels do not change it.
+        This does not depend on the units of the labels.
         """
         return n_rows / 5
 
@@ -434,7 +433,7 @@ class RealTargets(Outcome):
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
         """Return mean and standard deviation of the mixture, (n, 2).
 
-        Infinite where they do not exist. The mean is that of the locations.
+        Infinite where they do not exist. The mean is the mean of the locations.
         """
         moments = mixture_moments(torch.stack(list(values)), weights)
         return torch.stack(moments, -1).cpu().numpy()
@@ -444,7 +443,7 @@ class RealTargets(Outcome):
     ) -> np.ndarray:
         """Mean and standard deviation, (n, 2)."""
         location, log_scale, dof = pooled.T
-        # No pool, as long as a group has no variance: then the mixture is all there is.
+        # Without a variance of every group there is no pool, only the mixture.
         shares = np.where(np.isnan(pooled[:, :1]), [1.0, 0.0], shares)
         with np.errstate(invalid="ignore"):
             deviation = np.exp(log_scale) / np.sqrt(1.0 - 2.0 / dof)
@@ -468,7 +467,7 @@ class RealTargets(Outcome):
         return self.mix_with(mixed, pooled, np.tile(shares, (len(mixed), 1)))
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Return mean and standard deviation as they are."""
+        """Return mean and standard deviation unchanged."""
         return mixed
 
 
@@ -478,9 +477,9 @@ def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     Parameters
     ----------
     values : Tensor of shape (K, n, 3)
-        Densities, as of a :class:`DensityPrediction`.
+        Densities, as in a :class:`DensityPrediction`.
     weights : Tensor of shape (K, n)
-        Of the mixture.
+        Weights of the mixture.
     """
     location, log_scale, dof = values.unbind(-1)
     mean = _weighted_sum(weights, location)
@@ -492,7 +491,7 @@ def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
-    # One after the other, in one order; nothing of what has no weight, infinite or not.
+    # In a fixed order; skip zero weights, whose values may be infinite.
     total = torch.zeros_like(values[0])
     for w, v in zip(weights, values, strict=True):
         total += torch.where(w > 0, w * v, 0.0)

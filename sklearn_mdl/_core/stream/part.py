@@ -1,8 +1,7 @@
-"""Some readouts of a pass, evaluated where the others are not.
+"""Some readouts of a pass, evaluated separately from the others.
 
-Their learners need nothing of other readouts, and the mixture of all needs nothing of
-theirs but losses and predictions. These go into a file, with all that is needed to
-continue from it.
+Learners do not depend on other readouts, and the mixture only needs their losses and
+predictions. These are written to a file, with everything needed to continue.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.stream.checkpoint import Checkpoint, learned_of, restore
 from sklearn_mdl._core.stream.threads import Scores, Threads
 
-SCORES = "losses", "values", "labels_scored"  # what a file holds of a round
+SCORES = "losses", "values", "labels_scored"  # content of a file for a round
 
 
 class Round(NamedTuple):
@@ -42,18 +41,18 @@ class Round(NamedTuple):
 
 
 class PartFile(Checkpoint):
-    """The one file of a part: what it leaves of a round, and from what it continues.
+    """The file of a part: its results of a round, and its state.
 
     Parameters
     ----------
     file : Path
     about : mapping
-        As of :class:`Checkpoint`.
+        As for :class:`Checkpoint`.
 
     Attributes
     ----------
     seconds : float
-        CPU seconds of the round so far, but for reading and writing.
+        CPU seconds of the round so far, without reading and writing.
     """
 
     def __init__(self, file: Path, about: Mapping[str, object]) -> None:
@@ -64,12 +63,12 @@ class PartFile(Checkpoint):
         self._scores: list[Scores] = []
 
     def evaluate(self, threads: Threads, labels: np.ndarray, part: Round) -> None:
-        """Evaluate a round by new learners, from where the file says, and write it.
+        """Evaluate a round by new learners, continuing the file, and write it.
 
         Parameters
         ----------
         threads : Threads
-            Of the readouts of the part, before their first row.
+            Threads of the readouts of the part, before their first row.
         labels : ndarray of shape (stop,)
         part : Round
         """
@@ -90,7 +89,7 @@ class PartFile(Checkpoint):
         self._save(threads, part.start, retired_at)
 
     def _resume(self, threads: Threads, part: Round) -> np.ndarray:
-        """Bring learners to where the file says; returns when readouts retired."""
+        """Restore learners from the file; return when readouts retired."""
         if not self.file.exists():
             return np.full(threads.n_readouts, -1)
         arrays, about = read_archive(self.file)
@@ -109,7 +108,7 @@ class PartFile(Checkpoint):
         return retired_at
 
     def _save(self, threads: Threads, start: int, retired_at: np.ndarray) -> None:
-        """Write the state after a segment; who reads meanwhile finds the old one."""
+        """Write the state after a segment; concurrent readers see the old file."""
         begin = time.monotonic()
         self.seconds += time.process_time() - self._since
         arrays = {
@@ -126,15 +125,15 @@ class PartFile(Checkpoint):
 def state_of_part(
     arrays: Mapping[str, np.ndarray], columns: Sequence[int], n_rows: int
 ) -> dict[str, np.ndarray]:
-    """Return what a part continues from, of the arrays of all readouts of a run.
+    """Return the state of a part, from the arrays of all readouts of a run.
 
     Parameters
     ----------
     arrays : mapping
-        As of :func:`learned_of`, with ``retired_at``.
+        As returned by :func:`learned_of`, with ``retired_at``.
     columns : sequence of int
     n_rows : int
-        Rows that were evaluated.
+        Number of rows that were evaluated.
     """
     found = {"start": np.array([n_rows])}
     places = {str(column): place for place, column in enumerate(columns)}
@@ -186,7 +185,7 @@ def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:
 
 
 def scores_in(arrays: Mapping[str, np.ndarray], rows: slice) -> Scores:
-    """Return some rows of what a part has left of a round."""
+    """Return some rows of a part's results of a round."""
     values = torch.from_numpy(np.array(arrays["values"][rows])).unbind(1)
     losses, labels = arrays["losses"][rows], arrays["labels_scored"][rows]
     return Scores(np.array(losses), list(values), np.array(labels))

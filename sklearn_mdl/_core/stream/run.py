@@ -33,22 +33,22 @@ from sklearn_mdl.switching import Race, SwitchingPrior
 
 
 class Evaluator(Protocol):
-    """What evaluates the readouts of a run: threads of this process, or others."""
+    """Evaluator of the readouts of a run: threads of this process, or others."""
 
     def arithmetic(self) -> AbstractContextManager[None]:
-        """Compute as the numbers need it."""
+        """Set up the arithmetic."""
 
     def begin(self, labels: np.ndarray) -> None:
-        """Take labels of the rows to be evaluated, from the incoming one on."""
+        """Set the labels of the rows to be evaluated, starting at the incoming one."""
 
     def next_stop(self, start: int, limit: int) -> int:
         """Return the end of the segment that begins at a row."""
 
     def evaluate(self, stop: int) -> Iterator[Scores]:
-        """Evaluate and learn the rows of a segment, in one piece or several."""
+        """Evaluate and learn the rows of a segment, in one or several pieces."""
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Go on without some readouts."""
+        """Drop some readouts."""
 
     def end(self) -> None:
         """End a call, whose rows were evaluated or are forgotten."""
@@ -63,11 +63,11 @@ class Mixing(NamedTuple):
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts; None is uniform.
     groups : Groups or None
-        Those that are pooled beside the mixture of all; None pools nothing.
+        Groups to be pooled; None does not pool.
     pool : LogLinearPool or None
-        By which they are.
+        Pool of the groups.
     race : Race or None
-        By which readouts retire; None keeps all of them.
+        Rule by which readouts retire; None keeps all of them.
     """
 
     prior: SwitchingPrior
@@ -78,7 +78,7 @@ class Mixing(NamedTuple):
 
     @property
     def group_names(self) -> tuple[Hashable, ...]:
-        """Names of the groups that are pooled; none if nothing is."""
+        """Names of the groups that are pooled; empty without a pool."""
         return () if self.groups is None else self.groups.names
 
     def parts(self, n_readouts: int, outcome: Outcome) -> tuple[NoMixer, Coder]:
@@ -94,7 +94,7 @@ class Mixing(NamedTuple):
 
 
 class PrequentialRun:
-    """Many readouts on one stream, and the trace that they leave.
+    """A run of many readouts on one stream, and its trace.
 
     Parameters
     ----------
@@ -102,28 +102,28 @@ class PrequentialRun:
     mixing : Mixing
     settings : PassSettings
     folder : StreamFolder or None
-        Of the trace, and of rows that are not memory-mapped; None keeps them in memory.
+        Folder of the trace, and of rows that are not memory-mapped; None is memory.
     label_delay : int
         Rows that are predicted between a row and its label.
     store_mixtures : bool
-        Whether predictions of groups are part of the trace.
+        True if predictions of groups are part of the trace.
 
     Attributes
     ----------
     samples : SampleStore
         The rows in their order.
     schedule : Schedule
-        When their labels are known.
+        Schedule of when their labels are known.
     threads : Threads
         The learners in this process.
     mixer : NoMixer
-        Of the readouts inside groups.
+        Mixer of the readouts inside groups.
     coder : Coder
     events : list of Event
-        What happens after every segment, beside those of a call.
+        Events after every segment, besides those of a call.
     trace : PrequentialTrace
     retired_at : ndarray of shape (K,), int
-        Number of rows after which each readout retired; -1 while it has not.
+        Number of rows after which each readout retired; -1 if it has not.
     flushed : PrequentialRun or None
         A copy that serves predictions; see ``heldout``.
     """
@@ -168,10 +168,11 @@ class PrequentialRun:
         return copyreg.__newobj__, (type(self),), {**self.__dict__, "flushed": None}  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Refuse what asks for the parts of a run and is not pickle, as skops does."""
+        """Raise for other serialisers than pickle, such as skops."""
         raise TypeError(
-            "An estimator must be settings and numbers to be written without pickle, "
-            "as skops does, but this one holds a wrapped classifier, an encoder, an "
+            "An estimator must consist of settings and numbers to be written without "
+            "pickle, as by skops, but this one holds a wrapped classifier, an encoder, "
+            "an "
             "interrupted stream or a trace on disk; pickle it, call its save, or fit "
             "it with other readouts in memory"
         )
@@ -223,12 +224,12 @@ class PrequentialRun:
         return self.retired_at < 0
 
     def check_length(self, n_rows: int) -> None:
-        """Refuse a stream that is longer by so many rows, if it must be.
+        """Raise if the stream may not grow by that many rows.
 
         Raises
         ------
         ValueError
-            If the prior allows no such length.
+            If the prior does not allow that length.
         MemoryError
             If the trace would not fit into memory.
         """
@@ -236,12 +237,12 @@ class PrequentialRun:
         self.trace.check_room(n_rows, memory_of(torch.device("cpu")))
 
     def check_groups(self, keys: np.ndarray) -> None:
-        """Refuse groups of further rows, (n,), that cannot be kept apart.
+        """Raise for groups of further rows, (n,), that are invalid.
 
         Raises
         ------
         ValueError
-            If rows of one group do not follow each other, or classes may appear.
+            If rows of one group are not adjacent, or new classes may appear.
         """
         self.outcome.check_schedule(GROUPS)
         self.schedule.check(keys)
@@ -264,25 +265,25 @@ class PrequentialRun:
         order : ndarray of shape (n,) or None
             In which they are taken.
         groups : ndarray of shape (n,) or None
-            Keys of the groups of X's rows, no label of which is learned before all its
-            rows are coded; None learns each row by itself.
+            Keys of the groups of X's rows; labels of a group are learned only after all
+            its rows are coded. None learns each row by itself.
         events : sequence of Event
-            Those of this call, such as a checkpoint, after those of the run.
+            Events of this call, such as a checkpoint, which follow those of the run.
         evaluator : Evaluator or None
-            What evaluates the readouts; None is the threads of this process.
+            Evaluator of the readouts; None is the threads of this process.
 
         Raises
         ------
         KeyboardInterrupt
-            After the segment in which Ctrl-C was pressed; it can go on over other rows.
-            A second Ctrl-C does not wait, and leaves a run that cannot.
+            After the segment in which Ctrl-C was pressed; the run can continue over
+            other rows. A second Ctrl-C stops at once, and the run cannot continue.
         RuntimeError
             If an earlier call was interrupted in this way.
         OSError
-            After the segment whose losses the disk did not take.
+            After the segment whose losses could not be written.
         ValueError
-            If the prior refuses a stream of that length, or if rows of a group do not
-            follow each other; nothing is changed then.
+            If the prior does not allow a stream of that length, or if rows of a group
+            are not adjacent; nothing is changed then.
         """
         self.begin(X, order, groups, events)
         evaluator = self.threads if evaluator is None else evaluator
@@ -322,13 +323,13 @@ class PrequentialRun:
         groups: np.ndarray | None = None,
         events: Sequence[Event] = (),
     ) -> None:
-        """Take in rows (n, d) to be evaluated.
+        """Add rows (n, d) to be evaluated.
 
-        Whatever is refused, also by the disk, leaves the run as it was.
+        If this raises, also for the disk, the run does not change.
         """
         if not self.can_go_on:
             raise RuntimeError(
-                "A stream must go on from where a call ended, but the last call was "
+                "A stream must continue where a call ended, but the last call was "
                 "interrupted within a segment; call fit again"
             )
         self.check_length(len(X))
@@ -350,7 +351,7 @@ class PrequentialRun:
             event.restore(self)
 
     def code(self, scores: Scores) -> tuple[Block, Coded]:
-        """Code what readouts have left of rows, which may be a part of a segment."""
+        """Code the results of readouts for rows, which may be part of a segment."""
         losses, values, labels = scores
         start, n = self.coder.n_rows, len(losses)
         known = self.schedule.known_by_row(start, start + n)
@@ -363,7 +364,7 @@ class PrequentialRun:
     def close_segment(
         self, values: Sequence[Tensor], block: Block, coded: Coded
     ) -> None:
-        """Keep what rows have cost, and summaries of what readouts have predicted."""
+        """Store costs of rows, and summaries of predictions."""
         weights = torch.as_tensor(coded.posterior.T[self.awake])
         # Summed readout by readout, in an order that does not depend on the stacks.
         mixed = self.outcome.mix(values, weights.to(values[0].device))
@@ -375,7 +376,7 @@ class PrequentialRun:
             event.observe(block)
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Drop some readouts, and what they have learned."""
+        """Drop some readouts and their learned state."""
         if columns:
             self.retired_at[columns] = self.n_scored
             self._evaluator.retire(columns)
@@ -383,20 +384,20 @@ class PrequentialRun:
             self.coder.retire(columns)
 
     def reveal(self) -> None:
-        """Let the mixture learn all labels that are known before the incoming row."""
+        """Update the mixture by all labels that are known before the incoming row."""
         n_known = self.schedule.known(self.coder.n_rows)
         self.mixer.reveal(n_known)
         self.coder.reveal(n_known)
 
     def end(self, events: Sequence[Event] = ()) -> None:
-        """End the stream here: forget rows that were taken in but not evaluated.
+        """End the call: forget rows that were added but not evaluated.
 
-        Then the events of the call end, such as a checkpoint, which is written.
+        Then the events of the call end, for example by writing a checkpoint.
 
         Raises
         ------
         OSError
-            If the disk did not take the trace; the stream can go on when it does.
+            If the trace could not be written; the stream can continue once it can.
         """
         self.samples.cut(self.n_scored)
         self.schedule.cut(self.n_scored)

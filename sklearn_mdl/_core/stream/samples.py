@@ -16,8 +16,8 @@ COPIED_AT_ONCE = 64 * 2**20  # bytes of rows that are gathered in one go
 
 
 def is_mapped(X: Any) -> bool:
-    """Return True if an array is a view of a file, not of memory of its own."""
-    while isinstance(X, np.ndarray):  # not by its class, which copies of a map keep
+    """Return True if an array is a view of a memory-mapped file."""
+    while isinstance(X, np.ndarray):  # not its class, which copies of a map also have
         X = X.base
     return isinstance(X, mmap.mmap)
 
@@ -36,7 +36,7 @@ class SampleStore:
     path : Path or None
         A ``.npy`` file for the rows that are copied; None keeps them in memory.
     folder : StreamFolder or None
-        Of the stream that the file belongs to; the path is then relative to it.
+        Folder of the stream; the path is then relative to it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class SampleStore:
         self.path = path
         self.folder = folder
         self._parts: list[_Copied | _Mapped] = []
-        self._own: _Copied | None = None  # the last part that copies of rows went to
+        self._own: _Copied | None = None  # the last part for copied rows
         self._starts = [0]  # first row of each part, and of the next one
 
     def __len__(self) -> int:
@@ -57,10 +57,10 @@ class SampleStore:
         return self._starts[-1]
 
     def check_reuse(self, X: np.ndarray) -> None:
-        """Refuse a writable map of rows that lie where earlier ones do.
+        """Raise for a writable map of rows at the same place as earlier rows.
 
-        It was filled a second time: the earlier rows are gone, which were to be read
-        again.
+        It was filled a second time: the earlier rows, which must be read again, are
+        gone.
 
         Raises
         ------
@@ -72,9 +72,10 @@ class SampleStore:
         for part, start in zip(self._parts, self._starts, strict=False):
             if isinstance(part, _Mapped) and part.overlaps(X):
                 raise ValueError(
-                    "A memory map must keep the rows that it held, but these lie where "
-                    f"rows from {start} of this stream on do, in a map that can be "
-                    "written; pass a copy of each block, or open the map with mode='r'"
+                    "A memory map must keep the rows that it held, but these are at "
+                    f"the same place as rows from {start} on of this stream, in a "
+                    "writable map; pass a copy of each block, or open the map with "
+                    "mode='r'"
                 )
 
     def append(self, X: np.ndarray, order: np.ndarray | None = None) -> None:
@@ -85,7 +86,7 @@ class SampleStore:
         X : ndarray of shape (n, n_features)
             A memory map must keep its content from now on.
         order : ndarray of shape (n,) or None
-            In which the rows of X are added; None takes them as they lie.
+            Order in which the rows of X are added; None is their own order.
         """
         if is_mapped(X):
             self._parts.append(_Mapped(X, order))
@@ -95,7 +96,7 @@ class SampleStore:
             self._own.append(X, order)
         else:
             n_copied = sum(isinstance(part, _Copied) for part in self._parts)
-            path = self.path  # rows copied after a map have a file of their own
+            path = self.path  # rows copied after a map get their own file
             if path is not None and n_copied:
                 path = path.with_stem(f"{path.stem}-{n_copied}")
             own = _Copied(self.n_features, path, self.folder)
@@ -117,7 +118,7 @@ class SampleStore:
                 self._starts[-1] = n_rows
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Rows from ``start`` up to ``stop``, float32: a view where one will do."""
+        """Rows from ``start`` up to ``stop``, float32: a view where possible."""
         pieces = []
         part = bisect_right(self._starts, start) - 1
         while start < stop:
@@ -131,7 +132,7 @@ class SampleStore:
         return np.concatenate([np.empty((0, self.n_features), np.float32), *pieces])
 
     def pick(self, X: np.ndarray) -> np.ndarray:
-        """Return of rows (n, d) that are not in it what it would hold."""
+        """Return the stored columns of other rows (n, d)."""
         return X
 
     def branch(self) -> SampleStore:
@@ -142,13 +143,13 @@ class SampleStore:
 
 
 class SomeFeatures(SampleStore):
-    """Some features of the rows of another store, which keeps them.
+    """View of some features of the rows of another store.
 
     Parameters
     ----------
     store : SampleStore
     features : tuple of int
-        Columns of its rows, in the order wanted.
+        Columns of its rows, in the order of the view.
     """
 
     def __init__(self, store: SampleStore, features: tuple[int, ...]) -> None:
@@ -163,7 +164,7 @@ class SomeFeatures(SampleStore):
         return len(self.store)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Rows from ``start`` up to ``stop``, float32, as a store of them has them."""
+        """Rows from ``start`` up to ``stop``, float32, as in `SampleStore`."""
         return np.ascontiguousarray(self.pick(self.store.rows(start, stop)))
 
     def pick(self, X: np.ndarray) -> np.ndarray:
@@ -173,7 +174,7 @@ class SomeFeatures(SampleStore):
 
 
 class _Copied:
-    """Rows of our own."""
+    """Rows copied by the store."""
 
     def __init__(
         self, n_features: int, path: Path | None, folder: StreamFolder | None
@@ -200,7 +201,7 @@ class _Copied:
 
 
 class _Mapped:
-    """Rows that are left where they are."""
+    """Rows that are not copied."""
 
     def __init__(self, X: np.ndarray, order: np.ndarray | None) -> None:
         self._X = X

@@ -2,14 +2,14 @@ r"""Feature scaling learned online: running standardiser and whitener.
 
 A scaling maps a row ``x`` to ``(x - m) T``. It is computed from full minibatches that
 have already been scored, refreshed when their number doubles, and shared by all
-readouts that ask for it. At a refresh the first layer of a readout is re-expressed,
+readouts that use it. At a refresh the first layer of a readout is re-expressed,
 
 .. math::
 
     W' = T_{new}^{-1} T_{old} W, \qquad b' = b + (m_{new} - m_{old}) T_{old} W,
 
-so that the function it computes does not jump: a code should not punish a
-representation for what an affine map undoes.
+so that the function it computes does not jump: encoders should not be penalised for
+what an affine map can undo.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sklearn_mdl._core.kernels.whitening import MAX_VALUES, oas_share
 from sklearn_mdl._core.numerics import flushed_denormals
 from sklearn_mdl._core.stream.samples import SampleStore, SomeFeatures
 from sklearn_mdl._core.stream.schedule import Schedule
@@ -30,15 +31,15 @@ from sklearn_mdl._core.stream.schedule import Schedule
 ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in place
 Features = tuple[int, ...] | None  # columns of X; None is all of them
 
-MAX_WHITENED_FEATURES = 2048
+MAX_WHITENED_FEATURES = MAX_VALUES
 BLOCK = 1024  # rows that are scaled and predicted at once, at most
-GROWTH = 32  # parts of one size that are learned before it doubles, at first
+GROWTH = 32  # parts of a size that are learned before the size doubles, at first
 TAKEN_AT_ONCE = 2**21  # numbers of which moments are computed in one go
-# Scaled minibatches kept for the next reader. Those that a segment reads, with 16
-# streams and 768 features in two scalings, take 110 MB.
+# Cache of scaled minibatches. A segment with 16 streams and 768 features in two
+# scalings reads 110 MB.
 KEPT_BYTES = {"cpu": 128 * 2**20, "cuda": 8 * 2**30}
 LARGEST_FACTOR = 1e30  # of float32 features that are not denormal, nor nearly so
-_EIGENVALUE_FLOOR = 1e-6  # of the mean eigenvalue: what float32 rows can carry
+_EIGENVALUE_FLOOR = 1e-6  # of the mean eigenvalue: precision of float32 rows
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Scaling:
     is_extreme: bool = field(init=False)  # features may be denormal numbers
 
     def __post_init__(self) -> None:
-        """Ask the device once, where it may be waited for."""
+        """Read from the device once, where waiting is possible."""
         extreme = bool(self.transform.abs().max() > LARGEST_FACTOR)
         object.__setattr__(self, "is_extreme", extreme)
 
@@ -71,11 +72,12 @@ class Scaling:
         transform = self.transform.to(x)
         if transform.ndim == 1:
             return centred * transform
-        # One product a minibatch: the last bits of a row depend on the product's shape.
+        # One product per minibatch: the last bits of a row depend on the product's
+        # shape.
         return torch.bmm(centred, transform.expand(len(x), -1, -1))
 
     def re_expression(self, old: Scaling) -> ReExpression:
-        """Make what keeps a first layer's function when ``old`` gives way to this one.
+        """Make the change of first layers that keeps their function after ``old``.
 
         Returns
         -------
@@ -91,7 +93,7 @@ class Scaling:
             shift = (self.mean - old.mean) @ old.transform
 
         def re_express(weight: Tensor, bias: Tensor) -> None:
-            # Not @, which picks another kernel for one member than for several.
+            # Not @, which uses another kernel for one member than for several.
             some_shift = shift.to(weight).expand(len(weight), 1, -1)
             bias.add_(torch.bmm(some_shift, weight.mT))
             factor = change.to(weight)
@@ -107,10 +109,10 @@ class Scaling:
 class RunningStandardizer:
     """Running mean and regularised running variance of every feature.
 
-    The variance of a feature is taken as its own plus the (lower) median of the
-    positive ones. Without the second term nearly constant features (digits has many)
-    would be blown up to noise. The median, not the mean: one feature on a large scale
-    (wine has one) must not silence the others.
+    The median of the positive variances (the lower one) is added to the variance of
+    each feature. Without it, nearly constant features (digits has many) would be scaled
+    up to noise. The median is used instead of the mean so that one feature on a large
+    scale (wine has one) does not suppress the others.
 
     Parameters
     ----------
@@ -124,8 +126,8 @@ class RunningStandardizer:
         self.scatter = torch.zeros(n_features, dtype=torch.float64)
 
     def update(self, X: np.ndarray) -> None:
-        """Take in a block of rows, (n, d) (Chan, Golub and LeVeque, 1983)."""
-        # In rows, however X lies in memory: that decides the order of summation.
+        """Update by a block of rows, (n, d) (Chan, Golub and LeVeque, 1983)."""
+        # By rows, whatever the memory layout of X, to fix the order of summation.
         with flushed_denormals(False):  # features may all be as small as that
             x = torch.from_numpy(np.array(X, dtype=np.float64, order="C"))
         centre = x.mean(0)
@@ -141,7 +143,7 @@ class RunningStandardizer:
 
     @property
     def varies(self) -> bool:
-        """True once some feature has a positive variance; before there is no unit."""
+        """True once some feature has a positive variance; before, there is no unit."""
         return bool((self.scatter > 0).any())
 
     def scaling(self) -> Scaling:
@@ -157,9 +159,9 @@ class RunningWhitener(RunningStandardizer):
     """Running mean and shrunk running covariance; symmetric (ZCA) whitening.
 
     The covariance is shrunk towards a multiple of the identity by the oracle
-    approximating rule (Chen, Wiesel, Eldar and Hero, 2010), whose share falls with the
-    number of rows. The symmetric inverse root keeps axes where they were, so weights
-    keep their meaning from one refresh to the next.
+    approximating rule (Chen, Wiesel, Eldar and Hero, 2010), whose share decreases with
+    the number of rows. The symmetric inverse root keeps axes where they were, so
+    weights keep their meaning from one refresh to the next.
 
     Parameters
     ----------
@@ -199,13 +201,11 @@ def check_width(scaling: str | None, n_features: int) -> None:
 
 
 def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
-    """Shrink the covariance (d, d) of ``n_rows`` rows by the rule named above."""
+    """Shrink the covariance (d, d) of ``n_rows`` rows by that rule."""
     d = len(covariance)
-    spread = covariance.square().mean()
-    level = covariance.diagonal().mean()
-    numerator = spread + level**2
-    denominator = (n_rows + 1) * (spread - level**2 / d)
-    share = (numerator / denominator).clamp(max=1.0) if denominator > 0 else 1.0
+    spread = float(covariance.square().mean())
+    level = float(covariance.diagonal().mean())
+    share = oas_share(spread, level, d, n_rows)
     return (1 - share) * covariance + share * level * torch.eye(
         d, dtype=covariance.dtype
     )
@@ -224,11 +224,11 @@ class ScaledRows:
     store : SampleStore
         The raw rows.
     scalings : sequence of {"standard", "whiten", None}
-        Every minibatch is seen in each of them; None leaves rows as they are.
+        Every minibatch is available in each of them; None does not scale.
     batch_size : int
     device : torch.device
     reach : float
-        Scaled features count as this far from their mean at most.
+        Scaled features are clipped at this distance from their mean.
     label_dtype : torch.dtype
     first : int or None
         Rows that are learned at once in the first minibatch, see :meth:`part`; None
@@ -237,21 +237,20 @@ class ScaledRows:
     Attributes
     ----------
     labels : Tensor
-        Labels in the order of the rows, with room behind those that were revealed. Each
+        Labels in the order of the rows, with space after those that were revealed. Each
         learner reads those of the rows that it has scored, and no others.
     schedule : Schedule
-        When labels are known; at once, unless another one is set.
+        Schedule of when labels are known; immediately, unless another one is set.
     n_refreshed : int
-        Number of rows that the last refresh had taken in. Before the first, scaled rows
-        are all zero, since nothing is known of them that a code may use. They stay so
-        until some feature has varied.
+        Number of rows in the last refresh. Before the first, scaled rows are all zero,
+        since no statistics are known that a code may use. They stay zero until some
+        feature has varied.
     sees : tuple of int or None
-        Columns of the stream that these rows hold.
+        Columns of the stream in these rows.
     views : dict of ScaledRows
-        Itself, and the same rows as learners see them that are shown some features
-        alone, by these features, with statistics of these alone: a learner learns there
-        what it would learn from a stream that has no others. Labels and schedule
-        are shared.
+        Itself, and views of some features for learners that only see these. A view only
+        uses statistics of its features, so a learner learns the same as from a stream
+        with only these features. Labels and schedule are shared.
     """
 
     sees: Features = None
@@ -324,7 +323,7 @@ class ScaledRows:
         return found
 
     def scaled(self, X: np.ndarray) -> Tensor:
-        """Scale at most a block of raw rows as they stand now, (n_scalings, b, d)."""
+        """Scale at most a block of raw rows by current scalings, (n_scalings, b, d)."""
         padded = np.zeros((1, self.block_size, self.store.n_features), np.float32)
         padded[0, : len(X)] = X
         x = torch.from_numpy(padded).to(self.device)
@@ -355,11 +354,11 @@ class ScaledRows:
             start, end = self.part(end)
 
     def reveal(self, start: int, labels: Tensor) -> None:
-        """Write down labels from row ``start`` on; learners all write the same ones."""
+        """Write labels from row ``start`` on; all learners write the same ones."""
         self.labels[start : start + len(labels)] = labels
 
     def extend(self, stop: int) -> None:
-        """Make the store's rows up to ``stop`` readable here, with room for labels."""
+        """Make the store's rows up to ``stop`` readable, with space for labels."""
         if stop > self._n_rows:
             index, place = divmod(self._n_rows, self.batch_size)
             self._kept.pop((index, place // self.block_size), None)  # it was not full
@@ -374,10 +373,10 @@ class ScaledRows:
                 view.extend(stop)
 
     def next_refresh(self, n_rows: int) -> int:
-        """Return the first of f, 2f, 4f, ... rows, where scalings are due, after some.
+        """Return the next number of rows, f, 2f, 4f, ..., at which scalings are due.
 
-        ``f`` are the rows that are learned first. Rows are scaled again whenever their
-        number has doubled.
+        ``f`` is the number of rows that are learned first. Rows are scaled again
+        whenever their number has doubled.
         """
         return self.first << (n_rows // self.first).bit_length()
 
@@ -396,7 +395,7 @@ class ScaledRows:
             due = self.schedule.closing(self.next_refresh(due) - 1)
 
     def part(self, row: int) -> tuple[int, int]:
-        """Return first row and end of what is learned at once together with a row.
+        """Return first row and end of the part of a minibatch that contains a row.
 
         Parts of a minibatch have ``f`` rows until ``32 f`` rows are known, then twice
         as many until their number has doubled, and so on, until minibatches are whole:
@@ -409,16 +408,16 @@ class ScaledRows:
         return start, min(start + size, begin + self.batch_size)
 
     def keep_views(self, wanted: Collection[Features]) -> None:
-        """Forget the views that no learner uses any more."""
+        """Drop the views that no learner uses any more."""
         views = self.views.items()
         self.views = {k: v for k, v in views if v is self or k in wanted}
 
     def refresh_all(self, n_rows: int) -> dict[Features, list[ReExpression | None]]:
-        """Refresh these rows and all views of them; returns the changes of each."""
+        """Refresh these rows and all views of them; return the changes of each."""
         return {sees: view.refresh(n_rows) for sees, view in self.views.items()}
 
     def refresh(self, n_rows: int) -> list[ReExpression | None]:
-        """Take in the store's rows up to ``n_rows`` and scale all rows again.
+        """Update scalings by the rows up to ``n_rows``, and scale all rows again.
 
         Returns
         -------
@@ -426,7 +425,7 @@ class ScaledRows:
             Change of first layers (:meth:`Scaling.re_expression`); None where
             nothing is scaled, and at the first refresh, before anything was learned.
         """
-        # By blocks whose size depends on the width alone.
+        # By blocks whose size only depends on the width.
         step = max(self.batch_size, TAKEN_AT_ONCE // max(1, self.store.n_features))
         for start in range(self.n_refreshed, n_rows, step):
             rows = self.store.rows(start, min(start + step, n_rows))
@@ -448,13 +447,13 @@ class ScaledRows:
 
 
 def _unchanged(weight: Tensor, bias: Tensor) -> None:
-    """Keep a first layer as it is: all rows that it has learned were zero."""
+    """Do not change a first layer: all rows that it has learned were zero."""
 
 
 class _Kept(dict[tuple[int, int], Tensor]):
-    """Blocks at hand, up to so many bytes; the oldest make room for new ones.
+    """Cache of blocks, with a limit in bytes; the oldest are dropped first.
 
-    Learners that run in threads of their own share it.
+    Learners in several threads share it.
     """
 
     def __init__(self, n_bytes: int, n_numbers: int) -> None:
@@ -463,7 +462,7 @@ class _Kept(dict[tuple[int, int], Tensor]):
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[_Kept], tuple[int, int]]:
-        """Copy the size alone: what is at hand is scaled again."""
+        """Copy only the size: blocks are scaled again."""
         return _Kept, (4 * self.n_places, 1)
 
     def put(self, place: tuple[int, int], block: Tensor) -> None:

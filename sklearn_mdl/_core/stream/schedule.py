@@ -1,9 +1,9 @@
 """When labels of a stream are known: at once, after a delay, or after their group.
 
-No label of a group, such as the images of one patient, is known before all its rows are
-coded: every row of it is predicted, and the predictions are mixed, by what was known
-before its first one. With a delay every label is known so many rows late. With both, a
-label is known at the later of the two.
+Labels of a group, such as the images of one patient, are known only after all its rows
+are coded: all its rows are predicted and mixed by what was known before the first one.
+With a delay every label is known that many rows late. With both, a label is known at
+the later of the two.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Keys = NDArray[np.int64]
 
 
 class Schedule:
-    """When the labels of a stream are known; a row in no group is one by itself.
+    """Schedule of when the labels of a stream are known; a row may have no group.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Schedule:
     starts, ends : list of int
         First row of each group that was given, and the row after its last.
     keys : list of int
-        What names them, see :func:`keys_of`.
+        Keys of the groups, see :func:`keys_of`.
     """
 
     def __init__(self, delay: int = 0) -> None:
@@ -45,23 +45,23 @@ class Schedule:
         self._names: set[int] = set()
 
     def check(self, keys: Keys) -> None:
-        """Refuse groups of further rows, (n,), that cannot be kept apart.
+        """Raise for groups of further rows, (n,), that are invalid.
 
         Raises
         ------
         ValueError
-            If rows of one group do not follow each other.
+            If rows of one group are not adjacent.
         """
         found = keys[_beginnings(keys)].tolist()
         if len(set(found)) < len(found) or not self._names.isdisjoint(found):
             raise ValueError(
                 "Rows of a group must follow each other, within one call, but one "
-                "comes back after another group, or in a later call; sort rows by "
+                "occurs again after another group, or in a later call; sort rows by "
                 "group, or fit all of them with shuffle=True"
             )
 
     def append(self, start: int, keys: Keys) -> None:
-        """Take in the groups of the rows from ``start`` on, (n,), or refuse them."""
+        """Add the groups of the rows from ``start`` on, (n,); raise if invalid."""
         self.check(keys)
         places = _beginnings(keys)
         found = keys[places].tolist()
@@ -85,20 +85,20 @@ class Schedule:
         return row + 1
 
     def known(self, n_rows: int) -> int:
-        """Return of how many rows the labels are known once so many are predicted."""
+        """Return the number of known labels, given the number of predicted rows."""
         late = max(0, n_rows - self.delay)
         if n_rows and self.closing(n_rows - 1) > n_rows:
             late = min(late, self.starts[bisect_right(self.starts, n_rows - 1) - 1])
         return late
 
     def when(self, n_known: int) -> int:
-        """Return once how many rows are predicted so many labels are known."""
+        """Return the number of predicted rows at which a number of labels is known."""
         return max(n_known + self.delay, self.closing(n_known - 1)) if n_known else 0
 
     def known_by_row(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return of how many rows the labels are known at each row, (n + 1,).
+        """Return the number of known labels at each row, (n + 1,).
 
-        The last entry is that of the row ``stop``, before which the block ends.
+        The last entry is for row ``stop``, before which the block ends.
         """
         found = np.maximum(np.arange(start, stop + 1) - self.delay, 0)
         place = bisect_right(self.ends, start)
@@ -120,19 +120,19 @@ class Schedule:
         return found
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return all that it has taken in."""
+        """Return the groups so far."""
         if not self.starts:
             return {}
         columns = np.array([self.starts, self.ends], dtype=np.int64)
         return {"row_groups": columns, "group_keys": np.array(self.keys, np.int64)}
 
     def load_state_dict(self, arrays: Mapping[str, np.ndarray], n_rows: int) -> None:
-        """Take over groups of so many rows, unless they were given already.
+        """Take over the groups of the first rows, unless they were given already.
 
         Raises
         ------
         ValueError
-            If these are no groups.
+            If these are not groups.
         """
         if self.ends or "row_groups" not in arrays:
             return
@@ -156,8 +156,8 @@ def _beginnings(keys: Keys) -> NDArray[np.intp]:
 def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
     """Return a number for each row, the same for rows of one group, (n,).
 
-    Names of groups, of whatever type, are hashed as text, so that a file needs hold
-    nothing of a patient.
+    Names of groups of any type are hashed as text, so that files contain no names of
+    patients.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
     if names.shape != (n_rows,):
         raise ValueError(
             f"groups must name the group of each of the {n_rows} rows, got shape "
-            f"{names.shape}; give one name a row"
+            f"{names.shape}; give one name per row"
         )
     distinct, places = np.unique(names.astype(str), return_inverse=True)
     hashed = [hashlib.sha256(name.encode()).digest()[:8] for name in distinct.tolist()]
@@ -182,8 +182,8 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
 def grouped_order(order: NDArray[np.intp], keys: Keys) -> NDArray[np.intp]:
     """Bring rows of a group together in a random order (n,).
 
-    The place of a group is that of its first row as given, so that all orders of the
-    groups are equally likely, whatever their sizes. Groups of one row change nothing.
+    A group takes the place of its first row as given, so all orders of the groups are
+    equally likely, whatever their sizes. Groups of one row change nothing.
     """
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

@@ -51,16 +51,16 @@ class ReplayStreams:
         self.positions = np.full(n_streams, -1)
 
     def _uniforms(self, place: int) -> np.ndarray:
-        # A counter-based generator: the draws of step t are a fixed sequence of which
-        # each family takes its first S, and nothing but t needs to be remembered.
+        # A counter-based generator: the draws of step t are a fixed sequence, of which
+        # the first S are used, so only t needs to be remembered.
         bits = np.random.Philox(key=self.seed, counter=[0, self.n_records, place, 0])
         return np.random.Generator(bits).random(self.n_streams)
 
     def draw(self, place: int) -> np.ndarray:
         """Draw positions for a part of the last minibatch that begins at a place in it.
 
-        The streams stay where they are: the positions are drawn at once from what is
-        theirs in the long run, a Beta(1, c) distribution of the place.
+        The streams do not move: positions are drawn from their limiting distribution, a
+        Beta(1, c) distribution of the place.
         """
         shares = 1.0 - (1.0 - self._uniforms(place)) ** (1.0 / self.recency)
         drawn = (self.n_records * shares).astype(np.intp)
@@ -71,7 +71,7 @@ class ReplayStreams:
         self.n_records += 1
         uniforms = self._uniforms(0)
         jump = uniforms < min(1.0, self.recency / self.n_records)
-        # The very first minibatch is the only place there is, whatever the recency.
+        # The first minibatch is the only place, whatever the recency.
         jump |= self.n_records == 1
         self.positions = np.where(jump, 0, self.positions + 1)
         return self.positions
@@ -89,10 +89,11 @@ class PassState:
     Attributes
     ----------
     n_scored, n_learned : int
-        Rows predicted, and rows learned, which lag behind by less than a part of a
-        minibatch and the rows of an open group, or the delay of labels.
+        Number of rows predicted, and of rows learned, which lag behind by less than a
+        part of a minibatch plus the rows of an open group, or the delay of labels.
     n_known : int
-        Rows whose labels the learner knows: of whole groups, and not late.
+        Number of rows whose labels the learner knows: of complete groups, after the
+        delay.
     failed_at : Tensor of shape (K,)
         First row for which a readout had no prediction, `NEVER` if there is none.
     """
@@ -113,7 +114,7 @@ class PassState:
         return cls(streams, rows.device)
 
     def resume(self, rows: ScaledRows, n_scored: int, failed_at: Tensor) -> None:
-        """Go to where so many rows were scored, and all full parts of them learned."""
+        """Move to a number of scored rows, with all full parts of them learned."""
         self.n_scored, self.n_known = n_scored, rows.schedule.known(n_scored)
         self.failed_at = failed_at.to(self.failed_at.device)
         self.n_learned, _ = rows.part(self.n_known)
@@ -121,17 +122,17 @@ class PassState:
             self.streams.advance()
 
     def keep(self, places: Sequence[int]) -> None:
-        """Go on with some of the learner's readouts, by their places."""
-        if len(self.failed_at) > 1:  # one entry stands for all
+        """Keep only some of the learner's readouts, by their places."""
+        if len(self.failed_at) > 1:  # one entry for all
             self.failed_at = self.failed_at[list(places)]
 
     def learn(
         self, learner: Learner, rows: ScaledRows, outcome: Outcome, stop: int
     ) -> None:
-        """Let the learner learn the pending rows up to one, and replay after each part.
+        """Learn the pending rows up to one, and replay after each part.
 
-        It is calibrated on all of them first: where there are several parts, a later
-        one may hold rows of the same group as an earlier one.
+        The learner is calibrated on all of them first, since several parts may have
+        rows of the same group.
         """
         rows = rows.of(learner.view.columns)
         parts, start = [], self.n_learned
@@ -151,7 +152,7 @@ class PassState:
             learner.update(x, y, replayed)
 
     def next_lesson(self, learner: Learner, rows: ScaledRows) -> int:
-        """Return once how many rows are predicted the learner learns again."""
+        """Return the number of predicted rows at which the learner learns next."""
         end = rows.part(self.n_learned)[1]
         if learner.rows_ahead is not None:
             end = min(end, block_of(learner, rows, self.n_known)[1])
@@ -164,12 +165,12 @@ class PassState:
         n_known: int,
         predicted: tuple[int, int],
     ) -> None:
-        """Make the labels of so many rows known, at the end of a group or late.
+        """Reveal the labels of some rows, at the end of a group or after a delay.
 
         Parameters
         ----------
         predicted : (int, int)
-            Rows that the learner has predicted last.
+            First row and end of the last predicted rows.
         """
         if learner.rows_ahead is not None:
             start, stop = (
@@ -185,11 +186,11 @@ class PassState:
 def training_batches(
     rows: ScaledRows, streams: ReplayStreams, start: int, stop: int, n_streams: int
 ) -> tuple[Batch, Iterator[Batch]]:
-    """Return the rows of a part to be learned, and what the streams replay after it.
+    """Return the rows of a part to be learned, and the replay after it.
 
-    They replay minibatches as far as these are known, however small the part is, and
-    after a part of a minibatch only as large a share of the streams replays: no example
-    counts for more because it came early, or costs more.
+    Streams replay known minibatches, even after small parts. After a part of a
+    minibatch only the same share of the streams replays, so early examples neither
+    count for more nor take more time.
     """
     place = start % rows.batch_size
     positions = streams.draw(place) if place else streams.advance()
@@ -205,7 +206,7 @@ def block_of(learner: Learner, rows: ScaledRows, row: int) -> tuple[int, int]:
         return row, row + 1
     ahead = learner.rows_ahead or rows.block_size
     first, last = rows.part(row)
-    start = row - (row - first) % ahead  # counted from the part's
+    start = row - (row - first) % ahead  # counted from the start of the part
     return start, min(start + ahead, last)
 
 
@@ -215,26 +216,25 @@ def prequential_steps(
     """Predict, observe, learn: the prequential coroutine over rows up to ``stop``.
 
     Predictions are always made on whole blocks (a minibatch, or the learner's
-    ``rows_ahead``), with zeros for rows that are not known yet (a foreign learner sees
-    that its own blocks are whole): so the pieces in which rows arrive do not change a
-    bit of any number. A readout that has no prediction for
-    a row predicts the outcome's fallback from that row on (uniformly, if these are
-    classes), before its label is seen: it never costs more than one that always did so
-    in its place. Rows of a group are predicted, block after block, before any of their
-    labels is made known to the learner; so are as many rows as labels are late.
+    ``rows_ahead``), with zeros for rows that are not known yet (except for foreign
+    learners): so the pieces in which rows arrive do not change any bit. A readout that
+    has no prediction for a row predicts the outcome's fallback from that row on
+    (uniformly, if these are classes), before its label is seen. Rows of a group are
+    predicted, block after block, before any of their labels is revealed to the learner;
+    so are rows within the delay of labels.
 
     Yields
     ------
     prediction : Prediction
-        Of ``K`` readouts for the next ``n`` rows, at most up to the end of their block
-        or group; its ``losses(labels)`` are of shape (K, n).
+        Prediction of ``K`` readouts for the next ``n`` rows, at most up to the end of
+        their block or group; its ``losses(labels)`` are of shape (K, n).
 
     Receives
     --------
     labels : Tensor of shape (n,)
         Labels of those rows, classes encoded. A minibatch, or a part of it, is learned
-        as soon as it is full and the labels of its rows are known. Labels of the first
-        rows alone may be sent: the others are predicted again.
+        as soon as it is full and the labels of its rows are known. You may send labels
+        of only the first rows: the others are predicted again.
     """
     rows = rows.of(learner.view.columns)
     while state.n_scored < stop:
@@ -263,7 +263,7 @@ def prequential_steps(
 
 
 def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:
-    """Return the rows of a block (n_scalings, n, d) that a learner is shown."""
+    """Return the rows of a block (n_scalings, n, d) as seen by a learner."""
     return x[:, :n_known] if learner.foreign else x
 
 
@@ -295,7 +295,7 @@ def score_segment(
     """Drive learners, in turn, over rows whose labels are known.
 
     Each learns a block and predicts its next one before the next learner learns the
-    same block, as where labels are asked for one by one.
+    same block, as in a decoder.
 
     Parameters
     ----------
@@ -308,12 +308,12 @@ def score_segment(
     Returns
     -------
     losses : ndarray of shape (n, K)
-        For every learner the cost of the labels, in nats.
+        Cost of the labels for every learner, in nats.
     prediction : Prediction
-        And its predictions of all rows, (K, n, P).
+        Predictions of all rows, (K, n, P).
     """
-    # Here too, for this may be a thread of its own: its first product would otherwise
-    # be shared by all cores, and sum in another order.
+    # Also here, since this may be a separate thread: otherwise its first product would
+    # use all cores and sum in another order.
     with fixed_arithmetic(), flushed_denormals():
         blocks = [next(each) for each in steps]
         found = [

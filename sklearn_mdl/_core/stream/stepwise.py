@@ -1,10 +1,9 @@
-"""The prequential pass, one label at a time, as a decoder needs it.
+"""The prequential pass, one label at a time, for decoders.
 
-Scoring evaluates every learner on a segment by itself, since the labels are at hand. A
-decoder has none: it must know the mixture of all learners before it can decode the next
-label, and no learner may go on before it has observed it. Steps, forward pass and trace
-are those of :class:`~sklearn_mdl._core.stream.run.PrequentialRun`, and so are the
-numbers.
+When labels are known, every learner is evaluated separately on a segment. A decoder has
+no labels: it needs the mixture of all learners to decode the next label, and learners
+must observe it before they continue. Steps, forward pass, trace and results are the
+same as in :class:`~sklearn_mdl._core.stream.run.PrequentialRun`.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ def stepwise(
 ) -> Generator[np.ndarray, int, None]:
     """Evaluate new rows (n, d), and ask for their classes one by one.
 
-    After it the run is as if it had been given those rows and labels at once.
+    Afterwards the run is the same as if it had been given rows and labels together.
 
     Parameters
     ----------
     run : PrequentialRun
     X : ndarray of shape (n, d)
     order : ndarray of shape (n,) or None
-        In which the rows are taken; None takes them as they lie.
+        Order in which rows are evaluated; None is their own order.
     groups : ndarray of shape (n,) or None
         Keys of the groups of rows; None learns each by itself.
 
     Yields
     ------
     probabilities : ndarray of shape (C,), float64
-        Of the mixture, for the next row, given all rows and labels before it. They sum
-        to one but for rounding, and may be zero. Learners predict as many rows at once
-        as they can; the weights of the mixture move with every label, or, where rows
-        are grouped, after each group. Where new classes may appear there is one more,
-        that of an escape; as a label it is the number of the new class.
+        Probabilities of the mixture for the next row, given all rows and labels before
+        it. They sum to one up to rounding, and may be zero. Learners predict as many
+        rows at once as they can; the weights of the mixture are updated after every
+        label or, with groups, after each group. If new classes may appear, the last
+        probability is that of an escape, whose label is the number of the new class.
 
     Receives
     --------
@@ -60,7 +59,7 @@ def stepwise(
     RuntimeError
         If an earlier call was interrupted.
     ValueError
-        If the prior refuses a stream of that length; nothing is changed then.
+        If the prior does not allow a stream of that length; nothing is changed then.
     """
     run.begin(X, order, groups)
     threads = run.threads
@@ -78,14 +77,14 @@ def stepwise(
 
 
 def _finish(run: PrequentialRun) -> None:
-    """Act as a run does after a segment."""
+    """Act like a run after a segment."""
     run.threads.close(run.n_scored)
     for event in run.events:
         event.act(run)
 
 
 def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int | None]:
-    """Evaluate rows up to one, or up to that of a new class, which is returned."""
+    """Evaluate rows up to one or to the next new class; return that row."""
     threads = run.threads
     queues = [_Queue(steps, threads) for steps in threads.steps(stop)]
     parts: list[tuple[Block, Coded]] = []
@@ -120,7 +119,7 @@ def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int |
 
 
 def _learn_new_class(run: PrequentialRun, label: int) -> None:
-    """Code the incoming row, which brings a class that is not known, and learn it."""
+    """Code the incoming row, which has an unknown class, and learn it."""
     scores = run.threads.new_class_scores(label)
     run.close_segment(scores.values, *run.code(scores))
     run.threads.learn_new_class(label)
@@ -152,7 +151,7 @@ class _Queue:
             self._advance(labels)
 
     def cut(self) -> None:
-        """End here: rows that were predicted, but not revealed, are no part of it."""
+        """End the pass: rows whose labels were not revealed are dropped."""
         n_revealed = len(self._revealed)
         if n_revealed:
             self._advance(self._as_tensor())

@@ -1,4 +1,4 @@
-"""Learners of a run that are evaluated in this process, side by side as threads."""
+"""Learners of a run that are evaluated in this process, in parallel threads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sklearn_mdl._core.stream.steps import (
 )
 
 SEGMENT = 1024  # rows that one learner is evaluated on before the next one's turn
-KEPT = 2**27  # bytes of predictions that wait for the others' before they are mixed
+KEPT = 2**27  # bytes of predictions that wait for others to be mixed
 
 
 class PassSettings(NamedTuple):
@@ -46,12 +46,12 @@ class PassSettings(NamedTuple):
     n_features : int
     batch_size : int
     seed : int
-        Of the replay streams: the same for all readouts.
+        Seed of the replay streams, the same for all readouts.
     device : torch.device
     first_batch_size : int or None
         Rows learned at once at first; None learns whole minibatches from the start.
     n_jobs : int or None
-        Learners that are evaluated side by side.
+        Number of learners evaluated in parallel.
     """
 
     outcome: Outcome
@@ -64,7 +64,7 @@ class PassSettings(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What readouts have predicted for ``n`` rows, and what the labels cost them.
+    """Predictions of readouts for ``n`` rows, and costs of the labels.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Threads:
     Parameters
     ----------
     learners : sequence of Learner
-        Kept in this order, except that foreign ones come last.
+        Kept in this order, but foreign ones come last.
     samples : SampleStore
         The rows in their order.
     schedule : Schedule
@@ -176,15 +176,15 @@ class Threads:
 
     @contextmanager
     def arithmetic(self) -> Iterator[None]:
-        """Compute with one thread, in BLAS too where code of others may call it."""
+        """Compute with one thread, also in BLAS if user-defined code may call it."""
         foreign = any(learner.foreign for learner in self.learners)
         with fixed_arithmetic(), one_blas_thread() if foreign else nullcontext():
             yield
 
     def begin(self, labels: np.ndarray) -> None:
-        """Take labels of the rows to be evaluated, from the incoming one on."""
+        """Set the labels of the rows to be evaluated, starting at the incoming one."""
         self._first = self.n_scored
-        # Where predictions are.
+        # On the device of the predictions.
         self._labels = torch.as_tensor(labels).to(self.rows.device, self.outcome.dtype)
         new = self.outcome.new_rows(np.asarray(labels))
         self._new_rows = [self.n_scored + place for place in new]
@@ -192,8 +192,8 @@ class Threads:
     def next_stop(self, start: int, limit: int) -> int:
         """Return the end of the segment that begins at a row.
 
-        None goes beyond a refresh of the scalings or the limit, except for the rest of
-        a group. A row that brings a new class is one by itself.
+        Segments end at refreshes of the scalings and at the limit, except within a
+        group. A row with a new class is a separate segment.
         """
         stop = min(start + self.segment, self.rows.next_refresh(start), limit)
         for new in self._new_rows[bisect_left(self._new_rows, start) :][:1]:
@@ -206,7 +206,7 @@ class Threads:
         Yields
         ------
         scores : Scores
-            Of all of them at once.
+            Scores of all rows at once.
         """
         start = self.n_scored
         self.open(stop)
@@ -237,14 +237,14 @@ class Threads:
         return Scores(losses, self.in_order(list(values)), labels.cpu().numpy())
 
     def in_order(self, values: Sequence[Tensor]) -> list[Tensor]:
-        """Return what learners have predicted, one after the other, by readout."""
+        """Return the predictions of learners, one after the other, by readout."""
         return [values[i] for i in np.argsort(self.columns)]
 
     def new_class_scores(self, label: int) -> Scores:
-        """Predict the incoming row, which brings a class that is not known.
+        """Predict the incoming row, which has an unknown class.
 
-        All readouts pay for the escape alike, so that nothing is learned of which is
-        best: their own losses are zero.
+        The escape costs all readouts the same, so it does not affect weights: losses
+        are zero.
         """
         with fixed_arithmetic(), flushed_denormals():
             found = [next(steps).values for steps in self.steps(self.n_scored + 1)]
@@ -254,14 +254,14 @@ class Threads:
         return Scores(losses, values, np.array([label]))
 
     def learn_new_class(self, label: int) -> None:
-        """Let all readouts predict one class more, and learn the row that brings it."""
+        """Add a class to all readouts, and learn the row that brings it."""
         self.add_classes(1)
         dtype, device = self.outcome.dtype, self.rows.device
         labels = torch.full((1,), label, dtype=dtype, device=device)
         score_segment(self.steps(self.n_scored + 1), labels)
 
     def add_classes(self, n: int) -> None:
-        """Let all learners predict more classes; see ``Learner.add_classes``."""
+        """Add classes to all learners; see ``Learner.add_classes``."""
         self.n_numbers += n
         self.outcome.n_numbers = self.n_numbers
         for learner in self.learners:
@@ -270,7 +270,7 @@ class Threads:
     def open(self, stop: int) -> None:
         """Make the rows of the next segment ready."""
         # The first minibatch is learned with its own statistics, after it was scored
-        # (uniformly, whatever they are: output layers start at zero).
+        # (uniformly, since output layers start at zero).
         if not self.rows.n_refreshed and stop >= self.rows.first:
             self.rows.refresh_all(self.rows.first)
         self.rows.extend(stop)
@@ -288,7 +288,7 @@ class Threads:
         self.outcome.refresh(known, self.learners)
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Drop some readouts, and learners and views of which none remain."""
+        """Drop some readouts, and learners and views without readouts."""
         self._diverged_at, self._reports = self.diverged_at, self.reports
         gone, kept = set(columns), []
         for learner, state in zip(self.learners, self.states, strict=True):

@@ -24,12 +24,11 @@ class TraceShape(NamedTuple):
     n_groups : int
         Number ``G`` of groups that are pooled; 0 without a pool.
     n_kept : int
-        Numbers that are kept of every prediction of the mixture.
+        Number of numbers stored for every prediction of the mixture.
     n_numbers : int
-        Numbers ``Q`` of the prediction of a group, if predictions of groups are kept;
-        0 if they are not.
+        Size ``Q`` of the prediction of a group, if these are stored; otherwise 0.
     label_dtype : str
-        Of the labels, which are then kept, too.
+        Dtype of the labels, which are then stored, too.
     """
 
     n_readouts: int
@@ -46,7 +45,7 @@ class PrequentialTrace:
     ----------
     shape : TraceShape
     folder : StreamFolder or None
-        Of the files, ``losses.npy`` and so on; None keeps them in memory.
+        Folder of the files, ``losses.npy`` and so on; None is memory.
 
     Attributes
     ----------
@@ -55,24 +54,24 @@ class PrequentialTrace:
     posterior : ndarray of shape (N, K)
         ``p(readout at t | labels known at t)``.
     known : ndarray of shape (N,)
-        Of how many rows the labels were known when each was predicted.
+        Number of rows whose labels were known when each was predicted.
     mixtures, labels : ndarray of shape (N, G, Q) and (N,)
         Only if predictions of groups are kept.
     codes, shares, pool_weights : ndarray
-        Of :class:`Coded`; always in memory, as `summaries`.
+        As in :class:`Coded`; always in memory, like `summaries`.
     summaries : ndarray of shape (N, n_kept)
-        Of the mixture's predictions, for the measures: of classes the most probable
-        one, its probability and the sum of squared ones; of real numbers mean and
-        standard deviation.
+        Summaries of the mixture's predictions, for the measures: for classes the most
+        probable one, its probability and the sum of squared probabilities; for real
+        labels mean and standard deviation.
     refusal : OSError or None
-        Why the last rows wait in memory: the disk did not take them.
+        Why the last rows are still in memory and could not be written.
     """
 
     def __init__(self, shape: TraceShape, folder: StreamFolder | None = None) -> None:
         self.shape = shape
         self.folder = folder
         self.refusal: OSError | None = None
-        # In the order of writing: a reader who finds losses finds all else.
+        # In the order of writing: if losses exist, so does everything else.
         columns: dict[str, tuple[int | tuple[int, ...] | None, str]] = {}
         if shape.n_numbers:
             columns["mixtures"] = (shape.n_groups, shape.n_numbers), "<f8"
@@ -102,7 +101,7 @@ class PrequentialTrace:
         return self._n_before + self._numbers["codes"].n_rows
 
     def branch(self) -> PrequentialTrace:
-        """Return a trace in memory for what follows; it counts these examples too."""
+        """Return a trace in memory for what follows; it counts these examples, too."""
         other = PrequentialTrace(self.shape._replace(n_numbers=0))
         other._n_before = len(self)
         return other
@@ -110,7 +109,7 @@ class PrequentialTrace:
     def append(self, block: Block, coded: Coded, summaries: np.ndarray) -> None:
         """Add a block of n rows, its code, and summaries (n, n_kept).
 
-        Rows that the disk does not take wait in memory, since they were learned.
+        Rows that cannot be written stay in memory, since they were learned.
 
         Raises
         ------
@@ -139,12 +138,12 @@ class PrequentialTrace:
         return {name: kept.rows for name, kept in self._numbers.items()}
 
     def write_waiting(self) -> None:
-        """Write the rows that the disk did not take before.
+        """Write the rows that could not be written before.
 
         Raises
         ------
         OSError
-            If it still does not take them.
+            If they still cannot be written.
         """
         while self._waiting:
             n_rows = self._files["losses"].n_rows
@@ -159,7 +158,7 @@ class PrequentialTrace:
         self.refusal = None
 
     def check_room(self, n_rows: int, available: int | None) -> None:
-        """Refuse so many rows more if they cannot be kept in memory.
+        """Raise if more rows cannot be kept in memory.
 
         Raises
         ------
@@ -177,7 +176,7 @@ class PrequentialTrace:
             )
 
     def record(self) -> Json:
-        """Say what :meth:`adopt` must find in the files; they are on the disk then."""
+        """Flush the files, and return what :meth:`adopt` must find in them."""
         self.write_waiting()
         for file in self._files.values():
             file.secure()
@@ -185,15 +184,15 @@ class PrequentialTrace:
         return {"stream": None if self.folder is None else self.folder.stream} | digests
 
     def adopt(self, n_rows: int, record: Json) -> None:
-        """Take the first rows in the files for those of this trace.
+        """Adopt the first rows in the files.
 
         Codelengths and summaries must follow (:meth:`account`). Nothing is written.
 
         Raises
         ------
         ValueError
-            If the folder is that of another stream, or a file does not hold so many
-            rows of so many readouts, or is damaged.
+            If the folder belongs to another stream, or a file is too short, has another
+            number of readouts, or is damaged.
         """
         if missing := sorted(self._files.keys() - record.keys()):
             raise ValueError(
@@ -218,7 +217,7 @@ class PrequentialTrace:
 
     @property
     def known(self) -> np.ndarray:
-        """Labels known at each example, and once all are known, (N + 1,)."""
+        """Number of known labels at each example and at the end, (N + 1,)."""
         return np.append(self.file("known"), len(self))
 
     @property

@@ -10,18 +10,18 @@ from torch import Tensor
 
 EVEN = 2.0**-40  # labels that differ by less, relative to their size, count as equal
 LEAST_SPREAD = 1e-300  # and so do those that differ by less than this
-# Nine in ten Gaussian labels lie within 1.6 deviations of the median. Those beyond 8.2,
-# five times that, are none of theirs.
+# Nine in ten Gaussian labels are within 1.6 deviations of the median. Labels beyond
+# 8.2, five times that, are outliers.
 CORE = 0.9
 REACH = 5.0
 
 
 class TargetScaling(NamedTuple):
-    """Mean and standard deviation of labels that were seen, outlying ones winsorised.
+    """Mean and standard deviation of labels that were seen, outliers winsorised.
 
-    Labels further from the median than ``REACH`` times the distance within which
-    ``CORE`` of them lie count as being that far, unless this distance is zero. So a few
-    outlying labels move neither much, and labels without any keep both to the bit.
+    Distances from the median are clipped at ``REACH`` times the distance that contains
+    the share ``CORE`` of labels, unless that is zero. So a few outliers change neither
+    much, and without outliers both are exact.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class TargetScaling(NamedTuple):
 
     @classmethod
     def of(cls, y: Tensor) -> Self:
-        """Take the labels (n,), in sums that are exact."""
+        """Compute from labels (n,), with exact sums."""
         labels = _winsorised(y.cpu().numpy())
         n = len(labels)
         mean = math.fsum(labels / n)

@@ -1,1 +1,1 @@
-"""Embeddings in the files of other programs."""
+"""Readers of embeddings from other programs."""

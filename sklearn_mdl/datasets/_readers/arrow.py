@@ -1,7 +1,7 @@
 """Parquet files and folders of Hugging Face datasets.
 
-A column of lists is an encoder; one of scalars holds labels. A folder that
-``datasets`` saved is read by pyarrow alone: its Arrow files are mapped.
+A column of lists is an encoder; one of scalars holds labels. A folder saved by
+``datasets`` only needs pyarrow: its Arrow files are memory-mapped.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def _read_arrow(folder: Path) -> Any:
         table = pa.concat_tables(
             [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
         )
-        table.validate(full=True)  # or pyarrow would read beyond the ends of buffers
+        table.validate(full=True)  # pyarrow would read beyond the ends of buffers
     return table
 
 
 @contextmanager
 def _written(path: Path) -> Iterator[None]:
-    """Say of whatever json and pyarrow raise which file or folder it is of."""
+    """Name the file or folder in errors of json and pyarrow."""
     pa = needed(*_NEEDS)
     errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
     others = pa.ArrowException, RecursionError, OverflowError
@@ -84,7 +84,7 @@ def read_parquet(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
 
 
 def read_parquet_folder(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
-    """Read parquet files: splits and shards of one dataset, or a dataset each."""
+    """Read parquet files: splits and shards of one dataset, or one dataset each."""
     pa = needed(*_NEEDS)
     files = sorted(folder.glob("*.parquet"))
     if not all(_SPLIT.fullmatch(file.stem) for file in files):
@@ -109,7 +109,7 @@ def _read_table(path: Path) -> Any:
 
 
 def check_size(metadata: Any, path: Path) -> None:
-    """Refuse a parquet file that promises more numbers than its bytes can hold."""
+    """Raise for a parquet file that declares more numbers than its bytes can hold."""
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     n_values = sum(
         group.column(i).num_values for group in groups for i in range(group.num_columns)
@@ -131,7 +131,7 @@ def _parts(
     if not encoders:
         types = {field.name: str(field.type) for field in schema}
         required, found = "a column of lists of numbers", f"it holds {types}"
-        raise damaged(place, required, found, "store one list a row")
+        raise damaged(place, required, found, "store one list per row")
     scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
     key, column = parts.id_and_label(scalars, wanted, place)
     columns = {
@@ -161,7 +161,7 @@ def is_vector(pa: Any, kind: Any) -> bool:
 
 
 def _named(schema: Any, column: str, labels: list[Any]) -> Sequence[object]:
-    """Replace the numbers of a ``ClassLabel`` by names; -1 is no label."""
+    """Replace the integers of a ``ClassLabel`` by names; -1 is a missing label."""
     about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     feature = about.get("info", {}).get("features", {}).get(column, {})
     if feature.get("_type") != "ClassLabel":
@@ -171,7 +171,7 @@ def _named(schema: Any, column: str, labels: list[Any]) -> Sequence[object]:
 
 
 def _vectors(tables: dict[str, Any], column: str, place: Path) -> np.ndarray:
-    """Return a column of lists as an array, in place if it lies in one piece."""
+    """Return a column of lists as an array, without a copy if it is contiguous."""
     chunks = [c for table in tables.values() for c in table[column].chunks if len(c)]
     if not chunks:
         raise damaged(place, "rows", "it has none", "write it again")

@@ -1,8 +1,8 @@
 """Embeddings written by kaiko's eva: ``manifest.csv`` and a ``.pt`` file per sample.
 
 The table has the columns ``origin``, ``embeddings`` (path of a file), ``target`` and
-``split``, then what was asked for; a file holds one tensor of shape (d,) or (1, d), or
-a list of one (``eva.core.callbacks.writers.embeddings``).
+``split``, then optional metadata; a file contains a tensor of shape (d,) or (1, d), or
+a list with one (``eva.core.callbacks.writers.embeddings``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn_mdl.datasets._readers.text_tables import read_csv
 
 MANIFEST = "manifest.csv"
 _OWN = ("origin", "embeddings", "split")
-# What torch raises for damaged files, and for tensors that are no plain ones.
+# Raised by torch for damaged files, and for tensors that are not plain.
 _UNREADABLE = (
     *(RuntimeError, EOFError, pickle.UnpicklingError, ValueError, TypeError),
     *(LookupError, AttributeError, OverflowError, MemoryError, AssertionError),
@@ -69,15 +69,15 @@ def _read_vectors(files: list[Path]) -> np.ndarray:
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse what torch would take more memory for than the file has bytes."""
-    with zipfile.ZipFile(path) as archive:  # nobody writes torch's older format now
+    """Raise for a file for which torch would allocate more memory than it has bytes."""
+    with zipfile.ZipFile(path) as archive:  # torch's older format is no longer written
         sizes = [entry.file_size for entry in archive.infolist()]
     if sum(sizes) > path.stat().st_size:
         raise ValueError(f"{sum(sizes)} bytes of a smaller file")
 
 
 def _read_vector(path: Path) -> np.ndarray:
-    """Read the vector of a sample; its pickle may hold tensors and lists alone."""
+    """Read the vector of a sample; its pickle may only contain tensors and lists."""
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} must exist, as manifest.csv names it; move the .pt files with it"
@@ -88,7 +88,7 @@ def _read_vector(path: Path) -> np.ndarray:
         warnings.catch_warnings(),
     ):
         _check_archive(path)
-        warnings.simplefilter("ignore")  # of tensors that are refused below
+        warnings.simplefilter("ignore")  # from tensors that raise an error below
         content = torch.load(path, map_location="cpu", weights_only=True)
     tensors = content if isinstance(content, list) else [content]
     if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):

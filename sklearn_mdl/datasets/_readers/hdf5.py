@@ -28,7 +28,7 @@ SUFFIXES = (".h5", ".hdf5")
 
 
 def opened(path: Path) -> h5py.File:
-    """Open an HDF5 file, or say what is missing."""
+    """Open an HDF5 file; name what is missing in errors."""
     library = needed("h5py", "load_representations", "readers")
     with readable(path, "HDF5", "write it again", OSError):
         file: h5py.File = library.File(path, "r")
@@ -36,7 +36,7 @@ def opened(path: Path) -> h5py.File:
 
 
 def _read(item: h5py.Dataset) -> np.ndarray:
-    """Read an array, if the bytes of its files can hold so much."""
+    """Read an array; raise if it is larger than its files."""
     _check_size(item)
     array: np.ndarray = item.asstr()[()] if item.dtype.kind == "O" else item[()]
     return array
@@ -61,7 +61,7 @@ def _check_size(item: h5py.Dataset) -> None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Say of whatever h5py and numpy raise for odd content which file it is in."""
+    """Name the file in errors of h5py and numpy."""
     errors = OSError, RuntimeError, LookupError, TypeError, AttributeError
     others = OverflowError, MemoryError, UnicodeError, NotImplementedError
     with readable(path, "plain arrays", "write it again", *errors, *others):
@@ -93,7 +93,7 @@ def read_by_id(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
 
 
 def _labels_file(path: Path, folder: Path) -> Path:
-    """Find the table of labels: of the file's name, labels.csv, or the only one."""
+    """Find the table of labels: named like the file, labels.csv, or the only one."""
     named = [path.with_suffix(".csv"), folder / "labels.csv"]
     tables = [file for file in named if file.is_file()] or sorted(folder.glob("*.csv"))
     if not tables or (len(tables) > 1 and tables[0] not in named):
@@ -115,7 +115,7 @@ def _labelled(
     found, known = parts.labels_of([labels.get(name) for name in ids])
     n_unused = len(labels.keys() - set(ids))
     note = f"{n_unused} ids of {table.name} have no embedding in {path.name}"
-    # An id without a label is in no group of others: it is refused, or left out.
+    # An id without a label raises an error or is left out, so its group is unused.
     named = None
     if groups is not None:
         own = [groups.get(name, f"without a label: {name}") for name in ids]
@@ -182,7 +182,7 @@ def encoders_of(
     place: str,
     **fields: Any,
 ) -> list[parts.Part]:
-    """Return a part for every array of cells by embeddings, with these other fields."""
+    """Return a part for every array (n_cells, width), with these other fields."""
     if not arrays:
         found = f"it holds {skipped or 'none'}"
         required = "dense arrays (n_cells, width)"
@@ -197,14 +197,14 @@ def encoders_of(
 
 
 def _is_table(item: Any) -> bool:
-    """Say if an HDF5 item is a dense array of numbers with two axes."""
+    """Return True for a dense HDF5 array of numbers with two axes."""
     return getattr(item, "ndim", 0) == 2 and item.dtype.kind in "biuf"
 
 
 def mapped(item: h5py.Dataset, path: Path) -> np.ndarray:
-    """Map an array that lies in one piece, as AnnData writes it; read others."""
+    """Memory-map a contiguous array, as AnnData writes it; read others."""
     offset, elsewhere = item.id.get_offset(), item.is_virtual or item.external
-    # A link leads to a dataset of another file.
+    # A link points to a dataset in another file.
     elsewhere = elsewhere or Path(item.file.filename) != path
     if offset is None or elsewhere or item.file.userblock_size:
         return _read(item)

@@ -1,9 +1,8 @@
 """Embeddings written by HEAR's kit: a folder for each model and, in it, each task.
 
 A task has ``task_metadata.json`` and for every split ``SPLIT.embeddings.npy``, which is
-a bare array of float32 whatever its name says, its shape in
-``SPLIT.embedding-dimensions.json``, and labels in ``SPLIT.target-labels.pkl``
-(``heareval.embeddings.task_embeddings``).
+raw float32 data despite its name, its shape in ``SPLIT.embedding-dimensions.json``, and
+labels in ``SPLIT.target-labels.pkl`` (``heareval.embeddings.task_embeddings``).
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ _CURE = "run heareval.embeddings.runner again"
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Reads lists, dicts, text and numbers; a name of a class or function fails."""
+    """Unpickler of lists, dicts, text and numbers; raises for classes and functions."""
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
 def _check_places(content: bytes) -> None:
-    """Refuse a place of the memo beyond what the pickle can fill: it is allocated."""
+    """Raise for a memo index beyond the pickle's size: it would be allocated."""
     for code, place, _ in pickletools.genops(content):
         if "PUT" in code.name and int(place or 0) > len(content):
             raise pickle.UnpicklingError(f"it names place {place} of its memo")
@@ -97,10 +96,10 @@ def _read_block(folder: Path, split: str) -> np.ndarray:
 
 
 def _read_labels(folder: Path, split: str) -> list[object]:
-    """Read one label a row from a pickle that may hold nothing that runs."""
+    """Read one label per row from a pickle that cannot run code."""
     path = folder / f"{split}.target-labels.pkl"
     required = "only lists, text and numbers, since other pickles could run code"
-    # What an unpickler raises where its instructions come in no sensible order.
+    # Raised by an unpickler for instructions in a senseless order.
     errors = pickle.UnpicklingError, EOFError, ValueError, MemoryError, TypeError
     others = AttributeError, LookupError, OverflowError, RecursionError
     content = path.read_bytes()
@@ -114,5 +113,5 @@ def _read_labels(folder: Path, split: str) -> list[object]:
     several = [len(row) for row in labels if len(row) != 1]
     if several:
         found = f"{len(several)} have {several[0]} or another number"
-        raise damaged(path, "one label a sound", found, "use a MultiOutputSwitcher")
+        raise damaged(path, "one label per sound", found, "use a MultiOutputSwitcher")
     return [row[0] for row in labels]

@@ -1,4 +1,4 @@
-"""Find out what a path holds, and read it."""
+"""Detect the format of a path, and read it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Finder = Callable[[Path], list[Path]]
 
 
 class Reader(NamedTuple):
-    """A format: its name, the files or folders to read at a path, how to read each."""
+    """A format: its name, the files or folders to read at a path, and their reader."""
 
     kind: str
     find: Finder
@@ -97,35 +97,35 @@ def load_representations(
 ) -> Representations:
     """Read embeddings and labels from the files of other programs.
 
-    The format is recognised by what the path is: an AnnData file ``.h5ad`` (``obsm``
-    are encoders, a column of ``obs`` has the labels), parquet, or a folder that
-    ``datasets`` saved (columns of lists are encoders), ``.npz`` (arrays with two axes
-    are encoders), HDF5 with an embedding for each id and a CSV file of labels beside
-    it, folders ``MODEL/DATASET`` of kaiko's eva (``manifest.csv``) or of HEAR
-    (``task_metadata.json``), a folder of such files, or else one for
-    :func:`load_feature_directory`. No file is read in a way that could run code.
+    The format is detected. It may be an AnnData file ``.h5ad`` (``obsm`` are encoders,
+    a column of ``obs`` has the labels), parquet or a folder saved by ``datasets``
+    (columns of lists are encoders), ``.npz`` (arrays with two axes are encoders), HDF5
+    with an embedding for each id next to a CSV file of labels, folders
+    ``MODEL/DATASET`` of kaiko's eva (``manifest.csv``) or of HEAR
+    (``task_metadata.json``), a folder of such files, or a directory for
+    :func:`load_feature_directory`. Reading never runs code from a file.
 
     Parameters
     ----------
     source : path-like or AnnData
     label : str, default=None
-        Column of labels; by default that with a usual name, or the only one.
+        Column of labels; by default a column with a usual name, or the only one.
     splits : list of str, default=None
-        Splits to read, where files tell them; by default all, one after the other,
+        Splits to read, if the files have any; by default all, one after the other,
         since a prequential code holds nothing out.
     groups : str, default=None
-        Column that names the group of each row, such as its patient: a column of
-        ``obs``, of the manifest or of the table, or an array of the ``.npz``. No label
-        of a group is then learned before all its rows are coded. HEAR names none, and a
-        directory of features has files of groups.
+        Column that names the group of each row, such as a patient: a column of ``obs``,
+        of the manifest or of the table, or an array of the ``.npz``. Labels of a group
+        are then learned only after all its rows are coded. HEAR files have no groups; a
+        directory of features has them in files "groups".
     missing : {"raise", "drop"}, default="raise"
-        Refuse rows without a label, or without one of the encoders, or leave them out.
+        Raise for rows without a label or without one of the encoders, or drop them.
 
     Returns
     -------
     found : Representations
-        ``found.datasets`` is what ``RepresentationScorer.fit`` takes; printed, it
-        says what was found.
+        Pass ``found.datasets`` to ``RepresentationScorer.fit``; print ``found`` for a
+        summary.
 
     Raises
     ------
@@ -134,9 +134,9 @@ def load_representations(
     FileNotFoundError
         If there is no such path, or a file is missing.
     ValueError
-        If a file is damaged or of another kind, if it is not clear which column holds
-        the labels, if embeddings are of unequal length, if encoders have other rows or
-        labels, if labels are missing, or if there is no such column of groups.
+        If a file is damaged or of another kind, if the column of labels is ambiguous,
+        if embeddings have different lengths, if encoders have different rows or labels,
+        if labels are missing, or if there is no such column of groups.
 
     Examples
     --------
@@ -170,12 +170,12 @@ def load_representations(
 
 
 def is_anndata(source: object) -> bool:
-    """Say if an object is an AnnData, without importing that."""
+    """Return True for an AnnData, without importing anndata."""
     return all(hasattr(source, name) for name in ("obsm", "obs", "obs_names"))
 
 
 def _of_anndata(adata: Any, wanted: Wanted) -> list[Part]:
-    """Take the arrays in ``obsm`` and a column of ``obs`` from memory."""
+    """Read the arrays in ``obsm`` and a column of ``obs`` of an object."""
     column = label_column(list(adata.obs.columns), wanted, "obs")
     columns = {
         name: masked(adata.obs[name].tolist(), adata.obs[name].notna())

@@ -1,4 +1,4 @@
-"""Parts of a study, one encoder on one dataset each, and how they are put together."""
+"""Parts of a study, each one encoder on one dataset, and their combination."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sklearn_mdl._core.validation import damaged, invalid, may_be_real
 
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
 ID_NAMES = ("id", "ids")
-LONGEST = 4096  # letters of a label, an id or a group, as of a path
+LONGEST = 4096  # letters of a label, an id or a group, like a path
 
 
 class Wanted(NamedTuple):
-    """The columns and splits that a caller asks for.
+    """The requested columns and splits.
 
-    None leaves labels and splits open; without a column of groups each row is one by
-    itself.
+    None chooses labels and splits by default; without a column of groups there are
+    none.
     """
 
     label: str | None = None
@@ -36,14 +36,13 @@ class Part(NamedTuple):
     features : ndarray of shape (n_samples, n_features)
     labels : ndarray of shape (n_samples,)
     known : ndarray of bool, shape (n_samples,), or None
-        Rows that have a label; None is all. What stands in ``labels`` elsewhere means
-        nothing.
+        True for rows with a label; None means all. ``labels`` is undefined elsewhere.
     ids : ndarray of shape (n_samples,) or None
         Names of rows, by which encoders are aligned.
     note : str
         Remark for the user.
     groups : ndarray of str, shape (n_samples,), or None
-        Groups of rows, such as patients; None if none were asked for.
+        Groups of rows, such as patients; None if not requested.
     """
 
     dataset: str
@@ -57,7 +56,7 @@ class Part(NamedTuple):
 
 
 class Representations(NamedTuple):
-    """Embeddings found at a path, as ``RepresentationScorer.fit`` takes them.
+    """Embeddings found at a path, for ``RepresentationScorer.fit``.
 
     Attributes
     ----------
@@ -66,9 +65,9 @@ class Representations(NamedTuple):
     datasets : dict
         From the name of a dataset to a pair: a dict from the name of an encoder to its
         features, of shape (n_samples, n_features), and labels of shape (n_samples,);
-        where there are groups, they are a third part, (n_samples,).
+        if there are groups, they are a third part, (n_samples,).
     ids : dict of str to ndarray of shape (n_samples,)
-        Names of the rows, of datasets that have some.
+        Names of the rows, for datasets with ids.
     notes : list of str
         Remarks: rows that were dropped, entries that were not read.
     """
@@ -79,7 +78,7 @@ class Representations(NamedTuple):
     notes: list[str]
 
     def __str__(self) -> str:
-        """Describe datasets, encoders and remarks, in a line each."""
+        """Describe datasets, encoders and remarks, one per line."""
         lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
@@ -100,12 +99,12 @@ def _counted(things: Collection[object], name: str) -> str:
 
 
 def label_column(columns: Iterable[str], wanted: Wanted, place: object) -> str:
-    """Return the name of the label column: as asked, as usual, or the only one.
+    """Return the name of the label column: requested, usual, or the only one.
 
     Raises
     ------
     ValueError
-        If there is no such column, or if several could be meant; it lists them.
+        If there is no such column or the choice is ambiguous; lists the columns.
     """
     there = list(columns)
     check_groups(there, wanted, place)
@@ -124,18 +123,18 @@ def label_column(columns: Iterable[str], wanted: Wanted, place: object) -> str:
 def id_and_label(
     columns: Sequence[str], wanted: Wanted, place: object
 ) -> tuple[str | None, str]:
-    """Return the names of the column of ids, if there is one, and that of labels."""
+    """Return the names of the columns of ids, if there is one, and of labels."""
     key = next((name for name in ID_NAMES if name in columns), None)
     return key, label_column([n for n in columns if n != key], wanted, place)
 
 
 def check_groups(columns: Iterable[str], wanted: Wanted, place: object) -> None:
-    """Refuse a column of groups that is not there.
+    """Raise if the column of groups does not exist.
 
     Raises
     ------
     ValueError
-        It lists the columns.
+        Lists the columns.
     """
     there = list(columns)
     if wanted.groups is not None and wanted.groups not in there:
@@ -145,7 +144,7 @@ def check_groups(columns: Iterable[str], wanted: Wanted, place: object) -> None:
 def groups_in(
     columns: Mapping[str, Sequence[object]], wanted: Wanted, place: object
 ) -> np.ndarray | None:
-    """Return the group of each row as text, None if none are asked for."""
+    """Return the group of each row as text; None if not requested."""
     return None if wanted.groups is None else groups_of(columns[wanted.groups], place)
 
 
@@ -155,7 +154,7 @@ def groups_of(values: Sequence[object], place: object) -> np.ndarray:
     Raises
     ------
     ValueError
-        If a row has none.
+        If a row has no group.
     """
     _, known = labels_of([v if v is None or v != v else str(v) for v in values])
     if not known.all():
@@ -170,7 +169,7 @@ def masked(values: Iterable[object], known: Iterable[object]) -> list[object]:
 
 
 def chosen_splits(there: Sequence[str], wanted: Wanted, place: object) -> list[str]:
-    """Return the splits that are asked for, all by default."""
+    """Return the requested splits, all by default."""
     if wanted.splits is None:
         return list(there)
     unknown = [name for name in wanted.splits if name not in there]
@@ -209,12 +208,12 @@ def _name(kind: type) -> str:
 
 
 def texts_of(values: Sequence[object], what: str) -> np.ndarray:
-    """Return text as an array, in which each takes the bytes of the longest.
+    """Return text as an array of fixed width; raise if one is too long.
 
     Raises
     ------
     ValueError
-        If one is no name of anything, by its length.
+        If one is too long to be a name.
     """
     found = [str(value) for value in values]
     longest = max(map(len, found), default=0)
@@ -225,7 +224,7 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
 
 
 def parsed(texts: Sequence[str]) -> list[object]:
-    """Return cells of a text table as integers, else as numbers, else as they are."""
+    """Return cells of a text table as integers, else as floats, else unchanged."""
     for kind in (int, float):
         try:
             return [kind(text) if text else None for text in texts]
@@ -235,7 +234,7 @@ def parsed(texts: Sequence[str]) -> list[object]:
 
 
 def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
-    """Put encoders together by dataset, with the same rows for each.
+    """Combine encoders by dataset, with the same rows for each.
 
     Parameters
     ----------
@@ -243,7 +242,7 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
         Format of the files.
     parts : sequence of Part
     missing : {"raise", "drop"}
-        Refuse rows without a label or without one of the encoders, or leave them out.
+        Raise for rows without a label or without one of the encoders, or drop them.
 
     Raises
     ------
@@ -295,7 +294,7 @@ def _named(part: Part) -> str:
 
 
 def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
-    """Bring all encoders of a dataset to the rows of the first, by their ids."""
+    """Align all encoders of a dataset with the rows of the first, by ids."""
     first = parts[0]
     unlike = [part for part in parts if not _same_rows(first, part)]
     if not unlike:
@@ -332,7 +331,7 @@ def _same_rows(one: Part, other: Part) -> bool:
 
 
 def _taken(part: Part, rows: np.ndarray) -> Part:
-    """Return some rows of a part, itself if they are all."""
+    """Return some rows of a part; the part itself if they are all rows."""
     if np.array_equal(rows, np.arange(len(part.features))):
         return part
     by_row = ("features", "labels", "known", "ids", "groups")
@@ -351,7 +350,7 @@ def _check_same_labels(one: Part, other: Part) -> None:
 
 
 def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
-    """Leave out rows without a label, or refuse them."""
+    """Drop rows without a label, or raise."""
     known, name = parts[0].known, parts[0].dataset
     if known is None or known.all():
         return parts
@@ -368,9 +367,9 @@ def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part
 
 
 def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None:
-    """Refuse an embedding that is no vector of the length of the first one."""
+    """Raise for an embedding that is not a vector as long as the first one."""
     if vector.shape != (width,):
         raise ValueError(
-            f"Embeddings in {place} must be vectors of length {width}, as the first "
-            f"is, but {what} has shape {vector.shape}; average over its parts first"
+            f"Embeddings in {place} must be vectors of length {width}, like the first, "
+            f"but {what} has shape {vector.shape}; average over its parts first"
         )

@@ -1,4 +1,4 @@
-"""Shards of features that do not fit into memory: laid out in one memory map, once."""
+"""Shards of features that do not fit into memory, copied to one memory map."""
 
 from __future__ import annotations
 
@@ -31,24 +31,23 @@ def stage_rows(
     features: str | None = None,
     label: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lay out the rows of shards in one file, in order, and map it into memory.
+    """Copy the rows of shards to one file, in order, and memory-map it.
 
-    Every shard is read once, a few thousand rows at a time, so that neither memory nor
-    the order of the shards matters; a pass then reads and replays rows of one local
-    file. Files at a URL must be fetched before, by whatever knows their store.
+    Every shard is read once, a few thousand rows at a time, so little memory is needed.
+    A pass then reads and replays rows of one local file. Download remote files first.
 
     Parameters
     ----------
     shards : sequence of path-like
         Files of Arrow (``.arrow``) or parquet, with a column of lists of numbers and
-        one of labels; or of safetensors, with a tensor (n, d) and one (n,). All of one
-        width, in the order of the rows.
+        one of labels; or safetensors files, with a tensor (n, d) and one (n,). All must
+        have the same width, and be in the order of the rows.
     folder : path-like
-        For ``features.npy``, float32, which takes 4 bytes for each number. One that is
-        there is replaced if this function wrote it, as ``.sklearn_mdl`` there says.
+        Folder of ``features.npy``, in float32, i.e. 4 bytes per number. An existing
+        file is replaced if this function wrote it, according to ``.sklearn_mdl`` there.
     features, label : str, default=None
-        Names of columns or tensors; None takes the only ones that there are, and a
-        column of labels by its usual names.
+        Names of columns or tensors; None takes the only ones, or a column of labels
+        with a usual name.
 
     Returns
     -------
@@ -59,10 +58,10 @@ def stage_rows(
     Raises
     ------
     ValueError
-        If there is no shard, one is of another kind or width, a label is missing or of
-        another type than others, a number is not finite as float32, columns are not
-        named that must be, or ``features.npy`` is of other origin. What stood in the
-        folder still does.
+        If there is no shard, a shard has another kind or width, a label is missing or
+        of another type than others, a number is not finite as float32, names of columns
+        are needed, or ``features.npy`` was written by another program. The folder is
+        then unchanged.
     FileNotFoundError
         If a shard is missing.
     ImportError
@@ -111,14 +110,14 @@ def stage_rows(
 
 
 def _kind(labels: np.ndarray) -> str:
-    """Return what labels of one dataset must have in common."""
+    """Return the kind of labels, which must be the same in all shards."""
     kind = labels.dtype.kind
     return "number" if kind in "iuf" else "text" if kind in "OUS" else kind
 
 
 def _checked(path: Path, X: np.ndarray, y: np.ndarray) -> Block:
-    """Refuse rows that are not finite as float32, and labels that are missing."""
-    with readable(path, "finite rows and a label in each", "mend them", ValueError):
+    """Raise for rows that are not finite as float32, and for missing labels."""
+    with readable(path, "finite rows and a label in each", "fix them", ValueError):
         check_finite(X, None)
         if y.dtype.kind == "f" and np.isnan(y).any():
             raise ValueError(f"{int(np.isnan(y).sum())} labels are NaN")

@@ -38,7 +38,7 @@ def svhn(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 @contextmanager
 def _hdf5(path: Path) -> Iterator[Any]:
-    """Open an HDF5 file, and name it in errors, as the library does not."""
+    """Open an HDF5 file, and name it in errors."""
     h5py = needed("h5py", "load_vtab", "vtab")
     cure = "fetch and unpack it again"
     with (
@@ -49,9 +49,9 @@ def _hdf5(path: Path) -> Iterator[Any]:
 
 
 class _Patches:
-    """Images inside one HDF5 file, which is opened for each.
+    """Images inside one HDF5 file, which is opened for each image.
 
-    So they can be pickled, and read by several processes.
+    So they can be pickled and read by several processes.
     """
 
     def __init__(self, path: Path) -> None:

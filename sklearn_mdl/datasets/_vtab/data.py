@@ -39,7 +39,7 @@ class VtabData:
     y : ndarray of shape (N,), int64
         Labels from 0 to ``task.n_classes - 1``.
     parts : ndarray of shape (N,) of str, or None
-        "train", "validation" or "test"; None if the files do not tell.
+        "train", "validation" or "test"; None if the files do not define parts.
     """
 
     task: VtabTask
@@ -65,7 +65,12 @@ class VtabData:
         return self.images[i], int(self.y[i])
 
     def take(self, rows: ArrayLike) -> VtabData:
-        """Return some rows, in their order."""
+        """Return some rows, in their order.
+
+        Parameters
+        ----------
+        rows : array-like of int
+        """
         rows = np.asarray(rows, dtype=np.int64)
         parts = None if self.parts is None else self.parts[rows]
         return replace(self, images=self.images.take(rows), y=self.y[rows], parts=parts)
@@ -76,7 +81,7 @@ class VtabData:
         Raises
         ------
         ValueError
-            If the files do not tell the parts.
+            If the files do not define parts.
         """
         if self.parts is None:
             raise ValueError(
@@ -89,7 +94,7 @@ class VtabData:
     def reshuffled(
         self, random_state: int | RandomState | None = None, n_train: int | None = None
     ) -> tuple[VtabData, VtabData]:
-        """Shuffle all images and cut at the size of VTAB's train part, as in the paper.
+        """Shuffle all images and split at VTAB's train size, as in the paper.
 
         Parameters
         ----------
@@ -128,16 +133,16 @@ def joined(
     decode: Callable[..., Image] | None = None,
     about: str = "",
 ) -> VtabData:
-    """Join the parts that a reader found.
+    """Join the parts found by a reader.
 
     Parameters
     ----------
     task : VtabTask
     parts : iterable of (name, items, labels)
-        The name is None if the files do not tell the parts; items are as
-        :class:`LazyImages` takes them.
+        The name is None if the files do not define parts; items are as for
+        :class:`LazyImages`.
     decode, about
-        As :class:`LazyImages` takes them.
+        As for :class:`LazyImages`.
     """
     names, found, labels = zip(*parts, strict=True)
     items = chained(found)
@@ -171,15 +176,15 @@ class VtabTask:
     labels : str
         Meaning of the label.
     parts : str
-        How VTAB divides the images, and whether the files tell which image is where.
+        How VTAB divides the images, and whether the files define the parts.
     origin : str
         Where the owners publish the data.
     licence : str
-        Its terms; ask the owners where none are stated.
+        Terms of use; ask the owners if none are stated.
     files : tuple of str
         Required files, relative to the folder of all data.
     download : str
-        Archives to download, and how they become those files.
+        Archives to download, and how to unpack them into those files.
     """
 
     name: str

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Example = tuple[Path, int]
 
-# In it every program sees other pixels; TensorFlow Datasets leaves it out.
+# Programs decode it differently; TensorFlow Datasets leaves it out.
 SUN397_LEFT_OUT = ("church", "outdoor", "sun_bhenjvsvrtumjuri.jpg")
 
 

@@ -46,19 +46,19 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     task : str or VtabTask
         A name in ``VTAB_TASKS``.
     data_dir : path-like
-        Folder of all data. The files belong where ``VTAB_TASKS[task].files`` says;
-        torchvision's datasets download theirs to the same places.
+        Folder of all data. ``VTAB_TASKS[task].files`` lists the paths of the files;
+        torchvision's datasets download to the same paths.
 
     Returns
     -------
     data : VtabData
-        ``images`` and ``y``, and in ``parts`` the part of each image if the files tell
-        it.
+        ``images`` and ``y``, and in ``parts`` the part of each image if the files
+        define it.
 
     Raises
     ------
     FileNotFoundError
-        If a file is missing, with what to download and where to put it.
+        If a file is missing; names what to download and where to put it.
     ValueError
         If there is no such task, or files are damaged.
     ImportError

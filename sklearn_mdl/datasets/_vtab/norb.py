@@ -47,7 +47,7 @@ def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
     path : Path
         A ``.mat`` file (not one of Matlab's), or the same with ``.gz``.
     left : bool, default=False
-        Of a matrix (N, 2, H, W), take the first half of each pair alone.
+        Of a matrix (N, 2, H, W), only take the first half of each pair.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
     Raises
     ------
     ValueError
-        If it is no such file, or too short.
+        If it is not such a file, or too short.
     """
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         return _read(cast(BinaryIO, file), path, left)
@@ -65,7 +65,7 @@ def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
 def _read(file: BinaryIO, path: Path, left: bool) -> np.ndarray:
     magic, n_axes = (int(n) for n in _numbers(file, path, np.dtype("<i4"), 2))
     if magic not in TYPES or not 0 < n_axes < 10:
-        raise ValueError(f"{path} begins with {magic:#010x}, as no matrix does")
+        raise ValueError(f"{path} begins with {magic:#010x}, not a matrix type")
     shape = _numbers(file, path, np.dtype("<i4"), max(3, n_axes))[:n_axes].tolist()
     dtype, width = TYPES[magic], int(np.prod(shape[1:]))
     if not left:

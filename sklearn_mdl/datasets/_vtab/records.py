@@ -22,7 +22,7 @@ Value = int | Span
 
 
 def dmlab(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Find the images in the records, and read the labels beside them."""
+    """Find the images in the records, and read their labels."""
     parts = []
     for part in (data.TRAIN, data.VALIDATION, data.TEST):
         paths = sorted((folder / "dmlab").glob(f"dmlab-{part}.tfrecord*"))
@@ -42,7 +42,7 @@ def examples(path: Path) -> Iterator[tuple[FilePart, int]]:
     Raises
     ------
     ValueError
-        If it is no such file, or cut off.
+        If it is not such a file, or truncated.
     """
     for offset, record in records(path):
         features = parse_example(record)
@@ -73,13 +73,13 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def masked_crc(content: bytes) -> int:
-    """CRC-32C, rotated and shifted as TFRecord files keep it."""
+    """CRC-32C, rotated and shifted as in TFRecord files."""
     crc = crc32c(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def crc32c(content: bytes) -> int:
-    """Castagnoli's checksum, bit by bit: it is only taken of eight bytes a record."""
+    """Castagnoli's checksum, bit by bit: it only covers eight bytes per record."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc ^= byte
@@ -99,7 +99,7 @@ def parse_example(message: bytes) -> dict[str, list[Value]]:
     Raises
     ------
     ValueError
-        If the message is none.
+        If the message is invalid.
     """
     found: dict[str, list[Value]] = {}
     for features in _spans(message, (0, len(message)), 1):
@@ -125,7 +125,7 @@ def _values(message: bytes, span: Span) -> list[Value]:
             if kind == BYTES_LIST or isinstance(value, int):
                 values.append(value)
                 continue
-            at, stop = value  # integers one after the other, packed
+            at, stop = value  # packed integers
             while at < stop:
                 number, at = _varint(message, at)
                 values.append(_signed(number))

@@ -1,7 +1,7 @@
-"""Photographs of eyes, processed as the winner of the Kaggle competition of 2015 did.
+"""Photographs of eyes, processed like the winner of the Kaggle competition of 2015.
 
-VTAB uses the data so processed ("btgraham-300" of TensorFlow Datasets): eyes of one
-radius, without their local average, cut at nine tenths of the radius.
+VTAB uses the data processed in this way ("btgraham-300" of TensorFlow Datasets): eyes
+of one radius, without their local average, cut at nine tenths of the radius.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def open_retina(path: Path) -> Image:
 
 
 def scale_to_radius(image: Image, radius: int = RADIUS) -> np.ndarray:
-    """Scale an image so that the eye in it has a radius.
+    """Scale an image so that its eye has a given radius.
 
     The radius is half the number of pixels in the middle row that are brighter than a
     tenth of that row's mean; if there are none, half the height.
@@ -57,7 +57,7 @@ def scale_to_radius(image: Image, radius: int = RADIUS) -> np.ndarray:
     found = np.count_nonzero(row > row.mean() / 10) / 2
     scale = radius / (found if found >= 1 else len(pixels) / 2)
     width, height = (max(1, round(n * scale)) for n in image.size)
-    # Four neighbours alone, as OpenCV interpolates: no average over those between.
+    # Only four neighbours, as in OpenCV: no average over pixels in between.
     steps = (1 / scale, 0, 0, 0, 1 / scale, 0)
     affine, linear = pil.Transform.AFFINE, pil.Resampling.BILINEAR
     return np.asarray(image.transform((width, height), affine, steps, linear))
@@ -76,7 +76,7 @@ def subtract_local_average(pixels: np.ndarray, radius: int = RADIUS) -> np.ndarr
 def mask_and_crop(
     pixels: np.ndarray, radius: int = RADIUS, kept: float = KEPT
 ) -> np.ndarray:
-    """Grey the pixels outside a circle around the middle, and cut to its square."""
+    """Grey out pixels outside a circle around the middle, and crop to its square."""
     height, width = pixels.shape[:2]
     y, x, r = height // 2, width // 2, int(radius * kept)
     rows, columns = np.ogrid[:height, :width]

@@ -10,8 +10,8 @@ import numpy as np
 
 from sklearn_mdl.datasets._vtab import data
 
-# Each class ends at its bound, and includes it. Depths are compared in single
-# precision, as TensorFlow Datasets keeps them.
+# Each class ends at its bound, inclusive. Depths are compared in single precision, as
+# in TensorFlow Datasets.
 CLEVR_BOUNDS = (8.0, 8.5, 9.0, 9.5, 10.0)
 KITTI_BOUNDS = (8.0, 20.0, 999.0)  # metres; no vehicle counts as 1000
 FEWEST_OBJECTS = 3
@@ -71,20 +71,20 @@ def _class_of(depth: float, bounds: tuple[float, ...]) -> int:
 def video_parts(mapping: Path, numbers: list[int]) -> np.ndarray | None:
     """Divide images by their videos, as VTAB does.
 
-    Of the videos, a tenth each goes to the test and to the validation part, drawn as in
-    TensorFlow Datasets with seed 123.
+    A tenth of the videos goes to the test part and a tenth to the validation part,
+    drawn as in TensorFlow Datasets with seed 123.
 
     Parameters
     ----------
     mapping : Path
         The folder of the development kit with the video of each image.
     numbers : list of int
-        Of the images.
+        Numbers of the images.
 
     Returns
     -------
     parts : ndarray of str, or None
-        None if the folder is not there.
+        None if there is no such folder.
     """
     if not (mapping / "train_rand.txt").is_file():
         return None

@@ -125,7 +125,7 @@ class EncodingLearner(Learner):
             self.features.refresh(len(self.features.store))
         for learner, state in zip(self.inner, self.states, strict=True):
             state.n_scored += len(y)
-            # Whoever learns row by row: a minibatch is a group of rows to it.
+            # A learner that works row by row: a minibatch is a group of rows to it.
             state.reveal_labels(learner, self.features, state.n_scored, (0, 0))
             state.learn(learner, self.features, self.outcome, state.n_scored)
 

@@ -48,7 +48,7 @@ class FineTunedReadout(NetworkReadout):
         Height, width and channels of the images whose pixels are the rows of X; None
         takes squares of three channels or of one.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own value wins over its readouts'.
+        Rows learned at once. A switcher's value overrides those of its readouts.
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     random_state : int, RandomState instance or None, default=None
@@ -78,7 +78,7 @@ class FineTunedReadout(NetworkReadout):
     ema_warmup : bool, default=True
         Let the ``n``-th averaging step be at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
-        Share of each training target spread over all classes; in training alone.
+        Share of each training target spread over all classes; only in training.
     calibration : bool, default=True
         Forward calibration: multiply logits by ``softplus(b)``, where the scalar ``b``
         is learned on each minibatch before the weights see its labels.
@@ -174,7 +174,7 @@ class ScratchReadout(NetworkReadout):
         Height, width and channels of the images whose pixels are the rows of X; None
         takes squares of three channels or of one.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own value wins over its readouts'.
+        Rows learned at once. A switcher's value overrides those of its readouts.
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     random_state : int, RandomState instance or None, default=None
@@ -204,7 +204,7 @@ class ScratchReadout(NetworkReadout):
     ema_warmup : bool, default=True
         Let the ``n``-th averaging step be at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
-        Share of each training target spread over all classes; in training alone.
+        Share of each training target spread over all classes; only in training.
     calibration : bool, default=True
         Forward calibration: multiply logits by ``softplus(b)``, where the scalar ``b``
         is learned on each minibatch before the weights see its labels.

@@ -193,7 +193,7 @@ class HeadedNetwork(nn.Module):
     """A trunk, and a linear head on it that starts at zero.
 
     So all labels are equally likely at first. A minibatch of one row is learned with
-    the running statistics of batch normalisation, since it has none of its own.
+    the running statistics of batch normalisation, since it has no others.
 
     Parameters
     ----------

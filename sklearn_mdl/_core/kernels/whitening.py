@@ -1,0 +1,119 @@
+r"""Rows whitened by a shrunk covariance, of all rows or within their classes.
+
+The covariance is that of rows :math:`E` plus a multiple of the identity,
+:math:`S = E^T E + c I`, whichever it is:
+
+* the covariance of all rows, shrunk by the oracle approximating rule,
+  :math:`T = (1 - \rho) R^T R / n + \rho \mu I` with ``R`` the centred rows;
+* the covariance within classes, :math:`(D^T D + d h T) / (f + d h)`, where ``D`` are
+  rows less the means of their classes, :math:`f = n - C` at least 1, and ``h`` the
+  strength. Rows less class means are a projection of the centred ones, so that a
+  root of the sum is at hand: :math:`E = \sqrt\beta R + (\sqrt{\alpha + \beta} -
+  \sqrt\beta) D` for :math:`\alpha D^T D + \beta R^T R`.
+
+:math:`S^{-1/2}` is applied by the singular vectors of ``E``, from the smaller one of
+its two products: there is no limit on the width by itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+MAX_VALUES = 2048  # singular values: their cost grows with the third power
+LEAST = 1e-3  # of the mean eigenvalue, added to the diagonal within classes
+
+
+class Whitening(NamedTuple):
+    """The map ``(x - mean) S^(-1/2)``: ``base`` times the identity, and a correction.
+
+    Attributes
+    ----------
+    mean : Tensor of shape (d,)
+    base : float
+    vectors : Tensor of shape (r, d)
+    gains : Tensor of shape (r,)
+    """
+
+    mean: Tensor
+    base: float
+    vectors: Tensor
+    gains: Tensor
+
+    def apply(self, rows: Tensor) -> Tensor:
+        """Whiten rows (n, d)."""
+        centred = rows - self.mean
+        changed = (centred @ self.vectors.mT).mul_(self.gains) @ self.vectors
+        return changed.add_(centred, alpha=self.base)
+
+
+def whitening(
+    rows: Tensor, labels: Tensor | None = None, strength: float = 0.25
+) -> Whitening:
+    """Return the whitening by some rows (n, d).
+
+    Parameters
+    ----------
+    rows : Tensor of shape (n, d), float64
+    labels : Tensor of shape (n,) or None
+        For a covariance within classes.
+    strength : float
+        Share ``h`` of the covariance of all rows in it, for ``d`` rows.
+    """
+    n_rows, d = rows.shape
+    centred = centring(rows)
+    mean, rows = centred.mean, rows - centred.mean
+    products = rows.mT @ rows if d <= n_rows else rows @ rows.mT
+    level = float(products.trace()) / (n_rows * d)
+    spread = float(products.square().sum()) / (n_rows * d) ** 2
+    share = oas_share(spread, level, d, n_rows)
+    if labels is None:
+        of_all = (1 - share) / n_rows
+        base, root = share * level, rows * of_all**0.5
+    else:
+        counts = torch.bincount(labels).to(rows)
+        means = rows.new_zeros(len(counts), d).index_add_(0, labels, rows)
+        means /= counts.clamp_min(1)[:, None]
+        freedom = max(1, n_rows - int((counts > 0).sum()))
+        total = freedom + d * strength
+        of_all = d * strength / total * (1 - share) / n_rows
+        within = (of_all + 1 / total) ** 0.5
+        root = within * rows - (within - of_all**0.5) * means[labels]
+        base = d * strength / total * share * level
+        base += LEAST * (float(root.square().sum()) / d + base)
+    if base <= 0:  # rows are all equal
+        return centred
+    by_features = d <= n_rows
+    values, vectors = torch.linalg.eigh(
+        root.mT @ root if by_features else root @ root.mT
+    )
+    values = values.clamp_min_(0)
+    deviations, least = (values + base).sqrt(), base**0.5
+    gains = -1 / (least * deviations * (least + deviations))
+    if by_features:
+        return Whitening(mean, 1 / least, vectors.mT.contiguous(), gains * values)
+    return Whitening(mean, 1 / least, vectors.mT @ root, gains)
+
+
+def centring(rows: Tensor) -> Whitening:
+    """Return the map that only takes off the mean of rows (n, d)."""
+    return Whitening(rows.mean(0), 1.0, rows[:0], rows[:0, 0])
+
+
+def oas_share(spread: float, level: float, d: int, n_rows: int) -> float:
+    """Return the share of the identity in a shrunk covariance of ``n_rows`` rows.
+
+    The rule of :func:`sklearn.covariance.oas`; Chen, Wiesel, Eldar and Hero (2010)
+    state another constant.
+
+    Parameters
+    ----------
+    spread : float
+        Mean square of the entries of the covariance (d, d).
+    level : float
+        Mean of its diagonal.
+    """
+    denominator = (n_rows + 1) * (spread - level**2 / d)
+    return min((spread + level**2) / denominator, 1.0) if denominator > 0 else 1.0

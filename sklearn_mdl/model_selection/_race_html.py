@@ -1,0 +1,95 @@
+"""A race as a notebook shows it: the answer, and a table with a small figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Protocol
+
+import numpy as np
+
+WIDTH = 220  # pixels of the figure
+CELL = "style='text-align:{};white-space:{};padding:.2em .7em'"
+# Titles of columns, where their texts are aligned, and whether cells wrap them.
+COLUMNS = (
+    ("encoder", "left", "normal"),
+    ("state", "left", "nowrap"),
+    ("nats per label behind the leader", "right", "nowrap"),
+    ("", "left", "nowrap"),
+    ("evidence of being behind", "right", "nowrap"),
+)
+
+
+class Race(Protocol):
+    """What is shown of a race."""
+
+    encoder_names_: list[str]
+    leader_: str
+    out_at_: dict[str, int]
+    bounds_: np.ndarray
+    e_values_: np.ndarray
+    threshold_: float
+    start: int
+    n_labels_: int
+
+    def verdict(self) -> str:
+        """Say in a few sentences who leads."""
+
+
+def html_of_race(race: Race) -> str:
+    """Return the verdict and a row for each encoder, which needs no script.
+
+    Rows are in the order of the mean loss; those that are out are the last. A bar is
+    from the lower to the upper bound of the difference to the leader.
+    """
+    first, *others = map(escape, race.verdict().splitlines())
+    lines = [f"<div><b>{first}</b></div>", *(f"<div>{line}</div>" for line in others)]
+    names, bounds = race.encoder_names_, race.bounds_
+    known = np.isfinite(bounds).all(1) & (race.n_labels_ > race.start)
+    middles = np.where(known, np.where(known[:, None], bounds, 0.0).mean(1), 0.0)
+    order = sorted(
+        range(len(names)),
+        key=lambda i: (names[i] in race.out_at_, names[i] != race.leader_, middles[i]),
+    )
+    ends = np.append(bounds[known].ravel(), 0.0)
+    low, high = float(ends.min()), float(ends.max())
+    rows = []
+    for i in order:
+        name, has_bounds = names[i], bool(known[i])
+        state = "leads" if name == race.leader_ and known.any() else "in the race"
+        if name in race.out_at_:
+            state = f"out at {race.out_at_[name]}"
+        texts, bar = ["–", "–"], ""
+        if has_bounds and name != race.leader_:
+            one, other = bounds[i].tolist()
+            texts = [f"{one:.3g} to {other:.3g}", f"{race.e_values_[i].max():.3g}"]
+            bar = _bar(one, other, low, high)
+        rows.append([escape(name), state, texts[0], bar, texts[1]])
+    heads = [title for title, *_ in COLUMNS]
+    heads[-1] += f" (out at {race.threshold_:.3g})"
+    body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
+    return (
+        f"{''.join(lines)}<table><thead><tr>{_cells('th', heads)}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def _cells(tag: str, texts: Sequence[str]) -> str:
+    return "".join(
+        f"<{tag} {CELL.format(side, 'normal' if tag == 'th' else wrap)}>{text}</{tag}>"
+        for (_, side, wrap), text in zip(COLUMNS, texts, strict=True)
+    )
+
+
+def _bar(one: float, other: float, low: float, high: float) -> str:
+    """Draw an interval, and where zero is."""
+    zero, start, end = (
+        round(4 + (WIDTH - 8) * (x - low) / (high - low), 1) for x in (0, one, other)
+    )
+    return (
+        f"<svg viewBox='0 0 {WIDTH} 14' aria-hidden='true' "
+        f"style='width:{WIDTH}px;max-width:none;height:14px;vertical-align:middle'>"
+        f"<path d='M{zero} 0V14' stroke='currentColor' opacity='.5'/>"
+        f"<rect x='{start}' y='4' width='{max(end - start, 1):.1f}' height='6' rx='2' "
+        "fill='#2f86bf'/></svg>"
+    )

@@ -1,0 +1,314 @@
+"""Readouts that score a row against the mean of every class, updated label by label.
+
+A block of rows is one product with the sums of the classes, and one with itself: a
+label adds its row to a sum, which changes the products of the rows behind it by those
+with that row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
+from sklearn_mdl._core.kernels.whitening import MAX_VALUES, centring, whitening
+from sklearn_mdl._core.numerics import flushed_denormals, one_thread
+from sklearn_mdl._core.stream.learner import Learned
+from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._kernel_rows import (
+    WITHIN,
+    Memory,
+    is_refresh,
+    last_refresh,
+    unit_rows,
+)
+from sklearn_mdl.readouts._row_learners import CalibratedLearner, Opened
+
+Mapping = Callable[[Tensor], Tensor]  # rows (n, d) to rows as they are compared
+
+LAST = 8192  # rows after which statistics stay; of wider rows than whiten, a quarter
+TINY = 1e-150
+ROUNDING = 1e-6  # lengths of sums, at most, over those of rows, that are no lengths
+
+
+class Reference(NamedTuple):
+    """How rows are seen, and compared with the means of classes.
+
+    Attributes
+    ----------
+    column : int
+    scaling : {"within-class", "centered", None}
+    shrinkage : float
+        Of the covariance within classes.
+    is_cosine : bool
+        Compare by the cosine; otherwise by ``(m' x - m' m / 2) / |x|``.
+    """
+
+    column: int
+    scaling: str | None
+    shrinkage: float
+    is_cosine: bool
+
+    def mapping(self, rows: Tensor, labels: Tensor) -> Mapping:
+        """Return how rows are seen by statistics of some (n, d), with their labels."""
+        if self.scaling == WITHIN:
+            return whitening(rows, labels, self.shrinkage).apply
+        return _as_is if self.scaling is None else centring(rows).apply
+
+
+def scores_of(
+    products: np.ndarray,
+    squares: np.ndarray,
+    sums: np.ndarray,
+    counts: np.ndarray,
+    is_cosine: np.ndarray,
+) -> np.ndarray:
+    """Return scores (K, n, C), zero for classes that have no rows.
+
+    Parameters
+    ----------
+    products : ndarray of shape (K, n, C)
+        Of rows with the sums of classes.
+    squares, sums : ndarray of shape (K, n) and (K, C)
+        Squared lengths of rows and sums.
+    counts : ndarray of shape (C,)
+    is_cosine : ndarray of shape (K, 1, 1)
+    """
+    lengths = np.maximum(np.sqrt(squares), TINY)[..., np.newaxis]
+    sums, shrunk = sums[:, np.newaxis], counts + 1.0
+    straight = (products - sums / (2 * shrunk)) / shrunk
+    # Where rows cancel, their sum is nothing but rounding errors.
+    cosine = products / np.maximum(np.sqrt(np.maximum(sums, 0)), ROUNDING * lengths)
+    found: np.ndarray = np.where(is_cosine, cosine, straight) / lengths
+    return found
+
+
+class OpenMeans(Opened):
+    """A block of rows whose labels are observed one by one.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n, d)
+        Its rows, as far as they are known.
+    rows : Tensor of shape (K, B, d)
+        The same as they are compared.
+    sums : Tensor of shape (K, C, d)
+        Of the rows before, by class.
+    counts : ndarray of shape (C,)
+    is_cosine : ndarray of shape (K, 1, 1)
+    """
+
+    def __init__(
+        self,
+        raw: np.ndarray,
+        rows: Tensor,
+        sums: Tensor,
+        counts: np.ndarray,
+        is_cosine: np.ndarray,
+    ) -> None:
+        super().__init__(raw, rows.shape[1])
+        self.rows = rows
+        self.products = torch.bmm(rows, sums.mT).cpu().numpy()
+        self.among = torch.bmm(rows, rows.mT).cpu().numpy()
+        self.squares = np.diagonal(self.among, axis1=1, axis2=2)
+        self.sums = sums.square().sum(2).cpu().numpy()
+        self.counts, self.is_cosine = counts.copy(), is_cosine
+
+    def means(self) -> Tensor:
+        """Return scores (K, C) of the next row."""
+        row = slice(self.n_observed, self.n_observed + 1)
+        of_row = self.products[:, row], self.squares[:, row]
+        found = scores_of(*of_row, self.sums, self.counts, self.is_cosine)
+        return torch.from_numpy(found[:, 0])
+
+    def variances(self) -> Tensor:
+        """Return ones (K,): scores have no variance."""
+        return torch.ones(len(self.products), dtype=torch.float64)
+
+    def observe(self, target: Tensor) -> None:
+        """Take in the label of the next row."""
+        t, label = self.n_observed, int(target)
+        self.sums[:, label] += 2 * self.products[:, t, label] + self.squares[:, t]
+        self.products[:, :, label] += self.among[:, :, t]
+        self.counts[label] += 1
+        self.n_observed += 1
+
+
+class MeansLearner(CalibratedLearner):
+    """Discriminants and centroids of one list.
+
+    Parameters
+    ----------
+    members : sequence of Reference
+    memory : Memory
+    context : Context
+    """
+
+    def __init__(
+        self, members: Sequence[Reference], memory: Memory, context: Context
+    ) -> None:
+        super().__init__(memory, context)
+        self.members = list(members)
+        self.columns = [member.column for member in members]
+        self.n_features = context.n_features
+        self.calibration = self._calibration(context.n_classes)
+        self._block: OpenMeans | None = None
+        self._forget()
+
+    def _calibration(self, n_classes: int) -> ForwardSoftmax:
+        return ForwardSoftmax(len(self.columns), n_classes, has_variances=False)
+
+    def _forget(self) -> None:
+        """Know no row."""
+        counts, d = self.calibration.counts, self.n_features
+        shape = len(self.members), len(counts), d
+        self._sums = torch.zeros(shape, dtype=torch.float64, device=self.device)
+        self._counts = np.zeros(len(counts))  # of what is in the sums
+        self._maps: list[Mapping]
+        self._maps = [
+            unit_rows if member.scaling == WITHIN else _as_is for member in self.members
+        ]
+
+    @property
+    def _is_cosine(self) -> np.ndarray:
+        found = np.array([member.is_cosine for member in self.members])
+        return found[:, None, None]
+
+    def targets(self, labels: Tensor) -> Tensor:
+        """Labels themselves."""
+        return labels
+
+    def _mapped(self, raw: np.ndarray) -> Tensor:
+        """Rows (K, n, d) as they are compared."""
+        x = torch.tensor(raw, dtype=torch.float64, device=self.device)
+        return torch.stack([own(x) for own in self._maps])
+
+    def _open(self, number: int) -> OpenMeans:
+        start, _ = self._ends(number)
+        block = self._opened(start)
+        for label in self.stream.labels[start:number].cpu():
+            block.observe(label)
+        return block
+
+    def _opened(self, start: int) -> OpenMeans:
+        raw, padded = self._read(start)
+        rows = self._mapped(padded)
+        rows[:, len(raw) :] = 0
+        return OpenMeans(raw, rows, self._sums, self._counts, self._is_cosine)
+
+    def _close(self, block: Opened) -> None:
+        assert isinstance(block, OpenMeans)
+        n_rows = self.n_observed
+        if is_refresh(n_rows) and n_rows == self._refreshed(n_rows):
+            self._refresh(n_rows)
+        else:
+            self._add(block.rows, n_rows - block.rows.shape[1])
+
+    def _refreshed(self, n_rows: int) -> int:
+        """Return how many rows statistics are of, after ``n_rows``."""
+        is_wide = self.n_features > MAX_VALUES
+        return last_refresh(min(n_rows, LAST // 4 if is_wide else LAST))
+
+    def _refresh(self, n_rows: int) -> None:
+        """Compare rows by statistics of the first of them, and sum these again."""
+        raw = np.array(self.stream.store.rows(0, n_rows), np.float64)
+        x = torch.from_numpy(raw).to(self.device)
+        labels = self.stream.labels[:n_rows]
+        self._maps = [member.mapping(x, labels) for member in self.members]
+        self._sums.zero_()
+        self._counts = np.zeros_like(self._counts)
+        self._add(self._mapped(raw), 0)
+
+    def _add(self, rows: Tensor, start: int) -> None:
+        """Add rows (K, n, d) to the sums of their classes."""
+        labels = self.stream.labels[start : start + rows.shape[1]]
+        self._sums = self._sums.index_add(1, labels, rows)
+        np.add.at(self._counts, labels.cpu().numpy(), 1)
+
+    def predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        start, _ = self._ends(self.n_observed)
+        sums, counts = self._sums, self._counts
+        if self.n_observed > start:
+            block = self._block or self._open(self.n_observed)
+            known, counts = block.rows[:, : block.n_observed], block.counts
+            labels = self.stream.labels[start : self.n_observed]
+            sums = sums.index_add(1, labels, known)
+        rows = self._mapped(raw.cpu().numpy())
+        of_rows = torch.bmm(rows, sums.mT), rows.square().sum(2), sums.square().sum(2)
+        products, squares, own = (each.cpu().numpy() for each in of_rows)
+        scores = scores_of(products, squares, own, counts, self._is_cosine)
+        found = torch.from_numpy(scores)
+        return found, torch.ones(found.shape[:2], dtype=torch.float64)
+
+    def _recompute(self) -> None:
+        """Sum the rows that are known, by the same steps as the first time."""
+        self._forget()
+        complete, _ = self._ends(self.n_observed)
+        start = self._refreshed(complete)
+        if start:
+            self._refresh(start)
+        while start < complete:
+            self._add(self._opened(start).rows, start)
+            start = self._ends(start)[1]
+
+    def _begin_again(self) -> None:
+        """Calibrate again, too: by the maps as they are, from the factors before."""
+        self._recompute()
+        labels, before = self.stream.labels[: self.n_observed], self.calibration
+        own = self._calibration(len(before.counts))
+        if len(labels):
+            own.factors = before.factors.copy()
+            sums, counts = self._sums, self._counts
+            self._sums, self._counts = torch.zeros_like(sums), np.zeros_like(counts)
+            start = 0
+            while start < len(labels):
+                block = self._opened(start)
+                end = self._ends(start)[1]
+                for label in labels[start:end]:
+                    own.observe(block.means().numpy(), int(label))
+                    block.observe(label)
+                self._add(block.rows, start)
+                start = end
+            self._sums, self._counts = sums, counts
+        self.calibration = own
+
+    def add_classes(self, n: int) -> None:
+        """Add classes that have no rows."""
+        self.calibration.add_classes(n)
+        self._sums = torch.nn.functional.pad(self._sums, (0, 0, 0, n))
+        self._counts = np.append(self._counts, np.zeros(n))
+        self._block = None  # opened again when it is needed
+
+    def retire(self, columns: Collection[int]) -> None:
+        """Drop some readouts; the others keep their bits."""
+        kept = [i for i, column in enumerate(self.columns) if column not in columns]
+        self.columns = [self.columns[i] for i in kept]
+        self.members = [self.members[i] for i in kept]
+        self._maps = [self._maps[i] for i in kept]
+        self._sums = self._sums[kept]
+        self._block = None
+        self._keep(kept)
+
+    def state_dict(self) -> dict[int, dict[str, Tensor]]:
+        """Return number of rows and calibration: sums follow from rows and labels."""
+        n_observed = torch.tensor(self.n_forgotten + self.n_observed)
+        return {
+            column: {"n_observed": n_observed, **own}
+            for column, own in zip(self.columns, self._learned(), strict=True)
+        }
+
+    def load_state_dict(self, learned: Learned) -> None:
+        """Take over the state of readouts with the same settings, and sum again."""
+        own = [learned[column] for column in self.columns]
+        self._begin_at(int(own[0]["n_observed"]))
+        with one_thread(), flushed_denormals():
+            self._recompute()
+        self._take_over(own, self.stream.labels[: self.n_observed])
+
+
+def _as_is(rows: Tensor) -> Tensor:
+    return rows

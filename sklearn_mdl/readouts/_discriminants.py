@@ -1,0 +1,197 @@
+"""Linear discriminants and nearest class means, row by row, as readouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl.readouts._base import POSITIVE, BaseReadout
+from sklearn_mdl.readouts._build import Context, grouped
+from sklearn_mdl.readouts._class_means import MeansLearner, Reference
+from sklearn_mdl.readouts._kernel_rows import WITHIN, Memory
+
+
+@dataclass(eq=False, repr=False)
+class MeansReadout(BaseReadout):
+    """Base of the readouts that compare a row with the mean of every class."""
+
+    random_state = 0  # nothing is drawn
+    takes_raw_rows = True
+    is_cosine: ClassVar[bool] = True
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **BaseReadout._parameter_constraints,
+        "shrinkage": [POSITIVE],
+        "window": [Interval(Integral, 64, None, closed="left"), None],
+        "restart": [Interval(Integral, 8, None, closed="left"), None],
+        "scaling": [StrOptions({"centered", WITHIN}), None],
+    }
+
+    @classmethod
+    def learners_of(
+        cls, members: Sequence[tuple[int, Any]], context: Context
+    ) -> list[MeansLearner]:
+        """One learner for all that remember the same rows."""
+        alike = grouped(
+            (
+                Memory(None, readout.window, readout.restart),
+                Reference(
+                    column, readout.scaling, float(readout.shrinkage), readout.is_cosine
+                ),
+            )
+            for column, readout in members
+        )
+        return [MeansLearner(own, memory, context) for memory, own in alike.items()]
+
+
+@dataclass(eq=False, repr=False)
+class DiscriminantReadout(MeansReadout):
+    r"""Linear discriminant analysis, updated at every row, calibrated.
+
+    At row 8, 16, 32, and so on, rows are whitened by the covariance within classes of
+    the rows before,
+
+    .. math::
+
+        S = (D^T D + d\, h\, T) / (f + d\, h)
+
+    plus 1e-3 of its mean eigenvalue, where ``D`` are these rows less the means of their
+    classes, ``f`` their number less that of the classes seen (1 at least), ``T``
+    their covariance, shrunk by the oracle approximating rule, and ``h`` the shrinkage.
+    Means of classes move after every label. In whitened coordinates less the mean of
+    all rows they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and scores
+    :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`, which become probabilities as those of
+    :class:`~sklearn_mdl.KernelReadout` do, without variances. Before row 8 rows are
+    divided by their length. From row 8,192 on, or 2,048 where there are more than 2,048
+    features, whitening stays as it is.
+
+    A row costs ``O(d * (d + C))``, and all rows are products of blocks of 32. At home
+    where classes are many and rows of each are few.
+
+    Parameters
+    ----------
+    shrinkage : float, default=0.1
+        Weight ``h`` of the covariance of all rows, which counts for ``d * h`` rows.
+    batch_size : int, default=32
+        Minibatches of a run; this readout learns row by row whatever it is.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+    window, restart : int, default=None
+        See :class:`~sklearn_mdl.KernelReadout`: rows that means and covariance are of
+        at most, and where they begin again.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+
+    References
+    ----------
+    Friedman, 1989, Regularized discriminant analysis, Journal of the American
+    Statistical Association 84. Chen, Wiesel, Eldar and Hero, 2010, Shrinkage algorithms
+    for MMSE covariance estimation, IEEE Transactions on Signal Processing 58.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.utils import shuffle
+    >>> from sklearn_mdl.readouts import DiscriminantReadout
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> readout = DiscriminantReadout().fit(X[:128], y[:128])
+    >>> readout.codelength_ < 128  # nats, with log(3) a label to guess
+    True
+    """
+
+    shrinkage: float = 0.1
+    _: KW_ONLY
+    batch_size: int = 32
+    device: str = "auto"
+    window: int | None = None
+    restart: int | None = None
+
+    scaling = WITHIN  # not a parameter
+    is_cosine = False
+
+    @property
+    def architecture(self) -> str:
+        """Short name: "discriminant"."""
+        return "discriminant"
+
+
+@dataclass(eq=False, repr=False)
+class CentroidReadout(MeansReadout):
+    """Nearest class mean by the cosine, updated at every row, calibrated.
+
+    The score of a class is the cosine of the row with the mean of the class's rows so
+    far, 0 before there are any. Scores become probabilities as those of
+    :class:`~sklearn_mdl.KernelReadout` do, without variances.
+
+    Parameters
+    ----------
+    scaling : {"centered", "within-class"} or None, default="centered"
+        "centered" takes the mean of all rows off first: that of the rows before row 8,
+        16, 32, and so on up to 8,192. "within-class" also whitens rows by their
+        covariance within classes, as :class:`DiscriminantReadout` does.
+    shrinkage : float, default=0.1
+        Of that covariance.
+    batch_size : int, default=32
+        Minibatches of a run; this readout learns row by row whatever it is.
+    device : str, default="auto"
+        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+    window, restart : int, default=None
+        See :class:`~sklearn_mdl.KernelReadout`: rows that means are of at most, and
+        where they begin again.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        The same by example.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` took the rows.
+
+    References
+    ----------
+    Mensink, Verbeek, Perronnin and Csurka, 2013, Distance-based image classification:
+    generalizing to new classes at near-zero cost, IEEE TPAMI 35.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.utils import shuffle
+    >>> from sklearn_mdl.readouts import CentroidReadout
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> readout = CentroidReadout().fit(X[:128], y[:128])
+    >>> readout.codelength_ < 128  # nats, with log(3) a label to guess
+    True
+    """
+
+    scaling: str | None = "centered"
+    shrinkage: float = 0.1
+    _: KW_ONLY
+    batch_size: int = 32
+    device: str = "auto"
+    window: int | None = None
+    restart: int | None = None
+
+    @property
+    def architecture(self) -> str:
+        """Short name: "class mean"."""
+        return "class mean"
+
+
+MeansReadout.family = MeansReadout

@@ -96,7 +96,12 @@ def quick_switcher(**options):
 def ranked(tmp_path_factory):
     """Rank a study once: its folder, that of its results, and both texts printed."""
     study = write_study(tmp_path_factory.mktemp("ranked") / "features")
-    with redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()) as bar:
+    with (
+        redirect_stdout(StringIO()) as printed,
+        redirect_stderr(StringIO()) as bar,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr("sklearn_mdl.model_selection._running.LATE", 0.0)
         status, out = quick_rank(study)
     assert status == 0
     return study, out, printed.getvalue(), bar.getvalue()
@@ -165,8 +170,7 @@ def test_rank_names_every_file_it_writes(ranked):
     assert {"cells.csv", "report.html"} <= {path.name for path in out.iterdir()}
 
 
-def test_rank_shows_its_bar_apart_from_its_results(ranked, monkeypatch):
-    monkeypatch.setattr("sklearn_mdl.model_selection._running.LATE", 0.0)
+def test_rank_shows_its_bar_apart_from_its_results(ranked):
     _, _, out, err = ranked
     assert "4/4" in err
     assert "cells: " not in out

@@ -886,7 +886,8 @@ def test_places_are_gone_after_a_run(four_gpus, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_bar_counts_what_was_there(tmp_path, capsys):
+def test_the_bar_counts_what_was_there(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sklearn_mdl.model_selection._running.LATE", 0.0)
     small(results=tmp_path).fit(study(1))
     small(results=tmp_path, verbose=1).fit(study(2))
     err = capsys.readouterr().err

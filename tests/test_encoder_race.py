@@ -188,7 +188,7 @@ def test_parameters_are_refused_before_any_label():
         (EncoderRace(["a", "b"], 3, switcher=real), "n_classes must be None"),
         (
             EncoderRace(["a", "b"], switcher=real, method="exact"),
-            "losses have no bound",
+            "losses are unbounded",
         ),
         (EncoderRace(["a", "b"], 3, switcher=growing), "cannot be combined"),
         (EncoderRace({"a": PCA(1), "b": None}, 3), "must be fitted before a race"),

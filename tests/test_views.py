@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_refused(states, settings, words):
 def test_examples_that_do_not_fit_are_named(states):
     with pytest.raises(ValueError, match="activations must be of one example"):
         views_of([])
-    with pytest.raises(ValueError, match="Example 1 of activations must be as the"):
+    with pytest.raises(ValueError, match="Example 1 of activations must be like the"):
         views_of([states[0], states[1, :2]])
     with pytest.raises(ValueError, match="mask must be None for a list"):
         views_of(list(states), mask=np.ones((N, S)))

@@ -25,8 +25,10 @@ import os, sys
 import numpy as np
 from joblib import parallel_config
 from sklearn.datasets import load_digits
+from sklearn.naive_bayes import GaussianNB
 from sklearn_mdl import (
-    KernelReadout, LinearReadout, MDLReadoutSwitcher, MLPReadout, RepresentationScorer
+    IncrementalReadout, KernelReadout, LinearReadout, MDLReadoutSwitcher, MLPReadout,
+    RepresentationScorer,
 )
 folder = sys.argv[1]
 X, y = load_digits(return_X_y=True)
@@ -46,8 +48,9 @@ with parallel_config(backend="loky", n_jobs=2):
     "a ranking": DATA
     + """
 features = {"all": X, "half": X[:, ::2], "few": X[:, :9]}
+bayes = IncrementalReadout(GaussianNB())  # by others: few rows start workers, too
 scorer = RepresentationScorer(
-    MDLReadoutSwitcher(readouts), n_orders=2, n_jobs=2, results=folder
+    MDLReadoutSwitcher([*readouts, bayes]), n_orders=2, n_jobs=2, results=folder
 )
 with parallel_config(backend="loky", n_jobs=2):
     scorer.fit({"digits": (features, y)})
@@ -138,8 +141,8 @@ def left_of(pid, below):
     return [p for p in below if is_running(p)] + [p.name for p in maps]
 
 
-def seconds_left_of(process):
-    """Kill a process: the seconds until nothing of it is left."""
+def below_and_seconds_left(process):
+    """Kill a process: how many were below it, and seconds until nothing is left."""
     process.send_signal(signal.SIGSTOP)  # it starts no more of them
     below = descendants(process.pid)
     process.send_signal(signal.SIGKILL)
@@ -149,7 +152,7 @@ def seconds_left_of(process):
     while left := left_of(process.pid, below):
         assert time.monotonic() - killed < SECONDS_LEFT, left
         time.sleep(0.2)
-    return time.monotonic() - killed
+    return len(below), time.monotonic() - killed
 
 
 @pytest.mark.parametrize("seconds", [0.5, 15.0])  # while workers start, and afterwards
@@ -157,8 +160,8 @@ def test_a_worker_that_got_no_task_ends_with_its_parent(seconds, tmp_path):
     process = started(ONE_TASK, tmp_path / "none")
     process.stdout.readline()
     time.sleep(seconds)
-    assert len(descendants(process.pid)) >= 2
-    seconds_left_of(process)
+    n_below, _ = below_and_seconds_left(process)
+    assert n_below >= 2
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if "Dask" not in k])
@@ -168,8 +171,8 @@ def test_what_was_killed_is_resumed_and_leaves_nothing(kind, tmp_path):
     start = time.monotonic()
     expected = finished(process)
     seconds = time.monotonic() - start
-    rng, n_killed, n_ended, longest = random.Random(0), 0, 0, 0.0
-    while n_killed < KILLS:
+    rng, n_ended, kills = random.Random(0), 0, []
+    while len(kills) < KILLS:
         folder = tmp_path / str(n_ended)
         process = started(KINDS[kind], folder)
         process.stdout.readline()
@@ -178,13 +181,15 @@ def test_what_was_killed_is_resumed_and_leaves_nothing(kind, tmp_path):
             assert finished(process) == expected
             n_ended += 1
             continue
-        n_killed += 1
-        longest = max(longest, seconds_left_of(process))
+        kills.append(below_and_seconds_left(process))
     assert finished(started(KINDS[kind], folder)) == expected
+    n_with_workers = sum(n_below >= 2 for n_below, _ in kills)
     print(
-        f"{kind}: {n_killed} kills, {n_ended + 1} passes that ended alike, nothing "
-        f"left after {longest:.1f} s at most"
+        f"{kind}: {len(kills)} kills, {n_with_workers} of them with workers, "
+        f"{n_ended + 1} passes that ended alike, nothing left after "
+        f"{max(seconds for _, seconds in kills):.1f} s at most"
     )
+    assert n_with_workers
 
 
 def test_a_worker_of_dask_that_was_killed_changes_no_number(tmp_path):

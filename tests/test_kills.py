@@ -83,11 +83,11 @@ if __name__ == "__main__":
 }
 
 ONE_TASK = """
-import sys, time
+import time
 from joblib import Parallel, delayed
 from sklearn_mdl._core.side_by_side import watched
 print("began", flush=True)
-Parallel(2, **({} if "unwatched" in sys.argv else watched()))([delayed(time.sleep)(99)])
+Parallel(2, **watched())([delayed(time.sleep)(99)])
 """
 
 

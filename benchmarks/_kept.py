@@ -11,6 +11,13 @@ OPTION = {
 }
 
 
+def read(path):
+    """Yield key and numbers of every row of a file; none of a file that is missing."""
+    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+        row = json.loads(line)
+        yield row["key"], row["found"]
+
+
 def kept(path, key, measure):
     """Return what was measured under a key, or measure it and write it down.
 
@@ -23,11 +30,9 @@ def kept(path, key, measure):
     measure : callable
         Returns a dict of numbers.
     """
-    lines = path.read_text("utf-8").splitlines() if path and path.exists() else []
-    for line in lines:
-        row = json.loads(line)
-        if row["key"] == key:
-            return row["found"]
+    for known, found in () if path is None else read(path):
+        if known == key:
+            return found
     found = measure()
     if path is not None:
         with path.open("a", encoding="utf-8") as file:

@@ -8,7 +8,8 @@ minibatches from the start; "nets"; these "without growth", with whole minibatch
 alone, and CPU seconds on one thread; of ``cells`` also the ratio to the best block-wise
 logistic regression (``logistic.py``). Ratios are those to the first contender. With
 ``--rows N`` these are of the first rows of the same streams, of as many classes. With
-``--results FILE`` an interrupted table goes on where it ended.
+``--results FILE`` an interrupted table goes on where it ended, and ``--against FILE``
+compares cells with the results of another version.
 
 ``growth`` prints seconds and peak memory of a single kernel against the rows of 512
 features: exact throughout up to 10,000, and with landmarks up to 30,000.
@@ -18,6 +19,7 @@ prints the seconds of 100 permuted labellings beside those of one fit.
 """
 
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,7 @@ import torch
 from sklearn.datasets import load_digits, make_classification
 
 from benchmarks._data import NETS, feature_cells, permuted
-from benchmarks._kept import OPTION, kept
+from benchmarks._kept import OPTION, kept, read
 from benchmarks._memory import apart
 from benchmarks.codelength import ORDERS
 from benchmarks.logistic import best_codelength
@@ -144,6 +146,7 @@ class Cells(_Lists):
         "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
         **_Lists.options,
+        "--against": {"type": Path, "help": "results of another version, to compare"},
     }
     param_names = ["cell", "list"]
     formats = {**_Lists.formats, "track_of_logistic": ".4f"}
@@ -173,6 +176,35 @@ class Cells(_Lists):
                 f"{name} over block-wise logistic regression: mean {ratio.mean():.4f}, "
                 f"shorter in {np.sum(ratio < 1)} of {len(ratio)}"
             )
+        if self.against is not None:
+            self.compare(table)
+
+    def compare(self, table):
+        """Print ratios to the results of another version, over cells and by dataset."""
+        other = {tuple(key): row for key, row in read(self.against)}
+        for name, base in product(self.lists, self.lists):
+            codes, seconds = {}, []
+            for cell in self.cells:
+                own = table[cell, name]
+                before = other[type(self).__name__, cell, base, self.rows]
+                codes[cell] = own["track_codelength"][0] / before["codelength"]
+                seconds.append((own["track_seconds"][0], before["seconds"]))
+            ratio, (now, then) = np.array(list(codes.values())), np.sum(seconds, 0)
+            print(
+                f"{name} over {base} of {self.against.name}: mean {ratio.mean():.4f}, "
+                f"worst {ratio.max():.3f}, shorter in {np.sum(ratio < 1)} of "
+                f"{len(ratio)}; {now / then:.2f} of the CPU seconds"
+            )
+            if name == base:
+                sets = dict.fromkeys(cell.split("/")[0] for cell in codes)
+                means = [
+                    np.mean(
+                        [r for cell, r in codes.items() if cell.startswith(f"{d}/")]
+                    )
+                    for d in sets
+                ]
+                by = zip(sets, means, strict=True)
+                print("  " + ", ".join(f"{d} {mean:.3f}" for d, mean in by))
 
 
 def _problem(n_rows, n_features, n_classes):

@@ -28,6 +28,7 @@ from benchmarks._kept import OPTION, kept
 from benchmarks.pretrained import images_of
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
 from sklearn_mdl._core.nets.mlp import count_parameters
+from sklearn_mdl._core.stream.learner import Replay
 from sklearn_mdl.encoders import TorchEncoder, image_rows
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import hidden_widths
@@ -55,6 +56,7 @@ SOUGHT_ON = {
     "ucmerced/mobilenetv1-050_sup-imagenet",
     "ucmerced/resnet56_sup-cifar10",
 }
+BATCH = 32  # rows that are learned at once
 SERVES_PREDICTION = {"ema_step_size", "ema_warmup", "calibration", "random_state"}
 
 
@@ -77,9 +79,11 @@ def training_work(switcher, sizes):
         key = readout.architecture, str(settings)
         end = n_rows if at < 0 else int(at)
         last[key] = max(last.get(key, 0), end)
-        weights[key] = (readout.n_replay_streams + 1) * sizes(readout)
-    done = sum(weights[key] * end for key, end in last.items())
-    return done, n_rows * sum(weights.values())
+        replay = Replay.requested(readout.n_replay_streams)
+        steps = np.array([1 + replay.at(row) for row in range(0, n_rows, BATCH)])
+        weights[key] = np.concatenate([[0], steps.cumsum()]) * sizes(readout)
+    done = sum(weights[key][-(-end // BATCH)] for key, end in last.items())
+    return done, sum(work[-1] for work in weights.values())
 
 
 class _Raced:

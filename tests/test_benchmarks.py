@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from numpy.testing import assert_array_equal
 
 from benchmarks import _streams
 from benchmarks.__main__ import benchmark_names, main, make_parser, rows_of, run
+from benchmarks.races import training_work
+from sklearn_mdl import KernelReadout, LinearReadout
 
 
 class Sums:
@@ -57,6 +60,23 @@ def test_rows_are_printed_with_summary_and_report(capsys):
     ]
     assert lines[4][:2] == ["mean", "23.3"]
     assert lines[-1] == ["3", "rows"]
+
+
+def test_work_of_a_race_counts_the_streams_that_replay(monkeypatch):
+    monkeypatch.setattr("sklearn_mdl._core.stream.learner.FULL_REPLAY", 64)
+    readouts = [
+        LinearReadout(n_replay_streams=(4, 1)),
+        LinearReadout(lr=0.1, n_replay_streams=2),
+        LinearReadout(lr=0.1, n_replay_streams=2, ema_step_size=0.1),  # one training
+        KernelReadout(),
+    ]
+    retired = SimpleNamespace(
+        readouts_=readouts, retired_at_=np.array([-1, 32, 128, 8]), n_samples_seen_=160
+    )
+    # After 0, 32, 64, 96 and 128 rows 4, 4, 4, 4 and 3 streams replay.
+    thinned, constant = 5 + 5 + 5 + 5 + 4, 5 * 3
+    done, full = training_work(retired, lambda readout: 10)
+    assert (done, full) == (10 * (thinned + 4 * 3), 10 * (thinned + constant))
 
 
 def test_rounds_take_turns_after_one_that_does_not_count():

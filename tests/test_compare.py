@@ -232,11 +232,12 @@ def test_two_columns_of_labels():
 
 def test_modules_run_on_rows_as_they_are():
     module = torch.nn.Sequential(torch.nn.Linear(13, 3), torch.nn.Dropout()).train()
+    module[0].eval()  # a part that is frozen
     with torch.no_grad():
         features = module[0](torch.as_tensor(X, dtype=torch.float32)).numpy()
     found = compare({"net": module}, X, Y, **QUICK)
     assert found.scorer.codelengths_.item() == pytest.approx(code(features), rel=1e-6)
-    assert module.training
+    assert [part.training for part in module.modules()] == [True, False, True]
 
 
 @pytest.fixture(scope="module")

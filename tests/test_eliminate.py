@@ -10,6 +10,7 @@ from sklearn_mdl import (
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
     RepresentationScorer,
+    compare,
 )
 from sklearn_mdl.model_selection import EncoderRace
 from sklearn_mdl.model_selection._tasks import draw_order
@@ -75,3 +76,19 @@ def test_if_none_stays_everywhere_it_is_refused():
     other = {"good": features["noise"], "bad": features["whole"]}
     with pytest.raises(ValueError, match=r"'bad' out at .* labels on 'a'; 'good'"):
         scorer().fit({"a": (one, y), "b": (other, y)})
+
+
+def test_pairs_of_a_comparison_are_coded_whatever_was_eliminated():
+    X, y = make_blobs(200, 6, centers=3, cluster_std=6.0, random_state=0)
+    noise = np.random.default_rng(0).normal(size=(200, 3))
+    encoders = {"noise": noise, "a": X, "b": X[:, :5], "c": X[:, 1:]}
+    options = {"switcher": SWITCHER, "n_orders": 1, "verbose": 0}
+    found = compare(encoders, y=y, eliminate=0.3, **options)
+    left = {name: encoders[name] for name in found.scorer.encoder_names_}
+    alone = compare(left, y=y, **options)
+    assert set(found.pairs) == set(alone.pairs)
+    assert found.gains == alone.gains
+    assert "noise" in found.scorer.out_
+    first, *others = found.verdict().splitlines()
+    assert first == f"{alone.lines()[0]} Eliminated before: noise."
+    assert others == alone.lines()[1:]

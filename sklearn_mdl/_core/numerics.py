@@ -152,6 +152,18 @@ def fixed_arithmetic() -> Iterator[None]:
 
 
 @contextmanager
+def evaluation_mode(module: torch.nn.Module) -> Iterator[None]:
+    """Run a module in evaluation mode, and restore the mode of every part."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+@contextmanager
 def flushed_denormals(flush: bool = True) -> Iterator[None]:
     """Flush denormal numbers (below 1e-38) to zero in this thread, or do not.
 

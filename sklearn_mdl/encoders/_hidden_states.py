@@ -15,7 +15,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor, nn
 
-from sklearn_mdl._core.numerics import default_torch
+from sklearn_mdl._core.numerics import default_torch, evaluation_mode
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._base import tensor_bytes, weights_fingerprint
@@ -233,7 +233,7 @@ class HiddenStatesEncoder(BlockEncoder):
         with (
             default_torch(),
             torch.inference_mode(),
-            _evaluating(self.module),
+            evaluation_mode(self.module),
             _outputs_of(self.module, names) as found,
         ):
             output = self.module(**moved, **options)
@@ -267,18 +267,6 @@ class HiddenStatesEncoder(BlockEncoder):
         if len(set(places)) < len(places):
             raise invalid("layers", "each named once", self.layers, "drop copies")
         return {i: found[i] for i in places}
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Run a module in evaluation mode, and restore every part."""
-    training = [part for part in module.modules() if part.training]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
 
 
 @contextmanager

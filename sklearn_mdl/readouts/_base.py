@@ -14,7 +14,7 @@ from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import OnlineEstimator, RandomState
 from sklearn_mdl._core.numerics import resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
-from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.learner import MOST_STREAMS, Learner
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
 from sklearn_mdl._core.stream.scaling import check_width
@@ -49,7 +49,11 @@ class Readout(OnlineEstimator):
         "beta2": [SHARE],
         "eps": [NOT_NEGATIVE],
         "weight_decay": [NOT_NEGATIVE],
-        "n_replay_streams": [Interval(Integral, 0, 10_000, closed="both"), tuple, list],
+        "n_replay_streams": [
+            Interval(Integral, 0, MOST_STREAMS, closed="both"),
+            tuple,
+            list,
+        ],
         "recency": [POSITIVE],
         "ema_step_size": [Interval(Real, 0, 1, closed="right")],
         "ema_warmup": ["boolean"],

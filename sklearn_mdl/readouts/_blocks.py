@@ -250,7 +250,7 @@ class BlockReadoutRegressor(BlockSettings, OnlineRegressor):
 
     @property
     def prior_scale(self) -> float:  # type: ignore[override]
-        """Likewise."""
+        """Scale of the same Student-t."""
         return float(self.inner.prior_scale)
 
 

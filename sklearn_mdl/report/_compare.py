@@ -259,7 +259,8 @@ def _side_by_side(
         )
         for dataset in scorer.dataset_names_
     }
-    again = _ScorerOfPairs(**scorer.get_params(deep=False)).fit(both)
+    again = _ScorerOfPairs(**scorer.get_params(deep=False))
+    again.set_params(eliminate=None, n_permutations=None).fit(both)
     alone = [cell for cell in scorer.cells_ if cell.encoder in names]
     cells = sorted(
         [*alone, *again.cells_],

@@ -121,6 +121,8 @@ class Comparison:
     def lines(self) -> list[str]:
         """Return the same, line by line."""
         lines = self._of_one() if self._n_datasets == 1 else self._of_several()
+        if self.scorer.out_:
+            lines[0] += f" Eliminated before: {names_of(list(self.scorer.out_))}."
         return [line for line in [*lines, self._of_pairs()] if line]
 
     def rows(self, dataset: str | None = None) -> list[Row]:

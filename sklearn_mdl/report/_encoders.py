@@ -14,7 +14,7 @@ from sklearn.base import clone
 from torch import nn
 from tqdm import tqdm
 
-from sklearn_mdl._core.numerics import as_array, default_torch, dense
+from sklearn_mdl._core.numerics import as_array, default_torch, dense, evaluation_mode
 from sklearn_mdl._core.validation import invalid, refuse_labelled
 from sklearn_mdl.datasets import load_features
 from sklearn_mdl.encoders import (
@@ -200,14 +200,10 @@ def _frozen(module: nn.Module) -> Callable[[Any], Any]:
     """Return a function of rows of numbers, which leaves the module as it is."""
 
     def run(rows: Any) -> Any:
-        was = module.training
         first = next(module.parameters(), torch.empty(0))
         batch = torch.tensor(np.asarray(rows), device=first.device)
-        try:
-            with default_torch(), torch.inference_mode():
-                return module.eval()(batch.to(first.dtype))
-        finally:
-            module.train(was)
+        with default_torch(), torch.inference_mode(), evaluation_mode(module):
+            return module(batch.to(first.dtype))
 
     return run
 

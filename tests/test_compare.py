@@ -333,3 +333,12 @@ def test_the_page_is_one_file(wine, tmp_path):
     assert "sandbox='allow-scripts'" in shown
     assert shown.count("<iframe") == 1
     assert "<script" not in shown  # it is escaped, inside the frame
+
+
+def test_encoders_of_one_average_rank_share_it():
+    datasets = {"w": ({"a": A, "b": B, "c": A}, Y), "v": ({"a": B, "b": A, "c": B}, Y)}
+    first, *_ = compare(datasets=datasets, **QUICK).verdict().splitlines()
+    assert first == (
+        "a has the best average rank, 2.0 of 3, like b, c, and the shortest code on 1 "
+        "of 2 datasets."
+    )

@@ -368,9 +368,14 @@ class Comparison:
         wins = sum(own.winner == found.best for own in found.datasets)
         if len(names) == 1:
             return [f"{found.best} alone, on {self._n_datasets} datasets."]
+        ranks = self.scorer.average_ranks_
+        tied = [n for n, own in zip(names, ranks, strict=True) if own == rank]
+        tied.remove(found.best)
+        shared = f", like {names_of(tied)}," if tied else ","
         lines = [
-            f"{found.best} has the best average rank, {rank:.1f} of {len(names)}, and "
-            f"the shortest code on {wins} of {self._n_datasets} datasets."
+            f"{found.best} has the best average rank, {rank:.1f} of {len(names)}"
+            f"{shared} and the shortest code on {wins} of {self._n_datasets} "
+            "datasets."
         ]
         if found.has_test and found.equivalent:
             lines.append(f"Not significantly worse: {names_of(found.equivalent)}.")

@@ -54,9 +54,9 @@ class RaceDisplay(base.Display):
     threshold : float
         E-value at which an encoder is out.
     out_at : mapping of str to int
-        Labels after which encoders were out.
+        Number of labels after which each encoder was out.
     leader : str
-        To which differences are.
+        The encoder that others are compared with.
 
     Attributes
     ----------

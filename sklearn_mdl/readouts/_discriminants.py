@@ -61,27 +61,27 @@ class DiscriminantReadout(MeansReadout):
     plus 1e-3 of its mean eigenvalue, where ``D`` are these rows less the means of their
     classes, ``f`` their number less that of the classes seen (1 at least), ``T``
     their covariance, shrunk by the oracle approximating rule, and ``h`` the shrinkage.
-    Means of classes move after every label. In whitened coordinates less the mean of
+    Class means are updated after every label. In whitened coordinates less the mean of
     all rows they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and scores
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`, which become probabilities as those of
     :class:`~sklearn_mdl.KernelReadout` do, without variances. Before row 8 rows are
     divided by their length. From row 8,192 on, or 2,048 where there are more than 2,048
     features, whitening stays as it is.
 
-    A row costs ``O(d * (d + C))``, and all rows are products of blocks of 32. At home
-    where classes are many and rows of each are few.
+    A row costs ``O(d * (d + C))``, computed in blocks of 32 rows. It is strongest with
+    many classes and few rows of each.
 
     Parameters
     ----------
     shrinkage : float, default=0.1
         Weight ``h`` of the covariance of all rows, which counts for ``d * h`` rows.
     batch_size : int, default=32
-        Minibatches of a run; this readout learns row by row whatever it is.
+        Size of minibatches, which does not matter: this readout learns row by row.
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     window, restart : int, default=None
-        See :class:`~sklearn_mdl.KernelReadout`: rows that means and covariance are of
-        at most, and where they begin again.
+        Forget old rows, as :class:`~sklearn_mdl.KernelReadout` does: at most how many
+        rows means and covariance are computed from, and where they start again.
 
     Attributes
     ----------
@@ -139,18 +139,18 @@ class CentroidReadout(MeansReadout):
     Parameters
     ----------
     scaling : {"centered", "within-class"} or None, default="centered"
-        "centered" takes the mean of all rows off first: that of the rows before row 8,
-        16, 32, and so on up to 8,192. "within-class" also whitens rows by their
-        covariance within classes, as :class:`DiscriminantReadout` does.
+        "centered" first subtracts the mean of the rows before row 8, 16, 32, and so on
+        up to 8,192. "within-class" also whitens rows by their covariance within
+        classes, as :class:`DiscriminantReadout` does.
     shrinkage : float, default=0.1
-        Of that covariance.
+        Shrinkage of that covariance.
     batch_size : int, default=32
-        Minibatches of a run; this readout learns row by row whatever it is.
+        Size of minibatches, which does not matter: this readout learns row by row.
     device : str, default="auto"
         Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
     window, restart : int, default=None
-        See :class:`~sklearn_mdl.KernelReadout`: rows that means are of at most, and
-        where they begin again.
+        Forget old rows, as :class:`~sklearn_mdl.KernelReadout` does: at most how many
+        rows means are computed from, and where they start again.
 
     Attributes
     ----------

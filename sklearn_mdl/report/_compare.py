@@ -1,4 +1,4 @@
-"""One call from whatever the user has to a comparison of encoders."""
+"""One call that compares encoders of any kind."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ def compare(
     """Compare encoders by the codelength of labels given their features.
 
     ``compare({"clip": A, "dino": B}, y=y)`` compares arrays, ``compare([encoder, None],
-    X, y)`` what runs on data, and ``compare(encoders, datasets={"w": (X, y)})`` several
-    datasets. It is a :class:`~sklearn_mdl.RepresentationScorer`, which has more
-    settings and results, with its encoders run and its answer in words.
+    X, y)`` runs encoders on X, and ``compare(encoders, datasets={"w": (X, y)})``
+    compares on several datasets. It runs the encoders, fits a
+    :class:`~sklearn_mdl.RepresentationScorer`, which has more settings and results, and
+    puts the answer in words.
 
     Parameters
     ----------
@@ -81,10 +82,10 @@ def compare(
         The group of each row, such as its patient: no label of a group is learned
         before all its rows are coded.
     top_k : int, default=3
-        So many of the best encoders are also coded in pairs, side by side, which shows
-        what one adds to another; 0 or 1 codes none.
+        Number of best encoders whose features are also coded in pairs, side by side, to
+        show what one adds to another; 0 or 1 codes no pairs.
     verbose : int, default=1
-        Show a progress bar, with the time left, for whatever takes over two seconds.
+        Show a progress bar, with the time left, for steps of more than two seconds.
     **settings
         Parameters of :class:`~sklearn_mdl.RepresentationScorer`, such as `switcher`,
         `n_jobs` and `results`; its `groups`, of datasets, are not among them.

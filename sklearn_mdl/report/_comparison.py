@@ -46,7 +46,7 @@ class Row(NamedTuple):
     accuracy : float
         NaN for real labels.
     labels : float
-        Labels until the accuracy stays at the level; NaN if that is never.
+        Labels until the accuracy stays at the level; NaN if it never does.
     encoding, seconds : float
         Seconds to encode, NaN where features were given, and of a pass.
     megabytes : float
@@ -215,7 +215,7 @@ class Comparison:
         Raises
         ------
         ValueError
-            If a file that is no such page is there.
+            If another file is there, which is not such a page.
         """
         from sklearn_mdl.report._page import is_page, page_of
 

@@ -1,4 +1,4 @@
-"""Features of whatever a user calls an encoder."""
+"""Features of all kinds of encoders."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _frozen(module: nn.Module) -> Callable[[Any], Any]:
 
 
 def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.ndarray:
-    """Call a function on some rows at a time, with a bar if it takes long."""
+    """Call a function on blocks of rows, with a progress bar if it takes long."""
     rows: Any = X if isinstance(X, list) else np.asarray(as_array(X))
     rows = rows.tolist() if getattr(rows, "ndim", 0) == 1 else rows  # texts
     parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
@@ -219,5 +219,5 @@ def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.n
 
 
 def shown(items: Sequence[T], title: str, verbose: int) -> Iterable[T]:
-    """Return items, behind a bar with the time left if they take long."""
+    """Return items, with a progress bar if they take long."""
     return tqdm(items, desc=title, delay=LATE) if verbose else items

@@ -31,6 +31,11 @@ from sklearn_mdl._core.stream.threads import Threads
 from sklearn_mdl.readouts import _build as plan
 from sklearn_mdl.readouts._stack import NetStack
 
+# Lists hold a readout that diverges on purpose.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Predictions of readouts should be finite:UserWarning"
+)
+
 DIGITS, LABELS = load_digits(return_X_y=True)
 CALIBRATED = {"ema_step_size": 0.1, "n_replay_streams": 3}
 PRIORS = ["learned-share", "fixed-share", "run-length", "bayes", "elementwise"]

@@ -56,6 +56,11 @@ from sklearn_mdl.readouts._finetune.networks import (
     augmented,
 )
 
+# Lists hold a readout that diverges on purpose.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Predictions of readouts should be finite:UserWarning"
+)
+
 KINDS = {
     "fine-tuned": lambda **o: FineTunedReadout(encoder(), **{**LEARNS, **o}),
     "scratch": lambda **o: ScratchReadout(Net, **{**LEARNS, **o}),

@@ -26,6 +26,11 @@ from sklearn_mdl import (
 )
 from sklearn_mdl.switcher._coding import encode
 
+# Lists hold a readout that diverges on purpose.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Predictions of readouts should be finite:UserWarning"
+)
+
 N = 160
 
 

@@ -120,6 +120,11 @@ from sklearn_mdl.switching import (
     smoothed_posterior,
 )
 
+# Lists hold a readout that diverges on purpose.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Predictions of readouts should be finite:UserWarning"
+)
+
 FILE = Path(__file__).parent / "data" / "golden.npz"
 VARIABLE = "SKLEARN_MDL_GOLDEN"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "skorch", "constriction")

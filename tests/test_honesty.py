@@ -24,6 +24,11 @@ from sklearn_mdl import (
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.switching import Race, RunLength, UniversalShare
 
+# Lists hold a readout that diverges on purpose.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Predictions of readouts should be finite:UserWarning"
+)
+
 laws = settings(
     deadline=None,
     max_examples=25,

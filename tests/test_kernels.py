@@ -33,6 +33,11 @@ from sklearn_mdl.readouts import KernelReadoutRegressor, _kernel_learners
 from sklearn_mdl.readouts._kernel_rows import WHITENED
 from sklearn_mdl.readouts._lists import named_readouts, named_regressors
 
+# Lists hold a readout that diverges on purpose.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Predictions of readouts should be finite:UserWarning"
+)
+
 KINDS = {
     "arc-cosine": {},
     "deep": {"depth": 3, "scaling": "unit"},

@@ -31,6 +31,11 @@ from sklearn_mdl.readouts import build_learners, preset_settings
 from sklearn_mdl.readouts._grid import readout_names
 from sklearn_mdl.readouts._lists import default_readouts, named_readouts
 
+# Lists hold a readout that diverges on purpose.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Predictions of readouts should be finite:UserWarning"
+)
+
 CPU = torch.device("cpu")
 FAST = {"lr": 0.02, "n_replay_streams": 2}
 POOL = [

@@ -37,6 +37,11 @@ from sklearn_mdl.readouts import (
 from sklearn_mdl.readouts._lists import named_regressors
 from sklearn_mdl.switcher import load_losses
 
+# Lists hold a readout that diverges on purpose.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Predictions of readouts should be finite:UserWarning"
+)
+
 B = 16
 N = 150
 SMALL_POOL = [

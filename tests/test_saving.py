@@ -42,6 +42,11 @@ from sklearn_mdl.readouts import (
 )
 from sklearn_mdl.switching import RunLength
 
+# Lists hold a readout that diverges on purpose.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Predictions of readouts should be finite:UserWarning"
+)
+
 X, Y = load_digits(return_X_y=True)
 PRIORS = [
     None,

@@ -58,6 +58,11 @@ from sklearn_mdl.readouts._grid import readout_names
 from sklearn_mdl.readouts._isolation import KEPT_TEXTS, Notes, collected
 from sklearn_mdl.readouts._lists import named_readouts
 
+# Lists hold a readout that diverges on purpose.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Predictions of readouts should be finite:UserWarning"
+)
+
 PLAIN = {"scaling": None, "calibration": False}
 
 

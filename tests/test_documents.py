@@ -35,9 +35,7 @@ FENCE = re.compile(
     r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)``` *$",
     re.MULTILINE | re.DOTALL,
 )
-HEADING_OR_ITEM = re.compile(
-    r"^(?:#+|[-*])[^`\n]*`(?:sklearn_mdl\.)?(?P<name>\w+)[^`\n]*`", re.MULTILINE
-)
+LIST_OF_NAMES = re.compile(r"^\* `\w+`(?: ·\s+`\w+`)*$", re.MULTILINE)
 
 # The first digits are enough to see that a document runs, but for those that name more.
 FEW_DIGITS = 300
@@ -72,7 +70,7 @@ def top(module):
 
 
 def names_in(text):
-    return [found["name"] for found in HEADING_OR_ITEM.finditer(text)]
+    return [n for some in LIST_OF_NAMES.findall(text) for n in re.findall(r"\w+", some)]
 
 
 def text_files():
@@ -114,9 +112,9 @@ def test_other_blocks_are_left_alone(text):
     assert blocks(text) == []
 
 
-def test_names_are_found_in_headings_and_lists():
-    text = "# `A`\nthe `b`\n- `sklearn_mdl.c(x)`: like `d`\n* the class `E`\n  - `f`\n"
-    assert names_in(text) == ["A", "c", "E"]
+def test_names_are_found_in_lists():
+    text = "the `b`\n* `A` · `c` ·\n  `D`\n* `e`: like `d`\n* the class `E`\n"
+    assert names_in(text) == ["A", "c", "D"]
 
 
 @for_each("place", ["work", "root"])

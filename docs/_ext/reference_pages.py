@@ -30,8 +30,8 @@ LISTED = "api"
 PAGES = "generated"
 SHAPE = re.compile(r"(?<!`)\([\w ,]+\)")
 NAME_ = re.compile(r"(\w)_(?!\w)")
-ITEM = re.compile(r"^\* `(?P<name>\w+)`$", re.MULTILINE)
-ITEMS = re.compile(r"(?:^\* `\w+`\n)+", re.MULTILINE)
+NAME = re.compile(r"`(?P<name>\w+)`")
+NAMES = re.compile(r"^\* `\w+`(?: ·\s+`\w+`)*\n", re.MULTILINE)  # with dots between
 EXAMPLE = re.compile(r"\]\(\.\./examples/(?P<name>\w+/\w+)\.py\)")
 
 
@@ -52,7 +52,8 @@ def write_pages(app: Sphinx) -> None:
 def listed_names(folder: Path) -> list[str]:
     """List the names of ``api.md`` in their order."""
     text = (folder / f"{LISTED}.md").read_text(encoding="utf-8")
-    return [found["name"] for found in ITEM.finditer(text)]
+    lists = "".join(NAMES.findall(text))
+    return [found["name"] for found in NAME.finditer(lists)]
 
 
 def path_of(name: str) -> str:
@@ -70,7 +71,7 @@ def path_of(name: str) -> str:
 def link_names(app: Sphinx, docname: str, source: list[str]) -> None:
     """Turn the lists of names into tables with summaries, and put pages behind them."""
     if docname == LISTED:
-        source[0] = ITEMS.sub(lambda found: table(ITEM.findall(found[0])), source[0])
+        source[0] = NAMES.sub(lambda found: table(NAME.findall(found[0])), source[0])
 
 
 def table(listed: list[str]) -> str:

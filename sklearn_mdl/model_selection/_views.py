@@ -48,7 +48,7 @@ class ViewComparison:
     names : list of str
         Views, such as ``layer 3|last``.
     codelengths : ndarray of shape (n_views,)
-        Code of each view alone, by switching between its readouts; in nats.
+        Code of each view by itself, switching between its readouts; in nats.
     probabilities : ndarray of shape (n_views,)
         That each has the shortest code in the mean over fresh draws of as many labels;
         NaN where there are too few labels to say.
@@ -94,7 +94,7 @@ class ViewComparison:
 
     @property
     def gain(self) -> float:
-        """Nats by which all views together are shorter than the best one alone."""
+        """Nats by which all views together are shorter than the best one by itself."""
         return float(self.codelengths.min()) - self.codelength
 
     def _summed(self, part: int) -> dict[str, float]:
@@ -130,7 +130,7 @@ class ViewComparison:
             alone,
             f"best view: {self.best} of {len(self.names)}{self._certainty()}",
             f"all views together: {self.codelength:.1f} nats, {abs(self.gain):.1f} "
-            f"{change} than {self.best} alone; without the pool "
+            f"{change} than {self.best} by itself; without the pool "
             f"{self.switching_codelength:.1f} nats",
         ]
 

@@ -1,4 +1,4 @@
-"""Readouts as estimators: they are fitted alone, or together by a switcher."""
+"""Readouts as estimators: fitted by themselves, or together by a switcher."""
 
 from __future__ import annotations
 

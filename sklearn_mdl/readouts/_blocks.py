@@ -57,7 +57,7 @@ class BlockSettings(Readout):
         self.inner._validate_params()
 
     def _check_readout(self, readout: Any) -> None:
-        """Refuse readouts that cannot be shown some columns alone."""
+        """Refuse readouts that cannot be given only some columns."""
         own = (
             OnlineClassifier if isinstance(self, OnlineClassifier) else OnlineRegressor
         )
@@ -153,8 +153,8 @@ def _as_numbers(columns: Any, n_features: int) -> Any:
 class BlockReadout(BlockSettings, BaseReadout):
     """A readout of some columns of X, such as the features of one layer.
 
-    Its numbers are those of the readout on a table of these columns alone: scaling,
-    whitening and kernels know no others. Readouts of one block share what they share on
+    Its numbers are those of the readout on a table of only these columns: scaling,
+    whitening and kernels use no others. Readouts of one block share what they share on
     such a table. :func:`block_readouts` makes the list for several blocks.
 
     Parameters

@@ -143,9 +143,9 @@ class DummySettings(Readout):
 class DummyReadout(DummySettings, BaseReadout):
     """Labels predicted from the labels before them; features are ignored.
 
-    In a list with others it answers whether features earn anything: labels that
-    follow one another in a stream make readouts look good that know nothing of the
-    features. It learns label by label.
+    Add it to a list to see whether the features help: where labels follow one another
+    in a stream, even a readout that ignores the features looks good. It
+    learns label by label.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Kernel readouts under other labels of a stream: many labellings by one factor.
 
-What permutation tests and several outputs need: factors depend on rows alone, so that
-labels beside those of the run are columns of targets.
+What permutation tests and several outputs need: factors depend only on rows, so
+that other labels than those of the run are further columns of targets.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class LabellingsLearner(KernelLearner):
     ) -> Iterator[Stretch]:
         """Predict the first rows of the stream for many columns of other targets.
 
-        For a learner that has observed nothing, which then serves
-        :meth:`predict_beyond` alone.
+        For a learner that has observed nothing, which then serves only
+        :meth:`predict_beyond`.
 
         Parameters
         ----------

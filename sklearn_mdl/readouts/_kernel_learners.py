@@ -142,7 +142,7 @@ class KernelLearner(RowLearner):
         Raises
         ------
         MemoryError
-            If there is no bound on the rows of factors, and these are too many.
+            If factors may grow with every row, and there are too many rows.
         """
         available = memory_of(self.device)
         is_bounded = self.n_landmarks is not None or self.memory.forgets

@@ -188,7 +188,7 @@ class RowScaler:
         width, "centered-unit" ones centred and divided by their length, and so are
         whitened ones; all have a constant appended, and unit length before there are
         statistics, of features some of which vary. "unit" rows are divided by their
-        length, None leaves them alone.
+        length, None leaves them unchanged.
         """
         x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
         if scaling is None:

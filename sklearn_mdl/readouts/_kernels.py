@@ -176,7 +176,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         the covariance within classes, by the labels known then. All these have a
         constant 0.3 appended, are of unit length before row 8 and until a feature
         varies, and their kernel is divided by its mean diagonal. "unit" divides rows by
-        their length; None leaves rows and kernel alone.
+        their length; None changes neither rows nor kernel.
     max_exact : int, default=2048
         Rows after which kernels are approximated; None is unlimited. These rows are
         landmarks from then on, and statistics, such as the covariance that whitens,
@@ -366,7 +366,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         shrunk covariance and divided by their length. All these have a
         constant 0.3 appended, are of unit length before row 8 and until a feature
         varies, and their kernel is divided by its mean diagonal. "unit" divides rows by
-        their length; None leaves rows and kernel alone.
+        their length; None changes neither rows nor kernel.
     max_exact : int, default=2048
         Rows after which kernels are approximated; None is unlimited. These rows are
         landmarks from then on, and statistics, such as the covariance that whitens,

@@ -211,7 +211,7 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
 
     One rule bounds the cost of an example: the number of replay streams is the largest
     of 30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8. From
-    1,000 rows on it falls, to 3 in the end. The grid depends on ``d`` and ``C`` alone,
+    1,000 rows on it falls, to 3 in the end. The grid depends only on ``d`` and ``C``,
     since the length of a stream is unknown while it is evaluated, and dividing it into
     calls must change nothing.
 
@@ -248,7 +248,7 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     Returns
     -------
     readouts : list of regressors
-        It depends on ``d`` alone.
+        It depends only on ``d``.
 
     Examples
     --------

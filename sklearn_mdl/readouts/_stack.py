@@ -1,7 +1,7 @@
 """Readouts of one shape, trained and scored together.
 
-A stack holds ``T`` trainings and serves ``K >= T`` readouts: those that differ in their
-averaging step alone share one training, since averaged weights serve prediction only.
+A stack holds ``T`` trainings and serves ``K >= T`` readouts: those that differ only in
+their averaging step share one training, since averaged weights serve prediction only.
 """
 
 from __future__ import annotations

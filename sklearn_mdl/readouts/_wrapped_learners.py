@@ -1,7 +1,7 @@
 """Learners around scikit-learn's classifiers: updated by minibatches, or refitted.
 
-The state of a learner here is a function of the rows and labels learned and of its seed
-alone, so that copies and pickles go on as it would.
+The state of a learner here depends only on the rows and labels learned and on its seed,
+so that copies and pickles continue with the same bits.
 """
 
 from __future__ import annotations

@@ -180,9 +180,9 @@ class RefitReadout(WrappedReadout):
     """Any classifier as a readout, fitted again on all rows learned at block ends.
 
     It predicts with its last fit, and before the first by the frequencies of the
-    labels. Alone and without calibration this is the block-wise code of Voita and Titov
-    (2020); a smaller growth factor predicts with more recent fits. Since a fit sees
-    past rows and labels only, pipelines may hold steps that use labels
+    labels. By itself and without calibration this is the block-wise code of Voita and
+    Titov (2020); a smaller growth factor predicts with more recent fits. Since a fit
+    sees only past rows and labels, pipelines may hold steps that use labels
     (``SelectKBest``, ``LinearDiscriminantAnalysis``).
 
     No label is impossible: classes that the last fit has not seen get the
@@ -215,8 +215,8 @@ class RefitReadout(WrappedReadout):
         takes the switcher's.
     schedule : "doubling" or float >= 1, default="doubling"
         Factor by which the rows must have grown for the next fit; 1 fits again after
-        every minibatch. Blocks end with full minibatches, so that they depend on the
-        number of rows alone. All fits together take about ``factor / (factor - 1)``
+        every minibatch. Blocks end with full minibatches, so that they depend only on
+        the number of rows. All fits together take about ``factor / (factor - 1)``
         times as long as the last, if its time is linear in the rows.
 
     Attributes

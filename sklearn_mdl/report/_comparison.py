@@ -338,23 +338,23 @@ class Comparison:
         ]
 
     def _of_one(self) -> list[str]:
-        (found,) = self._answer.datasets
-        if found.runner_up is None:
-            return [f"{found.winner} alone: {found.codelength:.0f} nats."]
-        is_known = not math.isnan(found.half_width)
-        by = f"{found.margin:.2g}"
-        by = rounded(found.margin, found.half_width) if is_known else by
-        start = f"{found.winner} has the shortest code, {by} nats shorter than "
-        start += f"that of {found.runner_up}."
+        (task,) = self._answer.datasets
+        if task.runner_up is None:
+            return [f"{task.winner}, the only encoder: {task.codelength:.0f} nats."]
+        is_known = not math.isnan(task.half_width)
+        by = f"{task.margin:.2g}"
+        by = rounded(task.margin, task.half_width) if is_known else by
+        start = f"{task.winner} has the shortest code, {by} nats shorter than "
+        start += f"that of {task.runner_up}."
         if not is_known:
             return [
                 start,
                 "Traces of cells are gone: fit again to know if it is chance.",
             ]
-        if not found.not_told_apart:
+        if not task.not_told_apart:
             return [start, "All others are significantly longer."]
-        ties = f"Not significantly longer: {names_of(found.not_told_apart)}."
-        more = found.best.more_labels or math.nan
+        ties = f"Not significantly longer: {names_of(task.not_told_apart)}."
+        more = task.best.more_labels or math.nan
         if math.isnan(more):
             return [start, ties]
         number = f"About {float(f'{more:.1g}'):,.0f} more"
@@ -363,26 +363,26 @@ class Comparison:
         return [start, f"{ties} {number} labels would{wont} settle it."]
 
     def _of_several(self) -> list[str]:
-        found, names = self._answer, self.scorer.encoder_names_
-        rank = self.scorer.average_ranks_[names.index(found.best)]
-        wins = sum(own.winner == found.best for own in found.datasets)
+        answer, names = self._answer, self.scorer.encoder_names_
+        rank = self.scorer.average_ranks_[names.index(answer.best)]
+        wins = sum(task.winner == answer.best for task in answer.datasets)
         if len(names) == 1:
-            return [f"{found.best} alone, on {self._n_datasets} datasets."]
+            return [f"{answer.best}, the only encoder, on {self._n_datasets} datasets."]
         ranks = self.scorer.average_ranks_
-        tied = [n for n, own in zip(names, ranks, strict=True) if own == rank]
-        tied.remove(found.best)
+        tied = [name for name, r in zip(names, ranks, strict=True) if r == rank]
+        tied.remove(answer.best)
         shared = f", like {names_of(tied)}," if tied else ","
         lines = [
-            f"{found.best} has the best average rank, {rank:.1f} of {len(names)}"
+            f"{answer.best} has the best average rank, {rank:.1f} of {len(names)}"
             f"{shared} and the shortest code on {wins} of {self._n_datasets} "
             "datasets."
         ]
-        if found.has_test and found.equivalent:
-            lines.append(f"Not significantly worse: {names_of(found.equivalent)}.")
-        elif found.has_test:
+        if answer.has_test and answer.equivalent:
+            lines.append(f"Not significantly worse: {names_of(answer.equivalent)}.")
+        elif answer.has_test:
             lines.append("All others are significantly worse.")
         else:
-            out = names_of(found.out) if found.out else "no encoder"
+            out = names_of(answer.out) if answer.out else "no encoder"
             lines.append(f"Significantly worse than the winner everywhere: {out}.")
         return lines
 

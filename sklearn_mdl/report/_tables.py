@@ -53,7 +53,7 @@ def read_rows(path: str | PathLike[str]) -> list[list[str]]:
     Parameters
     ----------
     path : path-like
-        Such as ``cells.csv`` of :func:`write_results`.
+        A table that :func:`write_results` wrote, such as ``cells.csv``.
 
     Returns
     -------
@@ -286,7 +286,7 @@ def _orders(ranking: RankStatistics) -> Statistics:
 
 
 def tests_of(ranking: RankStatistics) -> Statistics:
-    """Return tests over datasets, and the intervals and counts beside them."""
+    """Return tests over datasets, and the intervals and counts that go with them."""
     top_k, friedman = _n_compared(ranking), ranking.friedman_test()
     intervals = ranking.rank_intervals()
     wilcoxon = ranking.pairwise_wilcoxon(top_k=top_k)

@@ -3,9 +3,8 @@ r"""Kernel ridge regression refitted at every row of a long stream, in bounded m
 The first ``M`` rows of a stream, which were exact so far, become landmarks: with
 :math:`L L^T` their kernel, a row is the ``M`` features :math:`f = L^{-1} k`, whose
 inner products are the kernel wherever one of two rows is a landmark. So nothing jumps.
-The factors go on for some time with the kernel of these features. Then the posterior of
-the features' weights takes their place, which is carried on from block to block
-(Woodbury),
+For some time the factors continue with the kernel of these features. Then the posterior
+of the features' weights takes their place, and is updated by each block (Woodbury),
 
 .. math::
 
@@ -14,8 +13,8 @@ the features' weights takes their place, which is carried on from block to block
     V = R^{-1} G, \qquad W \leftarrow W + V^T E, \qquad A \leftarrow A - V^T V ,
 
 and within a block the forward substitution is exact, row by row. What the landmarks do
-not explain of the kernel of a row is added to the variance of its prediction alone: as
-a noise of the row it would make codes longer.
+not explain of the kernel of a row is added only to the variance of its prediction.
+Added to the noise of the row, it would make codes longer.
 """
 
 from __future__ import annotations
@@ -175,7 +174,7 @@ class ReducedRidge:
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Means (A, m, P) and variances (A, m) of other rows, as of a factor."""
+        """Return means (A, m, P) and variances (A, m) of other rows."""
         features, beyond = self._features(cross, own)
         joined = self._joined(features)
         means = self._base(features)

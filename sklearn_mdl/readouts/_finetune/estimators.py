@@ -36,8 +36,8 @@ class FineTunedReadout(NetworkReadout):
     The network starts from the encoder, with a linear layer of zeros on its features,
     and all parameters are trained (Li, Bornschein and Hutter, 2023, appendix,
     "Fine-tuning"). It is a complete classifier of images, and a readout of
-    :class:`~sklearn_mdl.MDLReadoutSwitcher`, beside frozen readouts: the posterior
-    then shows from which example on it pays to train the encoder.
+    :class:`~sklearn_mdl.MDLReadoutSwitcher`. Next to frozen readouts, the posterior
+    shows from which example on it pays to train the encoder.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class FineTunedReadout(NetworkReadout):
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
         Random changes of training images: random crops resized to the whole, these
         mirrored half of the time, or RandAugment. A callable maps an image, a tensor
-        (C, H, W), uint8, to one like it, and draws from torch's generator alone.
+        (C, H, W), uint8, to one like it, and draws only from torch's generator.
         Predictions are made on unchanged images.
     recency : float, default=1.0
         With ``t`` minibatches seen, a replay stream jumps back to the first with
@@ -107,7 +107,7 @@ class FineTunedReadout(NetworkReadout):
     Notes
     -----
     In training, batch normalisation uses the statistics of the minibatch, which holds
-    rows of the past alone; in prediction its running statistics. A minibatch of one
+    only past rows; in prediction its running statistics. A minibatch of one
     row is learned with the running statistics. A network whose loss stops being finite
     predicts uniformly from then on.
 
@@ -211,7 +211,7 @@ class ScratchReadout(NetworkReadout):
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
         Random changes of training images: random crops resized to the whole, these
         mirrored half of the time, or RandAugment. A callable maps an image, a tensor
-        (C, H, W), uint8, to one like it, and draws from torch's generator alone.
+        (C, H, W), uint8, to one like it, and draws only from torch's generator.
         Predictions are made on unchanged images.
     recency : float, default=1.0
         With ``t`` minibatches seen, a replay stream jumps back to the first with
@@ -267,7 +267,7 @@ class ScratchReadout(NetworkReadout):
     }
 
     def _sources(self) -> Sources:
-        """Say what ``fit`` reads beside images."""
+        """Say what ``fit`` reads besides images."""
         return sources_of_name(self.model) if isinstance(self.model, str) else Sources()
 
     @property

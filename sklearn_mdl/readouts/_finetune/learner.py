@@ -32,8 +32,8 @@ NETWORK, AVERAGE, OPTIMIZER, SCALE = "network", "average", "optimizer", "logit_s
 class NetworkLearner(Learner):
     """One network that learns online.
 
-    Its draws in training - dropout, augmentations - depend on its seed and on the
-    number of steps alone, so that copies and pickles go on as it would.
+    Its draws in training - dropout, augmentations - depend only on its seed and on
+    the number of steps, so that copies and pickles continue with the same bits.
 
     Parameters
     ----------

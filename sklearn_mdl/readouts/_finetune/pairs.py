@@ -30,8 +30,8 @@ class FrozenReadout(ImageReadout):
 
     In a list of readouts the pair ``(encoder, readout)`` means the same. The codes are
     those of the readout on features computed beforehand; but rows are images here, so
-    that networks which learn from images can stand beside it, and kernels, which learn
-    row by row otherwise, learn a minibatch of images at once, as a group of rows. Each
+    that networks which learn from images can be in the same list. Kernels, which
+    otherwise learn row by row, learn a minibatch of images as a group of rows. Each
     image is encoded once, when its minibatch is predicted, for all readouts of an
     encoder together; replay reads features.
 
@@ -100,7 +100,7 @@ class FrozenReadout(ImageReadout):
         if self.readout.block is not None:
             raise TypeError(
                 "readout must look at all features of the encoder, but it looks at "
-                f"{self.readout.block!r} alone; encode the images first, and pass "
+                f"only {self.readout.block!r}; encode the images first, and pass "
                 "features to the switcher"
             )
 

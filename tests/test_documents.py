@@ -219,6 +219,36 @@ def test_links_to_headings_lead_to_one():
     assert faults == []
 
 
+# What users type into the search of the site, and the page that must answer.
+SEARCHES = {
+    "codelength": "what is a codelength nats trust",
+    "compare": "which encoder embedding pretrained model best compare",
+    "embeddings-on-disk": "embeddings already computed npy parquet h5ad mteb",
+    "text": "text embedding model 100 labels sentence-transformers",
+    "images": "image model timm torch pretrained",
+    "which-layer": "which layer token position probe language model",
+    "stop-labelling": "how many labels stop labelling",
+    "report": "which number report tie paper",
+    "choosing": "linear probe few labels better when not to use",
+    "groups": "groups patients scenes documents leak",
+    "model-selection": "GridSearchCV cross-validation scikit-learn score",
+    "machines": "how long time large data memory GPU cluster",
+}
+
+
+@pytest.mark.parametrize("page", SEARCHES)
+def test_pages_open_with_the_words_of_their_question(page):
+    """Words of the title, the headings and the first paragraph count most in a search."""
+    text = FENCE.sub("", (ROOT / f"docs/{page}.md").read_text(encoding="utf-8"))
+    prose = [part for part in re.split(r"\n\s*\n", text) if part.strip()]
+    headings = [part for part in prose if part.lstrip().startswith("#")]
+    first = next(part for part in prose if not re.match(r"\s*[#|!*]", part))
+    opening = " ".join([*headings, first]).lower()
+    assert [w for w in SEARCHES[page].lower().split() if w not in opening] == []
+    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    assert f"({page}.md)" in index.partition("## Your question")[2]
+
+
 @pytest.mark.skipif(not API.is_file(), reason="docs/api.md is not there")
 def test_the_reference_names_what_is_public():
     assert sorted(set(names_in(API.read_text(encoding="utf-8")))) == list(PATHS)

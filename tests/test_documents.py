@@ -249,6 +249,14 @@ def test_pages_open_with_the_words_of_their_question(page):
     assert f"({page}.md)" in index.partition("## Your question")[2]
 
 
+def test_no_guide_is_longer_than_150_lines():
+    text = (ROOT / "docs/how-to.md").read_text(encoding="utf-8")
+    pages = re.findall(r"^.+ <([\w-]+)>$", text, re.MULTILINE)
+    lengths = {p: len((ROOT / f"docs/{p}.md").open().readlines()) for p in pages}
+    assert len(pages) > 15
+    assert [page for page, n in lengths.items() if n > 150] == []
+
+
 @pytest.mark.skipif(not API.is_file(), reason="docs/api.md is not there")
 def test_the_reference_names_what_is_public():
     assert sorted(set(names_in(API.read_text(encoding="utf-8")))) == list(PATHS)

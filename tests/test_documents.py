@@ -238,7 +238,7 @@ SEARCHES = {
 
 @pytest.mark.parametrize("page", SEARCHES)
 def test_pages_open_with_the_words_of_their_question(page):
-    """Words of the title, the headings and the first paragraph count most in a search."""
+    """A search counts words of the title, the headings and the first lines most."""
     text = FENCE.sub("", (ROOT / f"docs/{page}.md").read_text(encoding="utf-8"))
     prose = [part for part in re.split(r"\n\s*\n", text) if part.strip()]
     headings = [part for part in prose if part.lstrip().startswith("#")]

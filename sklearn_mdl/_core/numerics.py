@@ -94,7 +94,7 @@ class _SharedSetting:
                         self._settle()
 
     def _settle(self) -> None:
-        """Undo once more in the main thread, if that is what takes effect."""
+        """Revert again in the main thread, where only that takes effect."""
         is_main = threading.current_thread() is threading.main_thread()
         if self._owed is not None and is_main:
             self._owed()

@@ -27,8 +27,8 @@ from scipy.optimize import minimize_scalar
 from sklearn_mdl._core.validation import distinct_classes
 from sklearn_mdl.baselines._base import Floats, checked_pair
 
-# Of the ratio to the largest squared singular value, as logarithms: beyond, the
-# evidence of a finite sample hardly moves.
+# Logarithms of the ratio to the largest squared singular value. Beyond these bounds
+# the evidence of a finite sample hardly changes.
 GRID = np.linspace(np.log(1e-10), np.log(1e6), 60)
 
 

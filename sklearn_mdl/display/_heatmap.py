@@ -239,7 +239,7 @@ def name_fields(
     rows: Sequence[str],
     inches: tuple[float, float],
 ) -> None:
-    """Label columns above and rows on the left, small enough for their inches."""
+    """Label columns above and rows on the left, small enough to fit."""
     ax.xaxis.tick_top()
     base.name_ticks(ax.xaxis, columns, inches[0])
     base.name_ticks(ax.yaxis, rows, inches[1])

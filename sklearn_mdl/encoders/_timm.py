@@ -33,7 +33,7 @@ NUMPY_FILES = (".npz", ".npy")
 
 
 def sources_of_name(name: str) -> Sources:
-    """Return the files that making a model without weights reads: a hub's settings."""
+    """Return the files that a model without weights needs: settings on a hub."""
     kind, colon, rest = name.partition(":")
     if not colon:
         return Sources()

@@ -39,8 +39,8 @@ class Race(Protocol):
 def html_of_race(race: Race) -> str:
     """Return the verdict and a row for each encoder, which needs no script.
 
-    Rows are in the order of the mean loss; those that are out are the last. A bar is
-    from the lower to the upper bound of the difference to the leader.
+    Rows are sorted by mean loss, and encoders that are out come last. A bar goes from
+    the lower to the upper bound of the difference from the leader.
     """
     first, *others = map(escape, race.verdict().splitlines())
     lines = [f"<div><b>{first}</b></div>", *(f"<div>{line}</div>" for line in others)]
@@ -82,7 +82,7 @@ def _cells(tag: str, texts: Sequence[str]) -> str:
 
 
 def _bar(one: float, other: float, low: float, high: float) -> str:
-    """Draw an interval, and where zero is."""
+    """Draw an interval, and mark zero."""
     zero, start, end = (
         round(4 + (WIDTH - 8) * (x - low) / (high - low), 1) for x in (0, one, other)
     )

@@ -35,7 +35,7 @@ class Readout(OnlineEstimator):
     stack: ClassVar[type[NetStack] | None] = None  # of networks: their kind of stack
     family: ClassVar[type | None] = None  # of kinds that share learners: their base
     takes_raw_rows: ClassVar[bool] = False  # its learner scales them itself
-    block: ClassVar[str | None] = None  # name of the columns of X it looks at, if some
+    block: ClassVar[str | None] = None  # name of its columns of X, if not all
     scaling: str | None = "standard"
     batch_size: int = 32
     first_batch_size: int | None = None
@@ -83,7 +83,7 @@ class Readout(OnlineEstimator):
 
     @property
     def forgets(self) -> bool:
-        """True if it forgets rows at some time, so that it may win later."""
+        """True if it forgets rows, so that it may win later."""
         names = "window", "restart"
         return any(getattr(self.inner, name, None) is not None for name in names)
 
@@ -114,7 +114,7 @@ class Readout(OnlineEstimator):
         """Make learners for readouts of this class, or stack, each with its column."""
 
     def seed_or(self, seed: int) -> int:
-        """Return a seed by its own random state, or the one given if it has none."""
+        """Return a seed from its own random state, or the given one if it has none."""
         if self.random_state is None:
             return seed
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -193,10 +193,10 @@ class BaseReadout(Readout, OnlineClassifier):
 
 
 def last_restart(n_rows: int, period: int) -> int:
-    """Return where a readout began that restarts at odd multiples of a period.
+    """Return the last start of a readout that restarts at odd multiples of a period.
 
-    So every multiple of 32 is where exactly one of the periods 32, 64, 128, ... begins,
-    and lasts for twice the period: copies of Hazan and Seshadhri (2009).
+    So with periods 32, 64, 128, ... exactly one readout restarts at every multiple of
+    32, and runs for twice its period, as in Hazan and Seshadhri (2009).
     """
     return max(0, (n_rows + period) // (2 * period) * 2 * period - period)
 

@@ -83,7 +83,7 @@ class BlockSettings(Readout):
 
     @property
     def inner(self) -> Any:
-        """The readout that looks at the block."""
+        """The readout of the block."""
         return self.readout
 
     @property
@@ -102,7 +102,7 @@ class BlockSettings(Readout):
         return f"{self.block}: {self.inner.pool_group}"
 
     def places(self, n_features: int) -> tuple[int, ...]:
-        """Columns of the block, in rows of so many features.
+        """Return the columns of the block, given the number of features.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class BlockSettings(Readout):
 
 
 def _as_numbers(columns: Any, n_features: int) -> Any:
-    """Return columns as an index of so many features; none of them if it is none."""
+    """Return columns as an index into the features, empty if they are invalid."""
     index = np.asarray(columns)
     if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index):
         return []
@@ -258,7 +258,7 @@ def block_readouts(
     blocks: Mapping[str, Columns],
     readouts: Sequence[BaseEstimator] | BaseEstimator | str | None = "closed-form",
 ) -> list[BlockSettings]:
-    """Make the list of readouts that asks which of several blocks of columns is best.
+    """Make a list of readouts that compares several blocks of columns.
 
     Each block has the same readouts. A switcher's prior is uniform over blocks, then
     over the readouts of each; its ``block_posterior_`` is the answer.
@@ -305,7 +305,7 @@ def block_readouts(
 def expanded(
     readouts: Sequence[Any], n_features: int, listed: Callable[[Any, int], list[Any]]
 ) -> list[Any]:
-    """Return a list with all readouts of the lists that blocks in it name.
+    """Return a list in which the blocks of named lists are written out.
 
     ``listed`` makes those of a name for features of a width.
     """
@@ -320,7 +320,7 @@ def expanded(
 
 
 def _block(readout: Any, columns: Columns, name: str | None) -> BlockSettings:
-    """Make a block of a copy of a readout, of whatever kind, or of a name."""
+    """Make a block from a copy of a readout of any kind, or from a name."""
     kind = BlockReadout
     if isinstance(readout, OnlineRegressor):
         kind = BlockReadoutRegressor

@@ -31,7 +31,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     ) -> None:
         super().__init__(members, context.n_classes, memory, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
-        # The mean of the targets. Calibration is blind to what all targets have in
+        # The mean of the targets. Calibration ignores what all targets have in
         # common, so that those of classes which are not known yet can be zero.
         self.mean = 0.0 if context.may_grow else 1 / context.n_classes
 
@@ -59,8 +59,8 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
 
-        For a learner that has observed nothing, which then is of no other use. One
-        factor serves all outputs and labellings.
+        The learner must not have observed anything, and cannot be used otherwise
+        afterwards. One factor serves all outputs and labellings.
         """
         return self._coded(outputs)[0]
 
@@ -69,7 +69,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     ) -> list[np.ndarray]:
         """Log-probabilities (S, K, m, C) of other rows (m, d) after every labelling.
 
-        For a learner that has observed nothing, which then is of no other use.
+        The learner must not have observed anything, and serves only this afterwards.
         """
         _, calibrations, targets = self._coded(outputs)
         widths = [one.labels.shape[0] * one.n_numbers for one in outputs]
@@ -101,7 +101,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         return losses, calibrations, targets
 
     def _learn_again(self) -> None:
-        """Calibrate again, from the factors as they are if any rows are known."""
+        """Calibrate again from the current factors, if any rows are known."""
         labels, before = self.stream.labels[: self.n_observed], self.calibration
         own = ForwardSoftmax(len(self.columns), len(before.counts))
         if self.n_observed:
@@ -143,7 +143,7 @@ class Units(NamedTuple):
     Attributes
     ----------
     location, scale : float
-        Before any label, and for ever if they are not standardised.
+        Before any label; they stay if labels are not standardised.
     standardize : bool
         Take mean and deviation of the labels before row 8, 16, 32, and so on.
     """
@@ -182,7 +182,7 @@ class KernelRegressorLearner(LabellingsLearner):
         self.target = TargetScaling(0, self.location, self.scale)  # it predicts at once
 
     def retarget(self, target: TargetScaling) -> None:
-        """Keep its own units: they follow rows and not minibatches."""
+        """Keep its own units, which change with rows, not with minibatches."""
 
     def targets(self, labels: Tensor) -> Tensor:
         """Labels in their units, (n, 1)."""
@@ -201,14 +201,14 @@ class KernelRegressorLearner(LabellingsLearner):
         return torch.stack(values, -1).to(self.device)
 
     def learn(self, means: Tensor, variances: Tensor, label: Tensor) -> None:
-        """Add to the squares by which the scale is known."""
+        """Add to the squares that determine the scale."""
         errors = self.targets(label).cpu()[0] - means[:, 0]
         self.squares = self.squares + (errors.square() / variances).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
 
-        For a learner that has observed nothing, which then is of no other use.
+        The learner must not have observed anything, and serves only this afterwards.
         """
         return [self._null_losses(one.labels) for one in outputs]
 

@@ -233,8 +233,8 @@ class NetStack(Learner):
     def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one step on the raw scales, by the loss before the weights saw ``y``.
 
-        Logits are computed again on the full minibatch: those of arrival would depend
-        on the pieces in which its rows arrived.
+        Logits are computed again on the full minibatch: those computed on arrival would
+        depend on the pieces in which its rows arrived.
         """
         if not self.any_calibrated:
             return
@@ -263,8 +263,8 @@ class NetStack(Learner):
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """All that it has learned, by the column of a readout and by name.
 
-        Tensors that readouts share stand under the first of them, so that nothing
-        depends on how trainings are distributed over stacks.
+        Tensors that readouts share are stored under the first of them, so that the
+        state does not depend on how trainings are distributed over stacks.
         """
         parts = self._parts()
         counts = torch.tensor([one.n_steps for one in self._counting])
@@ -274,7 +274,7 @@ class NetStack(Learner):
 
     @torch.no_grad()
     def load_state_dict(self, learned: Learned) -> None:
-        """Take over the state of the same readouts, in whatever stacks.
+        """Take over the state of the same readouts, however they were stacked.
 
         Raises
         ------
@@ -292,7 +292,7 @@ class NetStack(Learner):
 
     @torch.no_grad()
     def _rebuild(self, members: Sequence[Member], n_added: int) -> None:
-        """Begin again with some readouts, as they are but for outputs that are zero."""
+        """Rebuild the stack from some readouts; added outputs start at zero."""
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
         pairs, target = self.net.module_.pairs, self.target
         sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added

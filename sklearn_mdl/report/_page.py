@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 INSTALL = 'run pip install "sklearn_mdl[report]"'
 GENERATOR = b'<meta name="generator" content="sklearn_mdl">'
-HEAD_BYTES = 2**10  # of a page, among which that stands
+HEAD_BYTES = 2**10  # of a page, which contain it
 
 
 class Column(NamedTuple):
@@ -105,7 +105,7 @@ def is_page(path: Path) -> bool:
 def notebook_of(comparison: Comparison) -> str:
     """Return what a notebook shows: the answer, and the page in a frame of its own.
 
-    Styles and scripts of the frame do not meet those of the notebook.
+    The frame keeps its styles and scripts apart from those of the notebook.
     """
     lines = [f"<div>{html.escape(line)}</div>" for line in comparison.lines()]
     page = html.escape(page_of(comparison, framed=True))
@@ -243,7 +243,7 @@ class View:
         return curves_plot(curves, measure)
 
     def winner(self, dataset: str) -> str:
-        """Return the encoder of the shortest code on a dataset."""
+        """Return the encoder with the shortest code on a dataset."""
         return self.found.rows(dataset)[0].encoder
 
     def kinds(self, dataset: str) -> Plot | None:
@@ -254,7 +254,7 @@ class View:
         return kinds_plot(curve)
 
     def heat(self) -> list[tuple[str, list[tuple[str, str, float]]]]:
-        """Return by encoder and dataset what is saved, and how dark its cell is."""
+        """Return nats saved, and the shade of the cell, by encoder and dataset."""
         saved = self.scorer.saved_per_example("labels")
         low, high = saved.min(1, keepdims=True), saved.max(1, keepdims=True)
         shades = (saved - low) / np.where(high > low, high - low, 1.0)
@@ -272,10 +272,10 @@ class View:
         ]
 
     def versus(self) -> list[list[Versus | None]]:
-        """Return for each encoder, against each other, where it is better."""
+        """Return on which datasets each encoder is better than each other one."""
         best = self.encoders[:MOST_ENCODERS]
         pairs = list(combinations(best, 2))
-        if not (pairs and self.curves):  # without traces no difference is judged
+        if not (pairs and self.curves):  # without traces differences have no interval
             return []
         paired = self.scorer.paired_differences(pairs)
         cells: dict[tuple[str, str], Versus] = {}
@@ -291,7 +291,7 @@ class View:
         return Versus(int((saved > half).sum()), "\n".join(texts))
 
     def data(self) -> str:
-        """Return as JSON what scripts draw, with no letter that ends a script."""
+        """Return what scripts draw as JSON that cannot end the script element."""
         tables = [
             {
                 "name": dataset,
@@ -329,7 +329,7 @@ class View:
 
 
 def _short(values: Floats) -> list[float]:
-    """Round numbers to four digits, which no figure shows."""
+    """Round numbers to four digits, more than a figure can show."""
     return [float(f"{value:.4g}") for value in values.tolist()]
 
 

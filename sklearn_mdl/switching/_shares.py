@@ -15,22 +15,22 @@ Floats = NDArray[np.float64]
 class GroupedShare:
     """Fixed share inside each of several groups of experts.
 
-    As one :class:`~sklearn_mdl.switching.ForwardPass` of ``FixedShare()`` for each
+    Equals one :class:`~sklearn_mdl.switching.ForwardPass` of ``FixedShare()`` for each
     group, in the time of one.
 
     Parameters
     ----------
     weights : ndarray of shape (K,)
-        Prior weights of the experts, all positive, those of a group side by side.
+        Prior weights of the experts, all positive; groups are contiguous.
     starts : ndarray of shape (G,)
         First expert of every group.
     rate : float or None, default=None
-        At which experts are redrawn; None is ``1 / t``.
+        Rate at which experts are redrawn; None is ``1 / t``.
 
     Attributes
     ----------
     weights : ndarray of shape (K,)
-        Probability of each expert at the incoming step, those asleep included; they sum
+        Probability of each expert at the incoming step, also of those asleep; they sum
         to one in each group.
     """
 
@@ -57,7 +57,7 @@ class GroupedShare:
         return self._prior + kept * (self.weights - self._prior)
 
     def moved(self, n_steps: int) -> Self:
-        """Return a copy moved on by some steps without labels."""
+        """Return a copy advanced by some steps without labels."""
         other = copy.copy(self)
         other.weights = self.ahead(n_steps)
         return other
@@ -76,7 +76,7 @@ class GroupedShare:
             weights stay.
         """
         asleep = np.isnan(losses)
-        some_sleep = np.count_nonzero(asleep) > 0  # much faster than any
+        some_sleep = np.count_nonzero(asleep) > 0  # much faster than np.any
         if some_sleep:
             losses = np.where(asleep, np.inf, losses)
         shifts = np.minimum.reduceat(losses, self._starts)
@@ -152,7 +152,7 @@ class LearnedGroupedShare:
         return found
 
     def moved(self, n_steps: int) -> Self:
-        """Return a copy moved on by some steps without labels."""
+        """Return a copy advanced by some steps without labels."""
         other = copy.copy(self)
         moved = [share.moved(n_steps) for share in self._shares]
         vars(other).update(_shares=moved)

@@ -38,9 +38,9 @@ class Block(NamedTuple):
         Predictions from the rows before the block; that of row ``t`` given those
         before it in the block as well is ``base[t] + L[t, :t] @ E[:t]``.
     cross : Tensor of shape (A, B, n)
-        What joins it to the rows before: its rows of the factor.
+        Its rows of the factor, in the columns of the rows before.
     beyond : Tensor of shape (B,)
-        What the factor lacks of the variances of predictions.
+        What must be added to the variances of predictions.
     features : Tensor of shape (B, M)
         Those of landmarks, as far as they are needed: ``M`` is 0 before.
     """
@@ -98,8 +98,8 @@ class Pending(NamedTuple):
 def added_products(to: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
     """Products (A, m, P) of matrices, added to others if there are any.
 
-    With one column the library takes another way for one matrix than for several: so
-    each is a product of its own, and no noise depends on which others there are.
+    With one column, the library multiplies a single matrix by another algorithm than
+    several. So each is a product by itself, and no noise depends on the others.
     """
     n_alphas = len(right)
     parts = [slice(n_alphas)]
@@ -142,7 +142,7 @@ class ForwardRidge:
         self._panels: list[_Panel] = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share what does not change any more."""
+        """Share what will not change again."""
         other = copy.copy(self)
         last = [_Panel(*(part.clone() for part in p)) for p in self._panels[-1:]]
         vars(other)["_panels"] = [*self._panels[:-1], *last]
@@ -264,7 +264,7 @@ class ForwardRidge:
             if start:
                 left = panel.left[:, :rows].mT
                 part = torch.baddbmm(part, solved[:, :, :start], left, alpha=-1)
-            # By columns, for which the library is twice as fast as by rows.
+            # By columns: the library is twice as fast as by rows.
             own = panel.own[:, :rows, :rows]
             found = torch.linalg.solve_triangular(own, part.mT, upper=False)
             solved[:, :, start : start + rows] = found.mT
@@ -317,8 +317,8 @@ class ForwardRidge:
 def cholesky(matrices: Tensor) -> Tensor:
     """Factor matrices (A, B, B), each as far as it is positive definite.
 
-    The rows of a factor are NaN from the first on that cannot be computed, and so is
-    all that is predicted by them. Other rows and matrices keep their bits.
+    From the first row that cannot be computed, rows of a factor are NaN, and so is
+    everything predicted from them. Other rows and matrices keep their bits.
     """
     factors, failed = torch.linalg.cholesky_ex(matrices)
     finite = torch.isfinite(factors).all(2)
@@ -327,7 +327,7 @@ def cholesky(matrices: Tensor) -> Tensor:
     places = torch.arange(matrices.shape[1], device=matrices.device)
     sound = (finite | (failed > 0)[:, None]).cumprod(1).bool()
     sound &= (failed == 0)[:, None] | (places < (failed - 1)[:, None])
-    # As where later rows are not known yet, the others are those of the identity.
+    # The other rows are those of the identity, as for rows that are not known yet.
     pairs = sound[:, :, None] & sound[:, None]
     identity = torch.eye(len(places), dtype=matrices.dtype, device=matrices.device)
     factors, _ = torch.linalg.cholesky_ex(torch.where(pairs, matrices, identity))

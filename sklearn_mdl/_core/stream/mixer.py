@@ -56,9 +56,9 @@ class Groups:
 
 
 class _Awake(NamedTuple):
-    """Groups with a readout awake, and their members in the order of these.
+    """Groups with at least one readout awake, and the members of each.
 
-    Places of the members are given among all readouts awake, and among all grouped. A
+    Positions of members are relative to all readouts awake, and to all grouped ones. A
     group is whole if all its members are awake.
     """
 

@@ -40,7 +40,7 @@ def cells(scorer: RepresentationScorer, comparison: ProtocolComparison | None) -
 
 
 def pairs(scorer: RankStatistics) -> Table:
-    """Tabulate tests of pairs: the smallest p first, of equal ones the most unlike."""
+    """Tabulate tests of pairs: the smallest p first, ties by the larger difference."""
     statistics = tests_of(scorer)
     names = scorer.encoder_names_
     wilcoxon, bayesian = statistics["wilcoxon"], statistics["bayesian_signed_rank"]

@@ -36,7 +36,7 @@ class Plot(NamedTuple):
 
 
 class Scale:
-    """From numbers to places on a figure.
+    """A scale that maps numbers to places on a figure.
 
     Parameters
     ----------

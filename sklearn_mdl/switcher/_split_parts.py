@@ -33,8 +33,7 @@ class Common(NamedTuple):
     readouts : list of Readout
         All ``K`` readouts of the pass.
     settings : PassSettings
-        Its outcome is in the state before any label; its device is not the parts'
-        device.
+        Its outcome has the state before any label. `device` overrides its device.
     device : str
         Device of the parts.
     folder : str

@@ -24,18 +24,18 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Of the factors of scores, of scores by variance, of shares, and of class frequencies,
+# For the factors of scores, of scores by variance, of shares, and of class frequencies,
 # and the diagonal of the Hessian before the first row:
 START = (5.0, 0.0, 0.0, 1.0)
 CURVATURE = (1.0, 3.0, 10.0, 10.0)
-# The same of scores that are no shares: they may be much larger.
+# The same for scores that are not shares, which may be much larger.
 PLAIN_START = (1.0, 1.0)
 PLAIN_CURVATURE = (0.3, 10.0)
 USUAL = math.log(1.5)  # of a variance in units of the noise
 LEAST = 0.02  # added to shares
 LOWEST = 0.05  # factor of the scores
 FLOOR = 1e-4  # share of the uniform distribution
-FIRST = 64  # labels after which variances are read: few teach more noise than that
+FIRST = 64  # labels after which variances are used: fewer would add noise
 
 
 class ForwardSoftmax:
@@ -118,7 +118,7 @@ class ForwardSoftmax:
         np.maximum(self.factors[..., 0], LOWEST, out=self.factors[..., 0])
 
     def _features(self, scores: Floats, variances: Floats | None) -> Floats:
-        """Return what the factors are those of, (K, n, F, C)."""
+        """Return the terms that the factors multiply, (K, n, F, C)."""
         shape = *scores.shape[:-1], self.factors.shape[-1], scores.shape[-1]
         found = np.zeros(shape)
         found[..., 0, :] = scores

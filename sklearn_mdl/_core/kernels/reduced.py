@@ -46,7 +46,7 @@ JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # of the mean diagonal; the first that wil
 class ExtendedRidge(ForwardRidge):
     """The factors of landmarks, and of later rows in the kernel of their features.
 
-    A factor costs less than a posterior until it is about half as long again.
+    A factor costs less than a posterior until it has about half as many rows more.
 
     Parameters
     ----------
@@ -226,8 +226,8 @@ def leading_landmarks(root: Tensor) -> tuple[Tensor, Tensor]:
     """Choose landmarks, each the one that the others explain least, until they suffice.
 
     A pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM Training
-    Using Low-Rank Kernel Representations). Where features are few, most landmarks say
-    again what others have said, and cost four products of matrices of their number.
+    Using Low-Rank Kernel Representations). Where features are few, most landmarks
+    repeat what others explain, and each costs four products of matrices of that size.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ def _learn_new_class(run: PrequentialRun, label: int) -> None:
 
 
 class _Queue:
-    """Predictions of one learner that wait for their labels to be revealed."""
+    """Predictions of one learner whose labels are not known yet."""
 
     def __init__(
         self, steps: Generator[Prediction, Tensor, None], threads: Threads

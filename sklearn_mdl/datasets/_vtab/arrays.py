@@ -49,9 +49,9 @@ def _hdf5(path: Path) -> Iterator[Any]:
 
 
 class _Patches:
-    """Images inside one HDF5 file, which is opened for each image.
+    """Images inside one HDF5 file.
 
-    So they can be pickled and read by several processes.
+    The file is opened for each image, so that several processes can read it.
     """
 
     def __init__(self, path: Path) -> None:

@@ -196,7 +196,7 @@ def test_rules_of_texts_join_lists_and_let_the_prior_fade():
     rows = {n: np.arange(3.0) + n for n in (50, 1000)}
     table = {("a", n, 0): own for n, own in rows.items()}
     titles = [f"{one} x 4{part}" for one in LISTS for part in ("", ", last half")]
-    scores = {title: table for title in titles}
+    scores = dict.fromkeys(titles, table)
     rank = {key: np.array([2.0, 1.0, 0.0]) for key in table}
     truth = {("a", n): np.array([0.5, 0.7, 0.6]) for n in rows}
     kept = Kept([*"xyz"], truth, truth, {}, {**scores, "RankMe": rank}, {})
@@ -204,8 +204,9 @@ def test_rules_of_texts_join_lists_and_let_the_prior_fade():
     late = found["ranking, last half"]
     assert late.keys() == table.keys()
     prior = found["ranking and RankMe"]
-    assert_allclose(prior["a", 50, 0], 0, atol=1e-12)  # as much as the codes
-    assert prior["a", 1000, 0].argmax() == 2
+    codes = np.sqrt(1.5) * np.array([-1.0, 0.0, 1.0])
+    assert_allclose(prior["a", 50, 0], codes / 2)  # RankMe has half the weight
+    assert_allclose(prior["a", 1000, 0], codes * (1 - 0.5 * np.sqrt(0.05)))
 
 
 def test_choices_are_right_by_fresh_labels_and_later_by_accuracy():

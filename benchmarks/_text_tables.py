@@ -26,7 +26,8 @@ def with_rules(kept):
     late |= {key: many[key] for key in many if key[1] > LINEAR_LABELS}
     ours, rank = kept.scores[OURS], kept.scores["RankMe"]
     prior = {
-        key: _standard(codes) + PRIOR_SHARE * np.sqrt(50 / key[1]) * _standard(rank[key])
+        key: _standard(codes)
+        + PRIOR_SHARE * np.sqrt(50 / key[1]) * _standard(rank[key])
         for key, codes in ours.items()
     }
     added = {OURS: ours, LATE: late, PRIOR: prior}

@@ -181,7 +181,9 @@ def test_rank_shows_what_one_encoder_adds_to_another(study, capsys):
     printed = capsys.readouterr().out
     assert status == 0
     assert re.search("^Adding .* to good saves", printed, re.MULTILINE)
-    assert "What one adds to another" in (out / "report.html").read_text(encoding="utf-8")
+    assert "What one adds to another" in (out / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize(
